@@ -1,0 +1,163 @@
+"""The usual agent: a learner, a replay and a guide; it stores what happens, asks the judge and takes gradient steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from harness.interfaces import (
+    Agent,
+    Answer,
+    Array,
+    Ask,
+    Build,
+    Context,
+    Episode,
+    Guide,
+    Learner,
+    Metrics,
+    Mode,
+    Phase,
+    Sampler,
+    State,
+    Transition,
+)
+from harness.registry import register
+
+if TYPE_CHECKING:
+    from baselines.replay.storage import Storage
+
+
+@register.agent("standard")
+@dataclass(frozen=True)
+class Standard:
+    """Slots for learner, replay and guide, which most methods only fill."""
+
+    version: ClassVar[int] = 1
+
+    def spawn(self, build: Build) -> Agent:
+        from baselines.replay.storage import Storage
+
+        parts = build.parts
+        guide = parts["guide"].spawn(build)
+        storage = Storage(build, guide.columns)
+        return StandardAgent(build, parts["learner"].spawn(build), parts["replay"].spawn(build), storage, guide)
+
+
+class StandardAgent:
+    """Learner + sampler + storage + guide for S seeds (DESIGN: one run, as the data sees it)."""
+
+    deterministic = True
+
+    def __init__(self, build: Build, learner: Learner, sampler: Sampler, storage: Storage, guide: Guide) -> None:
+        self.learner, self.sampler, self.storage, self.guide = learner, sampler, storage, guide
+        self.active = np.ones(build.rows, bool)
+        self.wants_snapshots = sampler.clip_length > 0
+        self._steps = build.steps
+        self._clips = [Clip() for _ in range(build.rows)]
+
+    def phases(self) -> tuple[Phase, ...]:
+        return (Phase("train", self._steps),)
+
+    def begin(self, rows: Array, observation: Array, ctx: Context) -> None:
+        """Nothing to prepare: clips were closed when the last episode ended."""
+
+    def end(self, episodes: Sequence[Episode], ctx: Context) -> None:
+        """Nothing is kept per episode."""
+
+    def act(self, observation: Array, ctx: Context) -> Array:
+        explore = [streams.explore for streams in ctx.streams] if ctx.mode is Mode.TRAIN else None
+        return self.learner.act(observation, ctx.rows, explore, ctx.step)
+
+    def observe(self, transition: Transition, ctx: Context) -> None:
+        number = self.storage.written
+        slot = self.storage.append(transition)
+        self.sampler.added(slot, self.storage.live)
+        if transition.snapshot is None:
+            return
+        ended = transition.terminated | transition.truncated
+        for row, clip in enumerate(self._clips):
+            clip.add(number, transition.snapshot[row])
+            if len(clip.numbers) == self.sampler.clip_length or ended[row]:
+                ctx.ask(clip.close(row))
+
+    def answered(self, answers: Sequence[Answer], ctx: Context) -> None:
+        for answer in answers:
+            held = answer.key[self.storage.holds(answer.key)]
+            self.sampler.scored(answer.row, self.storage.slot(held), answer.score)
+
+    def update(self, ctx: Context) -> Metrics:
+        due = self.learner.updates_due(ctx.step)
+        if not due:
+            return {}
+        self.guide.before_update(ctx.step, self.storage, self.learner)
+        rngs = [streams.sample for streams in ctx.streams]
+        live = self.storage.live
+        for _ in range(due):
+            draw = self.sampler.draw(self.learner.batch_size, ctx.step, live, rngs)
+            batch = self.storage.gather(draw.index)._replace(weight=draw.weight)
+            update = self.learner.update(self.guide.shape(batch), self.active, ctx.step)
+            self.sampler.feedback(draw.index, update.td_error)
+            self.active &= np.isfinite(update.metrics["loss"])
+        return {**update.metrics, **self.sampler.metrics(ctx.step)}
+
+    def evaluated(self, returns: Array, ctx: Context) -> None:
+        self.sampler.evaluated(returns)
+
+    def state(self, row: int) -> State:
+        return {
+            "active": bool(self.active[row]),
+            "learner": self.learner.state(row),
+            "sampler": self.sampler.state(row),
+            "storage": self.storage.state(row),
+            "guide": self.guide.state(row),
+            "clip": self._clips[row].state(),
+        }
+
+    def load_state(self, row: int, state: State) -> None:
+        self.active[row] = state["active"]
+        self.learner.load_state(row, state["learner"])
+        self.sampler.load_state(row, state["sampler"])
+        self.storage.load_state(row, state["storage"])
+        self.guide.load_state(row, state["guide"])
+        self._clips[row].load_state(state["clip"])
+
+    def parameters(self, row: int) -> Mapping[str, Array]:
+        return self.learner.parameters(row)
+
+    def load_parameters(self, row: int, parameters: Mapping[str, Array]) -> None:
+        self.learner.load_parameters(row, parameters)
+
+
+class Clip:
+    """The transitions since the last question about a seed, and what their frames will be drawn from.
+
+    Clips are disjoint and end with the episode (VLM-RB, algorithm 1). The frame of a transition shows the state
+    after it, so that a clip which ends at the goal shows the goal reached.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self._snapshots: list[Array] = []
+
+    def add(self, number: int, snapshot: Array) -> None:
+        self.numbers.append(number)
+        self._snapshots.append(snapshot)
+
+    def close(self, row: int) -> Ask:
+        ask = Ask(row, np.array(self.numbers, np.int64), np.stack(self._snapshots))
+        self.numbers, self._snapshots = [], []
+        return ask
+
+    def state(self) -> State:
+        return {
+            "numbers": np.array(self.numbers, np.int64),
+            "snapshots": np.stack(self._snapshots) if self._snapshots else None,
+        }
+
+    def load_state(self, state: State) -> None:
+        self.numbers = [int(number) for number in state["numbers"]]
+        self._snapshots = [] if state["snapshots"] is None else list(state["snapshots"])

@@ -1,0 +1,173 @@
+"""Networks of S seeds at once, as functions of named parameters [S, …] and inputs [S, B, …].
+
+A network says which parameters it needs (`specs`) and computes with those it is given, so online and target
+networks are one object and two sets of parameters. No operation mixes seeds. Linear and convolutional layers start
+as PyTorch's do, uniform in ±1/sqrt(fan in).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from baselines.parameters import Spec
+from harness.interfaces import Observations
+
+DILATIONS = (1, 2, 4)
+"""Of the three residual blocks [choice: the paper gives only their number]; less where the kernel outgrows the grid."""
+
+
+class Network(Protocol):
+    """A function of parameters and inputs that declares its parameters."""
+
+    def specs(self) -> dict[str, Spec]: ...
+
+    def __call__(self, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor: ...
+
+    def multiplications(self) -> int:
+        """Multiply-adds to evaluate one input of one seed."""
+
+
+def linear(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """[S, B, in] with weight [S, in, out] and bias [S, out] -> [S, B, out]."""
+    return torch.baddbmm(bias.unsqueeze(1), inputs, weight)
+
+
+def conv2d(inputs: Tensor, weight: Tensor, bias: Tensor, dilation: int = 1) -> Tensor:
+    """Convolution that keeps height and width: [S, B, H, W, in], weight [S, out, k, k, in] -> [S, B, H, W, out].
+
+    One group per seed. Channels come last because that is what CPU kernels are fastest at."""
+    seeds, batch, height, width, channels = inputs.shape
+    out, kernel = weight.shape[1], weight.shape[2]
+    grouped = inputs.permute(1, 0, 4, 2, 3).reshape(batch, seeds * channels, height, width)
+    filters = weight.reshape(seeds * out, kernel, kernel, channels).permute(0, 3, 1, 2)
+    padding = dilation * (kernel // 2)
+    result = F.conv2d(grouped, filters, bias.reshape(-1), padding=padding, dilation=dilation, groups=seeds)
+    return result.view(batch, seeds, out, height, width).permute(1, 0, 3, 4, 2)
+
+
+def _linear_specs(name: str, into: int, out: int) -> dict[str, Spec]:
+    scale = 1 / math.sqrt(into)
+    return {f"{name}.weight": Spec((into, out), "uniform", scale), f"{name}.bias": Spec((out,), "uniform", scale)}
+
+
+def _conv_specs(name: str, into: int, out: int, kernel: int) -> dict[str, Spec]:
+    scale = 1 / math.sqrt(into * kernel * kernel)
+    shape = (out, kernel, kernel, into)
+    return {f"{name}.weight": Spec(shape, "uniform", scale), f"{name}.bias": Spec((out,), "uniform", scale)}
+
+
+class MLP:
+    """Linear layers with ReLU between them, none after the last: [S, B, in] -> [S, B, out]."""
+
+    def __init__(self, into: int, hidden: Sequence[int], out: int, name: str = "mlp") -> None:
+        self.widths = (into, *hidden, out)
+        self.names = [f"{name}.{layer}" for layer in range(len(hidden) + 1)]
+
+    def specs(self) -> dict[str, Spec]:
+        layers = zip(self.names, self.widths, self.widths[1:], strict=False)
+        return {key: spec for layer in layers for key, spec in _linear_specs(*layer).items()}
+
+    def __call__(self, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
+        for name in self.names:
+            if name != self.names[0]:
+                inputs = inputs.relu()
+            inputs = linear(inputs, parameters[f"{name}.weight"], parameters[f"{name}.bias"])
+        return inputs
+
+    def multiplications(self) -> int:
+        return sum(a * b for a, b in zip(self.widths, self.widths[1:], strict=False))
+
+
+class GridEncoder:
+    """Encoder of a symbolic grid: codes [S, B, H, W, K] -> features [S, B, features] (VLM-RB, app. E.1).
+
+    Each channel of the grid is embedded, three residual blocks of dilated convolutions follow, then global average
+    and maximum pooling and a linear layer with ReLU. One table of width `channels` per channel of the grid, summed,
+    is the same as concatenating narrower embeddings and mixing them by a 1×1 convolution: the mixing is in the
+    tables. A block is x + W·relu(conv(relu(x))): the convolution is 3×3 and halves the channels, W is pointwise and
+    restores them; ReLU comes before pooling too [choice].
+    """
+
+    def __init__(self, observations: Observations, channels: int, features: int, name: str = "encoder") -> None:
+        assert observations.categories is not None
+        self.height, self.width = observations.shape[:2]
+        self.categories = observations.categories
+        self.channels, self.inner, self.features, self.name = channels, max(1, channels // 2), features, name
+        reach = max(1, (min(self.height, self.width) - 1) // 2)
+        self.dilations = [min(dilation, reach) for dilation in DILATIONS]
+
+    def specs(self) -> dict[str, Spec]:
+        specs = {f"{self.name}.embedding": Spec((sum(self.categories), self.channels), "normal", 1.0)}
+        for block in range(len(self.dilations)):
+            specs |= _conv_specs(f"{self.name}.block{block}.conv", self.channels, self.inner, 3)
+            scale = 1 / math.sqrt(self.inner)
+            specs[f"{self.name}.block{block}.mix"] = Spec((self.inner, self.channels), "uniform", scale)
+        return specs | _linear_specs(f"{self.name}.pooled", 2 * self.channels, self.features)
+
+    def __call__(self, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
+        def take(layer: str) -> tuple[Tensor, Tensor]:
+            return parameters[f"{self.name}.{layer}.weight"], parameters[f"{self.name}.{layer}.bias"]
+
+        shape = (*inputs.shape[:4], self.channels)
+        cells = one_hot(inputs, self.categories).flatten(1, 3)
+        x = torch.bmm(cells, parameters[f"{self.name}.embedding"])
+        for block, dilation in enumerate(self.dilations):
+            inner = conv2d(x.relu().view(shape), *take(f"block{block}.conv"), dilation).relu_()
+            x = torch.baddbmm(x, inner.flatten(1, 3), parameters[f"{self.name}.block{block}.mix"])
+        return linear(pool(x.relu().view(shape)), *take("pooled")).relu()
+
+    def multiplications(self) -> int:
+        cell = (sum(self.categories) + len(self.dilations) * 10 * self.inner) * self.channels
+        return self.height * self.width * cell + 2 * self.channels * self.features
+
+
+def one_hot(codes: Tensor, categories: Sequence[int]) -> Tensor:
+    """Codes [..., K] -> float32 [..., sum(categories)], one 1 per channel.
+
+    A product with it is the sum of the K embeddings; unlike a lookup its gradient is a matrix product too, faster on
+    a CPU and deterministic on a GPU."""
+    starts = torch.tensor([sum(categories[:k]) for k in range(len(categories))], device=codes.device)
+    result = torch.zeros(*codes.shape[:-1], sum(categories), device=codes.device)
+    return result.scatter_(-1, codes + starts, 1.0)
+
+
+def pool(cells: Tensor) -> Tensor:
+    """Global average and maximum of each channel: [S, B, H, W, C] -> [S, B, 2C], averages first."""
+    planes = cells.flatten(0, 1).permute(0, 3, 1, 2)
+    # max_pool2d's gradient is ten times as fast as amax's on a CPU
+    highest = F.max_pool2d(planes, planes.shape[2:]).view(*cells.shape[:2], -1)
+    return torch.cat([cells.mean((2, 3)), highest], dim=-1)
+
+
+class Chain:
+    """Networks applied one after the other; their parameters' names must differ."""
+
+    def __init__(self, *parts: Network) -> None:
+        self.parts = parts
+
+    def specs(self) -> dict[str, Spec]:
+        return {name: spec for part in self.parts for name, spec in part.specs().items()}
+
+    def __call__(self, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
+        for part in self.parts:
+            inputs = part(parameters, inputs)
+        return inputs
+
+    def multiplications(self) -> int:
+        return sum(part.multiplications() for part in self.parts)
+
+
+def for_observations(
+    observations: Observations, channels: int, features: int, hidden: Sequence[int], out: int
+) -> Network:
+    """The network that these observations need: an encoder and an MLP for a symbolic grid, an MLP for a vector."""
+    if observations.categories is not None and len(observations.shape) == 3:
+        encoder = GridEncoder(observations, channels, features)
+        return Chain(encoder, MLP(features, hidden, out, "head"))
+    return MLP(observations.shape[0], hidden, out, "head")

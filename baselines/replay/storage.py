@@ -1,0 +1,178 @@
+"""Stored transitions of all seeds: a disk-backed ring per seed with slots beyond its capacity.
+
+An observation is stored once: the next observation of slot i is the observation of slot i + 1, except where an episode
+ended, whose last observation stands in a second, sparsely filled file at the same slot. Slack slots keep what a
+checkpoint refers to from being overwritten before the next one is written, so the ring itself is never copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from harness.errors import UserError
+from harness.interfaces import Array, Batch, Build, Column, Span, State, Transition
+
+
+class Storage:
+    """Fixed columns of S seeds that share the write pointer."""
+
+    def __init__(self, build: Build, guided: Sequence[Column] = ()) -> None:
+        """Columns as the build's spaces and the guide need them, in `replay/` of each seed's directory."""
+        self.capacity = build.capacity
+        self.size = build.slots
+        self.written = 0
+        discrete = build.actions.discrete
+        action_shape: tuple[int, ...] = () if discrete else build.actions.shape
+        columns = {
+            "observation": (build.observations.shape, build.observations.dtype),
+            "final_observation": (build.observations.shape, build.observations.dtype),
+            "action": (action_shape, "int16" if discrete else "float32"),
+            "reward": ((), "float32"),
+            "terminated": ((), "bool"),
+            "ended": ((), "bool"),
+            **{column.name: (column.shape, column.dtype) for column in guided if column.kind != "mutable"},
+        }
+        self._guided = {column.name: column for column in guided}
+        self._mutable = {
+            column.name: np.full((build.rows, self.size, *column.shape), column.initial, column.dtype)
+            for column in guided
+            if column.kind == "mutable"
+        }
+        # Which late values count: on disk they may be newer than the checkpoint, this mask never is.
+        self._applied = {
+            column.name: np.zeros((build.rows, self.size), bool) for column in guided if column.kind == "late"
+        }
+        self._files = {
+            name: [
+                _open(directory / "replay" / f"{name}.bin", (self.size, *shape), dtype)
+                for directory in build.directories
+            ]
+            for name, (shape, dtype) in columns.items()
+        }
+        # Plain arrays over the same memory: indexing a memmap costs several times as much.
+        self._columns = {name: [np.asarray(file) for file in files] for name, files in self._files.items()}
+        self._newest: Array | None = None
+
+    @property
+    def live(self) -> Span:
+        """The slots whose transitions may be drawn."""
+        count = min(self.written, self.capacity)
+        return Span((self.written - count) % self.size, count, self.size)
+
+    def append(self, transition: Transition) -> int:
+        """Store one transition of every seed; the slot it went to."""
+        slot = self.written % self.size
+        columns = self._columns
+        ended = transition.terminated | transition.truncated
+        for row in range(len(ended)):
+            columns["observation"][row][slot] = transition.observation[row]
+            columns["action"][row][slot] = transition.action[row]
+            columns["reward"][row][slot] = transition.reward[row]
+            columns["terminated"][row][slot] = transition.terminated[row]
+            columns["ended"][row][slot] = ended[row]
+            if ended[row]:
+                columns["final_observation"][row][slot] = transition.next_observation[row]
+            for name, column in self._mutable.items():
+                column[row, slot] = self._guided[name].initial
+            for mask in self._applied.values():
+                mask[row, slot] = False
+        # The newest transition's successor is stored with the next step; until then it is remembered here.
+        self._newest = transition.next_observation
+        self.written += 1
+        return slot
+
+    def gather(self, index: Array) -> Batch:
+        """Transitions at slots `index` [S, B] as arrays [S, B, …]; weight is left None."""
+        rows = range(len(index))
+        following = (index + 1) % self.size
+        newest = (self.written - 1) % self.size
+        next_observation = []
+        for row in rows:
+            observation = self._columns["observation"][row]
+            after = observation[following[row]]
+            ended = np.flatnonzero(self._columns["ended"][row][index[row]])
+            if len(ended):
+                after[ended] = self._columns["final_observation"][row][index[row, ended]]
+            last = np.flatnonzero(index[row] == newest)
+            if len(last) and self._newest is not None:
+                after[last] = self._newest[row]
+            next_observation.append(after)
+        return Batch(
+            observation=self._take("observation", index),
+            action=self._take("action", index),
+            reward=self._take("reward", index),
+            next_observation=np.stack(next_observation),
+            terminated=self._take("terminated", index),
+            weight=None,
+            columns={name: self.column(name, index) for name in self._guided},
+        )
+
+    def column(self, name: str, index: Array) -> Array:
+        """Values of a guide's column at slots `index` [S, B]; a late value not yet there reads as its initial."""
+        if name in self._mutable:
+            return np.stack([column[slots] for column, slots in zip(self._mutable[name], index, strict=True)])
+        values = self._take(name, index)
+        if name in self._applied:
+            applied = np.stack([mask[slots] for mask, slots in zip(self._applied[name], index, strict=True)])
+            values[~applied] = self._guided[name].initial
+        return values
+
+    def write(self, column: str, row: int, slots: Array, value: Array) -> None:
+        """Rewrite a mutable column, or fill in a late one, at slots of one seed."""
+        if column in self._mutable:
+            self._mutable[column][row, slots] = value
+        else:
+            self._columns[column][row][slots] = value
+            if column in self._applied:
+                self._applied[column][row, slots] = True
+
+    def holds(self, number: Array) -> Array:
+        """Which transitions, by the order in which they were stored (0 the first), are still live."""
+        return np.asarray((number >= self.written - self.live.count) & (number < self.written))
+
+    def slot(self, number: Array) -> Array:
+        """Slot of a transition by the order in which it was stored."""
+        return np.asarray(number % self.size)
+
+    def state(self, row: int) -> State:
+        """The pointer; what lies in the ring stays there, flushed."""
+        for files in self._files.values():
+            files[row].flush()
+        return {
+            "written": self.written,
+            "size": self.size,
+            "newest": None if self._newest is None else self._newest[row].copy(),
+            "mutable": {name: column[row].copy() for name, column in self._mutable.items()},
+            "applied": {name: mask[row].copy() for name, mask in self._applied.items()},
+        }
+
+    def load_state(self, row: int, state: State) -> None:
+        if state["size"] != self.size:
+            raise UserError(
+                f"the stored ring has {state['size']} slots, this run {self.size}: delete the run's directory"
+            )
+        self.written = int(state["written"])
+        for name, column in self._mutable.items():
+            column[row] = state["mutable"][name]
+        for name, mask in self._applied.items():
+            mask[row] = state["applied"][name]
+        if state["newest"] is not None:
+            rows = len(self._columns["observation"])
+            if self._newest is None:
+                self._newest = np.zeros((rows, *state["newest"].shape), state["newest"].dtype)
+            self._newest[row] = state["newest"]
+
+    def _take(self, name: str, index: Array) -> Array:
+        return np.stack([column[slots] for column, slots in zip(self._columns[name], index, strict=True)])
+
+
+def _open(path: Path, shape: Sequence[int], dtype: str) -> np.memmap:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    wanted = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    if not path.exists() or path.stat().st_size != wanted:
+        with open(path, "wb") as file:
+            file.truncate(wanted)  # sparse: only touched pages take room
+    return np.memmap(path, dtype=np.dtype(dtype), mode="r+", shape=tuple(shape))

@@ -1,0 +1,147 @@
+"""Gradient steps per second of the DQN learner on one CPU thread, and beside the same update in plain PyTorch.
+
+    python benchmarks/dqn_update.py [--seconds 2]
+
+Grids: batch 128, double DQN. The MLP: CartPole's spaces, widths (256, 256), batch 64, beside the same with `torch.nn`,
+`torch.optim.Adam` and `clip_grad_norm_`; the two take turns, so that a change in the machine's load meets both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from baselines.learners.dqn import Dqn
+from harness.interfaces import Actions, Batch, Build, Observations
+from harness.streams import Streams
+
+CATEGORIES = (11, 6, 4)
+VECTOR = Observations((4,), "float32")
+
+
+def build(observations: Observations, actions: int, seeds: int) -> Build:
+    return Build(
+        seeds=tuple(range(seeds)),
+        observations=observations,
+        actions=Actions(actions),
+        steps=100_000,
+        device="cpu",
+        streams=[Streams(seed) for seed in range(seeds)],
+        directories=tuple(Path() for _ in range(seeds)),
+        capacity=0,
+        slots=0,
+    )
+
+
+def random_batch(observations: Observations, actions: int, seeds: int, size: int) -> Batch:
+    rng = np.random.default_rng(0)
+    shape = (seeds, size, *observations.shape)
+    if observations.categories:
+        seen = rng.integers(0, observations.categories, (2, *shape)).astype(observations.dtype)
+    else:
+        seen = rng.standard_normal((2, *shape)).astype(observations.dtype)
+    return Batch(
+        observation=seen[0],
+        action=rng.integers(actions, size=(seeds, size)),
+        reward=rng.random((seeds, size), np.float32),
+        next_observation=seen[1],
+        terminated=rng.random((seeds, size)) < 0.1,
+        weight=None,
+    )
+
+
+def timed(call: Callable[[], object], seconds: float) -> float:
+    """Seconds of the fastest call: the others also measure what else the machine was doing."""
+    for _ in range(3):
+        call()
+    times = []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def learner_update(config: Dqn, observations: Observations, actions: int, seeds: int) -> Callable[[], object]:
+    learner = config.spawn(build(observations, actions, seeds))
+    batch = random_batch(observations, actions, seeds, config.batch_size)
+    active = np.ones(seeds, bool)
+    return lambda: learner.update(batch, active, 1)
+
+
+def greedy(config: Dqn, observations: Observations, actions: int, seeds: int, count: int) -> Callable[[], object]:
+    """Choosing greedy actions for `count` observations of each seed."""
+    learner = config.spawn(build(observations, actions, seeds))
+    seen = random_batch(observations, actions, seeds, count).observation.reshape(-1, *observations.shape)
+    rows = np.repeat(np.arange(seeds), count)
+    return lambda: learner.act(seen, rows, None, 0)
+
+
+def plain_update(config: Dqn) -> Callable[[], object]:
+    """The update of one seed as one writes it with modules, on the same batch."""
+
+    def network() -> torch.nn.Module:
+        widths = (4, *config.hidden)
+        layers: list[torch.nn.Module] = []
+        for into, out in itertools.pairwise(widths):
+            layers += [torch.nn.Linear(into, out), torch.nn.ReLU()]
+        return torch.nn.Sequential(*layers, torch.nn.Linear(widths[-1], 2))
+
+    online, target = network(), network()
+    optimiser = torch.optim.Adam(online.parameters(), lr=config.lr)
+    batch = random_batch(VECTOR, 2, 1, config.batch_size)
+
+    def update() -> None:
+        columns = (batch.observation, batch.action, batch.reward, batch.next_observation, batch.terminated)
+        observation, action, reward, next_observation, terminated = (torch.as_tensor(column[0]) for column in columns)
+        with torch.no_grad():
+            best = target(next_observation).gather(1, online(next_observation).argmax(1, keepdim=True)).squeeze(1)
+            wanted = reward + config.discount * (1 - terminated.float()) * best
+        chosen = online(observation).gather(1, action.unsqueeze(1)).squeeze(1)
+        loss = torch.nn.functional.huber_loss(chosen, wanted)
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(online.parameters(), config.max_grad_norm)
+        optimiser.step()
+        (chosen.detach() - wanted).numpy()
+
+    return update
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=2.0, help="time spent on each measurement")
+    seconds = parser.parse_args().seconds
+    torch.set_num_threads(1)
+    print("| grid | channels | seeds | updates/s | seed-updates/s | ms to act on 1 | ms to act on 32 |")
+    print("|---|---|---|---|---|---|---|")
+    for size, channels, seeds in itertools.product((5, 8, 16), (32, 64), (1, 3)):
+        observations = Observations((size, size, 3), "uint8", CATEGORIES)
+        config = Dqn(channels=channels)
+        rate = 1 / timed(learner_update(config, observations, 5, seeds), seconds)
+        acting = [1e3 * timed(greedy(config, observations, 5, seeds, count), seconds / 4) for count in (1, 32)]
+        print(
+            f"| {size} | {channels} | {seeds} | {rate:.1f} | {rate * seeds:.1f} | {acting[0]:.2f} | {acting[1]:.2f} |"
+        )
+    config = Dqn(hidden=(256, 256), batch_size=64)
+    print("\n| MLP (256, 256), batch 64 | ms an update | ms per seed |\n|---|---|---|")
+    rivals = {f"this, seeds {seeds}": (learner_update(config, VECTOR, 2, seeds), seeds) for seeds in (1, 3, 5)}
+    rivals["plain PyTorch"] = (plain_update(config), 1)
+    rounds: dict[str, list[float]] = {name: [] for name in rivals}
+    for _ in range(5):
+        for name, (update, _) in rivals.items():
+            rounds[name].append(timed(update, seconds / 5))
+    for name, (_, seeds) in rivals.items():
+        spent = 1e3 * float(np.median(rounds[name]))
+        print(f"| {name} | {spent:.3f} | {spent / seeds:.3f} |")
+
+
+if __name__ == "__main__":
+    main()

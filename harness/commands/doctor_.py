@@ -1,0 +1,101 @@
+"""Check this machine: package versions, processor, GPU, disk, drawing, LaTeX and browser."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+HELP = "check packages, GPU, disk and system programs"
+
+
+class Finding(NamedTuple):
+    """One check: `ok` None means that something optional is missing."""
+
+    name: str
+    ok: bool | None
+    text: str
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    findings = [*_packages(), *_plugins(), *_machine(), *_system()]
+    if args.json:
+        print(json.dumps([finding._asdict() for finding in findings], indent=1))
+    else:
+        for finding in findings:
+            mark = {True: "ok", False: "PROBLEM", None: "missing"}[finding.ok]
+            print(f"{mark:>8}  {finding.name:<14} {finding.text}")
+    return 1 if any(finding.ok is False for finding in findings) else 0
+
+
+def _packages() -> list[Finding]:
+    import re
+    from importlib import metadata
+
+    findings = []
+    for requirement in metadata.requires("guidebench") or []:
+        name = re.split(r"[^A-Za-z0-9_.-]", requirement, maxsplit=1)[0]
+        if "extra ==" in requirement:
+            continue
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            findings.append(Finding(name, False, f"not installed; pip install '{requirement}'"))
+            continue
+        from packaging.requirements import Requirement
+
+        fits = Requirement(requirement).specifier.contains(version, prereleases=True)
+        findings.append(Finding(name, fits, version if fits else f"{version} does not fit {requirement}"))
+    return findings
+
+
+def _plugins() -> list[Finding]:
+    import warnings
+
+    from harness import registry
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        count = sum(len(registry.names(kind)) for kind in registry.KINDS)
+    broken = [str(warning.message) for warning in caught]
+    return [Finding("registry", not broken, "; ".join(broken) or f"{count} names")]
+
+
+def _machine() -> list[Finding]:
+    import shutil
+
+    from harness import estimates
+    from harness.launchers import local
+
+    findings = [Finding("processor", True, f"{local.cores()} cores, {estimates.machine_speed():.2f}× the reference")]
+    gpus = local.visible_gpus()
+    if gpus:
+        import torch
+
+        usable = torch.cuda.is_available()
+        text = (
+            torch.cuda.get_device_name() if usable else "a GPU is there but torch cannot use it; install a CUDA build"
+        )
+        findings.append(Finding("gpu", usable, text))
+    else:
+        findings.append(Finding("gpu", None, "none; runs train on CPU cores"))
+    free = shutil.disk_usage(Path.cwd()).free / 2**30
+    findings.append(
+        Finding("disk", free > 5, f"{free:.0f} GiB free here" + ("" if free > 5 else "; runs may need more"))
+    )
+    return findings
+
+
+def _system() -> list[Finding]:
+    import shutil
+
+    findings = []
+    for program, purpose in (("pdflatex", "compiles the LaTeX tables"), ("git", "records the commit of a run")):
+        path = shutil.which(program)
+        findings.append(Finding(program, True if path else None, purpose))
+    return findings

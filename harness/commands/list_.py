@@ -1,0 +1,44 @@
+"""What there is: suites, methods, learners, replays, guides, agents and judges, plug-ins included."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+HELP = "list suites, methods, learners, replays, judges"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("kind", nargs="?", help="only this kind: suite, method, learner, replay, guide, agent, judge")
+    parser.add_argument("--json", action="store_true", help="as JSON: kind -> names")
+
+
+def run(args: argparse.Namespace) -> int:
+    from harness import registry
+    from harness.errors import unknown
+
+    kind = args.kind.removesuffix("s") if args.kind else None
+    if kind is not None and kind not in registry.KINDS:
+        raise unknown("kind", args.kind, registry.KINDS)
+    kinds = [kind] if kind else list(registry.KINDS)
+    found = {name: registry.names(name) for name in kinds}
+    if args.json:
+        print(json.dumps(found, indent=1))
+        return 0
+    for name in kinds:
+        print(f"{name}s" if name != "replay" else "replays")
+        for entry in found[name]:
+            print(f"  {entry:<20} {describe(name, registry.get(name, entry))}".rstrip())
+    return 0
+
+
+def describe(kind: str, thing: object) -> str:
+    """One line about a registered thing."""
+    if kind == "method":
+        return str(thing.summary)  # type: ignore[attr-defined]
+    first = (getattr(thing, "__doc__", "") or "").strip().splitlines()[0]
+    if kind == "suite":
+        return f"{first}  tasks: {', '.join(thing.tasks)}"  # type: ignore[attr-defined]
+    if kind == "judge":
+        return f"{first}  [{thing.backend}]"  # type: ignore[attr-defined]
+    return first

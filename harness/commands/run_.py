@@ -1,0 +1,150 @@
+"""Train and evaluate. The same command continues where it stopped: finished runs are skipped, broken ones resume.
+
+Overrides have the form key=value; a comma list or range(…) sweeps:
+  suite, task, method, profile      what to run (profile: paper, quick, smoke)
+  learner, replay, guide, agent, judge   swap a part of the method
+  SECTION.FIELD                     any setting that `bench show` prints, e.g. learner.lr=1e-4
+  seeds=5  seeds=[0,3,7]            how many, or which
+  output, workers, pack, gpus, per_gpu, device, checkpoint_every, tensorboard, keep_replay, mixed_commits, report
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.matrix import Plan
+    from harness.study import Study
+
+HELP = "train and evaluate; the same command continues where it stopped"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("overrides", nargs="+", metavar="key=value")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print cells, ids, seeds, steps and hours; train nothing"
+    )
+    parser.add_argument("--json", action="store_true", help="the plan (with --dry-run) or the outcome as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    from harness import matrix
+
+    plan = matrix.plan(args.overrides)
+    if args.dry_run:
+        return dry_run(plan, args.json)
+    from harness import progress, study
+
+    display = progress.display(plan, quiet=args.json)
+    with display:
+        outcome = study.carry_out(plan, display)
+    if args.json:
+        print(json.dumps(_outcome(outcome), indent=1))
+    else:
+        _summarise(outcome)
+    if outcome.stopped:
+        return 130
+    if not args.json and plan.execution.report and any(run.status == "finished" for run in outcome.runs):
+        _report(outcome)
+    return 0 if outcome.finished else 1
+
+
+def dry_run(plan: Plan, as_json: bool) -> int:
+    """Print what `plan` would do."""
+    from harness import estimates, study
+    from harness.launchers import local
+    from harness.records.schema import label
+
+    places = local.slots(plan.execution)
+    rows: list[dict[str, Any]] = []
+    hours = 0.0
+    speed = estimates.machine_speed()
+    for cell in plan.cells:
+        judge = cell.names.part("judge")
+        each = estimates.seconds(cell, speed) / 3600
+        hours += each
+        rows.append(
+            {
+                "cell": cell.id,
+                "suite": cell.names.suite,
+                "task": cell.names.task,
+                "row": label(cell.names.method, "", judge, cell.names.profile, cell.variant),
+                "seeds": list(plan.seeds),
+                "steps": cell.steps,
+                "hours": round(each * len(plan.seeds), 4),
+            }
+        )
+    total = hours * len(plan.seeds) / len(places)
+    directory = str(study.directory_of(plan))
+    if as_json:
+        content = {
+            "study": plan.name,
+            "output": directory,
+            "workers": len(places),
+            "hours": round(total, 3),
+            "cells": rows,
+        }
+        print(json.dumps(content, indent=1))
+        return 0
+    lines = [f"{'cell':<11} {'suite/task':<28} {'steps':>9} {'seeds':>5} {'core-hours':>10}  row"]
+    for row in rows:
+        where = f"{row['suite']}/{row['task']}"
+        lines.append(
+            f"{row['cell']:<11} {where:<28} {row['steps']:>9,} {len(plan.seeds):>5} {row['hours']:>10.2f}  {row['row']}"
+        )
+    seeds = ",".join(map(str, plan.seeds[:12])) + (",…" if len(plan.seeds) > 12 else "")
+    lines.append("")
+    lines.append(f"study {plan.name} in {directory}: {len(rows)} cells × {len(plan.seeds)} seeds ({seeds})")
+    lines.append(
+        f"about {_hours(total)} on this machine with {len(places)} worker{'s' if len(places) > 1 else ''} "
+        f"({places[0].device}); an estimate from operation counts, good to a factor of two"
+    )
+    sys.stdout.write("\n".join(lines) + "\n")
+    return 0
+
+
+def _hours(hours: float) -> str:
+    return f"{hours * 60:.0f} minutes" if hours < 1 else f"{hours:.1f} hours" if hours < 100 else f"{hours:,.0f} hours"
+
+
+def _outcome(outcome: Study) -> dict[str, object]:
+    return {
+        "study": outcome.name,
+        "output": str(outcome.directory),
+        "stopped": outcome.stopped,
+        "runs": [
+            {"cell": run.cell.id, "method": run.cell.names.method, "task": run.cell.names.task, "seed": run.seed,
+             "status": run.status, "directory": str(run.directory), "error": run.error}
+            for run in outcome.runs
+        ],
+    }  # fmt: skip
+
+
+def _summarise(outcome: Study) -> None:
+    count: dict[str, int] = {}
+    for run in outcome.runs:
+        count[run.status] = count.get(run.status, 0) + 1
+    print(f"{outcome.directory}: " + ", ".join(f"{number} {status}" for status, number in sorted(count.items())))
+    for run in outcome.runs:
+        if run.error:
+            print(
+                f"\n{run.cell.names.suite}/{run.cell.names.task} {run.cell.names.method} seed {run.seed} {run.status}:"
+            )
+            print("  " + "\n  ".join(run.error.splitlines()[-20:]))
+    if outcome.stopped:
+        print("stopped; the same command continues")
+
+
+def _report(outcome: Study) -> None:
+    from harness.cli import command
+
+    report = command("report")
+    if report is None:
+        print(f"no report: the package that writes it is not installed; the results are in {outcome.directory}")
+        return
+    parser = argparse.ArgumentParser(prog="bench report")
+    report.add_arguments(parser)
+    report.run(parser.parse_args([str(outcome.directory)]))

@@ -1,0 +1,102 @@
+"""Every setting of a cell: its value and unit, which layer set it, and the paper and table it comes from."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from harness.config import Cell
+
+HELP = "show every setting, who set it, and its source"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "overrides",
+        nargs="+",
+        metavar="key=value",
+        help="as for `bench run`; without suite=, every suite that the method has a home in",
+    )
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    from harness import matrix, registry
+
+    overrides = list(args.overrides)
+    if not any(text.startswith("suite=") for text in overrides):
+        overrides.insert(0, f"suite={_home(overrides, registry.names('suite'))}")
+    cells = matrix.plan(overrides).cells
+    if args.json:
+        print(json.dumps([_json(cell) for cell in cells], indent=1))
+        return 0
+    shown: set[tuple[object, ...]] = set()
+    for cell in cells:
+        # Tasks that share every setting are shown once.
+        key = (cell.names._replace(task=""), tuple((k, v.value) for k, v in cell.settings.items()))
+        if key in shown:
+            continue
+        shown.add(key)
+        same: list[Cell] = [
+            other for other in cells
+            if (other.names._replace(task=""), tuple((k, v.value) for k, v in other.settings.items())) == key
+        ]  # fmt: skip
+        _show(cell, [other.names.task for other in same])
+    return 0
+
+
+def _home(overrides: list[str], suites: list[str]) -> str:
+    """The suite a method is shown on when none is named: the first that its own learner and judge fit."""
+    from harness import matrix
+    from harness.errors import UserError
+
+    first: UserError | None = None
+    for suite in sorted(suites, key=lambda name: name == "classic"):
+        try:
+            matrix.plan([f"suite={suite}", *overrides])
+            return suite
+        except UserError as error:
+            first = first or error
+    assert first is not None
+    raise first
+
+
+def _show(cell: Cell, tasks: list[str]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from harness import config
+    from harness.settings import show
+
+    names = cell.names
+    console = Console(soft_wrap=True)
+    parts = ", ".join(f"{kind} {name}" for kind, name in zip(config.PARTS, names.parts, strict=True) if name)
+    console.print(
+        f"[bold]{names.method}[/bold] on {names.suite} ({', '.join(tasks)}), profile {names.profile}: {parts}"
+    )
+    console.print(f"cell {cell.id}" + (f", {cell.variant}" if cell.variant else ""))
+    table = Table(box=None, pad_edge=False, show_edge=False)
+    for heading in ("setting", "value", "unit", "set by", "source", "meaning"):
+        table.add_column(heading, overflow="fold", no_wrap=heading in ("setting", "value"))
+    for section, known in config.cell_fields(names).items():
+        for field in known.values():
+            value = cell.settings[f"{section}.{field.name}"]
+            table.add_row(
+                f"{section}.{field.name}", show(value.value), field.unit, value.layer, value.source, field.meaning
+            )
+    wide = Console(width=max(console.width, 160)) if not console.is_terminal else console
+    wide.print(table)
+    wide.print()
+
+
+def _json(cell: Cell) -> dict[str, object]:
+    from harness import config
+    from harness.worker import record
+
+    content = record(cell)
+    for section, known in config.cell_fields(cell.names).items():
+        for field in known.values():
+            content["settings"][f"{section}.{field.name}"] |= {"unit": field.unit, "meaning": field.meaning}
+    return content

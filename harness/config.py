@@ -1,0 +1,257 @@
+"""From names and overrides to cells: layers resolved field by field, each value with the layer that set it.
+
+Precedence: part's own default < suite < method < method on this suite < profile < command line. A cell's id is the
+hash of what can change its results: names, versions and every resolved value; never seeds, paths, launcher or device.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from harness import registry, settings
+from harness.errors import UserError, unknown
+from harness.recipes import Evaluation, Layer, Method, Training
+from harness.settings import Cited, Field
+
+PARTS = ("learner", "replay", "guide", "agent", "judge")
+PLAIN: Mapping[str, type] = {"training": Training, "evaluation": Evaluation}
+SECTIONS = ("training", "evaluation", "suite", *PARTS)
+PROFILES = ("paper", "quick", "smoke")
+SCHEMA = 1
+
+
+class Value(NamedTuple):
+    """A resolved setting: what it is, which layer set it, and the source that layer cites."""
+
+    value: Any
+    layer: str
+    source: str
+
+
+class Names(NamedTuple):
+    """What identifies a cell before its settings: `parts` are the names in the order of `PARTS`, "" for none."""
+
+    suite: str
+    task: str
+    method: str
+    profile: str
+    parts: tuple[str, ...]
+
+    def part(self, kind: str) -> str:
+        return self.parts[PARTS.index(kind)]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Suite × task × method × resolved configuration; with a seed it is a run."""
+
+    names: Names
+    settings: Mapping[str, Value]
+    overrides: Mapping[str, Any]
+    """What the command line set, for the row's name."""
+
+    @functools.cached_property
+    def id(self) -> str:
+        values = {key: value.value for key, value in self.settings.items()}
+        return identity(self.names, versions(self.names), values)
+
+    @property
+    def steps(self) -> int:
+        return int(self.settings["training.steps"].value)
+
+    @property
+    def directory(self) -> str:
+        """Of this cell, relative to its study."""
+        return f"{self.names.suite}/{self.names.task}/{self.names.method}-{self.id}"
+
+    @property
+    def variant(self) -> str:
+        """What sets this cell apart from its method's recipe, as it stands in row names."""
+        return ", ".join(f"{key}={settings.show(value)}" for key, value in sorted(self.overrides.items()))
+
+    def section(self, name: str) -> Any:
+        """The built configuration dataclass of a section, or None for a part that this cell has not."""
+        config = section_config(self.names, name)
+        if config is None:
+            return None
+        prefix = f"{name}."
+        values = {k.removeprefix(prefix): v.value for k, v in self.settings.items() if k.startswith(prefix)}
+        return _build(config, tuple(values.items()), name)
+
+
+@functools.lru_cache(maxsize=4096)
+def _build(config: type, values: tuple[tuple[str, Any], ...], where: str) -> Any:
+    return settings.build(config, dict(values), where)
+
+
+def identity(names: Names, version: Mapping[str, int], values: Mapping[str, Any]) -> str:
+    """The id of a cell, computed the same way from a plan and from a record."""
+    content = {
+        "schema": SCHEMA,
+        "suite": names.suite,
+        "task": names.task,
+        "method": names.method,
+        "profile": names.profile,
+        "parts": dict(zip(PARTS, names.parts, strict=True)),
+        "versions": version,
+        "settings": values,
+    }
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]
+
+
+@functools.cache
+def versions(names: Names) -> Mapping[str, int]:
+    """Version of each registered thing in the cell; raised by its author when results change."""
+    found = {
+        "suite": registry.get("suite", names.suite).version,
+        "method": registry.get("method", names.method).version,
+    }
+    for kind, name in zip(PARTS, names.parts, strict=True):
+        if name:
+            found[kind] = registry.get(kind, name).version
+    return found
+
+
+def section_config(names: Names, section: str) -> type | None:
+    """The configuration class behind a section of this cell; None for a part that it has not."""
+    if section in PLAIN:
+        return PLAIN[section]
+    if section == "suite":
+        return _class("suite", names.suite)
+    name = names.part(section)
+    return _class(section, name) if name else None
+
+
+def _class(kind: str, name: str) -> type:
+    found: type = registry.get(kind, name)
+    return found
+
+
+def parts_of(suite: str, method: str, chosen: Mapping[str, str]) -> tuple[str, ...]:
+    """The part names of a cell, in the order of `PARTS`; `chosen` are those the command line names."""
+    recipe: Method = registry.get("method", method)
+    home = registry.get("suite", suite)
+    learner = chosen.get("learner") or recipe.learner or home.learner
+    replay = chosen.get("replay") or recipe.replay
+    guide = chosen.get("guide") or recipe.guide
+    agent = chosen.get("agent") or recipe.agent
+    judged = any(getattr(registry.get(k, n), "judged", False) for k, n in (("replay", replay), ("guide", guide)))
+    judge = (chosen.get("judge") or recipe.judge or home.judge) if judged else ""
+    if judged and not judge:
+        raise UserError(
+            f"method {method!r} needs a judge and suite {suite!r} has none of its own; "
+            f"name one with judge=… (known: {', '.join(registry.names('judge'))})"
+        )
+    return (learner, replay, guide, agent, judge)
+
+
+def check_task(suite: str, task: str) -> None:
+    known = registry.get("suite", suite).tasks
+    if task not in known:
+        raise unknown(f"task of suite {suite!r}:", task, known)
+
+
+@functools.lru_cache(maxsize=65536)
+def base_settings(names: Names) -> Mapping[str, Value]:
+    """Every setting of a cell before the command line."""
+    found: dict[str, Value] = {}
+    for section, known in cell_fields(names).items():
+        for field in known.values():
+            found[f"{section}.{field.name}"] = Value(field.default, "default", field.source)
+    for layer, overrides in _layers(names):
+        for key, given in overrides.items():
+            target = _target(names, key)
+            if target is None or target not in found:
+                continue
+            value, source = given if isinstance(given, Cited) else (given, "")
+            section, name = target.split(".", 1)
+            field = cell_fields(names)[section][name]
+            checked = settings.check(field, value, f"{layer}: {target}")
+            found[target] = Value(checked, layer, source)
+    return found
+
+
+def _layers(names: Names) -> Iterator[tuple[str, Layer]]:
+    home = registry.get("suite", names.suite)
+    recipe: Method = registry.get("method", names.method)
+    if names.profile not in home.profiles:
+        raise unknown(f"profile of suite {names.suite!r}:", names.profile, home.profiles)
+    profile = dict(home.profiles[names.profile])
+    by_task = profile.pop("by_task", {}).get(names.task, {})
+    profile.pop("tasks", None)
+    yield f"suite {names.suite}", {k: v for k, v in home.defaults.items() if k != "by_task"}
+    yield f"suite {names.suite} on {names.task}", home.defaults.get("by_task", {}).get(names.task, {})
+    yield f"method {names.method}", recipe.defaults
+    yield f"method {names.method} on {names.suite}", recipe.on_suite.get(names.suite, {})
+    yield f"profile {names.profile}", profile
+    yield f"profile {names.profile} on {names.task}", by_task
+
+
+def _target(names: Names, key: str) -> str | None:
+    """`section.field` that a key of a layer means in this cell; `kind.name.field` counts only if `name` is chosen."""
+    pieces = key.split(".")
+    if len(pieces) == 3 and pieces[0] in PARTS:
+        kind, name, field = pieces
+        return f"{kind}.{field}" if names.part(kind) == name else None
+    return key if len(pieces) == 2 else None
+
+
+@functools.lru_cache(maxsize=65536)
+def cell_fields(names: Names) -> Mapping[str, Mapping[str, Field]]:
+    """Section -> field name -> Field, for the sections that this cell has."""
+    found = {}
+    for section in SECTIONS:
+        config = section_config(names, section)
+        if config is not None:
+            found[section] = settings.fields(config)
+    return found
+
+
+def resolve(names: Names, overrides: Mapping[str, Any], named: Mapping[str, Any]) -> Cell:
+    """The cell of these names with command-line `overrides` (`section.field` -> checked value) on top.
+
+    `named` holds part names that the command line swapped, which belong to the row's name but are not settings.
+    """
+    values = dict(base_settings(names))
+    for key, value in overrides.items():
+        values[key] = Value(value, "command line", "")
+    return Cell(names, values, {**named, **overrides})
+
+
+def validate(cell: Cell) -> None:
+    """Raise UserError where the parts of a cell do not fit each other or its suite's spaces."""
+    for section in SECTIONS:
+        cell.section(section)
+    suite = cell.section("suite")
+    observations, actions = suite.spaces(cell.names.task)
+    for kind in PARTS:
+        part = cell.section(kind)
+        if not hasattr(part, "fits"):
+            continue
+        reason = part.fits(suite) if kind == "judge" else part.fits(observations, actions)
+        if reason:
+            raise UserError(
+                f"{kind} {cell.names.part(kind)!r} does not fit suite {cell.names.suite!r}, "
+                f"task {cell.names.task!r}: {reason}"
+            )
+    learner, training, evaluation = cell.section("learner"), cell.section("training"), cell.section("evaluation")
+    starts = getattr(learner, "learning_starts", 0)
+    if starts >= training.steps:
+        raise UserError(
+            f"training.steps={training.steps} ends before learner.learning_starts={starts}: nothing would be learnt; "
+            f"raise training.steps or lower learner.learning_starts"
+        )
+    if getattr(learner, "batch_size", 1) > training.capacity:
+        raise UserError(
+            f"learner.batch_size={learner.batch_size} is larger than training.capacity={training.capacity}; "
+            f"lower the one or raise the other"
+        )
+    if evaluation.every > training.steps:
+        raise UserError(
+            f"evaluation.every={evaluation.every} is longer than training.steps={training.steps}; lower evaluation.every"
+        )

@@ -1,0 +1,27 @@
+"""Errors meant for the person at the keyboard: what was given, what was expected, what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """A mistake or a fault that the user can mend; shown without a traceback."""
+
+
+class Stopped(Exception):
+    """The run was asked to stop (a signal, a vanished parent); its checkpoint is written."""
+
+
+def unknown(what: str, given: str, options: Iterable[str]) -> UserError:
+    """The error for a name that does not exist, with the nearest valid ones.
+
+    >>> str(unknown("method", "vlmrb", ["uer", "vlm_rb"]))
+    "unknown method 'vlmrb'; did you mean 'vlm_rb'? (known: uer, vlm_rb)"
+    """
+    names = sorted(options)
+    close = difflib.get_close_matches(given, names, n=2, cutoff=0.5)
+    meant = f"; did you mean {' or '.join(repr(n) for n in close)}?" if close else ""
+    known = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
+    return UserError(f"unknown {what} {given!r}{meant} (known: {known or 'none'})")

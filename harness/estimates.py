@@ -1,0 +1,65 @@
+"""Hours that a cell will take on this machine, from operation counts and a short measurement of the machine."""
+
+from __future__ import annotations
+
+import functools
+import time
+
+import numpy as np
+
+from harness.config import Cell
+
+REFERENCE_SECONDS = 0.0117
+"""Median seconds of the probe below on the machine whose costs the suites and learners state (AMD EPYC, Zen 4)."""
+
+
+@functools.cache
+def machine_speed() -> float:
+    """How fast one core of this machine is, relative to the reference: a matrix product and a sort, best of five."""
+    generator = np.random.default_rng(0)
+    a = generator.standard_normal((256, 256)).astype(np.float32)
+    b = generator.standard_normal(40_000)
+    best = float("inf")
+    for _ in range(5):
+        started = time.perf_counter()
+        for _ in range(8):
+            a @ a
+        for _ in range(2):
+            np.sort(b)
+        best = min(best, time.perf_counter() - started)
+    return REFERENCE_SECONDS / best
+
+
+def seconds(cell: Cell, speed: float) -> float:
+    """Seconds that one run of `cell` takes on one core of a machine of this speed."""
+    return _reference_seconds(*_key(cell)) / speed
+
+
+def _key(cell: Cell) -> tuple[object, ...]:
+    """What the estimate depends on; most cells of a matrix share it."""
+    return (
+        cell.section("suite"),
+        cell.names.task,
+        cell.section("learner"),
+        cell.section("training"),
+        cell.section("evaluation"),
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _reference_seconds(suite, task, learner, training, evaluation) -> float:  # type: ignore[no-untyped-def]
+    observations, actions = suite.spaces(task)
+    step = suite.seconds_per_step(task)
+    train = training.steps * (step + learner.seconds_per_step(observations, actions))
+    # Greedy episodes end early, at the goal or in a cycle: a few dozen steps, drawn from measured runs.
+    evaluations = -(-training.steps // evaluation.every)
+    evaluate = (
+        evaluations
+        * evaluation.episodes
+        * EVALUATION_STEPS
+        * (step + learner.seconds_per_action(observations, actions))
+    )
+    return float(train + evaluate)
+
+
+EVALUATION_STEPS = 60

@@ -1,0 +1,108 @@
+"""Evaluation: the greedy episodes of all seeds step in one batch; finished ones leave it.
+
+Under a deterministic policy a task that can tell its position (`Task.position`) is stopped when a position repeats:
+what follows is a cycle without success, so the row is what running it out would have written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.interfaces import Agent, Array, Ask, Mode, Task
+from harness.streams import Streams
+
+
+class Result(NamedTuple):
+    """One evaluation episode of one seed."""
+
+    row: int
+    episode: int
+    ret: float
+    success: bool
+    length: int
+
+
+@dataclass
+class EvaluationContext:
+    """What an agent sees while it is evaluated."""
+
+    step: int
+    streams: Sequence[Streams]
+    rows: Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    mode: Mode = Mode.EVALUATE
+
+    def ask(self, ask: Ask) -> None:
+        raise RuntimeError("an agent may not ask a judge while it is evaluated")
+
+
+class Evaluator:
+    """Evaluates the seeds of a worker on `episodes` layouts each."""
+
+    def __init__(self, make: Callable[[], Task], episodes: int, streams: Sequence[Streams]) -> None:
+        self._make = make
+        self._episodes = episodes
+        self._streams = streams
+        self._pool: list[Task] = []
+
+    def __call__(
+        self, agent: Agent, step: int, rows: Sequence[int], watch: Callable[[int, Task], None] | None = None
+    ) -> list[Result]:
+        """Results of every episode of `rows`, ordered by row and episode.
+
+        `watch(number, task)` is called after each reset and step of the number-th episode, for videos.
+        """
+        places = [(row, episode) for row in rows for episode in range(self._episodes)]
+        while len(self._pool) < len(places):
+            self._pool.append(self._make())
+        tasks = self._pool[: len(places)]
+        ctx = EvaluationContext(step, self._streams)
+        observations = [
+            task.reset(self._streams[row].evaluation_seed(step, episode))
+            for task, (row, episode) in zip(tasks, places, strict=True)
+        ]
+        returns = [0.0] * len(places)
+        lengths = [0] * len(places)
+        seen: list[set[bytes]] = [set() for _ in places]
+        results: dict[int, Result] = {}
+        alive = list(range(len(places)))
+        if agent.deterministic:
+            for number in alive:
+                _repeats(seen[number], tasks[number])
+        if watch:
+            for number in alive:
+                watch(number, tasks[number])
+        while alive:
+            ctx.rows = np.array([places[number][0] for number in alive])
+            actions = agent.act(np.stack([observations[number] for number in alive]), ctx)
+            left = []
+            for number, action in zip(alive, actions, strict=True):
+                task = tasks[number]
+                step_result = task.step(action)
+                observations[number] = step_result.observation
+                returns[number] += float(step_result.reward)
+                lengths[number] += 1
+                if watch:
+                    watch(number, task)
+                row, episode = places[number]
+                if step_result.terminated or step_result.truncated:
+                    results[number] = Result(row, episode, returns[number], bool(step_result.success), lengths[number])
+                elif agent.deterministic and _repeats(seen[number], task):
+                    results[number] = Result(row, episode, returns[number], False, task.max_steps)
+                else:
+                    left.append(number)
+            alive = left
+        return [results[number] for number in range(len(places))]
+
+
+def _repeats(seen: set[bytes], task: Task) -> bool:
+    position = task.position()
+    if position is None:
+        return False
+    if position in seen:
+        return True
+    seen.add(position)
+    return False

@@ -1,0 +1,38 @@
+"""How a study is carried out: where, on what, in which packing. None of it can change a result or a cell's id."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from harness.settings import Bounds, Unit
+
+
+@dataclass(frozen=True)
+class Execution:
+    """Settings of the command besides what defines its cells."""
+
+    output: str | None = None
+    """Directory of the study; without it runs/NAME, where NAME follows from the cells."""
+    launcher: Literal["local"] = "local"
+    """What starts the workers."""
+    workers: Annotated[int | None, Bounds(1), Unit("processes")] = None
+    """Workers at a time; without it one per CPU core, or per GPU slot."""
+    pack: Annotated[int | None, Bounds(1), Unit("seeds")] = None
+    """Most seeds of a cell in one worker; without it one on a CPU, all on a GPU."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where networks live; auto takes a GPU if one is free to use."""
+    gpus: tuple[int, ...] | None = None
+    """GPUs to use, by index; without it those of CUDA_VISIBLE_DEVICES, or all."""
+    per_gpu: Annotated[int, Bounds(1), Unit("workers")] = 1
+    """Workers that share one GPU."""
+    checkpoint_every: Annotated[int, Bounds(1), Unit("environment steps")] = 5_000
+    """Steps between checkpoints; at most this much work is repeated after a crash."""
+    keep_replay: bool = False
+    """Keep the stored transitions of finished runs (they are large) instead of deleting them."""
+    tensorboard: bool = False
+    """Write TensorBoard files beside each run."""
+    mixed_commits: bool = False
+    """Continue runs that were started by another commit of this project."""
+    report: bool = True
+    """Write the report when the study ends."""

@@ -1,0 +1,96 @@
+"""Questions in flight. An answer to a question of step t is applied at step t + delay, whenever it arrived.
+
+If it is late the loop waits and the wait is counted, so an asynchronous run is reproducible and resumable. With
+`delay=None` an answer is applied when it arrives, which depends on the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from harness.interfaces import Answer, Array, Ask, State
+
+
+class Backend(Protocol):
+    """What answers: a judge process."""
+
+    seconds: float
+    clips: int
+    restarts: int
+
+    def ask(self, number: int, snapshots: Array) -> None: ...
+    def arrived(self, number: int) -> bool: ...
+    def take(self, number: int) -> tuple[float, float]: ...
+    def poll(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class InFlight(NamedTuple):
+    """A question on its way: `number` names it to the backend, `ordinal` counts within its seed."""
+
+    number: int
+    ordinal: int
+    step: int
+    ask: Ask
+
+
+class Asks:
+    """All questions of a worker, per seed in the order in which they were asked."""
+
+    def __init__(self, rows: int, delay: int | None, backend: Backend) -> None:
+        self._delay = delay
+        self._backend = backend
+        self._flight: list[list[InFlight]] = [[] for _ in range(rows)]
+        self._ordinals = [0] * rows
+        self._numbers = 0
+        self.waited = 0.0
+        """Seconds that the loop stood still for a late answer."""
+
+    def submit(self, ask: Ask, step: int) -> None:
+        self._put(ask, step, self._ordinals[ask.row])
+        self._ordinals[ask.row] += 1
+
+    def _put(self, ask: Ask, step: int, ordinal: int) -> None:
+        self._flight[ask.row].append(InFlight(self._numbers, ordinal, step, ask))
+        self._backend.ask(self._numbers, ask.snapshots)
+        self._numbers += 1
+
+    def due(self, step: int) -> Iterator[tuple[InFlight, Answer]]:
+        """The answers that count from `step` on, seed by seed, in the order asked; waits for those that are late."""
+        self._backend.poll()
+        ready: Callable[[InFlight], bool]
+        if self._delay is None:
+            ready = lambda item: self._backend.arrived(item.number)  # noqa: E731 - one of two one-line rules
+        else:
+            last = step - self._delay
+            ready = lambda item: item.step <= last  # noqa: E731
+        for queue in self._flight:
+            while queue and ready(queue[0]):
+                item = queue.pop(0)
+                score, seconds = self._backend.take(item.number)
+                self.waited += seconds
+                yield item, Answer(item.ask.row, item.ask.key, score)
+
+    @property
+    def in_flight(self) -> int:
+        return sum(len(queue) for queue in self._flight)
+
+    def state(self, row: int) -> State:
+        """The questions of one seed that are not answered yet, snapshots included."""
+        return {
+            "ordinal": self._ordinals[row],
+            "asks": [
+                {"step": item.step, "ordinal": item.ordinal, "key": item.ask.key, "snapshots": item.ask.snapshots}
+                for item in self._flight[row]
+            ],
+        }
+
+    def load_state(self, row: int, state: State) -> None:
+        """Ask again what was in flight."""
+        self._ordinals[row] = int(state["ordinal"])
+        for item in state["asks"]:
+            ask = Ask(row, np.asarray(item["key"]), np.asarray(item["snapshots"]))
+            self._put(ask, int(item["step"]), int(item["ordinal"]))

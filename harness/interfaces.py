@@ -1,0 +1,396 @@
+"""The words of the design as types: task, agent, learner, sampler, guide, and the small records they exchange.
+
+Axis 0 is the seed everywhere: S seeds of one cell train in one worker, in lock-step. `state(row)` and
+`load_state(row, state)` speak of one seed, so that a checkpoint belongs to a run and packing may change on resume.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from harness.streams import Streams
+
+Array = NDArray[Any]
+State = dict[str, Any]
+"""A tree of dicts with arrays, strings, numbers, booleans and None at its leaves: what a checkpoint can hold."""
+Metrics = dict[str, Array]
+"""Name -> one number per seed, [S]."""
+
+
+@dataclass(frozen=True)
+class Observations:
+    """What a task shows: `shape` and `dtype` of one observation, and the largest code per channel of a symbolic one."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    categories: tuple[int, ...] | None = None
+    """Number of codes in each entry of the last axis if observations are codes, else None."""
+
+
+@dataclass(frozen=True)
+class Actions:
+    """What a task takes: one of `count` choices, or a vector of `shape` in [-1, 1]."""
+
+    count: int | None = None
+    shape: tuple[int, ...] = ()
+
+    @property
+    def discrete(self) -> bool:
+        return self.count is not None
+
+
+class Step(NamedTuple):
+    """What a task answers to one action."""
+
+    observation: Array
+    reward: float
+    terminated: bool
+    truncated: bool
+    success: bool
+
+
+class Task(Protocol):
+    """One environment. Everything that decides its future is in `state()`, its random stream included."""
+
+    instruction: str
+    max_steps: int
+
+    def reset(self, seed: int | None = None) -> Array:
+        """A new episode; with `seed` the task's random stream starts anew, without it the stream goes on."""
+
+    def step(self, action: Any) -> Step: ...
+
+    def snapshot(self) -> Array:
+        """What drawing the present frame needs, uint8 [n], the same n throughout the task."""
+
+    def position(self) -> bytes | None:
+        """All that decides the future but the clock and the random stream, if success is the only reward and the
+        dynamics are deterministic; None where that does not hold. Evaluation ends an episode whose position
+        repeats under a deterministic policy, as the failure it is."""
+
+    def state(self) -> State: ...
+
+    def load_state(self, state: State) -> None: ...
+
+
+class Drawer(Protocol):
+    """Turns snapshots into pixels, in the frame worker's process."""
+
+    def __call__(self, snapshots: Array) -> Array:
+        """uint8 [L, n] -> uint8 [L, height, width, 3]."""
+
+
+class Suite(Protocol):
+    """A registered suite: a frozen dataclass whose fields are its own settings (drawing, variants).
+
+    `defaults` and `profiles` are layers of configuration: keys are `section.field` or `kind.name.field`, values may
+    be `cite(value, source)`. `profiles[p]` may hold `tasks` (the tasks meant when none is named) and
+    `by_task` (task -> layer).
+    """
+
+    version: ClassVar[int]
+    title: ClassVar[str]
+    source: ClassVar[str]
+    tasks: ClassVar[tuple[str, ...]]
+    learner: ClassVar[str]
+    method: ClassVar[str]
+    judge: ClassVar[str]
+    defaults: ClassVar[Mapping[str, Any]]
+    profiles: ClassVar[Mapping[str, Mapping[str, Any]]]
+
+    def spaces(self, task: str) -> tuple[Observations, Actions]: ...
+
+    def seconds_per_step(self, task: str) -> float:
+        """Cost of one environment step on the reference machine, for `--dry-run`."""
+
+    def make(self, task: str) -> Task: ...
+
+    def drawer(self, task: str) -> Drawer: ...
+
+
+class Transition(NamedTuple):
+    """One step of every seed. `next_observation` is the true one, never the first of the next episode."""
+
+    observation: Array  # [S, …]
+    action: Array  # [S, …]
+    reward: Array  # [S] float32
+    terminated: Array  # [S] bool
+    truncated: Array  # [S] bool
+    next_observation: Array  # [S, …]
+    snapshot: Array | None  # [S, n] uint8, of the state after the step, if the agent asked for snapshots
+
+
+class Episode(NamedTuple):
+    """One finished episode of one seed."""
+
+    row: int
+    ret: float
+    length: int
+    success: bool
+
+
+class Phase(NamedTuple):
+    """A stretch of a run: `steps` steps whose transitions come from `source`."""
+
+    name: str
+    steps: int
+    source: Literal["environment", "none"] = "environment"
+
+
+class Mode(enum.Enum):
+    TRAIN = "train"
+    EVALUATE = "evaluate"
+
+
+class Ask(NamedTuple):
+    """A question to a model about one seed: the clip's snapshots, and what the answer is about."""
+
+    row: int
+    key: Array  # int64 [m], the asker's own: transitions that the answer concerns
+    snapshots: Array  # uint8 [L, n]
+
+
+class Answer(NamedTuple):
+    """A model's answer to an Ask, due now."""
+
+    row: int
+    key: Array
+    score: float
+    """P(yes), in [0, 1]."""
+
+
+class Context(Protocol):
+    """What the loop offers an agent."""
+
+    mode: Mode
+    step: int
+    rows: Array
+    """Seed row of each observation given to `act`, [n]; 0..S-1 in training."""
+    streams: Sequence[Streams]
+
+    def ask(self, ask: Ask) -> None:
+        """Send a question; its answer comes to `answered` when its delay is over."""
+
+
+class Agent(Protocol):
+    """What the training loop drives: all seeds of a worker at once."""
+
+    wants_snapshots: bool
+    deterministic: bool
+    """Whether evaluation actions are a function of the observation, so that a repeated state is a cycle."""
+    active: Array
+    """[S] bool: seeds still training; one whose loss is no longer finite stops, the others go on."""
+
+    def phases(self) -> tuple[Phase, ...]: ...
+
+    def begin(self, rows: Array, observation: Array, ctx: Context) -> None:
+        """Episodes of these seeds begin; observation [len(rows), …]."""
+
+    def end(self, episodes: Sequence[Episode], ctx: Context) -> None: ...
+
+    def act(self, observation: Array, ctx: Context) -> Array:
+        """Observations [n, …] of the seeds `ctx.rows` -> actions [n, …]."""
+
+    def observe(self, transition: Transition, ctx: Context) -> None: ...
+
+    def answered(self, answers: Sequence[Answer], ctx: Context) -> None: ...
+
+    def update(self, ctx: Context) -> Metrics:
+        """The gradient steps due now; empty when none is."""
+
+    def evaluated(self, returns: Array, ctx: Context) -> None:
+        """Mean evaluation return of each seed, [S]."""
+
+    def state(self, row: int) -> State: ...
+
+    def load_state(self, row: int, state: State) -> None: ...
+
+    def parameters(self, row: int) -> Mapping[str, Array]:
+        """What acting needs: enough for `bench eval` to test the agent anywhere its spaces fit."""
+
+    def load_parameters(self, row: int, parameters: Mapping[str, Array]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Which transitions a batch holds: index int64 [S, B]; weight float32 [S, B], or None for all ones."""
+
+    index: Array
+    weight: Array | None
+
+
+class Batch(NamedTuple):
+    """A batch for every seed, NumPy, axis 0 the seed, axis 1 the transition."""
+
+    observation: Array
+    action: Array
+    reward: Array
+    next_observation: Array
+    terminated: Array
+    weight: Array | None
+    columns: Mapping[str, Array] = {}
+    """What the guide's own columns hold for these transitions, name -> [S, B, …]."""
+
+
+class Column(NamedTuple):
+    """A column that a guide adds to every transition.
+
+    A fixed one is written once with the transition; a mutable one (a relabelled reward) may be rewritten and is kept
+    in memory and in checkpoints; a late one (a model's answer) is written once, some time after the transition.
+    """
+
+    name: str
+    kind: Literal["fixed", "mutable", "late"]
+    shape: tuple[int, ...] = ()
+    dtype: str = "float32"
+    initial: float = 0.0
+
+
+class Guide(Protocol):
+    """Turns a model's or a teacher's word into reward, labels or relabelled data."""
+
+    columns: tuple[Column, ...]
+
+    def before_update(self, step: int, store: Store, learner: Learner) -> None:
+        """Called before the gradient steps of environment step `step`, to train its own parts or rewrite columns."""
+
+    def shape(self, batch: Batch) -> Batch:
+        """The batch the learner sees."""
+
+    def state(self, row: int) -> State: ...
+
+    def load_state(self, row: int, state: State) -> None: ...
+
+
+class Store(Protocol):
+    """What a guide may do with stored transitions."""
+
+    @property
+    def live(self) -> Span: ...
+
+    def gather(self, index: Array) -> Batch: ...
+
+    def write(self, column: str, row: int, slots: Array, value: Array) -> None: ...
+
+
+class Update(NamedTuple):
+    """What a gradient step tells: td_error float32 [S, B], metrics name -> [S]."""
+
+    td_error: Array
+    metrics: Metrics
+
+
+class Learner(Protocol):
+    """Turns batches into parameter updates, for all seeds at once.
+
+    Its configuration class also has `fits(observations, actions) -> str` (why it cannot run there, or "") and
+    `seconds_per_step(observations, actions) -> float` (cost on the reference machine, for `--dry-run`).
+    """
+
+    def act(self, observation: Array, rows: Array, explore: Sequence[np.random.Generator] | None, step: int) -> Array:
+        """Actions for observations [n, …] of seeds `rows` [n]; exploring by each seed's generator, or greedy."""
+
+    def updates_due(self, step: int) -> int:
+        """Gradient steps to take after environment step `step` (counted from 1)."""
+
+    batch_size: int
+
+    def update(self, batch: Batch, active: Array, step: int) -> Update:
+        """One gradient step at environment step `step`; seeds whose `active` [S] is False keep parameters and
+        optimiser as they are."""
+
+    def state(self, row: int) -> State: ...
+
+    def load_state(self, row: int, state: State) -> None: ...
+
+    def parameters(self, row: int) -> Mapping[str, Array]: ...
+
+    def load_parameters(self, row: int, parameters: Mapping[str, Array]) -> None: ...
+
+
+class Sampler(Protocol):
+    """Decides which stored transitions a batch holds. Storage is apart; every array has the seed first."""
+
+    clip_length: int
+    """Transitions in a clip to be judged; 0 if this sampler needs no judge."""
+
+    def added(self, index: int, live: Span) -> None:
+        """Every seed stored a transition at slot `index`; `live` are the slots that now hold transitions."""
+
+    def draw(self, count: int, step: int, live: Span, rngs: Sequence[np.random.Generator]) -> Draw: ...
+
+    def feedback(self, index: Array, td_error: Array) -> None:
+        """The TD errors [S, B] of the transitions [S, B] just learnt from."""
+
+    def scored(self, row: int, index: Array, score: float) -> None:
+        """A judge's P(yes) for the transitions `index` of one seed that are still stored."""
+
+    def evaluated(self, returns: Array) -> None:
+        """Mean evaluation return of each seed, [S], right after an evaluation."""
+
+    def metrics(self, step: int) -> Metrics: ...
+
+    def state(self, row: int) -> State: ...
+
+    def load_state(self, row: int, state: State) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The stored transitions of a ring: `count` slots, the oldest at `start`, of `size` slots that wrap around."""
+
+    start: int
+    count: int
+    size: int
+
+    def slots(self, offsets: Array) -> Array:
+        """Slot of the k-th oldest transition."""
+        return np.asarray((self.start + offsets) % self.size)
+
+
+@dataclass(frozen=True)
+class Build:
+    """What a part may know when it is built for a worker."""
+
+    seeds: tuple[int, ...]
+    observations: Observations
+    actions: Actions
+    steps: int
+    """Environment steps in the whole run."""
+    device: str
+    streams: Sequence[Streams]
+    directories: tuple[Path, ...]
+    """One per seed, for what is too large for memory."""
+    capacity: int
+    """Transitions that the replay holds."""
+    slots: int
+    """Slots of the ring: the capacity (or the run's length if shorter) and enough beyond it that what a checkpoint
+    refers to is not overwritten before the next but one."""
+    parts: Mapping[str, Any] = field(default_factory=dict)
+    """The cell's built configuration by section: learner, replay, judge, …"""
+
+    @property
+    def rows(self) -> int:
+        return len(self.seeds)
+
+
+class Judge(Protocol):
+    """Answers how likely a clip shows what the prompt asks for, from pixels alone.
+
+    Its configuration class has `backend` (scripted, oracle, …), `delay` and `timeout`, `spawn(suite, task)`, and
+    optionally `fits(suite) -> str` (why it cannot judge that suite, or "").
+    """
+
+    def __call__(self, clips: Sequence[Array]) -> list[float]:
+        """uint8 frames [L, height, width, 3] of each clip -> P(yes) of each, in [0, 1]."""
+
+
+TaskT = TypeVar("TaskT", bound=Task)

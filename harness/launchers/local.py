@@ -1,0 +1,212 @@
+"""This machine's workers: one process each, CPU cores or GPU slots, a crash surfaced with its traceback, retried once."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from harness.execution import Execution
+from harness.worker import EXIT_STOPPED, EXIT_USER_ERROR, Job
+
+GRACE = 60.0
+"""Seconds that a worker has for its checkpoint after it was asked to stop."""
+
+
+class Event(NamedTuple):
+    """What happened to a job: `kind` is started, progress, failed (one seed), retry, or how it ended: finished,
+    stopped, crashed, error."""
+
+    job: Job
+    kind: str
+    content: Mapping[str, Any]
+
+
+@dataclass
+class Slot:
+    """A place where one worker runs."""
+
+    device: str
+    gpu: int | None = None
+
+
+@dataclass
+class _Running:
+    job: Job
+    slot: Slot
+    process: subprocess.Popen[str]
+    log: Path
+    log_start: int
+    retried: bool
+    error: str = ""
+
+
+def slots(execution: Execution) -> list[Slot]:
+    """The places this machine offers under these settings; a GPU if there is one, else CPU cores."""
+    gpus = visible_gpus() if execution.gpus is None else list(execution.gpus)
+    if execution.device == "cuda" or (execution.device == "auto" and gpus):
+        places = [Slot("cuda", gpu) for _ in range(execution.per_gpu) for gpu in gpus or [0]]
+        return places[: execution.workers] if execution.workers else places
+    return [Slot("cpu") for _ in range(execution.workers or cores())]
+
+
+def cores() -> int:
+    """CPU cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def visible_gpus() -> list[int]:
+    """Indices of the GPUs that CUDA would show, without importing torch."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return [int(part) for part in named.split(",") if part.strip().isdigit()]
+    return sorted(int(p.name[6:]) for p in Path("/dev").glob("nvidia[0-9]*") if p.name[6:].isdigit())
+
+
+class Stopping(Exception):
+    """The user asked to stop; every worker has ended."""
+
+
+def launch(jobs: Sequence[Job], places: Sequence[Slot], logs: Path, watch: Callable[[Event], None]) -> None:
+    """Run all jobs, as many at a time as there are places; Stopping if SIGINT or SIGTERM asked to end early."""
+    waiting = deque((job, False) for job in jobs)
+    free = list(places)
+    running: dict[int, _Running] = {}
+    events: queue.Queue[tuple[int, str | None]] = queue.Queue()
+    stop = _Signals()
+    logs.mkdir(parents=True, exist_ok=True)
+    stopping_since: float | None = None
+    with stop:
+        while waiting or running:
+            if stop.count and stopping_since is None:
+                stopping_since = time.monotonic()
+                waiting.clear()
+                for worker in running.values():
+                    worker.process.terminate()
+            if stopping_since is not None and (stop.count > 1 or time.monotonic() - stopping_since > GRACE):
+                for worker in running.values():
+                    worker.process.kill()
+            while waiting and free:
+                job, retried = waiting.popleft()
+                worker = _start(replace(job, device=free[0].device), free.pop(0), logs, retried)
+                running[worker.process.pid] = worker
+                threading.Thread(target=_listen, args=(worker.process, events), daemon=True).start()
+            try:
+                pid, line = events.get(timeout=0.2)
+            except queue.Empty:
+                continue
+            worker = running[pid]
+            if line is not None:
+                _hear(worker, line, watch)
+                continue
+            code = worker.process.wait()
+            del running[pid]
+            free.append(worker.slot)
+            kind, error = _ending(worker, code)
+            if kind == "crashed" and not worker.retried and stopping_since is None:
+                watch(Event(worker.job, "retry", {"error": error}))
+                waiting.appendleft((worker.job, True))
+            else:
+                watch(Event(worker.job, kind, {"error": error}))
+    if stopping_since is not None:
+        raise Stopping
+
+
+def _start(job: Job, slot: Slot, logs: Path, retried: bool) -> _Running:
+    environment = dict(os.environ)
+    # One thread per worker: more would change the last bits of sums, and the cores are shared out already.
+    environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    environment["CUDA_VISIBLE_DEVICES"] = "" if slot.gpu is None else str(slot.gpu)
+    root = str(Path(__file__).resolve().parents[2])
+    environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [environment.get("PYTHONPATH")])])
+    log = logs / f"{job.cell['method']}-{job.cell['cell']}-{'_'.join(map(str, job.seeds))}.log"
+    start = log.stat().st_size if log.exists() else 0
+    with open(log, "ab") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "harness.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env=environment,
+            text=True,
+            start_new_session=True,  # Ctrl-C reaches the parent alone, which asks its workers to stop
+        )
+    assert process.stdin is not None
+    try:
+        process.stdin.write(job.dumps())
+        process.stdin.close()
+    except BrokenPipeError:
+        pass  # it died at once; its exit code and log say why
+    return _Running(job, slot, process, log, start, retried)
+
+
+def _listen(process: subprocess.Popen[str], events: queue.Queue[tuple[int, str | None]]) -> None:
+    assert process.stdout is not None
+    stream: IO[str] = process.stdout
+    for line in stream:
+        events.put((process.pid, line))
+    events.put((process.pid, None))
+
+
+def _hear(worker: _Running, line: str, watch: Callable[[Event], None]) -> None:
+    try:
+        content = json.loads(line)
+        kind = content.pop("event")
+    except (ValueError, KeyError, AttributeError):
+        return  # a library wrote to standard output
+    if kind == "error":
+        worker.error = str(content["error"])
+    else:
+        watch(Event(worker.job, str(kind), content))
+
+
+def _ending(worker: _Running, code: int) -> tuple[str, str]:
+    if code == 0:
+        return "finished", ""
+    if code == EXIT_STOPPED:
+        return "stopped", ""
+    if code == EXIT_USER_ERROR:
+        return "error", worker.error
+    tail = _tail(worker)
+    if code == -signal.SIGBUS:
+        return "error", "the disk is full: the stored transitions could not be written; free some room and run again"
+    if code < 0:
+        return "crashed", f"the worker was ended by {signal.Signals(-code).name}\n{tail}".rstrip()
+    return "crashed", tail or f"the worker ended with exit code {code}"
+
+
+def _tail(worker: _Running, lines: int = 30) -> str:
+    with open(worker.log, "rb") as file:
+        file.seek(worker.log_start)
+        text = file.read().decode(errors="replace").rstrip()
+    return "\n".join(text.splitlines()[-lines:])
+
+
+class _Signals:
+    """Counts SIGINT and SIGTERM while active."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> None:
+        def handle(*_: Any) -> None:
+            self.count += 1
+
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, handle)
+
+    def __exit__(self, *_: Any) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)

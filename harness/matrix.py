@@ -1,0 +1,248 @@
+"""The command line as a plan: Hydra's grammar for overrides and sweeps, expanded to cells and seeds.
+
+    suite=minigrid_doorkey method=uer,vlm_rb replay.lambda_max=0.25,0.5 seeds=5 profile=quick
+
+A list sweeps. Sweeping a field expands only the methods that have it; a field that nobody has is an error.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from harness import config, registry, settings
+from harness.config import PARTS, Cell, Names
+from harness.errors import UserError, unknown
+from harness.execution import Execution
+
+NAME_KEYS = ("suite", "task", "method", "profile", *PARTS)
+DEFAULT_SEEDS = (0, 1, 2, 3, 4)
+MAX_SEED = 2**32 - 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The cells of one command, its seeds, and how to carry it out."""
+
+    cells: tuple[Cell, ...]
+    seeds: tuple[int, ...]
+    execution: Execution
+    command: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Name of the study: what it compares, and a hash of its cells. Seeds and paths are not in it."""
+        suites = "+".join(_distinct(cell.names.suite for cell in self.cells))
+        methods = "+".join(_distinct(cell.names.method for cell in self.cells))
+        profiles = "+".join(_distinct(cell.names.profile for cell in self.cells))
+        digest = hashlib.sha256(json.dumps(sorted(cell.id for cell in self.cells)).encode()).hexdigest()[:6]
+        readable = f"{suites}-{methods}-{profiles}"
+        return f"{readable if len(readable) <= 60 else readable[:57] + '…'}-{digest}"
+
+
+class Given(NamedTuple):
+    """An override of the command line: its key and the values it takes (one, or the elements of a sweep)."""
+
+    key: str
+    values: tuple[Any, ...]
+    sweep: bool
+
+
+def plan(overrides: Sequence[str]) -> Plan:
+    """The plan that `overrides` describe; UserError names the first that does not fit."""
+    given = parse(overrides)
+    by_key: dict[str, Given] = {}
+    for item in given:
+        if item.key in by_key:
+            raise UserError(f"{item.key}= is given twice; name it once, with commas for several values")
+        by_key[item.key] = item
+    execution_fields = settings.fields(Execution)
+    execution_values: dict[str, Any] = {}
+    swept: dict[str, Given] = {}
+    for item in given:
+        if item.key == "seeds" or item.key in NAME_KEYS:
+            continue
+        if item.key in execution_fields:
+            execution_values[item.key] = settings.check(execution_fields[item.key], _plain(item), item.key)
+        elif "." in item.key:
+            swept[item.key] = item
+        else:
+            raise unknown("setting", item.key, [*NAME_KEYS, "seeds", *execution_fields, *_all_settings()])
+    if "suite" not in by_key:
+        raise UserError(f"no suite named; add suite=… (known: {', '.join(registry.names('suite'))})")
+    cells = _expand(by_key, swept)
+    for cell in cells:
+        config.validate(cell)
+    seeds = parse_seeds(by_key["seeds"]) if "seeds" in by_key else DEFAULT_SEEDS
+    return Plan(tuple(cells), seeds, Execution(**execution_values), tuple(overrides))
+
+
+def parse(overrides: Sequence[str]) -> list[Given]:
+    """The overrides by Hydra's grammar, sweeps expanded."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.core.override_parser.types import Override, QuotedString, Transformer
+    from hydra.errors import HydraException
+
+    parser = OverridesParser.create()
+    result = []
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, QuotedString):
+            return value.text
+        if isinstance(value, list):
+            return [plain(item) for item in value]
+        return value
+
+    for text in overrides:
+        if "=" not in text:
+            raise UserError(f"{text!r} is not of the form key=value")
+        try:
+            override: Override = parser.parse_override(text)
+            if override.is_delete() or override.is_add() or override.package is not None:
+                raise UserError(f"{text!r}: write key=value, without +, ~ or @")
+            if override.is_sweep_override():
+                values = tuple(plain(v) for v in override.sweep_iterator(Transformer.identity))
+            else:
+                values = (plain(override.value()),)
+        except HydraException as error:
+            raise UserError(f"{text!r} cannot be read: {str(error).splitlines()[0]}") from None
+        if not values:
+            raise UserError(f"{text!r} expands to no value")
+        result.append(Given(override.key_or_group, values, override.is_sweep_override()))
+    return result
+
+
+def parse_seeds(given: Given) -> tuple[int, ...]:
+    """`seeds=5` is 0..4; `seeds=[0,3,7]`, `seeds=0,3,7` and `seeds=range(10,15)` are those seeds."""
+    value = list(given.values) if given.sweep else given.values[0]
+    if isinstance(value, int) and not isinstance(value, bool):
+        if value < 1:
+            raise UserError(f"seeds={value}: expected a number of seeds, at least 1, or a list such as [0,3,7]")
+        return tuple(range(value))
+    if not isinstance(value, list) or not value:
+        raise UserError(f"seeds={settings.show(value)}: expected a number of seeds or a list such as [0,3,7]")
+    for seed in value:
+        if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed <= MAX_SEED:
+            raise UserError(
+                f"seeds={settings.show(value)}: {seed!r} is not a seed (a whole number from 0 to {MAX_SEED})"
+            )
+    repeated = sorted({seed for seed in value if value.count(seed) > 1})
+    if repeated:
+        raise UserError(f"seeds={settings.show(value)}: seed {repeated[0]} is repeated; name each seed once")
+    return tuple(value)
+
+
+def _expand(by_key: Mapping[str, Given], swept: Mapping[str, Given]) -> list[Cell]:
+    known: set[str] = set()
+    used: set[str] = set()
+    cells: dict[str, Cell] = {}
+    for suite in _names(by_key, "suite", ()):
+        home = registry.get("suite", suite)
+        for profile in _names(by_key, "profile", ("paper",)):
+            if profile not in home.profiles:
+                raise unknown(f"profile of suite {suite!r}:", profile, home.profiles)
+            tasks = _names(by_key, "task", home.profiles[profile].get("tasks", home.tasks))
+            for task in tasks:
+                config.check_task(suite, task)
+            for method in _names(by_key, "method", (home.method,)):
+                registry.get("method", method)
+                for chosen, parts in _part_choices(suite, method, by_key):
+                    used |= set(chosen)
+                    for task in tasks:
+                        names = Names(suite, task, method, profile, parts)
+                        present = config.base_settings(names)
+                        known |= set(present)
+                        used |= {key for key in swept if _applies(names, key) and _two_part(key) in present}
+                        for cell in _cells(names, present, swept, chosen):
+                            cells.setdefault(cell.id, cell)
+    for key in swept:
+        if key not in used:
+            raise unknown("setting", key, sorted(known | {"seeds"}))
+    unused = [kind for kind in PARTS if kind in by_key and kind not in used]
+    if unused:
+        raise UserError(f"{unused[0]}= is given, but none of the chosen methods has a {unused[0]}")
+    return list(cells.values())
+
+
+def _part_choices(
+    suite: str, method: str, by_key: Mapping[str, Given]
+) -> Iterable[tuple[dict[str, str], tuple[str, ...]]]:
+    """Every combination of parts the command line names for this method, with what it actually swapped."""
+    seen = set()
+    options = [[(kind, name) for name in _names(by_key, kind, ("",))] for kind in PARTS]
+    for choice in itertools.product(*options):
+        chosen = {kind: name for kind, name in choice if name}
+        for kind, name in chosen.items():
+            registry.get(kind, name)
+        parts = config.parts_of(suite, method, chosen)
+        if parts in seen:
+            continue
+        seen.add(parts)
+        effective = {kind: name for kind, name in chosen.items() if parts[PARTS.index(kind)] == name}
+        yield effective, parts
+
+
+def _cells(
+    names: Names, present: Mapping[str, Any], swept: Mapping[str, Given], chosen: Mapping[str, str]
+) -> Iterable[Cell]:
+    judge = names.part("judge")  # a swapped judge already stands in the row's name as its model
+    recipe = config.parts_of(names.suite, names.method, {"judge": judge} if judge else {})
+    named = {k: v for k, v in chosen.items() if k != "judge" and recipe[PARTS.index(k)] != v}
+    axes = []
+    for key, given in swept.items():
+        target = _two_part(key) if _applies(names, key) else None
+        if target is None or target not in present:
+            continue
+        section, field = target.split(".", 1)
+        known = config.cell_fields(names)[section][field]
+        axes.append([(target, settings.check(known, value, key)) for value in given.values])
+    for combination in itertools.product(*axes):
+        yield config.resolve(names, dict(combination), named)
+
+
+def _applies(names: Names, key: str) -> bool:
+    pieces = key.split(".")
+    return len(pieces) == 2 or (len(pieces) == 3 and pieces[0] in PARTS and names.part(pieces[0]) == pieces[1])
+
+
+def _two_part(key: str) -> str:
+    pieces = key.split(".")
+    return f"{pieces[0]}.{pieces[-1]}" if len(pieces) == 3 else key
+
+
+def _names(by_key: Mapping[str, Given], key: str, default: Iterable[str]) -> tuple[str, ...]:
+    if key not in by_key:
+        return tuple(default)
+    found: list[str] = []
+    for value in by_key[key].values:
+        for name in value if isinstance(value, list) else [value]:
+            if not isinstance(name, str) or not name:
+                raise UserError(f"{key}={settings.show(name)}: expected a name")
+            found.append(name)
+    return tuple(dict.fromkeys(found))
+
+
+def _plain(given: Given) -> Any:
+    if given.sweep:
+        return list(given.values)
+    value = given.values[0]
+    return [value] if given.key == "gpus" and isinstance(value, int) else value
+
+
+def _distinct(values: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(values))
+
+
+def _all_settings() -> list[str]:
+    names = []
+    for section, known in config.PLAIN.items():
+        names += [f"{section}.{field.name}" for field in dataclasses.fields(known)]
+    for kind in ("learner", "replay", "judge"):
+        for name in registry.names(kind):
+            names += [f"{kind}.{field.name}" for field in dataclasses.fields(registry.get(kind, name))]
+    return names

@@ -1,0 +1,52 @@
+"""What a cell is made of besides its suite: the method's recipe and the protocol every suite states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from harness.settings import Bounds, Unit
+
+Layer = Mapping[str, Any]
+"""Overrides: `section.field` or `kind.name.field` -> value or `cite(value, source)`."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A named recipe: which parts, their defaults here, the ablations it declares."""
+
+    summary: str
+    replay: str = "uer"
+    learner: str | None = None
+    """None: the suite's default learner."""
+    guide: str = "none"
+    agent: str = "standard"
+    judge: str | None = None
+    """None: the suite's default judge, where a part asks for one."""
+    defaults: Layer = field(default_factory=dict)
+    on_suite: Mapping[str, Layer] = field(default_factory=dict)
+    ablations: Mapping[str, Layer] = field(default_factory=dict)
+    version: int = 1
+    """Raised when the method's results change."""
+    citation: str = ""
+
+
+@dataclass(frozen=True)
+class Training:
+    """How much a run trains."""
+
+    steps: Annotated[int, Bounds(1), Unit("environment steps per seed")] = 1_000_000
+    """Length of a run."""
+    capacity: Annotated[int, Bounds(2), Unit("transitions")] = 1_000_000
+    """Transitions that the replay buffer holds (VLM-RB, table 2; choice for MiniGrid)."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How a run is evaluated: greedy episodes on layouts that depend on (seed, step, episode) alone."""
+
+    every: Annotated[int, Bounds(1), Unit("environment steps")] = 10_000
+    """Steps between evaluations; the last step is always evaluated."""
+    episodes: Annotated[int, Bounds(1), Unit("episodes")] = 32
+    """Episodes per evaluation and seed (VLM-RB, §4.1)."""

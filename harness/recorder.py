@@ -1,0 +1,121 @@
+"""A foreign training script takes part: it logs its own evaluation episodes, and stands in every report beside the rest.
+
+with harness.Recorder("runs/mine", suite="minigrid_doorkey", task="8x8", method="my_dqn", seed=0, steps=100_000) as log:
+    …
+    log.episode(step=10_000, ret=0.9, success=True, length=37)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from harness.config import SCHEMA
+from harness.errors import UserError
+from harness.records.compact import to_parquet
+from harness.records.files import Rows, write_json
+from harness.records.provenance import provenance
+from harness.records.schema import EVALUATION, SCHEMA_VERSION, Identity
+from harness.records.study import Lock, StudyDirectory
+
+BACKEND = "external"
+
+
+class Recorder:
+    """One run of a foreign method: begin, log evaluation episodes, finish. Leaving the `with` block finishes it,
+    leaving it by an error marks it failed."""
+
+    def __init__(
+        self,
+        output: str | Path,
+        *,
+        suite: str,
+        task: str,
+        method: str,
+        seed: int,
+        steps: int,
+        learner: str = "",
+        model: str = "",
+        profile: str = "paper",
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`settings` are the method's hyperparameters; they, not the seed, decide which runs are of one cell.
+
+        Raises UserError if a name is empty, the seed negative, or another process writes this run.
+        """
+        for name, value in (("suite", suite), ("task", task), ("method", method), ("profile", profile)):
+            if not value or "/" in value or value.startswith("."):
+                raise UserError(f"{name}={value!r}: expected a plain name")
+        if seed < 0 or steps < 1:
+            raise UserError(f"seed={seed}, steps={steps}: expected a seed of at least 0 and at least one step")
+        content: dict[str, Any] = {
+            "suite": suite, "task": task, "method": method, "learner": learner, "model": model,
+            "profile": profile, "steps": steps, "settings": dict(settings or {}),
+        }  # fmt: skip
+        cell = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]
+        where = f"{suite}/{task}/{method}-{cell}"
+        study = StudyDirectory(Path(output))
+        name = study.read()["study"] if (study.path / "study.json").exists() else study.path.name
+        self._steps, self._last = steps, (0, -1)
+        self._run = study.run(where, seed)
+        self._lock = Lock(self._run.path, "run")
+        self._lock.acquire()
+        if self._run.status == "finished":
+            self._lock.release()
+            raise UserError(f"{self._run.path} is finished; delete it to record it anew")
+        joining = Lock(study.path, "study")
+        joining.acquire(patience=30.0)
+        try:
+            study.write(name, ["recorder"], {cell: {"directory": where, "seeds": [seed], "label_variant": ""}})
+            entries = {
+                key: {"value": value, "layer": BACKEND, "source": ""} for key, value in content["settings"].items()
+            }
+            content |= {"schema": SCHEMA, "cell": cell, "backend": BACKEND, "variant": "", "versions": {}}
+            write_json(study.path / where / "cell.json", {**content, "settings": entries})
+        finally:
+            joining.release()
+        self._identity = Identity(name, cell, suite, task, method, learner, BACKEND, model, profile, seed)
+        self._rows = Rows(self._run.path / "evaluations.jsonl", 0)
+        self._run.update(status="running", seed=seed, step=0, steps=steps, error=None, provenance=provenance("unknown"))
+
+    def episode(self, *, step: int, ret: float, success: bool, length: int) -> None:
+        """Log one evaluation episode after `step` environment steps; steps must not go back."""
+        if not 0 <= step <= self._steps or step < self._last[0]:
+            raise UserError(f"step={step}: expected a step from {self._last[0]} to {self._steps}")
+        if not math.isfinite(ret) or length < 1:
+            raise UserError(f"ret={ret}, length={length}: expected a finite return and a length of at least 1")
+        number = self._last[1] + 1 if step == self._last[0] else 0
+        self._last = (step, number)
+        row = self._identity.row(step=step, episode=number, success=bool(success), length=int(length))
+        row["return"] = float(ret)
+        self._rows.append({name: row[name] for name in EVALUATION})
+
+    def finish(self) -> None:
+        """Compact the rows and mark the run finished; a second call does nothing."""
+        if self._run.status == "finished":
+            return
+        self._rows.flush()
+        self._rows.close()
+        to_parquet(self._rows.path, self._run.path / "evaluations.parquet")
+        self._run.update(status="finished", step=self._steps, schema=SCHEMA_VERSION)
+        self._rows.path.unlink()
+        self._lock.release()
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.finish()
+        else:
+            self._rows.flush()
+            self._rows.close()
+            self._run.update(status="failed", error=f"{kind.__name__}: {error}")
+            self._lock.release()

@@ -1,0 +1,13 @@
+"""The record of a study: directory layout, schema, writer and reader. What the loop writes, everything else reads.
+
+STUDY/study.json                                        name, command, cells
+STUDY/<suite>/<task>/<method>-<cell>/cell.json          resolved configuration, with the source of each value
+STUDY/<suite>/<task>/<method>-<cell>/seed-<k>/
+    run.json              status, step, provenance, error
+    evaluations.jsonl     one row per evaluation episode; evaluations.parquet once the run is finished
+    timings.jsonl         clock: steps per second, share of evaluation, judging, waiting
+    metrics.jsonl         losses, training episodes, sampler diagnostics
+    judgements.jsonl      one row per judged clip: step asked, step applied, score
+    checkpoint-<step>/    the two newest
+    replay/               the ring of stored transitions
+"""

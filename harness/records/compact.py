@@ -1,0 +1,31 @@
+"""Finished evaluation rows as Parquet, the same bytes for the same rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from harness.errors import UserError
+from harness.records.schema import EVALUATION
+
+_ARROW = {str: "string", int: "int64", float: "float64", bool: "bool"}
+
+
+def to_parquet(source: Path, target: Path) -> None:
+    """Compact evaluation rows in JSON lines to one Parquet file with the columns of `EVALUATION`, in order."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = []
+    for number, line in enumerate(source.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            raise UserError(
+                f"{source}, line {number}, is damaged; delete the run's directory to train it anew"
+            ) from None
+    schema = pa.schema([(name, pa.type_for_alias(_ARROW[kind])) for name, kind in EVALUATION.items()])
+    table = pa.Table.from_pylist(rows, schema=schema)
+    beside = target.with_suffix(".tmp")
+    pq.write_table(table, beside, compression="zstd")
+    beside.replace(target)

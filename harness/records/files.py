@@ -1,0 +1,60 @@
+"""Small files written so that a crash at any moment leaves either the old content or the new."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UserError
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write JSON beside the old file, flush, rename."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with open(beside, "w", encoding="utf-8") as file:
+        json.dump(content, file, indent=1, ensure_ascii=False, allow_nan=False)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(beside, path)
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file; UserError naming the file if it is not one."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise UserError(f"{path} cannot be read as JSON ({error}); restore it or delete the run's directory") from None
+
+
+class Rows:
+    """A log of JSON lines that is truncated to a checkpoint's byte offset on resume."""
+
+    def __init__(self, path: Path, offset: int | None) -> None:
+        """Open for appending at `offset` bytes (None: wherever it ends, 0: anew)."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self._file = open(path, "ab")  # noqa: SIM115 - closed by close()
+        if offset is not None:
+            size = self._file.tell()
+            if size < offset:
+                raise UserError(
+                    f"{path} holds {size} bytes but its checkpoint counts {offset}: rows were lost; "
+                    f"delete the run's directory to train it anew"
+                )
+            self._file.truncate(offset)
+
+    def append(self, row: dict[str, Any]) -> None:
+        self._file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+
+    def flush(self) -> int:
+        """Put all rows on disk; the number of bytes that are there."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        return self._file.tell()
+
+    def close(self) -> None:
+        self._file.close()

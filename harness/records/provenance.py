@@ -1,0 +1,71 @@
+"""Where a result comes from: commit, package versions, hardware."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import subprocess
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("guidebench", "torch", "numpy", "gymnasium", "minigrid", "safetensors", "pyarrow")
+
+
+@functools.cache
+def commit() -> tuple[str, bool]:
+    """(commit, whether the tree differs from it); ("", False) outside a checkout of this project."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return _installed(), False
+    try:
+        head = subprocess.run(["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10)
+        status = subprocess.run(
+            ["git", "-C", str(root), "status", "--porcelain", "--untracked-files=no"],
+            capture_output=True, text=True, timeout=10,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return "", False
+    return head.stdout.strip(), bool(status.stdout.strip())
+
+
+def _installed() -> str:
+    try:
+        return f"guidebench {metadata.version('guidebench')}"
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+@functools.cache
+def packages() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def hardware(device: str) -> dict[str, Any]:
+    """Processor, cores and device of this machine; no host name and no path."""
+    processor = platform.processor() or platform.machine()
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                processor = line.split(":", 1)[1].strip()
+                break
+    except OSError:
+        pass
+    found = {"processor": processor, "cores": os.cpu_count(), "device": device}
+    if device.startswith("cuda"):
+        import torch
+
+        found["gpu"] = torch.cuda.get_device_name()
+    return found
+
+
+def provenance(device: str) -> dict[str, Any]:
+    head, dirty = commit()
+    return {"commit": head, "dirty": dirty, "packages": packages(), "hardware": hardware(device)}

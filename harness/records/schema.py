@@ -1,0 +1,59 @@
+"""Columns of what a run records, and the identity of a run. Nothing here depends on a clock or a path."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+SCHEMA_VERSION = 1
+
+EVALUATION: dict[str, type] = {
+    "study": str,
+    "cell": str,
+    "suite": str,
+    "task": str,
+    "method": str,
+    "learner": str,
+    "backend": str,
+    "model": str,
+    "profile": str,
+    "seed": int,
+    "step": int,
+    "episode": int,
+    "return": float,
+    "success": bool,
+    "length": int,
+}
+"""One row per evaluation episode. `backend` is the judge's kind (scripted, oracle, …) and `model` its name
+(sprite, …), both empty for a method without a judge; `step` counts environment steps of this seed."""
+
+STATUSES = ("waiting", "running", "stopped", "finished", "failed")
+
+PROFILES_RANKED = ("paper", "quick", "smoke")
+
+
+class Identity(NamedTuple):
+    """What names the rows of a run: the leading columns of `EVALUATION`, `seed` included."""
+
+    study: str
+    cell: str
+    suite: str
+    task: str
+    method: str
+    learner: str
+    backend: str
+    model: str
+    profile: str
+    seed: int
+
+    def row(self, **values: Any) -> dict[str, Any]:
+        return {**self._asdict(), **values}
+
+
+def label(method: str, backend: str, model: str, profile: str, variant: str = "") -> str:
+    """Row name of a method in every table and legend: it keeps what judged it and the profile.
+
+    >>> label("vlm_rb", "scripted", "sprite", "quick")
+    'vlm_rb · sprite · quick'
+    """
+    name = f"{method} ({variant})" if variant else method
+    return " · ".join(part for part in (name, model or backend, profile) if part)

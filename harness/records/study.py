@@ -1,0 +1,118 @@
+"""The directories of a study and its runs: what is written where, by whom, and how it is found again."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from harness.errors import UserError
+from harness.records.files import read_json, write_json
+from harness.records.schema import SCHEMA_VERSION
+
+
+class Lock:
+    """An advisory lock on a directory that ends with the process that holds it."""
+
+    def __init__(self, directory: Path, what: str) -> None:
+        self._path = directory / ".lock"
+        self._what = what
+        self._file: IO[str] | None = None
+
+    def acquire(self, patience: float = 0.0) -> None:
+        """Take the lock, waiting up to `patience` seconds for a process that is just ending; UserError if it is held."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        file = open(self._path, "a+")  # noqa: SIM115 - held open for as long as the lock is
+        until = time.monotonic() + patience
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if time.monotonic() >= until:
+                    file.seek(0)
+                    holder = file.read().strip() or "unknown"
+                    file.close()
+                    raise UserError(
+                        f"{self._what} {self._path.parent} is being written by another process (pid {holder}); "
+                        f"wait for it, stop it, or choose another directory with output=…"
+                    ) from None
+                time.sleep(0.1)
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        self._file = file
+
+    def release(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+class RunDirectory:
+    """One run: a cell × one seed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def status(self) -> str:
+        return str(self.read().get("status", "waiting"))
+
+    def read(self) -> dict[str, Any]:
+        """run.json, or an empty dict if the run has not begun."""
+        file = self.path / "run.json"
+        return read_json(file) if file.exists() else {}
+
+    def update(self, **values: Any) -> None:
+        """Change some entries of run.json."""
+        write_json(self.path / "run.json", {"schema": SCHEMA_VERSION, **self.read(), **values})
+
+
+class StudyDirectory:
+    """A study: study.json and the directories of its cells."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> dict[str, Any]:
+        """study.json; UserError if this is no study."""
+        file = self.path / "study.json"
+        if not file.exists():
+            found = "does not exist" if not self.path.exists() else "is not a study (it has no study.json)"
+            raise UserError(f"{self.path} {found}; give the directory that `bench run` printed")
+        content = read_json(file)
+        if content.get("schema") != SCHEMA_VERSION:
+            raise UserError(f"{file} has schema {content.get('schema')!r}, this version reads {SCHEMA_VERSION}")
+        return dict(content)
+
+    def write(self, name: str, command: list[str], cells: Mapping[str, Mapping[str, Any]]) -> None:
+        """Enter cells; those of earlier commands in the same directory stay, their seeds are joined."""
+        known: dict[str, Any] = {}
+        if (self.path / "study.json").exists():
+            known = self.read()["cells"]
+        for cell, entry in cells.items():
+            seeds = sorted({*known.get(cell, {}).get("seeds", []), *entry["seeds"]})
+            known[cell] = {**entry, "seeds": seeds}
+        write_json(
+            self.path / "study.json",
+            {"schema": SCHEMA_VERSION, "study": name, "command": command, "cells": known},
+        )
+
+    def run(self, cell_directory: str, seed: int) -> RunDirectory:
+        return RunDirectory(self.path / cell_directory / f"seed-{seed}")
+
+    def runs(self) -> Iterator[tuple[dict[str, Any], RunDirectory]]:
+        """Every run that study.json names, with its cell's entry."""
+        for entry in self.read()["cells"].values():
+            for seed in entry["seeds"]:
+                yield entry, self.run(entry["directory"], seed)
+
+
+def dumps(value: Any) -> str:
+    """Compact JSON for one line of a worker's progress."""
+    return json.dumps(value, separators=(",", ":"))

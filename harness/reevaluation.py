@@ -1,0 +1,105 @@
+"""A trained run tested again: its parameters loaded, its episodes played on fresh layouts, drawn if asked."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness import config, registry
+from harness.config import Cell
+from harness.errors import UserError
+from harness.evaluation import Evaluator, Result
+from harness.interfaces import Agent, Array, Task
+from harness.records.files import read_json
+from harness.records.study import RunDirectory
+from harness.worker import make_build, recorded
+
+SHIFT = 2**32
+"""Added to the seed, so that a re-evaluation never replays layouts of training or of a run's own evaluations."""
+
+
+class Film:
+    """Collects snapshots of the first episodes and draws them to a video file."""
+
+    def __init__(self, path: Path, episodes: int, frames_per_second: int = 10) -> None:
+        if path.suffix.lower() not in (".mp4", ".gif"):
+            raise UserError(f"--video {path}: end the file's name in .mp4 or .gif")
+        self.path, self._episodes, self._rate = path, episodes, frames_per_second
+        self._snapshots: dict[int, list[Array]] = {}
+
+    def __call__(self, number: int, task: Task) -> None:
+        if number < self._episodes:
+            self._snapshots.setdefault(number, []).append(task.snapshot())
+
+    def write(self, suite: Any, task: str) -> None:
+        """Draw what was collected; the last frame of an episode stays for half a second."""
+        import imageio.v2 as imageio
+
+        draw = suite.drawer(task)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        settings: dict[str, Any] = {"duration": 1000 / self._rate, "loop": 0}
+        if self.path.suffix == ".mp4":
+            settings = {"fps": self._rate, "macro_block_size": 2, "codec": "libx264"}
+        writer: Any
+        with imageio.get_writer(self.path, **settings) as writer:
+            for number in sorted(self._snapshots):
+                frames = draw(np.stack(self._snapshots[number]))
+                for frame in [*frames, *([frames[-1]] * (self._rate // 2))]:
+                    writer.append_data(frame)
+
+
+def evaluate_run(
+    directory: Path, suite: str | None, task: str | None, *, episodes: int, seed: int, film: Film | None = None
+) -> list[Result]:
+    """Results of `episodes` greedy episodes of a finished run on its own or on a named task."""
+    cell, run = load_run(directory)
+    names = cell.names._replace(suite=suite or cell.names.suite, task=task or cell.names.task)
+    config.check_task(names.suite, names.task)
+    home = cell.section("suite") if names.suite == cell.names.suite else registry.get("suite", names.suite)()
+    trained, tested = cell.section("suite").spaces(cell.names.task), home.spaces(names.task)
+    if not _fit(trained, tested):
+        raise UserError(
+            f"{names.suite}/{names.task} does not fit a policy of {cell.names.suite}/{cell.names.task}: "
+            f"{tested} against {trained}"
+        )
+    with tempfile.TemporaryDirectory() as scratch:
+        agent = load_agent(cell, run, Path(scratch), tested)
+        streams = make_build(cell, [seed + SHIFT], "cpu", [Path(scratch)], 1).streams
+        evaluator = Evaluator(lambda: home.make(names.task), episodes, streams)
+        results = evaluator(agent, 0, [0], film)
+    if film is not None:
+        film.write(home, names.task)
+    return results
+
+
+def load_run(directory: Path) -> tuple[Cell, RunDirectory]:
+    """The cell and directory of a finished run; UserError if it is none."""
+    run = RunDirectory(directory)
+    if not (directory / "run.json").exists():
+        raise UserError(f"{directory} is not a run; give a directory such as STUDY/SUITE/TASK/METHOD-CELL/seed-0")
+    if run.status != "finished":
+        raise UserError(f"{directory} is {run.status}, not finished; the command that began it continues it")
+    return recorded(read_json(directory.parent / "cell.json")), run
+
+
+def load_agent(cell: Cell, run: RunDirectory, scratch: Path, spaces: tuple[Any, Any]) -> Agent:
+    """The run's agent with its trained parameters; it can act, nothing else."""
+    from safetensors.numpy import load_file
+
+    build = make_build(cell, [int(run.read()["seed"])], "cpu", [scratch], 1)
+    build = replace(build, observations=spaces[0], actions=spaces[1], capacity=2, slots=4)
+    agent: Agent = build.parts["agent"].spawn(build)
+    agent.load_parameters(0, load_file(run.path / "policy.safetensors"))
+    return agent
+
+
+def _fit(trained: tuple[Any, Any], tested: tuple[Any, Any]) -> bool:
+    """Grids of another size fit a convolutional encoder; everything else must be equal."""
+    (before, actions_before), (after, actions_after) = trained, tested
+    if before.categories is not None:
+        return bool(before.categories == after.categories and actions_before == actions_after)
+    return bool(before == after and actions_before == actions_after)

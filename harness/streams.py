@@ -1,0 +1,38 @@
+"""Random streams: every seed owns one generator per purpose, so it draws the same numbers alone or beside others."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.interfaces import State
+
+PURPOSES = ("environment", "initial", "explore", "sample", "noise", "judge", "evaluation")
+
+
+class Streams:
+    """The generators of one seed, spawned from `SeedSequence(seed)` by purpose."""
+
+    environment: np.random.Generator
+    initial: np.random.Generator
+    explore: np.random.Generator
+    sample: np.random.Generator
+    noise: np.random.Generator
+    judge: np.random.Generator
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        for key, purpose in enumerate(PURPOSES):
+            sequence = np.random.SeedSequence(entropy=seed, spawn_key=(key,))
+            setattr(self, purpose, np.random.default_rng(sequence))
+
+    def evaluation_seed(self, step: int, episode: int) -> int:
+        """Reset seed of one evaluation episode: a function of (seed, step, episode) alone, so it needs no state."""
+        key = (PURPOSES.index("evaluation"), step, episode)
+        return int(np.random.SeedSequence(entropy=self.seed, spawn_key=key).generate_state(1, np.uint32)[0] >> 1)
+
+    def state(self) -> State:
+        return {purpose: getattr(self, purpose).bit_generator.state for purpose in PURPOSES}
+
+    def load_state(self, state: State) -> None:
+        for purpose in PURPOSES:
+            getattr(self, purpose).bit_generator.state = state[purpose]

@@ -1,0 +1,201 @@
+"""A study carried out: what is done is skipped, what broke resumes, the rest is packed onto this machine's workers."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness import checkpoints
+from harness.config import Cell
+from harness.errors import UserError
+from harness.launchers import local
+from harness.launchers.local import Event, Slot
+from harness.matrix import Plan
+from harness.records.provenance import commit
+from harness.records.study import Lock, RunDirectory, StudyDirectory
+from harness.worker import Job, record, write_cell
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a study, after the fact."""
+
+    cell: Cell
+    seed: int
+    directory: Path
+    status: str
+    error: str | None
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study on disk."""
+
+    name: str
+    directory: Path
+    runs: tuple[Run, ...]
+    stopped: bool = False
+
+    @property
+    def finished(self) -> bool:
+        return all(run.status == "finished" for run in self.runs)
+
+
+def directory_of(plan: Plan) -> Path:
+    return Path(plan.execution.output or f"runs/{plan.name}")
+
+
+def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -> Study:
+    """Train every run of `plan` that is not finished; nothing finished is touched."""
+    directory = directory_of(plan)
+    _check_directory(directory)
+    study = StudyDirectory(directory)
+    lock = Lock(directory, "study")
+    lock.acquire()
+    try:
+        entries = {
+            cell.id: {"directory": cell.directory, "seeds": list(plan.seeds), "label_variant": cell.variant}
+            for cell in plan.cells
+        }
+        _check_commits(plan, study)
+        study.write(plan.name, list(plan.command), entries)
+        for cell in plan.cells:
+            write_cell(study, cell)
+        places = local.slots(plan.execution)
+        jobs = _jobs(plan, study, places)
+        _check_disk(plan, jobs, len(places), directory)
+        recorder = _Recorder(study, watch)
+        stopped = False
+        try:
+            local.launch(jobs, places, directory / "logs", recorder)
+        except local.Stopping:
+            stopped = True
+        return look(plan, stopped)
+    finally:
+        lock.release()
+
+
+def look(plan: Plan, stopped: bool = False) -> Study:
+    """The runs of a plan as they stand on disk."""
+    study = StudyDirectory(directory_of(plan))
+    runs = []
+    for cell, seed in itertools.product(plan.cells, plan.seeds):
+        run = study.run(cell.directory, seed)
+        content = run.read()
+        runs.append(Run(cell, seed, run.path, content.get("status", "waiting"), content.get("error")))
+    return Study(plan.name, study.path, tuple(runs), stopped)
+
+
+@dataclass
+class _Recorder:
+    """Writes into run.json what a dead worker no longer can."""
+
+    study: StudyDirectory
+    watch: Callable[[Event], None]
+
+    def __call__(self, event: Event) -> None:
+        if event.kind in ("crashed", "error"):
+            for run in _runs_of(self.study, event.job):
+                if run.status != "finished":
+                    run.update(status="failed", error=event.content["error"])
+        self.watch(event)
+
+
+def _runs_of(study: StudyDirectory, job: Job) -> list[RunDirectory]:
+    cell = job.cell
+    where = f"{cell['suite']}/{cell['task']}/{cell['method']}-{cell['cell']}"
+    return [study.run(where, seed) for seed in job.seeds]
+
+
+def _jobs(plan: Plan, study: StudyDirectory, places: Sequence[Slot]) -> list[Job]:
+    """Unfinished runs as jobs; a job's seeds stand at the same step. Round robin over cells, so that all advance."""
+    execution = plan.execution
+    on_gpu = places[0].device != "cpu"
+    by_cell: list[list[Job]] = []
+    for cell in plan.cells:
+        at_step: dict[int, list[int]] = {}
+        for seed in plan.seeds:
+            run = study.run(cell.directory, seed)
+            if run.status == "finished":
+                continue
+            saved = checkpoints.existing(run.path)
+            at_step.setdefault(int(saved[-1].name[11:]) if saved else 0, []).append(seed)
+        pack = execution.pack or (len(plan.seeds) if on_gpu else 1)
+        packs = [tuple(group) for seeds in at_step.values() for group in _batched(seeds, pack)]
+        by_cell.append(
+            [
+                Job(
+                    study=plan.name,
+                    directory=str(study.path),
+                    cell=record(cell),
+                    seeds=seeds,
+                    checkpoint_every=execution.checkpoint_every,
+                    keep_replay=execution.keep_replay,
+                    tensorboard=execution.tensorboard,
+                )
+                for seeds in packs
+            ]
+        )
+    return [job for turn in itertools.zip_longest(*by_cell) for job in turn if job is not None]
+
+
+def _batched(items: Sequence[int], size: int) -> Iterable[list[int]]:
+    for start in range(0, len(items), size):
+        yield list(items[start : start + size])
+
+
+def _check_directory(directory: Path) -> None:
+    if directory.exists() and not directory.is_dir():
+        raise UserError(f"output={directory} is a file; name a directory")
+    foreign = directory.exists() and any(directory.iterdir()) and not (directory / "study.json").exists()
+    if foreign and any(not path.name.startswith(".") for path in directory.iterdir()):
+        raise UserError(f"output={directory} holds files but is not a study; name an empty or a new directory")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"output={directory} cannot be made ({error.strerror}); name another directory") from None
+
+
+def _check_commits(plan: Plan, study: StudyDirectory) -> None:
+    if plan.execution.mixed_commits:
+        return
+    head, _ = commit()
+    for cell, seed in itertools.product(plan.cells, plan.seeds):
+        begun = study.run(cell.directory, seed).read().get("provenance", {}).get("commit", head)
+        if begun != head:
+            raise UserError(
+                f"{study.path} holds runs of commit {begun[:10] or 'unknown'} and this is {head[:10] or 'unknown'}: "
+                f"add mixed_commits=true to mix them, or choose another output=…"
+            )
+
+
+def _check_disk(plan: Plan, jobs: Sequence[Job], places: int, directory: Path) -> None:
+    """Refuse to start what cannot be stored: the rings of the jobs that run at one time, and their checkpoints."""
+    needs = sorted((ring_bytes(cell, plan) * len(job.seeds) for cell, job in _with_cells(plan, jobs)), reverse=True)
+    needed, free = sum(needs[:places]), shutil.disk_usage(directory).free
+    if needed > free:
+        raise UserError(
+            f"the stored transitions need up to {needed / 2**30:.1f} GiB and {directory} has {free / 2**30:.1f} GiB free; "
+            f"free some room, choose another output=…, or lower training.capacity"
+        )
+
+
+def _with_cells(plan: Plan, jobs: Sequence[Job]) -> list[tuple[Cell, Job]]:
+    by_id = {cell.id: cell for cell in plan.cells}
+    return [(by_id[job.cell["cell"]], job) for job in jobs]
+
+
+def ring_bytes(cell: Cell, plan: Plan) -> int:
+    """Most bytes that one run's stored transitions can take on disk (last observations of episodes left out)."""
+    observations, actions = cell.section("suite").spaces(cell.names.task)
+    training = cell.section("training")
+    slots = min(training.capacity, training.steps) + 2 * plan.execution.checkpoint_every
+    action = 2 if actions.discrete else 4 * int(np.prod(actions.shape))
+    per_slot: Any = int(np.prod(observations.shape)) * np.dtype(observations.dtype).itemsize + action + 6
+    return int(slots * per_slot)

@@ -1,0 +1,243 @@
+"""The one training loop: it steps the tasks of S seeds in lock-step and drives an Agent; methods never copy it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from harness.errors import Stopped
+from harness.evaluation import Evaluator, Result
+from harness.foundation.asks import Asks, InFlight
+from harness.interfaces import Agent, Answer, Array, Ask, Episode, Metrics, Mode, State, Task, Transition
+from harness.streams import Streams
+
+METRICS_EVERY = 1_000
+"""Environment steps over which losses and training episodes are averaged into one row."""
+
+
+class Journal(Protocol):
+    """Where the loop's rows and checkpoints go: the run directories of a worker, or nowhere."""
+
+    def evaluated(self, step: int, results: Sequence[Result]) -> None: ...
+
+    def measured(self, row: int, step: int, metrics: dict[str, float]) -> None: ...
+
+    def judged(self, item: InFlight, answer: Answer, step: int) -> None: ...
+
+    def timed(self, step: int, clock: dict[str, float]) -> None: ...
+
+    def checkpoint(self, step: int, states: Callable[[int], State]) -> None: ...
+
+    def diverged(self, row: int, step: int) -> None: ...
+
+    def progress(self, step: int, success: Array, waited: float) -> None: ...
+
+
+class Loop:
+    """A run of S seeds; also the Context that its agent sees."""
+
+    mode = Mode.TRAIN
+
+    def __init__(
+        self,
+        agent: Agent,
+        tasks: Sequence[Task],
+        streams: Sequence[Streams],
+        evaluator: Evaluator,
+        journal: Journal,
+        *,
+        evaluate_every: int,
+        checkpoint_every: int,
+        asks: Asks | None = None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.agent, self.tasks, self.streams = agent, tasks, streams
+        self.rows = np.arange(len(tasks))
+        self.step = 0
+        self._evaluator, self._journal, self._asks, self._stop = evaluator, journal, asks, stop
+        self._evaluate_every, self._checkpoint_every = evaluate_every, checkpoint_every
+        self._observation: Array | None = None
+        self._returns = np.zeros(len(tasks))
+        self._lengths = np.zeros(len(tasks), np.int64)
+        self._windows = [Window() for _ in tasks]
+        self._success = np.full(len(tasks), np.nan)
+        self._clock = {"seconds": 0.0, "evaluation_seconds": 0.0, "checkpoint_seconds": 0.0, "wait_seconds": 0.0}
+        self._resumed_at = time.monotonic()
+        self._diverged = np.zeros(len(tasks), bool)
+        self._end = 0
+
+    def ask(self, ask: Ask) -> None:
+        if self._asks is None:
+            raise RuntimeError("this agent asks a judge but the cell has none")
+        self._asks.submit(ask, self.step)
+
+    def run(self) -> None:
+        """Train to the end of the agent's last phase; Stopped if asked to stop, with a checkpoint written."""
+        self._resumed_at = time.monotonic()
+        phases = self.agent.phases()
+        self._end = sum(phase.steps for phase in phases)
+        until = 0
+        for phase in phases:
+            until += phase.steps
+            while self.step < until:
+                self.step += 1
+                if phase.source == "environment":
+                    self._interact()
+                if self._asks is not None:
+                    self._answer(self._asks)
+                self._note(self.agent.update(self))
+                self._housekeep()
+
+    def _interact(self) -> None:
+        """One step of every seed's task."""
+        if self._observation is None:
+            self._observation = np.stack([task.reset() for task in self.tasks])
+            self.agent.begin(self.rows, self._observation, self)
+        actions = self.agent.act(self._observation, self)
+        steps = [task.step(action) for task, action in zip(self.tasks, actions, strict=True)]
+        transition = Transition(
+            observation=self._observation,
+            action=actions,
+            reward=np.array([step.reward for step in steps], np.float32),
+            terminated=np.array([step.terminated for step in steps]),
+            truncated=np.array([step.truncated for step in steps]),
+            next_observation=np.stack([step.observation for step in steps]),
+            snapshot=np.stack([task.snapshot() for task in self.tasks]) if self.agent.wants_snapshots else None,
+        )
+        self._returns += [step.reward for step in steps]
+        self._lengths += 1
+        self.agent.observe(transition, self)
+        ended = np.flatnonzero(transition.terminated | transition.truncated)
+        self._observation = transition.next_observation
+        if len(ended):
+            episodes = [
+                Episode(row, float(self._returns[row]), int(self._lengths[row]), bool(steps[row].success))
+                for row in ended.tolist()
+            ]
+            for episode in episodes:
+                self._windows[episode.row].episode(episode)
+            self.agent.end(episodes, self)
+            self._returns[ended], self._lengths[ended] = 0.0, 0
+            self._observation = self._observation.copy()
+            for row in ended.tolist():
+                self._observation[row] = self.tasks[row].reset()
+            self.agent.begin(ended, self._observation[ended], self)
+
+    def _answer(self, asks: Asks) -> None:
+        due = list(asks.due(self.step))
+        if due:
+            self.agent.answered([answer for _, answer in due], self)
+            for item, answer in due:
+                self._journal.judged(item, answer, self.step)
+
+    def _note(self, metrics: Metrics) -> None:
+        for name, values in metrics.items():
+            for row, window in enumerate(self._windows):
+                window.add(name, float(values[row]))
+
+    def _housekeep(self) -> None:
+        """Diverged seeds, metrics, evaluation, checkpoint, progress, stop: in an order that a resume repeats."""
+        step, last = self.step, self.step == self._end
+        for row in np.flatnonzero(~self.agent.active & ~self._diverged).tolist():
+            self._diverged[row] = True
+            self._journal.diverged(row, step)
+        if step % METRICS_EVERY == 0 or last:
+            for row, window in enumerate(self._windows):
+                self._journal.measured(row, step, window.drain())
+        if step % self._evaluate_every == 0 or last:
+            self._evaluate()
+        stopping = not last and self._stop()
+        if step % self._checkpoint_every == 0 or last or stopping:
+            self._journal.timed(step, self._read_clock())
+            started = time.monotonic()
+            self._journal.checkpoint(step, self.state)
+            self._clock["checkpoint_seconds"] += time.monotonic() - started
+        self._journal.progress(step, self._success, self._asks.waited if self._asks else 0.0)
+        if stopping:
+            raise Stopped
+
+    def _evaluate(self) -> None:
+        started = time.monotonic()
+        rows = np.flatnonzero(self.agent.active).tolist()
+        results = self._evaluator(self.agent, self.step, rows)
+        self._journal.evaluated(self.step, results)
+        returns = np.full(len(self.tasks), np.nan)
+        for row in rows:
+            mine = [result for result in results if result.row == row]
+            returns[row] = np.mean([result.ret for result in mine])
+            self._success[row] = np.mean([result.success for result in mine])
+        self.agent.evaluated(returns, self)
+        self._clock["evaluation_seconds"] += time.monotonic() - started
+
+    def _read_clock(self) -> dict[str, float]:
+        now = time.monotonic()
+        self._clock["seconds"] += now - self._resumed_at
+        self._resumed_at = now
+        if self._asks is not None:
+            self._clock["wait_seconds"] = self._asks.waited
+        return dict(self._clock)
+
+    def state(self, row: int) -> State:
+        """Everything that decides the rest of one seed's run."""
+        return {
+            "step": self.step,
+            "task": self.tasks[row].state(),
+            "observation": None if self._observation is None else self._observation[row],
+            "return": float(self._returns[row]),
+            "length": int(self._lengths[row]),
+            "streams": self.streams[row].state(),
+            "window": self._windows[row].state(),
+            "agent": self.agent.state(row),
+            "asks": self._asks.state(row) if self._asks else None,
+            "clock": dict(self._clock),
+        }
+
+    def load_state(self, row: int, state: State) -> None:
+        """Continue one seed from `state`; all seeds of a worker must stand at the same step."""
+        self.step = int(state["step"])
+        self.tasks[row].load_state(state["task"])
+        if state["observation"] is not None:
+            if self._observation is None:
+                self._observation = np.stack([state["observation"]] * len(self.tasks))
+            self._observation[row] = state["observation"]
+        self._returns[row], self._lengths[row] = state["return"], state["length"]
+        self.streams[row].load_state(state["streams"])
+        self._windows[row].load_state(state["window"])
+        self.agent.load_state(row, state["agent"])
+        if self._asks is not None:
+            self._asks.load_state(row, state["asks"])
+            self._asks.waited = state["clock"]["wait_seconds"]
+        self._clock.update(state["clock"])
+
+
+class Window:
+    """Means over the steps since the last row of metrics, of one seed."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, list[float]] = {}
+
+    def add(self, name: str, value: float) -> None:
+        total = self._sums.setdefault(name, [0.0, 0])
+        total[0] += value
+        total[1] += 1
+
+    def episode(self, episode: Episode) -> None:
+        self.add("episode/return", episode.ret)
+        self.add("episode/length", episode.length)
+        self.add("episode/success", float(episode.success))
+        self.add("episode/count", 1.0)
+
+    def drain(self) -> dict[str, float]:
+        """The means (the number of episodes as a sum), and start anew."""
+        means = {name: total if name == "episode/count" else total / n for name, (total, n) in self._sums.items()}
+        self._sums = {}
+        return means
+
+    def state(self) -> dict[str, Any]:
+        return {name: list(total) for name, total in self._sums.items()}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        self._sums = {name: list(total) for name, total in state.items()}

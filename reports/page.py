@@ -1,0 +1,132 @@
+"""One self-contained HTML page: no script, no network, everything that came from a file escaped."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reports import judges, statistics, tables
+from reports.figures import Drawing
+from reports.judges import Judging
+from reports.summary import Row, Summary
+from results import Cell, Study
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+class Origin(NamedTuple):
+    """What some runs were made with, in words."""
+
+    commit: str
+    packages: str
+    hardware: str
+    runs: int
+
+
+def render(study: Study, summary: Summary, drawings: Sequence[Drawing], judgings: Sequence[Judging]) -> str:
+    """The page of a study."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    columns, differing = differences(study, summary)
+    return environment.get_template("report.html.j2").render(
+        summary=summary,
+        command=" ".join(study.command),
+        counts=_counts(study),
+        tasks=tables.by_task(summary.rows),
+        aggregates=tables.aggregates_by_label(summary.aggregates),
+        metrics=[tables.METRIC_NAMES[name] for name in statistics.METRICS],
+        drawings=drawings,
+        judgings=judgings,
+        yes=judges.YES,
+        latex=tables.latex(summary),
+        legend=tables.legend(summary, "Bold with *"),
+        columns=columns,
+        differences=differing,
+        origins=origins(study),
+        number=tables.number,
+        maybe=lambda value, digits: "—" if value is None else f"{value:,.{digits}f}",
+        finite=np.isfinite,
+        reached=tables.reached,
+        remark=_remark,
+        base64=lambda content: base64.b64encode(content).decode("ascii"),
+    )
+
+
+def _remark(row: Row) -> str:
+    return judges.remark(row.cell.backend)
+
+
+def _counts(study: Study) -> str:
+    statuses = [run.status for run in study.runs]
+    parts = [f"{statuses.count(status)} {status}" for status in dict.fromkeys(statuses)]
+    return f"{len(statuses)} runs of {len(study.cells)} configurations: {', '.join(parts)}"
+
+
+def differences(study: Study, summary: Summary) -> tuple[list[str], dict[str, list[tuple[str, str]]]]:
+    """Columns (configurations) and, per setting in which they differ, each one's value and the layer that set it.
+
+    Configurations with the same settings share a column; one that lacks a setting has a dash.
+    """
+    names = {row.cell.id: row.label for row in summary.rows}
+    groups: dict[str, list[Cell]] = {}
+    for cell in study.cells:
+        key = json.dumps({name: _value(entry) for name, entry in cell.settings.items()}, sort_keys=True, default=str)
+        groups.setdefault(key, []).append(cell)
+    labels = {key: {names.get(cell.id, cell.label) for cell in cells} for key, cells in groups.items()}
+    columns = []
+    for key, cells in groups.items():
+        elsewhere = set().union(*(others for other, others in labels.items() if other != key))
+        columns.append(
+            "; ".join(
+                dict.fromkeys(
+                    f"{label} on {cell.suite}/{cell.task}" if label in elsewhere else label
+                    for cell in cells
+                    for label in [names.get(cell.id, cell.label)]
+                )
+            )
+        )
+    settings = [cells[0].settings for cells in groups.values()]
+    keys = dict.fromkeys(name for entries in settings for name in entries)
+    found = {}
+    for name in keys:
+        values = [_shown(entries[name]) if name in entries else ("—", "") for entries in settings]
+        if len({value for value, _ in values}) > 1:
+            found[name] = values
+    return columns, found
+
+
+def _value(entry: Any) -> Any:
+    return entry.get("value") if isinstance(entry, Mapping) else entry
+
+
+def _shown(entry: Any) -> tuple[str, str]:
+    value = _value(entry)
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return text, str(entry.get("layer") or "") if isinstance(entry, Mapping) else ""
+
+
+def origins(study: Study) -> list[Origin]:
+    """The different provenances among the runs, with how many runs have each."""
+    counts: dict[tuple[str, str, str], int] = {}
+    for run in study.runs:
+        if run.status == "waiting":
+            continue
+        made = run.provenance
+        commit = str(made.get("commit") or "unknown")[:12] + ("+ (uncommitted changes)" if made.get("dirty") else "")
+        key = (commit, _pairs(made.get("packages")), _pairs(made.get("hardware")))
+        counts[key] = counts.get(key, 0) + 1
+    return [Origin(*key, runs) for key, runs in counts.items()]
+
+
+def _pairs(content: Any) -> str:
+    if not isinstance(content, Mapping):
+        return "unknown" if content is None else str(content)
+    return ", ".join(f"{name} {value}" for name, value in content.items())

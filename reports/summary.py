@@ -1,0 +1,425 @@
+"""From evaluation rows to what is reported: one `Row` per label, suite and task, aggregates over tasks, and notes.
+
+Nothing is trimmed in silence: whatever a number leaves out (a seed without evaluations, the tail of a longer curve, a
+half-written evaluation) is named in `Summary.notes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reports import statistics
+from reports.statistics import Array, Interval
+from results import Cell, Run, Study
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+BASELINES = ("uer", "per")
+_TOLERANCE = 1e-12
+
+
+@dataclass(frozen=True)
+class Row:
+    """One label on one task. Arrays over checkpoints hold the steps at which every seed was evaluated."""
+
+    label: str
+    cell: Cell
+    seeds: tuple[int, ...]
+    directories: tuple[str, ...]
+    """Where the numbers come from: one run directory per seed, relative to the study."""
+    episodes: tuple[int, int]
+    """Fewest and most episodes in one evaluation of one seed."""
+    steps: Array
+    success: Array
+    """Success rate per evaluation, [seeds, checkpoints]."""
+    returns: Array
+    """Mean return per evaluation, [seeds, checkpoints]."""
+    complete: bool
+    """Whether every planned seed reached the planned number of steps."""
+    success_curve: Interval
+    return_curve: Interval
+    final: Interval
+    """Mean over seeds of the success rate at the last checkpoint."""
+    final_iqm: Interval
+    final_return: Interval
+    best: float
+    """Maximum over evaluations of the mean over seeds, first reached at `best_step`."""
+    best_step: int
+    mean_of_best: float
+    """Mean over seeds of each seed's own maximum."""
+    baseline: str = ""
+    target: float | None = None
+    """The baseline's `best`; None if it never succeeded."""
+    reached: int | None = None
+    """First step at which the mean over seeds reaches `target`; None if it does not."""
+    leading: bool = False
+    """`final` is the highest of its task and profile, or its difference from the highest has 0 in its interval."""
+    behind: bool = False
+    """Stands at an earlier step than others of its task, so its final numbers are compared with nobody's."""
+
+    @property
+    def last(self) -> int:
+        return int(self.steps[-1])
+
+    @property
+    def budget(self) -> int:
+        """Steps within which `target` could have been reached."""
+        return self.cell.steps if self.complete else self.last
+
+    @property
+    def where(self) -> str:
+        return f"{self.cell.suite}/{self.cell.task}"
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """A metric of the final success rates of one label over all tasks of a suite."""
+
+    label: str
+    suite: str
+    profile: str
+    metric: str
+    interval: Interval
+    seeds: tuple[int, ...]
+    tasks: tuple[str, ...]
+    leading: bool = False
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a report shows; `complete` is False while a run is missing, running, stopped or failed."""
+
+    study: str
+    reps: int
+    rows: tuple[Row, ...]
+    aggregates: tuple[Aggregate, ...]
+    notes: tuple[str, ...]
+    complete: bool
+
+
+def summarise(study: Study, evaluations: pd.DataFrame, reps: int = statistics.REPS, seed: int = 0) -> Summary:
+    """The summary of a study's evaluation rows (`results.load`), intervals from `reps` resamples of its runs."""
+    notes: list[str] = []
+    labels = _labels(study.cells, notes)
+    rows = []
+    by_cell = dict(list(evaluations.groupby("cell", sort=False)))
+    for cell in study.cells:
+        runs = [run for run in study.runs if run.cell.id == cell.id]
+        name = f"{cell.suite}/{cell.task}, {labels[cell.id]}"
+        notes.extend(_states(name, runs))
+        if cell.id in by_cell:
+            row = _row(cell, labels[cell.id], name, runs, by_cell[cell.id], notes, reps, seed)
+            rows.extend([row] if row else [])
+    order = {place: rank for rank, place in enumerate(dict.fromkeys(row.where for row in rows))}
+    rows.sort(key=lambda row: order[row.where])
+    rows = _compared(rows, notes, reps, seed)
+    aggregates = _aggregates(rows, notes, reps, seed)
+    notes.extend(_mixtures(study))
+    complete = all(run.status == "finished" for run in study.runs) and all(row.complete for row in rows)
+    return Summary(study.name, reps, tuple(rows), tuple(aggregates), tuple(dict.fromkeys(notes)), complete)
+
+
+def with_notes(summary: Summary, notes: Iterable[str]) -> Summary:
+    """The summary with further notes, each named once."""
+    return replace(summary, notes=tuple(dict.fromkeys([*summary.notes, *notes])))
+
+
+def _labels(cells: Iterable[Cell], notes: list[str]) -> dict[str, str]:
+    """Cell id -> row label, told apart where two cells of one task would share it: they are never merged."""
+    groups: dict[tuple[str, str, str], list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault((cell.suite, cell.task, cell.label), []).append(cell)
+    labels = {}
+    for (suite, task, label), same in groups.items():
+        if len(same) == 1:
+            labels[same[0].id] = label
+            continue
+        for tell in (lambda c: c.variant or "as given", lambda c: c.learner, lambda c: c.id):
+            if len({tell(cell) for cell in same}) == len(same):
+                break
+        labels.update({cell.id: f"{label} [{tell(cell)}]" for cell in same})
+        notes.append(f"{suite}/{task}: {len(same)} configurations are called {label}; what tells them apart is in [ ]")
+    return labels
+
+
+def _states(name: str, runs: Iterable[Run]) -> Iterable[str]:
+    for run in runs:
+        if run.status == "waiting":
+            yield f"{name}: seed {run.seed} has not started"
+        elif run.status != "finished":
+            lines = (run.error or "").strip().splitlines()
+            why = f": {_printable(lines[-1])}" if lines else ""
+            state = "is running" if run.status == "running" else run.status
+            yield f"{name}: seed {run.seed} {state} at step {run.step:,} of {run.steps:,}{why}"
+
+
+def _printable(text: str) -> str:
+    return "".join(char for char in text if char.isprintable())[:300]
+
+
+def _row(
+    cell: Cell,
+    label: str,
+    name: str,
+    runs: list[Run],
+    rows: pd.DataFrame,
+    notes: list[str],
+    reps: int,
+    seed: int,
+) -> Row | None:
+    by_seed = {run.seed: run for run in runs}
+    table = rows.groupby(["seed", "step"])[["success", "return"]].agg({"success": ["mean", "size"], "return": "mean"})
+    table.columns = ["success", "episodes", "return"]
+    usual = int(table["episodes"].max())
+    curves = {}
+    for number, curve in table.groupby(level="seed"):
+        curve = curve.droplevel("seed")
+        short = curve.index[curve["episodes"] < usual]
+        if len(short) and by_seed[number].status != "finished" and short[-1] == curve.index[-1]:
+            counted = f"{int(curve['episodes'].iloc[-1])} of {usual} episodes"
+            notes.append(f"{name}: seed {number}'s evaluation at step {short[-1]:,} has {counted} so far; left out")
+            curve, short = curve.iloc[:-1], short[:-1]
+        if len(short):
+            notes.append(f"{name}: seed {number} has fewer than {usual} episodes at step {_listed(short)}; counted")
+        if len(curve):
+            curves[int(number)] = curve
+    for number, run in by_seed.items():
+        if number not in curves and run.status != "waiting":
+            notes.append(f"{name}: seed {number} has no evaluations and is left out")
+    if not curves:
+        return None
+    common = sorted(set.intersection(*(set(curve.index) for curve in curves.values())))
+    if not common:
+        notes.append(f"{name}: its seeds share no evaluation step, so no row is shown")
+        return None
+    unshared: dict[str, list[str]] = {}
+    for number, curve in curves.items():
+        left = sorted(set(curve.index) - set(common))
+        if left:
+            unshared.setdefault(_listed(left), []).append(str(number))
+    for steps, numbers in unshared.items():
+        notes.append(
+            f"{name}: evaluations at step {steps} of seed {', '.join(numbers)} are left out, since other seeds lack "
+            f"them; its final numbers are those of step {common[-1]:,}"
+        )
+    if len(curves) == 1:
+        notes.append(f"{name}: {statistics.ONE_RUN}")
+    success, returns = (
+        np.stack([curve.loc[common, column].to_numpy(float) for curve in curves.values()])
+        for column in ("success", "return")
+    )
+    own_seed = statistics.name_seed(name, seed)
+
+    def interval(values: Array, metric: str = "mean") -> Interval:
+        return statistics.intervals(values[:, None], [metric], reps, own_seed)[metric]
+
+    success_curve, return_curve = interval(success), interval(returns)
+    best = int(np.argmax(success_curve.estimate))
+    reached_end = all(run.status == "finished" for run in runs) and set(by_seed) == set(curves)
+    return Row(
+        label=label,
+        cell=cell,
+        seeds=tuple(curves),
+        directories=tuple(by_seed[number].directory for number in curves),
+        episodes=(int(table["episodes"].min()), usual),
+        steps=np.asarray(common),
+        success=success,
+        returns=returns,
+        complete=reached_end and len(common) == max(len(curve) for curve in curves.values()),
+        success_curve=success_curve,
+        return_curve=return_curve,
+        final=Interval(*(part[-1] for part in success_curve)),
+        final_iqm=interval(success[:, -1], "iqm"),
+        final_return=Interval(*(part[-1] for part in return_curve)),
+        best=float(success_curve.estimate[best]),
+        best_step=int(common[best]),
+        mean_of_best=float(success.max(axis=1).mean()),
+    )
+
+
+def _listed(steps: Iterable[int]) -> str:
+    numbers = [f"{int(step):,}" for step in steps]
+    return ", ".join(numbers) if len(numbers) <= 6 else f"{', '.join(numbers[:3])}, …, {numbers[-1]} ({len(numbers)})"
+
+
+def _compared(rows: list[Row], notes: list[str], reps: int, seed: int) -> list[Row]:
+    """Rows with their baseline and leaders, each within its own task and profile."""
+    compared = []
+    for row in rows:
+        peers = [r for r in rows if (r.where, r.cell.profile) == (row.where, row.cell.profile)]
+        baseline = next((r for name in BASELINES for r in peers if r.cell.method == name), peers[0])
+        target = baseline.best if baseline.best > 0 else None
+        if target is None:
+            notes.append(f"{row.where}: {baseline.label} never succeeded, so steps to its best are not defined")
+        hits = [] if target is None else row.steps[row.success_curve.estimate >= target - _TOLERANCE]
+        level = [peer for peer in peers if not _behind(peer, peers)]
+        behind = _behind(row, peers)
+        if behind:
+            notes.append(f"{row.where}, {row.label}: stands at step {row.last:,}, so it is compared with no other row")
+        finals = [peer.success[:, -1:] for peer in level]
+        compared.append(
+            replace(
+                row,
+                baseline=baseline.label,
+                target=target,
+                reached=int(hits[0]) if len(hits) else None,
+                behind=behind,
+                leading=not behind and _leads(row.success[:, -1:], finals, "mean", reps, seed),
+            )
+        )
+    return compared
+
+
+def _behind(row: Row, peers: Iterable[Row]) -> bool:
+    return not row.complete and row.last < max(peer.last for peer in peers)
+
+
+def _leads(scores: Array, peers: list[Array], metric: str, reps: int, seed: int) -> bool:
+    """Whether these scores [runs, tasks] are the highest of their peers', or statistically tied with the highest."""
+    point = statistics.METRICS[metric].point
+    values = [float(point(peer)) for peer in peers]
+    top = int(np.argmax(values))
+    if len(peers) < 2 or max(values) - min(values) < _TOLERANCE:  # nothing to tell apart
+        return False
+    if values[top] - float(point(scores)) < _TOLERANCE:
+        return True
+    gap = statistics.difference(peers[top], scores, metric, reps, seed)
+    return bool(gap.low <= 0)  # False for the NaN of a single run
+
+
+def _aggregates(rows: list[Row], notes: list[str], reps: int, seed: int) -> list[Aggregate]:
+    """Aggregates of each suite with several tasks: of labels that have all of them, over the seeds that all have."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.cell.suite, row.cell.profile), []).append(row)
+    found = []
+    for (suite, profile), members in groups.items():
+        tasks = tuple(dict.fromkeys(row.cell.task for row in members))
+        if len(tasks) < 2:
+            continue
+        scores: dict[str, Array] = {}
+        shared: dict[str, tuple[int, ...]] = {}
+        for label in dict.fromkeys(row.label for row in members):
+            own = {row.cell.task: row for row in members if row.label == label}
+            lacking = [task for task in tasks if task not in own]
+            seeds = sorted(set.intersection(*(set(row.seeds) for row in own.values())))
+            behind = [task for task, row in own.items() if row.behind]
+            if lacking or behind or not seeds:
+                why = "no seed that every task has"
+                if lacking or behind:
+                    why = f"{'no evaluations of' if lacking else 'not far enough on'} {', '.join(lacking or behind)}"
+                notes.append(f"{suite}, {label}: left out of the aggregates over tasks ({why})")
+                continue
+            unused = sorted(set().union(*(row.seeds for row in own.values())) - set(seeds))
+            if unused:
+                numbers = ", ".join(map(str, unused))
+                notes.append(f"{suite}, {label}: seeds {numbers} are not in the aggregates: some tasks lack them")
+            columns = [[own[task].success[own[task].seeds.index(s), -1] for s in seeds] for task in tasks]
+            scores[label], shared[label] = np.array(columns).T, tuple(seeds)
+        found.extend(_suite_aggregates(suite, profile, tasks, scores, shared, reps, seed))
+    return found
+
+
+def _suite_aggregates(
+    suite: str,
+    profile: str,
+    tasks: tuple[str, ...],
+    scores: Mapping[str, Array],
+    seeds: Mapping[str, tuple[int, ...]],
+    reps: int,
+    seed: int,
+) -> Iterable[Aggregate]:
+    table = statistics.aggregate(scores, reps, seed)
+    for label, metric, estimate, low, high in table[["method", "metric", "estimate", "low", "high"]].itertuples(
+        index=False
+    ):
+        sign = -1 if metric == "optimality_gap" else 1
+        interval = Interval(*(np.asarray(value) for value in (estimate, low, high)))
+        judged = "mean" if sign < 0 else metric  # the gap of rates in [0, 1] is 1 - mean
+        leading = _leads(scores[label], list(scores.values()), judged, reps, seed)
+        yield Aggregate(label, suite, profile, metric, interval, seeds[label], tasks, leading)
+
+
+def _mixtures(study: Study) -> Iterable[str]:
+    """Notes on runs that should not silently stand side by side."""
+    commits: dict[str, list[str]] = {}
+    for run in study.runs:
+        if run.provenance:
+            state = f"{str(run.provenance.get('commit') or 'unknown')[:12]}{'+' if run.provenance.get('dirty') else ''}"
+            commits.setdefault(state, []).append(run.directory)
+    if len(commits) > 1:
+        listed = "; ".join(f"{state}: {len(directories)} runs" for state, directories in commits.items())
+        yield f"runs of different commits stand side by side ({listed})"
+    if any(state.endswith("+") for state in commits):
+        yield "some runs were made with uncommitted changes (marked + in the provenance)"
+
+
+def plain(summary: Summary) -> dict[str, Any]:
+    """The summary as JSON data; what is not defined is null."""
+
+    def number(value: Any) -> float | None:
+        return float(value) if np.isfinite(value) else None
+
+    def spread(interval: Interval) -> dict[str, float | None]:
+        return {name: number(value) for name, value in interval._asdict().items()}
+
+    return {
+        "study": summary.study,
+        "complete": summary.complete,
+        "resamples": summary.reps,
+        "level": statistics.LEVEL,
+        "notes": list(summary.notes),
+        "rows": [
+            {
+                "label": row.label,
+                "suite": row.cell.suite,
+                "task": row.cell.task,
+                "profile": row.cell.profile,
+                "cell": row.cell.id,
+                "seeds": list(row.seeds),
+                "runs": list(row.directories),
+                "complete": row.complete,
+                "evaluations": len(row.steps),
+                "episodes_per_evaluation": list(row.episodes),
+                "last_step": row.last,
+                "final_success": spread(row.final),
+                "final_success_iqm": spread(row.final_iqm),
+                "final_return": spread(row.final_return),
+                "leading": row.leading,
+                "best_success": row.best,
+                "best_success_step": row.best_step,
+                "mean_of_best_per_seed": row.mean_of_best,
+                "baseline": row.baseline,
+                "baseline_best": row.target,
+                "steps_to_baseline_best": row.reached,
+                "curve": [
+                    {"step": int(step), "success": spread(Interval(*success)), "return": spread(Interval(*returns))}
+                    for step, success, returns in zip(
+                        row.steps,
+                        zip(*row.success_curve, strict=True),
+                        zip(*row.return_curve, strict=True),
+                        strict=True,
+                    )
+                ],
+            }
+            for row in summary.rows
+        ],
+        "aggregates": [
+            {
+                "label": entry.label,
+                "suite": entry.suite,
+                "profile": entry.profile,
+                "metric": entry.metric,
+                **spread(entry.interval),
+                "seeds": list(entry.seeds),
+                "tasks": list(entry.tasks),
+                "leading": entry.leading,
+            }
+            for entry in summary.aggregates
+        ],
+    }

@@ -1,0 +1,276 @@
+"""The rows that runs wrote, as one DataFrame. What does not fit the schema is refused by file, row and column.
+
+Rows come through DuckDB: Parquet for finished runs, JSON lines for the others. Only a last line that a crash cut
+short is forgiven, with a warning. pandas and DuckDB are imported when rows are asked for, not before.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from harness.errors import UserError, unknown
+from harness.records import schema
+from results.store import IDENTITY, Run, Study, identity, study
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
+
+What = Literal["evaluations", "timings", "metrics", "judgements"]
+
+COLUMNS: dict[str, dict[str, type]] = {
+    "evaluations": schema.EVALUATION,
+    "timings": {"step": int, "seconds": float},
+    "metrics": {"step": int},
+    "judgements": {"asked": int, "applied": int, "score": float},
+}
+"""Columns that every row must have. Evaluation rows have no others; logs may, and absent ones read as missing."""
+
+_JSON_TYPES = {
+    int: ("UBIGINT", "BIGINT", "HUGEINT"),
+    float: ("DOUBLE", "UBIGINT", "BIGINT"),
+    bool: ("BOOLEAN",),
+    str: ("VARCHAR",),
+}
+_PARQUET_TYPES = {int: ("INT32", "INT64"), float: ("DOUBLE", "FLOAT"), bool: ("BOOLEAN",), str: ("BYTE_ARRAY",)}
+_SQL_TYPES = {int: "BIGINT", float: "DOUBLE", bool: "BOOLEAN", str: "VARCHAR"}
+_TAKEN = ("filename", "row", "variant", "label", "directory", *IDENTITY)
+_WORDS = {int: "a whole number", float: "a finite number", bool: "true or false", str: "text"}
+
+
+def load(source: str | Path | Study, *, what: What = "evaluations") -> pd.DataFrame:
+    """The rows that a study's runs wrote, in the order of its runs, with variant, label and directory beside them.
+
+    Logs (`timings`, `metrics`, `judgements`) get the identity of their run as leading columns. A log's further
+    columns read as missing where a row lacks them; only those of `metrics` may hold NaN (a diverged loss).
+    Raises UserError naming file, row and column of the first value that the schema does not allow.
+    """
+    import numpy as np
+    import pandas as pd
+
+    if what not in COLUMNS:
+        raise unknown("record", what, COLUMNS)
+    opened = source if isinstance(source, Study) else study(source)
+    files: dict[str, Run] = {}
+    for run in opened.runs:
+        path = _file(opened.directory / run.directory, what, run.status == "finished")
+        if path is not None:
+            files[str(path)] = run
+    frames = []
+    with _connection() as connection:
+        for suffix, read in ((".parquet", _read_parquet), (".jsonl", _read_lines)):
+            chosen = [path for path in files if path.endswith(suffix)]
+            if chosen:
+                frames.append(read(connection, chosen, what))
+    wanted = COLUMNS[what]
+    empty = pd.DataFrame(columns=["filename", "row", *wanted])
+    rows = pd.concat(frames) if frames else empty
+    _check_values(rows, wanted)
+    rank = {path: index for index, path in enumerate(files)}
+    rows = rows.iloc[np.lexsort([rows["row"], rows["filename"].map(rank)])].reset_index(drop=True)
+    owners = pd.DataFrame(
+        [identity(run) for run in files.values()], columns=[*IDENTITY, "variant", "label", "directory"]
+    )
+    owner = owners.iloc[rows["filename"].map(rank).to_numpy(dtype=int)].reset_index(drop=True)
+    if what == "evaluations":
+        _check_identity(rows, owner)
+        return pd.concat([rows.drop(columns=["filename", "row"]), owner[["variant", "label", "directory"]]], axis=1)
+    return pd.concat([owner, rows.drop(columns=["filename", "row"])], axis=1)
+
+
+def _file(directory: Path, what: str, finished: bool) -> Path | None:
+    """The file of a run that holds these rows: the compacted one once finished, else the growing one."""
+    suffixes = (".parquet", ".jsonl") if finished else (".jsonl", ".parquet")
+    return next((path for suffix in suffixes if (path := directory / f"{what}{suffix}").is_file()), None)
+
+
+def _connection() -> duckdb.DuckDBPyConnection:
+    import duckdb
+
+    # without these, an odd file could make DuckDB fetch an extension from the network
+    return duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _globs(paths: Sequence[str]) -> list[str]:
+    """Paths as DuckDB wants them: its globbing characters stand for themselves."""
+    return ["".join(f"[{char}]" if char in "[*?" else char for char in path) for path in paths]
+
+
+def _read_parquet(connection: duckdb.DuckDBPyConnection, paths: Sequence[str], what: str) -> pd.DataFrame:
+    import duckdb
+
+    wanted = COLUMNS[what]
+    columns = ", ".join(f'"{name}"::{_SQL_TYPES[kind]} AS "{name}"' for name, kind in wanted.items())
+    try:
+        found: dict[str, dict[str, str]] = {path: {} for path in paths}
+        query = "SELECT file_name, name, type FROM parquet_schema(?) WHERE num_children IS NULL OR num_children = 0"
+        for path, name, physical in connection.execute(query, [_globs(paths)]).fetchall():
+            found[path][name] = physical
+        for path, types in found.items():
+            _check_columns(path, types, wanted)
+        return connection.execute(
+            f"SELECT filename, file_row_number + 1 AS row, {columns} "
+            "FROM read_parquet(?, union_by_name=true, filename=true, file_row_number=true)",
+            [_globs(paths)],
+        ).df()
+    except duckdb.Error as error:
+        if len(paths) == 1:
+            problem = str(error).splitlines()[0]
+            raise UserError(
+                f"{paths[0]} cannot be read as Parquet ({problem}); delete the run's directory and run it anew"
+            ) from None
+        for path in paths:  # DuckDB does not always say which file it was
+            _read_parquet(connection, [path], what)
+        raise
+
+
+def _check_columns(path: str, types: Mapping[str, str], wanted: Mapping[str, type]) -> None:
+    missing, extra = [name for name in wanted if name not in types], [name for name in types if name not in wanted]
+    if missing:
+        raise UserError(f"{path} lacks the column {missing[0]!r}; expected {', '.join(wanted)}")
+    if extra:
+        raise UserError(f"{path} has an unknown column {extra[0]!r}; expected {', '.join(wanted)}")
+    for name, kind in wanted.items():
+        if types[name] not in _PARQUET_TYPES[kind]:
+            raise UserError(f"{path}: column {name!r} is of type {types[name]}; expected {_WORDS[kind]}")
+
+
+def _read_lines(connection: duckdb.DuckDBPyConnection, paths: Sequence[str], what: str) -> pd.DataFrame:
+    """Rows of JSON lines. DuckDB reads them all; a file in which a line or value did not fit is then read closely."""
+    wanted = COLUMNS[what]
+    typed = {name: (kind, _JSON_TYPES[kind]) for name, kind in wanted.items()}
+    connection.execute(
+        "CREATE OR REPLACE TEMP TABLE lines AS SELECT filename, json, "
+        "row_number() OVER (PARTITION BY filename) AS row "
+        "FROM read_ndjson_objects(?, filename=true, ignore_errors=true)",
+        [_globs(paths)],
+    )
+    others: dict[str, str] = {}
+    if what != "evaluations":
+        others = _further(connection, wanted)
+    columns = [
+        f"CASE WHEN json_type(json, {_path(name)}) IN {(*kinds, '')} "
+        f'THEN TRY_CAST(json->>{_path(name)} AS {_SQL_TYPES[kind]}) END AS "{name}"'
+        for name, (kind, kinds) in typed.items()
+    ] + [f'TRY_CAST(json->>{_path(name)} AS {sql}) AS "{name}"' for name, sql in others.items()]
+    rows = connection.execute(f"SELECT filename, row, {', '.join(columns)} FROM lines").df()
+    fits = rows[list(wanted)].notna().all(axis=1)
+    if what == "evaluations":
+        keys = connection.execute("SELECT filename, row FROM lines WHERE len(json_keys(json)) > ?", [len(wanted)]).df()
+        suspects = {*rows.loc[~fits, "filename"], *keys["filename"]}
+    else:
+        suspects = set(rows.loc[~fits, "filename"])
+    for path in sorted(suspects):
+        _examine(path, what)
+    return rows[fits].astype({name: _dtype(kind) for name, kind in wanted.items()})
+
+
+def _further(connection: duckdb.DuckDBPyConnection, wanted: Mapping[str, type]) -> dict[str, str]:
+    """The columns of a log beyond the declared ones, each with the SQL type that holds all its values."""
+    query = (
+        "SELECT key, list(DISTINCT json_type(json, '$.\"' || key || '\"')) "
+        "FROM (SELECT json, unnest(json_keys(json)) AS key FROM lines) GROUP BY key ORDER BY key"
+    )
+    found = {}
+    for key, kinds in connection.execute(query).fetchall():
+        if key in wanted or key in _TAKEN or not key.isprintable() or set(key) & {'"', "\\"}:
+            continue
+        present = {kind for kind in kinds if kind not in (None, "NULL")}
+        if present <= {*_JSON_TYPES[int], *_JSON_TYPES[float]}:
+            found[key] = "DOUBLE"
+        else:
+            found[key] = "BOOLEAN" if present == {"BOOLEAN"} else "VARCHAR"
+    return found
+
+
+def _path(name: str) -> str:
+    return _literal(f'$."{name}"')
+
+
+def _dtype(kind: type) -> str:
+    return {int: "int64", float: "float64", bool: "bool", str: "object"}[kind]
+
+
+def _examine(path: str, what: str) -> None:
+    """Find the line that did not fit: UserError, or only a warning if it is a last line that was cut short."""
+    wanted = COLUMNS[what]
+    lines = Path(path).read_bytes().splitlines()
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            if number == len(lines):
+                warnings.warn(f"{path}: its last line (row {number}) was cut short and is left out", stacklevel=2)
+                return
+            raise UserError(f"{path}, row {number}: not JSON; restore the file or delete the run's directory") from None
+        if not isinstance(row, dict):
+            raise UserError(f"{path}, row {number}: {str(row)[:80]!r}; expected a JSON object")
+        for name, kind in wanted.items():
+            if name not in row:
+                raise UserError(f"{path}, row {number}: lacks the column {name!r}")
+            if not _suits(row[name], kind):
+                raise UserError(f"{path}, row {number}, column {name!r}: {row[name]!r}; expected {_WORDS[kind]}")
+        extra = sorted(set(row) - set(wanted))
+        if extra and what == "evaluations":
+            raise UserError(f"{path}, row {number}: unknown column {extra[0]!r}; expected {', '.join(wanted)}")
+
+
+def _suits(value: Any, kind: type) -> bool:
+    if kind is float:
+        return type(value) in (int, float) and math.isfinite(value)
+    return type(value) is kind and not (isinstance(value, int) and abs(value) >= 2**63)
+
+
+def _check_values(rows: pd.DataFrame, wanted: Mapping[str, type]) -> None:
+    """UserError for the first value that is missing, not finite, negative where it counts, or not printable."""
+    import numpy as np
+
+    for name, kind in wanted.items():
+        values = rows[name]
+        bad = values.isna()
+        if kind is float:
+            bad |= ~np.isfinite(values.to_numpy(float))
+        elif kind is int:
+            bad |= ~(values >= 0)
+        elif kind is str:
+            odd = [text for text in values.dropna().unique() if not text.isprintable()]
+            bad |= values.isin(odd)
+        if bad.any():
+            first = rows[bad].iloc[0]
+            words = _WORDS[kind] + (" of at least 0" if kind is int else "")
+            where = f"{first['filename']}, row {first['row']}, column {name!r}"
+            raise UserError(f"{where}: {_plain(first[name])!r}; expected {words}")
+
+
+def _check_identity(rows: pd.DataFrame, expected: pd.DataFrame) -> None:
+    """UserError if a row claims to be of another run than the one whose directory holds it, or is there twice."""
+    for name in IDENTITY:
+        wrong = rows[name].to_numpy() != expected[name].to_numpy()
+        if wrong.any():
+            index = int(wrong.argmax())
+            row = rows.iloc[index]
+            raise UserError(
+                f"{row['filename']}, row {row['row']}, column {name!r}: {_plain(row[name])!r}, "
+                f"but it lies in the directory of {name} {_plain(expected[name].iloc[index])!r}"
+            )
+    repeated = rows.duplicated(["cell", "seed", "step", "episode"])
+    if repeated.any():
+        row = rows[repeated].iloc[0]
+        raise UserError(
+            f"{row['filename']}, row {row['row']}: episode {row['episode']} of the evaluation at step {row['step']} "
+            f"is there twice; restore the file or delete the run's directory"
+        )
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy number as Python shows it."""
+    return value.item() if hasattr(value, "item") else value

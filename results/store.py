@@ -1,0 +1,217 @@
+"""A study's directory as it stands: its cells and runs. Its files are untrusted and checked as they are read."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import UserError
+from harness.records import schema
+from harness.records.files import read_json
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+IDENTITY = ("cell", "suite", "task", "method", "learner", "backend", "model", "profile", "seed")
+"""The columns of an evaluation row that name its run; `study` is left out, since a study may be copied."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One resolved configuration on one task; `directory` is relative to the study."""
+
+    id: str
+    directory: str
+    suite: str
+    task: str
+    method: str
+    learner: str
+    backend: str
+    model: str
+    profile: str
+    steps: int
+    variant: str
+    label: str
+    settings: Mapping[str, Mapping[str, Any]]
+    versions: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One seed of a cell; `directory` is relative to the study, `step` of `steps` are done."""
+
+    cell: Cell
+    seed: int
+    directory: str
+    status: str
+    step: int
+    steps: int
+    error: str | None
+    provenance: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Study:
+    """The cells of one command and their runs, in the order in which the command named them."""
+
+    name: str
+    directory: Path
+    command: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    runs: tuple[Run, ...]
+
+
+def study(directory: str | Path) -> Study:
+    """The study in a directory; UserError if there is none or if its files do not fit the schema."""
+    root = Path(directory)
+    advice = "give the directory that `bench run … output=DIR` wrote (it holds study.json)"
+    if not root.exists():
+        raise UserError(f"no study at {root}: the directory does not exist; {advice}")
+    if not root.is_dir():
+        raise UserError(f"{root} is a file, not a study; {advice}")
+    path = root / "study.json"
+    if not path.is_file():
+        state = "is empty" if not any(root.iterdir()) else "has no study.json"
+        raise UserError(f"{root} is not a study: it {state}; {advice}")
+    content = _document(path)
+    listed = _field(path, content, "cells", dict)
+    if not listed:
+        raise UserError(f"{path} names no cells, so there is nothing to read; run the study first")
+    cells: list[Cell] = []
+    found: list[Run] = []
+    for cell_id, entry in listed.items():
+        if not isinstance(entry, dict):
+            raise UserError(f"{path}: cells.{cell_id} is {entry!r}; expected an object with directory and seeds")
+        cell = _cell(root, path, cell_id, entry)
+        cells.append(cell)
+        found.extend(_runs(root, path, cell, entry))
+    present = {path.parent.relative_to(root).as_posix() for path in root.glob("*/*/*/cell.json")}
+    strays = sorted(present - {cell.directory for cell in cells})
+    if strays:
+        warnings.warn(f"{root}: left out, since study.json does not list them: {', '.join(strays)}", stacklevel=2)
+    command = tuple(str(word) for word in _field(path, content, "command", list, []))
+    return Study(_field(path, content, "study", str, root.name), root, command, tuple(cells), tuple(found))
+
+
+def runs(source: str | Path | Study) -> pd.DataFrame:
+    """One row per run: identity, variant, label, status, step, steps, error, directory relative to the study."""
+    import pandas as pd
+
+    opened = source if isinstance(source, Study) else study(source)
+    names = [*IDENTITY, "variant", "label", "status", "step", "steps", "error", "directory"]
+    return pd.DataFrame(
+        [
+            {**identity(run), "status": run.status, "step": run.step, "steps": run.steps, "error": run.error or ""}
+            for run in opened.runs
+        ],
+        columns=names,
+    )
+
+
+def identity(run: Run) -> dict[str, Any]:
+    """What names a run in every table: `IDENTITY`, then variant, label and directory."""
+    cell = run.cell
+    named = {name: getattr(cell, "id" if name == "cell" else name) for name in IDENTITY if name != "seed"}
+    return {**named, "seed": run.seed, "variant": cell.variant, "label": cell.label, "directory": run.directory}
+
+
+def _cell(root: Path, study_path: Path, cell_id: str, entry: Mapping[str, Any]) -> Cell:
+    directory = _field(study_path, entry, "directory", str)
+    inside = (root / directory).resolve()
+    if not inside.is_relative_to(root.resolve()) or inside == root.resolve() or not directory.isprintable():
+        raise UserError(f"{study_path}: the directory {directory!r} of cell {cell_id} lies outside the study")
+    path = root / directory / "cell.json"
+    if not path.is_file():  # planned and not started: the directory's name is all that is known
+        suite, task, name = [*Path(directory).parts, "", "", ""][:3]
+        method = name.rpartition("-")[0] or name
+        return Cell(cell_id, directory, suite, task, method, "", "", "", "", 0, "", method, {}, {})
+    content = _document(path)
+    names = {name: _name(path, content, name) for name in IDENTITY if name != "seed"}
+    if names.pop("cell") != cell_id:
+        raise UserError(f"{path} is of cell {content['cell']!r} but study.json expects {cell_id!r}; restore the file")
+    variant = entry["label_variant"] if "label_variant" in entry else content.get("variant", "")
+    if not isinstance(variant, str) or not variant.isprintable():
+        raise UserError(f"{path}: variant is {variant!r}; expected printable text")
+    return Cell(
+        id=cell_id,
+        directory=directory,
+        **names,
+        steps=_count(path, content, "steps"),
+        variant=_field(path, content, "variant", str, ""),
+        label=schema.label(names["method"], names["backend"], names["model"], names["profile"], variant),
+        settings=_field(path, content, "settings", dict, {}),
+        versions=_field(path, content, "versions", dict, {}),
+    )
+
+
+def _runs(root: Path, study_path: Path, cell: Cell, entry: Mapping[str, Any]) -> Iterable[Run]:
+    """The runs of a cell by seed: those that study.json lists and those that earlier commands left there."""
+    seeds = _field(study_path, entry, "seeds", list)
+    if not all(type(seed) is int and seed >= 0 for seed in seeds):
+        raise UserError(f"{study_path}: seeds of cell {cell.id} are {seeds!r}; expected whole numbers of at least 0")
+    present = (path.parent.name.removeprefix("seed-") for path in (root / cell.directory).glob("seed-*/run.json"))
+    for seed in sorted({*seeds, *(int(name) for name in present if name.isdecimal())}):
+        directory = f"{cell.directory}/seed-{seed}"
+        path = root / directory / "run.json"
+        if not path.is_file():
+            yield Run(cell, seed, directory, "waiting", 0, cell.steps, None, {})
+            continue
+        content = _document(path)
+        status = _field(path, content, "status", str)
+        if status not in schema.STATUSES:
+            raise UserError(f"{path}: status is {status!r}; expected one of {', '.join(schema.STATUSES)}")
+        content = {"seed": seed, "step": 0, "steps": cell.steps, **content}  # one that failed to start has no more
+        if _count(path, content, "seed") != seed:
+            raise UserError(f"{path}: seed is {content['seed']}, but the directory says {seed}; restore the file")
+        error = content.get("error")
+        yield Run(
+            cell,
+            seed,
+            directory,
+            status,
+            _count(path, content, "step"),
+            _count(path, content, "steps"),
+            None if error is None else str(error),
+            _field(path, content, "provenance", dict, {}),
+        )
+
+
+def _document(path: Path) -> dict[str, Any]:
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise UserError(f"{path} holds {type(content).__name__}; expected a JSON object")
+    if content.get("schema") != schema.SCHEMA_VERSION:
+        raise UserError(
+            f"{path} has schema {content.get('schema')!r}; this version reads {schema.SCHEMA_VERSION}: "
+            f"use the version of guidebench that wrote it"
+        )
+    return content
+
+
+_ABSENT = object()
+
+
+def _field(path: Path, content: Mapping[str, Any], name: str, kind: type, default: Any = _ABSENT) -> Any:
+    value = content.get(name, default)
+    if value is _ABSENT:
+        raise UserError(f"{path} lacks {name!r}; restore the file")
+    if not isinstance(value, kind):
+        raise UserError(f"{path}: {name} is {value!r}; expected {kind.__name__}")
+    return value
+
+
+def _name(path: Path, content: Mapping[str, Any], name: str) -> str:
+    value: str = _field(path, content, name, str)
+    if not value.isprintable():  # a terminal would obey control characters
+        raise UserError(f"{path}: {name} is {value!r}; expected printable text")
+    return value
+
+
+def _count(path: Path, content: Mapping[str, Any], name: str) -> int:
+    value = _field(path, content, name, int)
+    if isinstance(value, bool) or value < 0:
+        raise UserError(f"{path}: {name} is {value!r}; expected a whole number of at least 0")
+    return int(value)

@@ -1,0 +1,117 @@
+"""CartPole and Acrobot of Gymnasium: small tasks on which a learner is compared with a public implementation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from harness.errors import unknown
+from harness.interfaces import Actions, Drawer, Observations, Task
+from harness.registry import register
+from harness.settings import cite
+
+OBSERVED = {"CartPole-v1": 4, "Acrobot-v1": 6}
+CHOICES = {"CartPole-v1": 2, "Acrobot-v1": 3}
+SECONDS = {"CartPole-v1": 1e-5, "Acrobot-v1": 5e-5}
+ZOO = "RL Baselines3 Zoo, hyperparams/dqn.yml"
+SB3 = "Stable-Baselines3, DQN's default"
+SMOKE = "smoke profile: seconds, for tests; learns nothing"
+
+ACROBOT: Mapping[str, Any] = {
+    "training.steps": cite(100_000, f"{ZOO}: Acrobot-v1"),
+    "training.capacity": cite(50_000, f"{ZOO}: Acrobot-v1"),
+    "evaluation.every": cite(10_000, "choice; ten evaluations"),
+    "learner.dqn.lr": cite(6.3e-4, f"{ZOO}: Acrobot-v1"),
+    "learner.dqn.batch_size": cite(128, f"{ZOO}: Acrobot-v1"),
+    "learner.dqn.learning_starts": cite(128, f"choice; {ZOO} has 0, a batch must be there first"),
+    "learner.dqn.target_every": cite(250, f"{ZOO}: Acrobot-v1"),
+    "learner.dqn.train_every": cite(4, f"{ZOO}: Acrobot-v1"),
+    "learner.dqn.gradient_steps": cite(4, f"{ZOO}: Acrobot-v1, where -1 means as many as steps"),
+    "learner.dqn.exploration_share": cite(0.12, f"{ZOO}: Acrobot-v1"),
+    "learner.dqn.epsilon_end": cite(0.1, f"{ZOO}: Acrobot-v1"),
+}
+
+
+@register.suite("classic")
+@dataclass(frozen=True)
+class Classic:
+    """CartPole-v1 and Acrobot-v1, to check learners against Stable-Baselines3."""
+
+    version: ClassVar[int] = 1
+    title: ClassVar[str] = "Classic control"
+    source: ClassVar[str] = "Gymnasium 1.4.0; hyperparameters of RL Baselines3 Zoo"
+    tasks: ClassVar[tuple[str, ...]] = tuple(OBSERVED)
+    learner: ClassVar[str] = "dqn"
+    method: ClassVar[str] = "uer"
+    judge: ClassVar[str] = ""
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "training.steps": cite(50_000, f"{ZOO}: CartPole-v1"),
+        "training.capacity": cite(100_000, f"{ZOO}: CartPole-v1"),
+        "evaluation.every": cite(5_000, "choice; ten evaluations"),
+        "evaluation.episodes": cite(10, "choice"),
+        "learner.dqn.lr": cite(2.3e-3, f"{ZOO}: CartPole-v1"),
+        "learner.dqn.batch_size": cite(64, f"{ZOO}: CartPole-v1"),
+        "learner.dqn.discount": cite(0.99, f"{ZOO}: CartPole-v1, Acrobot-v1"),
+        "learner.dqn.double": cite(False, "Stable-Baselines3's DQN has one form, which is not double"),
+        "learner.dqn.learning_starts": cite(1_000, f"{ZOO}: CartPole-v1"),
+        "learner.dqn.target_every": cite(10, f"{ZOO}: CartPole-v1"),
+        "learner.dqn.train_every": cite(256, f"{ZOO}: CartPole-v1"),
+        "learner.dqn.gradient_steps": cite(128, f"{ZOO}: CartPole-v1"),
+        "learner.dqn.exploration_share": cite(0.16, f"{ZOO}: CartPole-v1"),
+        "learner.dqn.epsilon_end": cite(0.04, f"{ZOO}: CartPole-v1"),
+        "learner.dqn.hidden": cite((256, 256), f"{ZOO}: CartPole-v1, Acrobot-v1"),
+        "learner.dqn.max_grad_norm": cite(10.0, SB3),
+    }
+    profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {"by_task": {"Acrobot-v1": ACROBOT}},
+        "quick": {
+            "tasks": ("CartPole-v1",),
+            "by_task": {
+                "Acrobot-v1": {
+                    **ACROBOT,
+                    "training.steps": cite(50_000, "quick profile: half of the zoo's"),
+                    "evaluation.every": cite(5_000, "quick profile: ten evaluations"),
+                }
+            },
+        },
+        "smoke": {
+            "tasks": ("CartPole-v1",),
+            "training.steps": cite(600, SMOKE),
+            "training.capacity": cite(600, SMOKE),
+            "evaluation.every": cite(300, SMOKE),
+            "evaluation.episodes": cite(2, SMOKE),
+            "learner.dqn.batch_size": cite(32, SMOKE),
+            "learner.dqn.learning_starts": cite(128, SMOKE),
+            "learner.dqn.train_every": cite(4, SMOKE),
+            "learner.dqn.gradient_steps": cite(1, SMOKE),
+            "learner.dqn.hidden": cite((16, 16), SMOKE),
+        },
+    }
+
+    def spaces(self, task: str) -> tuple[Observations, Actions]:
+        """float32 [4] and two actions for CartPole, float32 [6] and three for Acrobot."""
+        _check(task)
+        return Observations((OBSERVED[task],), "float32"), Actions(count=CHOICES[task])
+
+    def seconds_per_step(self, task: str) -> float:
+        """Episodes begun anew included (measured)."""
+        _check(task)
+        return SECONDS[task]
+
+    def make(self, task: str) -> Task:
+        from suites.classic.task import ClassicTask
+
+        _check(task)
+        return ClassicTask(task)
+
+    def drawer(self, task: str) -> Drawer:
+        from suites.classic.task import ClassicDrawer
+
+        _check(task)
+        return ClassicDrawer(task)
+
+
+def _check(task: str) -> None:
+    if task not in OBSERVED:
+        raise unknown("task", task, OBSERVED)

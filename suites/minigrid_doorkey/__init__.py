@@ -1,0 +1,126 @@
+"""DoorKey of MiniGrid: fetch a key, open a door, reach the goal; and the judge that was written for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from harness.errors import UserError, unknown
+from harness.interfaces import Actions, Drawer, Judge, Observations, Suite, Task
+from harness.registry import register
+from harness.settings import Bounds, Unit, cite
+
+SIZES = {"5x5": 5, "6x6": 6, "8x8": 8, "12x12": 12, "16x16": 16}
+QUICK = "quick profile: a cell in minutes on two cores"
+SMOKE = "smoke profile: seconds, for tests; learns nothing"
+
+
+def _quick(steps: int, source: str) -> Mapping[str, Any]:
+    return {"training.steps": cite(steps, f"{QUICK}; {source}")}
+
+
+@register.suite("minigrid_doorkey")
+@dataclass(frozen=True)
+class MiniGridDoorKey:
+    """MiniGrid's DoorKey with the full symbolic grid as observation and five actions."""
+
+    tile_size: Annotated[int, Bounds(4, 96), Unit("pixels")] = 32
+    """Side of a tile in drawn frames, without highlight (choice: MiniGrid's own default)."""
+
+    version: ClassVar[int] = 1
+    title: ClassVar[str] = "MiniGrid DoorKey"
+    source: ClassVar[str] = "VLM-RB, §4.1 and app. B; MiniGrid (Chevalier-Boisvert et al., 2023), minigrid 3.2.0"
+    tasks: ClassVar[tuple[str, ...]] = tuple(SIZES)
+    learner: ClassVar[str] = "dqn"
+    method: ClassVar[str] = "uer"
+    judge: ClassVar[str] = "sprite"
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "training.steps": cite(1_000_000, "VLM-RB, figure 9 and table 4, whose budget is 1000K"),
+        "evaluation.every": cite(2_000, "choice; every step in VLM-RB, table 7, is a multiple of 2K"),
+        "evaluation.episodes": cite(32, "VLM-RB, §4.1"),
+    }
+    profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {"tasks": ("8x8", "12x12", "16x16")},
+        "quick": {
+            "tasks": ("5x5",),
+            "learner.dqn.lr": cite(3e-4, f"{QUICK}; solves 6x6 within 45k steps"),
+            "learner.dqn.channels": cite(32, QUICK),
+            "evaluation.every": cite(2_000, QUICK),
+            "evaluation.episodes": cite(16, QUICK),
+            "by_task": {
+                "5x5": _quick(20_000, "uniform replay solved it within 20k"),
+                "6x6": _quick(60_000, "uniform replay solved it within 45k"),
+                "8x8": _quick(150_000, "uniform replay solved 13 of 16 episodes by 110k"),
+                "12x12": _quick(300_000, "twice that of 8x8"),
+                "16x16": _quick(500_000, "half of the paper's"),
+            },
+        },
+        "smoke": {
+            "tasks": ("5x5",),
+            "training.steps": cite(600, SMOKE),
+            "evaluation.every": cite(300, SMOKE),
+            "evaluation.episodes": cite(2, SMOKE),
+            "learner.dqn.channels": cite(8, SMOKE),
+            "learner.dqn.learning_starts": cite(128, SMOKE),
+            "learner.dqn.batch_size": cite(32, SMOKE),
+            "judge.delay": cite(64, SMOKE),
+        },
+    }
+
+    def spaces(self, task: str) -> tuple[Observations, Actions]:
+        """uint8 [n, n, 3], the codes of object (11), colour (6) and state (4) of each cell; five actions."""
+        n = size(task)
+        return Observations((n, n, 3), "uint8", categories=(11, 6, 4)), Actions(count=5)
+
+    def seconds_per_step(self, task: str) -> float:
+        """Episodes begun anew included; the same for every size, since a step changes one cell (measured)."""
+        return 3e-6
+
+    def make(self, task: str) -> Task:
+        from suites.minigrid_doorkey.task import DoorKey
+
+        return DoorKey(size(task))
+
+    def drawer(self, task: str) -> Drawer:
+        from suites.minigrid_doorkey.drawing import DoorKeyDrawer
+
+        return DoorKeyDrawer(size(task), self.tile_size)
+
+
+def size(task: str) -> int:
+    """Cells along one side of a task's grid, walls included; UserError for a task that does not exist."""
+    if task not in SIZES:
+        raise unknown("task", task, SIZES)
+    return SIZES[task]
+
+
+@register.judge("sprite")
+@dataclass(frozen=True)
+class Sprite:
+    """Recognises MiniGrid's standard sprites: yes where a key is taken, a door opened or the goal reached."""
+
+    delay: Annotated[int | None, Bounds(0), Unit("environment steps")] = 1024
+    """Steps between a question and the use of its answer; null applies it on arrival, which is not reproducible
+    (choice: the paper's model needs .46 s a clip, 45 steps at its 97 steps/s (VLM-RB, tables 5 and 6); 1024 leaves
+    room for a queue of 20)."""
+    timeout: Annotated[float, Bounds(0.1), Unit("seconds")] = 120.0
+    """How long one clip may take before the judge's process is restarted (choice: ample; a clip takes milliseconds,
+    drawing the sprites of 96 pixels a tile half a minute)."""
+
+    version: ClassVar[int] = 1
+    backend: ClassVar[str] = "scripted"
+    privileged: ClassVar[bool] = False
+    title: ClassVar[str] = "hand-written for this task"
+
+    def fits(self, suite: Suite) -> str:
+        """Why this judge cannot answer there, or ""."""
+        return "" if isinstance(suite, MiniGridDoorKey) else "it knows the sprites of the suite minigrid_doorkey alone"
+
+    def spawn(self, suite: Suite, task: str) -> Judge:
+        """The judge for frames that `suite` draws; UserError on any other suite."""
+        if not isinstance(suite, MiniGridDoorKey):
+            raise UserError(f"judge 'sprite' cannot judge {suite.title}: {self.fits(suite)}; choose another judge=")
+        from suites.minigrid_doorkey.sprite import SpriteJudge
+
+        return SpriteJudge(suite.tile_size)

@@ -1,0 +1,101 @@
+"""The scripted judge `sprite`: reads MiniGrid's standard sprites off the pixels of a clip, and nothing else.
+
+Hand-written for this task. A tile counts only if every one of its pixels is as MiniGrid draws it, so a perturbed
+sprite is not recognised: that shows that the judge looks at the pixels, and says nothing about any model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from minigrid.core.constants import COLOR_NAMES
+from minigrid.core.grid import Grid
+from minigrid.core.world_object import Door, Goal, Key, Wall, WorldObj
+
+from harness.errors import UserError
+from harness.interfaces import Array
+
+OTHER, KEY, SHUT, OPEN, REACHED = range(5)
+"""What a tile shows: nothing of note, a key, a shut door, an open door (with or without the agent), the agent on a
+goal."""
+STANDARD = "yellow"
+"""The colour that DoorKey gives its key and its door; the others are drawn when an unknown tile is first met."""
+
+
+class Sprite(NamedTuple):
+    """How a tile looks: a thing or nothing, with an agent looking in a direction or none, and what that shows."""
+
+    kind: int
+    thing: WorldObj | None
+    direction: int | None = None
+
+
+class SpriteJudge:
+    """P(yes) is 1 for a clip in which a key is taken, a door opened or the goal reached, else 0 (a Judge).
+
+    A key is taken where one is seen in a frame and none in a later one; a door is opened where a cell shows a shut door
+    and later an open one; the goal is reached where the agent stands on it. Frames show the state after a transition,
+    so a key taken or a door opened by the first transition of a clip is not visible in it.
+    """
+
+    def __init__(self, tile_size: int) -> None:
+        self._tile_size = tile_size
+        self._looks: dict[bytes, int] = {}
+        self._undrawn = [color for color in COLOR_NAMES if color != STANDARD]
+        self._learn([Sprite(OTHER, None), Sprite(OTHER, Wall()), Sprite(OTHER, Goal())])
+        self._learn(Sprite(OTHER, None, direction) for direction in range(4))
+        self._learn(Sprite(REACHED, Goal(), direction) for direction in range(4))
+        self._learn(_coloured(STANDARD))
+
+    def __call__(self, clips: Sequence[Array]) -> list[float]:
+        return [float(_shows_progress(self._read(np.asarray(clip)))) for clip in clips]
+
+    def _learn(self, sprites: Iterable[Sprite]) -> None:
+        for kind, thing, direction in sprites:
+            tile = Grid.render_tile(thing, direction, tile_size=self._tile_size)
+            self._looks[tile.astype(np.uint8).tobytes()] = kind
+
+    def _read(self, frames: Array) -> Array:
+        """uint8 [L, height, width, 3] -> what each tile shows, uint8 [L, rows, columns]."""
+        pixels = self._tile_size
+        if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[3] != 3:
+            raise UserError(f"frames {frames.dtype} {frames.shape} given, uint8 [L, height, width, 3] expected")
+        length, height, width, _ = frames.shape
+        if height % pixels or width % pixels:
+            raise UserError(f"a frame of {height}x{width} pixels does not divide into tiles of {pixels}")
+        rows, columns = height // pixels, width // pixels
+        changed = np.ones((length, rows), bool)
+        if length > 1:
+            changed[1:] = (frames[1:] != frames[:-1]).reshape(length - 1, rows, -1).any(-1)
+        kinds = np.zeros((length, rows, columns), np.uint8)
+        for index in range(length):
+            kinds[index] = kinds[index - 1]
+            for row in np.flatnonzero(changed[index]):
+                strip = frames[index, row * pixels : (row + 1) * pixels].reshape(pixels, columns, 3 * pixels)
+                kinds[index, row] = [self._kind(tile.tobytes()) for tile in strip.swapaxes(0, 1)]
+        return kinds
+
+    def _kind(self, tile: bytes) -> int:
+        if tile not in self._looks:
+            while self._undrawn:
+                self._learn(_coloured(self._undrawn.pop()))
+            return self._looks.get(tile, OTHER)
+        return self._looks[tile]
+
+
+def _coloured(color: str) -> Iterator[Sprite]:
+    yield Sprite(KEY, Key(color))
+    yield Sprite(SHUT, Door(color, is_locked=True))
+    yield Sprite(SHUT, Door(color))
+    for direction in (None, 0, 1, 2, 3):
+        yield Sprite(OPEN, Door(color, is_open=True), direction)
+
+
+def _shows_progress(kinds: Array) -> bool:
+    """Whether tiles [L, rows, columns] show one of the three events."""
+    key_visible = (kinds == KEY).any(axis=(1, 2))
+    taken = key_visible.any() and not key_visible[key_visible.argmax() :].all()
+    opened = (np.logical_or.accumulate(kinds == SHUT, axis=0) & (kinds == OPEN)).any()
+    return bool(taken or opened or (kinds == REACHED).any())

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from baselines.parameters import Adam, Parameters, Spec, clip_by_norm
+from harness.errors import UserError
+
+SPECS = {"weight": Spec((5, 3), "uniform", 0.5), "bias": Spec((3,), "uniform", 0.5), "table": Spec((7,), "normal", 1.0)}
+
+
+def generators(count: int) -> list[np.random.Generator]:
+    return [np.random.default_rng(seed) for seed in range(count)]
+
+
+def initialised(rows: int) -> Parameters:
+    parameters = Parameters(SPECS, rows)
+    parameters.initialise(generators(rows))
+    return parameters
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_parts_look_into_one_buffer(together: bool) -> None:
+    parameters = Parameters(SPECS, 2, together=together)
+    parameters.parts[-1].views["bias"].data[-1] = torch.tensor([1.0, 2.0, 3.0])
+    assert parameters.flat.sum() == 6 and parameters.flat[0].abs().sum() == 0
+    assert parameters.arrays(1)["bias"].tolist() == [1.0, 2.0, 3.0]
+
+
+def test_every_parameter_of_every_row_is_aligned() -> None:
+    parameters = Parameters(SPECS, 3)
+    views = [view for part in parameters.parts for view in part.views.values()]
+    assert len(views) == 9 and all(view.data_ptr() % 64 == 0 for view in views)
+
+
+def test_a_row_starts_the_same_beside_any_others() -> None:
+    alone = Parameters(SPECS, 1)
+    alone.initialise(generators(3)[2:])
+    assert torch.equal(initialised(3).flat[2], alone.flat[0])
+
+
+def test_initial_values_follow_their_distribution() -> None:
+    specs = {"uniform": Spec((40_000,), "uniform", 0.5), "normal": Spec((40_000,), "normal", 2.0)}
+    parameters = Parameters(specs, 1)
+    parameters.initialise(generators(1))
+    arrays = parameters.arrays(0)
+    assert np.abs(arrays["uniform"]).max() <= 0.5
+    assert arrays["uniform"].std() == pytest.approx(0.5 / np.sqrt(3), rel=0.02)
+    assert arrays["normal"].std() == pytest.approx(2.0, rel=0.02)
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_gradient_of_each_row_is_of_its_own_loss(together: bool) -> None:
+    parameters = Parameters(SPECS, 2, together=together)
+    parameters.initialise(generators(2))
+    scale = torch.tensor([1.0, 10.0])
+    losses = [
+        scale[rows] * views["bias"].sum(1) + views["table"].square().sum(1) + 0 * views["weight"].sum((1, 2))
+        for rows, views in parameters.parts
+    ]
+    out = parameters.empty_like()
+    assert parameters.gradient(losses, out) is out.flat
+    assert out.arrays(0)["bias"].tolist() == [1.0] * 3 and out.arrays(1)["bias"].tolist() == [10.0] * 3
+    np.testing.assert_allclose(out.arrays(1)["table"], 2 * parameters.arrays(1)["table"])
+
+
+def test_adam_equals_torch_adam_for_each_row() -> None:
+    parameters = initialised(3)
+    rivals = [torch.nn.Parameter(parameters.flat[row].clone()) for row in range(3)]
+    optimisers = [torch.optim.Adam([rival], lr=1e-2) for rival in rivals]
+    ours = Adam(parameters, 1e-2)
+    random = torch.Generator().manual_seed(0)
+    for _ in range(50):
+        gradient = torch.randn(parameters.flat.shape, generator=random)
+        ours.step(gradient, np.ones(3, bool))
+        for row, (rival, optimiser) in enumerate(zip(rivals, optimisers, strict=True)):
+            rival.grad = gradient[row]
+            optimiser.step()
+    for row, rival in enumerate(rivals):
+        torch.testing.assert_close(parameters.flat[row], rival.detach(), atol=1e-6, rtol=0)
+
+
+def test_an_inactive_row_keeps_parameters_moments_and_step_count() -> None:
+    """Row 1 rests for five steps, with NaN for a gradient; then it continues as if they had not been."""
+    gradients = torch.randn(15, *initialised(2).flat.shape, generator=torch.Generator().manual_seed(1))
+    resting, never = initialised(2), initialised(2)
+    adam_resting, adam_never = Adam(resting, 1e-2), Adam(never, 1e-2)
+    for step, gradient in enumerate(gradients):
+        active = np.array([True, not 5 <= step < 10])
+        given = gradient.clone()
+        given[1] = gradient[1] if active[1] else torch.nan
+        before = resting.flat.clone(), adam_resting.first.flat.clone(), adam_resting.second.flat.clone()
+        adam_resting.step(given, active)
+        if active[1]:
+            adam_never.step(gradient, np.array([False, True]))
+        else:
+            after = resting.flat, adam_resting.first.flat, adam_resting.second.flat
+            for old, new in zip(before, after, strict=True):
+                assert torch.equal(old[1], new[1]) and not torch.equal(old[0], new[0])
+    assert torch.equal(resting.flat[1], never.flat[1])
+    assert adam_resting.steps.tolist() == [15, 10]
+
+
+def test_adam_gives_a_row_the_same_bits_beside_any_others() -> None:
+    together, alone = initialised(3), Parameters(SPECS, 1)
+    alone.flat[0] = together.flat[1]
+    adam_together, adam_alone = Adam(together, 1e-2), Adam(alone, 1e-2)
+    random = torch.Generator().manual_seed(2)
+    for _ in range(20):
+        gradient = torch.randn(together.flat.shape, generator=random)
+        adam_together.step(gradient, np.ones(3, bool))
+        adam_alone.step(gradient[1:2].clone(), np.ones(1, bool))
+    assert torch.equal(together.flat[1], alone.flat[0])
+
+
+def test_clipping_equals_torch_for_each_row() -> None:
+    gradient = torch.randn(3, 48, generator=torch.Generator().manual_seed(3)) * torch.tensor([[0.01], [1.0], [100.0]])
+    rivals = [torch.nn.Parameter(torch.zeros(48)) for _ in range(3)]
+    for rival, row in zip(rivals, gradient, strict=True):
+        rival.grad = row.clone()
+    expected = [torch.nn.utils.clip_grad_norm_([rival], 1.0) for rival in rivals]
+    unclipped = gradient[0].clone()
+    torch.testing.assert_close(clip_by_norm(gradient, 1.0), torch.stack(expected))
+    assert torch.equal(gradient[0], unclipped)
+    for rival, row in zip(rivals, gradient, strict=True):
+        torch.testing.assert_close(row, rival.grad)
+
+
+def test_a_nan_row_leaves_the_others_alone() -> None:
+    gradient = torch.ones(2, 4) * 3
+    gradient[0, 0] = torch.nan
+    clip_by_norm(gradient, 3.0)
+    assert gradient[0].isnan().all()
+    torch.testing.assert_close(gradient[1], torch.full((4,), 1.5))
+
+
+def test_a_row_saved_and_loaded_elsewhere_is_the_same() -> None:
+    source, other = initialised(3), Parameters(SPECS, 2)
+    arrays = source.arrays(2)
+    source.flat.zero_()
+    other.load(0, arrays)
+    assert torch.equal(other.flat[0], initialised(3).flat[2]) and other.flat[1].abs().sum() == 0
+
+
+@pytest.mark.parametrize(
+    "change", [{"bias": np.zeros(4, np.float32)}, {"extra": np.zeros(1, np.float32)}], ids=["shape", "name"]
+)
+def test_parameters_of_another_network_are_refused(change: dict[str, np.ndarray]) -> None:
+    parameters = initialised(1)
+    with pytest.raises(UserError, match=f"{next(iter(change))!r} has shape"):
+        parameters.load(0, {**parameters.arrays(0), **change})

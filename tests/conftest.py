@@ -1,0 +1,85 @@
+"""What several tests share: plug-ins that exist only in a test, and system programs that a machine may lack."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from harness import registry
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """`plugin("my_module", source, {"judge": "crash"})` installs a distribution with entry points for this test, in
+    this process and in those it starts."""
+    site = tmp_path / "site"
+    before = {kind: dict(entries) for kind, entries in registry._entries.items()}
+    loaded = set(registry._loaded)
+
+    def install(module: str, source: str, registers: Mapping[str, str]) -> Path:
+        site.mkdir(exist_ok=True)
+        (site / f"{module}.py").write_text(textwrap.dedent(source))
+        info = site / f"{module}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
+        lines = [f"[guidebench.{kind}s]\n{name} = {module}\n" for kind, name in registers.items()]
+        (info / "entry_points.txt").write_text("\n".join(lines))
+        if str(site) not in sys.path:
+            monkeypatch.syspath_prepend(str(site))
+            monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")]))
+        return site
+
+    yield install  # type: ignore[misc]
+    for kind, entries in before.items():
+        registry._entries[kind].clear()
+        registry._entries[kind].update(entries)
+    registry._loaded.clear()
+    registry._loaded.update(loaded)
+    for module in [name for name, found in sys.modules.items() if str(getattr(found, "__file__", "")).startswith(str(site))]:
+        del sys.modules[module]
+
+
+def need(program: str, package: str) -> None:
+    """Skip a test that needs a system program, naming its package; fail where CI has promised it."""
+    if shutil.which(program) is None:
+        message = f"{program} is missing; install {package}"
+        if os.environ.get("CI_REQUIRES_SYSTEM"):
+            pytest.fail(message)
+        pytest.skip(message)
+
+
+@pytest.fixture
+def train(tmp_path: Path) -> Callable[..., Path]:
+    """`train("method=per", "seeds=[0,2]", pack=[(0, 2)])` trains on 5x5 in this process, one worker after the other,
+    and returns the study's directory."""
+    import itertools
+
+    from harness import matrix, study
+    from harness.records.study import StudyDirectory
+    from harness.worker import Job, record, work, write_cell
+
+    count = itertools.count()
+
+    def run(*overrides: str, packs: list[tuple[int, ...]], directory: Path | None = None, stop=None, **job) -> Path:
+        where = directory or tmp_path / f"study-{next(count)}"
+        plan = matrix.plan(["suite=minigrid_doorkey", "profile=smoke", *overrides, f"output={where}"])
+        directory_of = StudyDirectory(study.directory_of(plan))
+        cells = {c.id: {"directory": c.directory, "seeds": list(plan.seeds), "label_variant": ""} for c in plan.cells}
+        directory_of.write(plan.name, [], cells)
+        for cell in plan.cells:
+            write_cell(directory_of, cell)
+            for seeds in packs:
+                work(
+                    Job(study=plan.name, directory=str(where), cell=record(cell), seeds=seeds, **job),
+                    lambda event: None,
+                    stop or (lambda: False),
+                )
+        return where
+
+    return run

@@ -1,0 +1,142 @@
+"""The judge's process: answers in order, survives its own death once, and never blocks the training unasked."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from harness.errors import UserError
+from harness.foundation.asks import Asks
+from harness.foundation.judging import Assignment, JudgeProcess, padded
+from harness.interfaces import Ask
+
+# Scores a clip by its frames' mean (codes are drawn, so any number will do), and misbehaves on request.
+SOURCE = """
+    import os, time
+    from dataclasses import dataclass
+    from harness.registry import register
+
+    @register.judge("odd")
+    @dataclass(frozen=True)
+    class Odd:
+        '''A judge that misbehaves.'''
+        version = 1
+        backend = "scripted"
+        behaviour: str = ""
+        flag: str = ""
+        delay: int = 4
+        timeout: float = 20.0
+
+        def spawn(self, suite, task):
+            def score(clips):
+                first = not os.path.exists(self.flag)
+                if self.behaviour == "raise":
+                    raise RuntimeError("cannot see")
+                if self.behaviour == "die" or (self.behaviour == "die once" and first):
+                    open(self.flag, "w").close()
+                    os._exit(9)
+                if self.behaviour == "hang once" and first:
+                    open(self.flag, "w").close()
+                    time.sleep(60)
+                if self.behaviour == "nonsense":
+                    return [1.5]
+                if self.behaviour == "slow":
+                    time.sleep(0.3)
+                return [float(len(clip)) / 100 for clip in clips]
+            return score
+"""
+
+
+def process(plugin, tmp_path, behaviour: str = "", timeout: float = 20.0) -> JudgeProcess:
+    plugin("odd_module", SOURCE, {"judge": "odd"})
+    settings = {"behaviour": behaviour, "flag": str(tmp_path / "flag")}
+    return JudgeProcess(Assignment("minigrid_doorkey", {}, "5x5", "odd", settings, 1), timeout)
+
+
+def clip(length: int) -> np.ndarray:
+    from suites.minigrid_doorkey import MiniGridDoorKey
+
+    task = MiniGridDoorKey().make("5x5")
+    task.reset(0)
+    return np.stack([task.snapshot()] * length)
+
+
+@pytest.mark.parametrize("behaviour", ["", "die once", "hang once"])
+def test_every_clip_is_answered_though_the_process_dies_or_hangs_once(plugin, tmp_path, behaviour: str) -> None:
+    judge = process(plugin, tmp_path, behaviour, timeout=8.0)
+    try:
+        for number in range(5):
+            judge.ask(number, clip(number + 1))
+        assert [judge.take(number)[0] for number in range(5)] == [0.01, 0.02, 0.03, 0.04, 0.05]
+        assert judge.restarts == (0 if behaviour == "" else 1)
+    finally:
+        judge.close()
+
+
+def test_a_process_killed_between_clips_is_started_again(plugin, tmp_path) -> None:
+    judge = process(plugin, tmp_path)
+    try:
+        judge.ask(0, clip(3))
+        assert judge.take(0)[0] == 0.03
+        os.kill(judge.pid, signal.SIGKILL)
+        time.sleep(0.2)
+        judge.ask(1, clip(4))
+        assert judge.take(1)[0] == 0.04 and judge.restarts == 1
+    finally:
+        judge.close()
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "says"), [("die", "ended twice on the same clip"), ("raise", "cannot see"), ("nonsense", r"a score lies in")]
+)
+def test_a_clip_that_cannot_be_judged_is_an_error_that_says_why(plugin, tmp_path, behaviour: str, says: str) -> None:
+    judge = process(plugin, tmp_path, behaviour)
+    try:
+        judge.ask(0, clip(1))
+        with pytest.raises(UserError, match=says):
+            judge.take(0)
+    finally:
+        judge.close()
+
+
+def test_an_answer_counts_from_its_delay_on_however_slow_the_judge(plugin, tmp_path) -> None:
+    judge = process(plugin, tmp_path, "slow")
+    asks = Asks(2, delay=4, backend=judge)
+    try:
+        asks.submit(Ask(0, np.array([7]), clip(5)), step=10)
+        asks.submit(Ask(1, np.array([8]), clip(6)), step=11)
+        assert [list(asks.due(step)) for step in (11, 12, 13)] == [[], [], []]
+        ((item, answer),) = asks.due(14)
+        assert (answer.row, answer.key.tolist(), answer.score, item.step) == (0, [7], 0.05, 10)
+        assert asks.waited > 0.0 and asks.in_flight == 1
+        ((_, late),) = asks.due(15)
+        assert (late.row, late.score) == (1, 0.06)
+    finally:
+        judge.close()
+
+
+def test_questions_in_flight_are_asked_again_after_a_restart(plugin, tmp_path) -> None:
+    judge = process(plugin, tmp_path)
+    asks = Asks(1, delay=4, backend=judge)
+    asks.submit(Ask(0, np.array([1, 2]), clip(2)), step=5)
+    asks.submit(Ask(0, np.array([3]), clip(3)), step=6)
+    state = asks.state(0)
+    judge.close()
+    again = JudgeProcess(judge._assignment, 20.0)
+    resumed = Asks(1, delay=4, backend=again)
+    resumed.load_state(0, state)
+    try:
+        assert [answer.score for _, answer in resumed.due(9)] == [0.02]
+        assert [(item.ordinal, answer.score) for item, answer in resumed.due(10)] == [(1, 0.03)]
+    finally:
+        again.close()
+
+
+def test_a_short_clip_repeats_its_first_frame_on_the_left() -> None:
+    frames = np.array([[1], [2]], np.uint8)
+    assert padded(frames, 4).ravel().tolist() == [1, 1, 1, 2]
+    assert padded(frames, 2).ravel().tolist() == [1, 2]

@@ -1,0 +1,128 @@
+"""The command line expands to cells as a researcher expects, and a mistake is named before anything starts."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from harness import matrix
+from harness.errors import UserError
+
+BASE = ["suite=minigrid_doorkey", "profile=smoke"]
+
+
+def cells(*overrides: str) -> list[tuple[str, str]]:
+    return [(cell.names.task, cell.names.method) for cell in matrix.plan([*BASE, *overrides]).cells]
+
+
+def test_lists_expand_to_every_combination() -> None:
+    found = cells("task=5x5,8x8", "method=uer,per,vlm_rb")
+    assert sorted(found) == sorted(itertools.product(["5x5", "8x8"], ["uer", "per", "vlm_rb"]))
+
+
+def test_without_method_and_task_the_suite_s_own_are_run() -> None:
+    assert cells() == [("5x5", "uer")]
+
+
+def test_sweeping_a_field_expands_only_the_methods_that_have_it() -> None:
+    assert sorted(cells("method=uer,per", "replay.alpha=0.5,0.6,0.7")) == [("5x5", "per")] * 3 + [("5x5", "uer")]
+
+
+def test_a_judge_belongs_only_to_methods_that_ask_one() -> None:
+    plan = matrix.plan([*BASE, "method=uer,vlm_rb", "judge=sprite"])
+    assert [cell.names.part("judge") for cell in plan.cells] == ["", "sprite"]
+
+
+def test_ranges_follow_hydra_s_grammar() -> None:
+    assert len(cells("learner.train_every=range(1,5)")) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "seeds"),
+    [("seeds=3", (0, 1, 2)), ("seeds=[0,3,7]", (0, 3, 7)), ("seeds=4,9", (4, 9)), ("seeds=range(2,4)", (2, 3))],
+)
+def test_seeds_as_a_number_a_list_or_a_range(text: str, seeds: tuple[int, ...]) -> None:
+    assert matrix.plan([*BASE, text]).seeds == seeds
+
+
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [
+        ("suite=minigrid_dorkey", "unknown suite 'minigrid_dorkey'; did you mean 'minigrid_doorkey'"),
+        ("task=9x9", "unknown task of suite 'minigrid_doorkey': '9x9'"),
+        ("method=vlmrb", "did you mean 'vlm_rb'"),
+        ("profile=fast", "unknown profile"),
+        ("learner.lrr=1", r"unknown setting 'learner.lrr'; did you mean 'learner.lr'"),
+        ("replay.alpha=0.5", "unknown setting 'replay.alpha'"),
+        ("learner.sac.lr=1", "unknown setting 'learner.sac.lr'"),
+        ("sedes=5", "unknown setting 'sedes'; did you mean 'seeds'"),
+        ("learner.lr=-1", "learner.lr=-1: expected"),
+        ("learner.lr=abc", "learner.lr=abc: expected"),
+        ("learner.batch_size=100000", "learning_starts"),
+        ("training.steps=10", "nothing would be learnt"),
+        ("evaluation.every=100000", "evaluation.every=100000 is longer"),
+        ("seeds=0", "seeds=0"),
+        ("seeds=[1,1]", "seed 1 is repeated"),
+        ("seeds=[-1]", "-1 is not a seed"),
+        ("seeds=[1.5]", "1.5 is not a seed"),
+        ("judge=sprite", "none of the chosen methods has a judge"),
+        ("workers=0", "workers=0: expected"),
+        ("profile", "not of the form key=value"),
+        ("~profile", "not of the form"),
+        ("task=", "task="),
+    ],
+)
+def test_mistakes_name_the_value_and_the_fix(override: str, says: str) -> None:
+    key = override.split("=")[0]
+    base = [text for text in BASE if text.split("=")[0] != key]
+    with pytest.raises(UserError, match=says):
+        matrix.plan([*base, override])
+
+
+def test_a_learner_that_does_not_fit_the_spaces_is_refused_with_the_reason() -> None:
+    with pytest.raises(UserError, match="does not fit"):
+        matrix.plan(["suite=classic", "profile=smoke", "method=vlm_rb", "judge=sprite"])
+
+
+def test_the_id_ignores_how_a_cell_is_carried_out_and_follows_what_it_is() -> None:
+    def ids(*overrides: str) -> list[str]:
+        return [cell.id for cell in matrix.plan([*BASE, *overrides]).cells]
+
+    plain = ids()
+    assert plain == ids("seeds=[7]", "workers=1", "output=elsewhere", "pack=2", "device=cpu", "checkpoint_every=7")
+    assert plain != ids("learner.lr=0.001")
+    assert ids("learner.lr=0.001") == ids("learner.lr=1e-3")
+
+
+def test_the_study_s_name_depends_on_its_cells_alone() -> None:
+    assert matrix.plan([*BASE, "seeds=2"]).name == matrix.plan([*BASE, "seeds=9", "output=x"]).name
+    assert matrix.plan(BASE).name != matrix.plan([*BASE, "learner.lr=0.001"]).name
+
+
+def test_layers_win_in_the_order_of_the_design() -> None:
+    paper = matrix.plan(["suite=minigrid_doorkey", "method=uer", "task=8x8"]).cells[0]
+    quick = matrix.plan(["suite=minigrid_doorkey", "method=uer", "task=8x8", "profile=quick"]).cells[0]
+    asked = matrix.plan(["suite=minigrid_doorkey", "method=uer", "task=8x8", "profile=quick", "learner.lr=0.5"]).cells[0]
+    assert paper.settings["learner.lr"][:2] == (4e-5, "default")
+    assert quick.settings["learner.lr"][:2] == (3e-4, "profile quick")
+    assert asked.settings["learner.lr"][:2] == (0.5, "command line")
+
+
+def test_every_override_of_every_suite_and_method_names_a_setting_that_exists() -> None:
+    from harness import config, registry, settings
+
+    known = {f"{section}.{name}" for section, kind in config.PLAIN.items() for name in settings.fields(kind)}
+    for kind in config.PARTS:
+        for part in registry.names(kind):
+            for field in settings.fields(registry.get(kind, part)):
+                known |= {f"{kind}.{field}", f"{kind}.{part}.{field}"}
+    for suite in registry.names("suite"):
+        home = registry.get("suite", suite)
+        for layer in [home.defaults, *home.profiles.values()]:
+            layers = [layer, *layer.get("by_task", {}).values()]
+            assert {key for each in layers for key in each} - {"tasks", "by_task"} <= known, suite
+    for method in registry.names("method"):
+        recipe = registry.get("method", method)
+        for layer in [recipe.defaults, *recipe.on_suite.values(), *recipe.ablations.values()]:
+            assert set(layer) - set(config.PARTS) <= known, method

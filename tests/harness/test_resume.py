@@ -1,0 +1,115 @@
+"""A run killed at any moment and continued, in another packing, writes the same evaluation rows."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.errors import Stopped
+
+SMALL = (
+    "training.steps=1200",
+    "evaluation.every=200",
+    "evaluation.episodes=4",
+    "judge.delay=100",
+    "seeds=[0,1,2]",
+)
+
+
+def rows(study: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(study)): path.read_bytes() for path in study.glob("*/*/*/seed-*/evaluations.parquet")}
+
+
+@pytest.mark.parametrize("method", ["uer", "per", "vlm_rb"])
+def test_stopping_anywhere_and_continuing_in_another_packing_changes_no_byte(train, method: str) -> None:
+    settings = (f"method={method}", *(text for text in SMALL if method == "vlm_rb" or not text.startswith("judge")))
+    whole = train(*settings, packs=[(0, 1, 2)], checkpoint_every=130)
+    for moment, first, then in [(301, [(0, 1, 2)], [(0,), (1, 2)]), (777, [(0, 2)], [(0, 2), (1,)])]:
+        calls = iter(range(1, 10_000))
+        directory = whole.with_name(f"interrupted-{moment}")
+        with pytest.raises(Stopped):
+            train(*settings, packs=first, checkpoint_every=130, directory=directory, stop=lambda c=calls, m=moment: next(c) == m)
+        train(*settings, packs=then, checkpoint_every=130, directory=directory)
+        assert rows(directory) == rows(whole)
+
+
+def bench(output: Path, *more: str) -> list[str]:
+    return [
+        sys.executable, "-m", "harness", "run", "suite=minigrid_doorkey", "profile=smoke", "method=vlm_rb",
+        *SMALL, f"output={output}", "checkpoint_every=130", "report=false", *more,
+    ]  # fmt: skip
+
+
+def family(pid: int) -> list[int]:
+    """A process and everything below it, parents first."""
+    found = [pid]
+    for parent in found:
+        for status in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = status.read_text().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            if int(fields[1]) == parent:
+                found.append(int(status.parent.name))
+    return found
+
+
+@pytest.mark.slow
+def test_kill_9_of_parent_worker_or_judge_at_ten_random_moments_changes_no_byte(tmp_path: Path) -> None:
+    subprocess.run(bench(tmp_path / "whole", "pack=3", "training.steps=3000"), check=True, capture_output=True, timeout=300)
+    generator = random.Random(7)
+    killed = 0
+    for turn in range(40):
+        pack = generator.choice([1, 2, 3])
+        command = bench(tmp_path / "killed", f"pack={pack}", "training.steps=3000")
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        if killed < 10:
+            # Wait until a worker trains, then a moment more.
+            assert process.stdout is not None
+            for line in process.stdout:
+                if "started" in line or "resumed" in line:
+                    break
+            time.sleep(generator.uniform(0.0, 1.5))
+            victims = family(process.pid)
+            if process.poll() is None and len(victims) > 1:
+                victim = generator.choice(victims)
+                try:
+                    os.kill(victim, signal.SIGKILL)
+                    killed += 1
+                except ProcessLookupError:
+                    pass
+                if victim != process.pid and generator.random() < 0.7:
+                    time.sleep(generator.uniform(0.0, 0.5))
+                    process.kill()
+        output, _ = process.communicate(timeout=300)
+        if process.returncode == 0:
+            break
+    assert process.returncode == 0, (turn, output)
+    assert killed >= 10, f"the study ended after {killed} kills; make it longer"
+    assert len(rows(tmp_path / "killed")) == 3
+    assert rows(tmp_path / "killed") == rows(tmp_path / "whole")
+
+
+def test_ctrl_c_writes_a_checkpoint_and_the_same_command_continues(tmp_path: Path) -> None:
+    command = bench(tmp_path / "study", "training.steps=4000", "checkpoint_every=100000")
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if ": step" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130 and "the same command continues" in output
+    assert list((tmp_path / "study").glob("*/*/*/seed-*/checkpoint-*"))
+    again = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert again.returncode == 0, again.stderr
+    assert "resumed at step" in again.stdout
+    third = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert third.returncode == 0 and "started" not in third.stdout

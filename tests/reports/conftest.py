@@ -1,0 +1,126 @@
+"""Synthetic studies with numbers chosen by hand, written as the harness writes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from harness.records import schema
+
+IDENTITY = {
+    "suite": "grid",
+    "task": "8x8",
+    "method": "uer",
+    "learner": "dqn",
+    "backend": "",
+    "model": "",
+    "profile": "quick",
+}
+
+
+@dataclass
+class Writer:
+    """Writes a study below `directory`: `cell(...)` for each cell, then `finish()`."""
+
+    directory: Path
+    cells: dict[str, Any] = field(default_factory=dict)
+
+    def cell(
+        self,
+        name: str,
+        curves: Mapping[int, Mapping[int, Sequence[int]]],
+        *,
+        steps: int = 300,
+        variant: str = "",
+        status: Mapping[int, str] | None = None,
+        planned: Sequence[int] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        provenance: Mapping[str, Any] | None = None,
+        error: str | None = None,
+        **identity: str,
+    ) -> Path:
+        """`curves`: seed -> step -> successes (0 or 1 per episode); the return of an episode is its success × 0.5."""
+        names = {**IDENTITY, **identity}
+        directory = f"{names['suite']}/{names['task']}/{names['method']}-{name}".replace("<", "_").replace(">", "_")
+        root = self.directory / directory
+        content = {
+            "schema": 1,
+            "cell": name,
+            **names,
+            "steps": steps,
+            "variant": variant,
+            "settings": settings or {"learner.lr": {"value": 1e-4, "source": "paper, table 3", "layer": "learner"}},
+            "versions": {"suite": 1},
+        }
+        _write(root / "cell.json", content)
+        self.cells[name] = {
+            "directory": directory,
+            "seeds": sorted(planned if planned is not None else curves),
+            "label_variant": variant,
+        }
+        for seed, curve in curves.items():
+            state = (status or {}).get(seed, "finished")
+            run = {
+                "schema": 1,
+                "status": state,
+                "seed": seed,
+                "step": max(curve, default=0),
+                "steps": steps,
+                "error": error if state == "failed" else None,
+                "provenance": provenance
+                or {
+                    "commit": "abc123",
+                    "dirty": False,
+                    "packages": {"torch": "2.0"},
+                    "hardware": {"processor": "some CPU", "cores": 2},
+                },
+            }
+            _write(root / f"seed-{seed}" / "run.json", run)
+            rows = [
+                {
+                    **dict.fromkeys(schema.EVALUATION),
+                    **{"study": "s", "cell": name, **names, "seed": seed, "step": step, "episode": episode},
+                    **{"return": 0.5 * success, "success": bool(success), "length": 10},
+                }
+                for step, successes in curve.items()
+                for episode, success in enumerate(successes)
+            ]
+            write_rows(root / f"seed-{seed}", "evaluations", rows, parquet=state == "finished")
+        return root
+
+    def finish(self, name: str = "study-of-tests") -> Path:
+        command = ["bench", "run", "suite=grid"]
+        _write(self.directory / "study.json", {"schema": 1, "study": name, "command": command, "cells": self.cells})
+        return self.directory
+
+
+def write_rows(directory: Path, what: str, rows: Sequence[Mapping[str, Any]], *, parquet: bool = False) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    if parquet:
+        path = directory / f"{what}.parquet"
+        pd.DataFrame(list(rows)).to_parquet(path, index=False)
+    else:
+        path = directory / f"{what}.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def _write(path: Path, content: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content))
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Writer:
+    return Writer(tmp_path / "study")
+
+
+@pytest.fixture
+def rows_writer() -> Callable[..., Path]:
+    return write_rows

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import base64
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+import results
+from reports import figures, judges, page, summary
+from tests.reports.conftest import Writer, write_rows
+
+CURVES = {seed: {100: [1, 0], 200: [1, 1]} for seed in (0, 1)}
+EVIL = "<script>alert(1)</script>"
+
+
+def _page(writer: Writer) -> str:
+    study = results.study(writer.finish(f"study {EVIL}"))
+    found = summary.summarise(study, results.load(study), reps=200)
+    judgings = judges.judging(study, {row.cell.id: row.label for row in found.rows})
+    return page.render(study, found, figures.learning_curves(found.rows), judgings)
+
+
+class _Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+@pytest.fixture
+def tags(writer: Writer) -> list[tuple[str, dict[str, str | None]]]:
+    lr = {"value": EVIL, "source": "", "layer": EVIL}
+    writer.cell(
+        "a",
+        CURVES,
+        method=f"m{EVIL}",
+        task=f"t{EVIL}",
+        model=f"j{EVIL}",
+        backend="scripted",
+        variant=f"v{EVIL}",
+        settings={f"x{EVIL}": lr},
+        provenance={"commit": EVIL, "packages": {EVIL: EVIL}, "hardware": EVIL},
+        status={1: "failed"},
+        error=EVIL,
+    )
+    writer.cell("b", CURVES, task=f"t{EVIL}")
+    parser = _Tags()
+    parser.feed(_page(writer))
+    return parser.tags
+
+
+def test_nothing_from_a_file_becomes_markup(tags: list[tuple[str, dict[str, str | None]]]) -> None:
+    assert "script" not in {tag for tag, _ in tags}
+    assert not any(name.startswith("on") for _, attributes in tags for name in attributes)
+
+
+def test_the_page_needs_no_network(tags: list[tuple[str, dict[str, str | None]]]) -> None:
+    for _tag, attributes in tags:
+        for name in ("src", "href", "srcset", "action", "data"):
+            assert (attributes.get(name) or "data:").startswith("data:")
+    policies = [a["content"] for _, a in tags if a.get("http-equiv") == "Content-Security-Policy"]
+    assert policies == ["default-src 'none'; img-src data:; style-src 'unsafe-inline'"]
+
+
+def test_every_image_has_words_and_every_table_a_caption(tags: list[tuple[str, dict[str, str | None]]]) -> None:
+    images = [attributes for tag, attributes in tags if tag == "img"]
+    assert len(images) == 1 and "Learning curves on" in (images[0]["alt"] or "")
+    assert base64.b64decode((images[0]["src"] or "").split(",")[1]).startswith(b"\x89PNG")
+    names = [tag for tag, _ in tags]
+    assert names.count("table") == names.count("caption") > 2
+
+
+def test_the_page_shows_numbers_judge_differences_and_the_runs_they_come_from(writer: Writer) -> None:
+    low, high = ({"learner.lr": {"value": value, "source": "", "layer": "command line"}} for value in (0.1, 0.2))
+    root = writer.cell("a", CURVES, method="vlm_rb", backend="scripted", model="sprite", settings=low)
+    rows = [{"asked": 1, "applied": 5, "score": 0.9, "slots": 2}]
+    write_rows(root / "seed-0", "judgements", rows)
+    timing = {"step": 200, "seconds": 8.0, "wait_seconds": 2.0, "clips": 2, "judge_seconds": 0.5}
+    write_rows(root / "seed-0", "timings", [timing])
+    writer.cell("b", CURVES, settings=high)
+    text = " ".join(re.sub(r"<[^>]+>", " ", _page(writer)).split())
+    assert "sprite (scripted) hand-written for this task 1 1.000 4 2.0 0.250 0.2500" in text
+    assert "learner.lr 0.1 (command line) 0.2 (command line)" in text
+    assert "grid/8x8/vlm_rb-a/seed-0 grid/8x8/vlm_rb-a/seed-1" in text
+    assert "abc123 torch 2.0 processor some CPU, cores 2 4" in text
+    assert r"\begin{tabular}" in text
+
+
+def test_configurations_with_the_same_settings_share_a_column(writer: Writer) -> None:
+    other = {"learner.lr": {"value": 0.5, "layer": "method"}, "replay.alpha": {"value": 0.6, "layer": "replay"}}
+    writer.cell("a", CURVES, task="easy")
+    writer.cell("b", CURVES, task="hard")
+    writer.cell("c", CURVES, task="easy", method="per", settings=other)
+    study = results.study(writer.finish())
+    found = summary.summarise(study, results.load(study), reps=200)
+    columns, differing = page.differences(study, found)
+    assert columns == ["uer · quick", "per · quick"]
+    assert differing == {
+        "learner.lr": [("0.0001", "learner"), ("0.5", "method")],
+        "replay.alpha": [("—", ""), ("0.6", "replay")],
+    }

@@ -1,0 +1,3 @@
+from tests.reports.conftest import rows_writer, writer
+
+__all__ = ["rows_writer", "writer"]

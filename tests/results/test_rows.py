@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import results
+from harness.errors import UserError
+from harness.records.compact import to_parquet
+from harness.records.schema import EVALUATION
+from tests.reports.conftest import Writer, write_rows
+
+CURVES = {0: {100: [1, 0], 200: [1, 1]}, 1: {100: [0, 0]}}
+
+
+@pytest.fixture
+def directory(writer: Writer) -> Path:
+    """Seed 0 finished (Parquet), seed 1 running (JSON lines)."""
+    root = writer.cell("a", CURVES, status={1: "running"})
+    writer.finish()
+    return root
+
+
+def _study(directory: Path) -> Path:
+    return directory.parents[2]
+
+
+def _lines(directory: Path) -> tuple[Path, list[dict[str, Any]]]:
+    path = directory / "seed-1" / "evaluations.jsonl"
+    return path, [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_finished_and_running_runs_come_as_one_frame(directory: Path) -> None:
+    rows = results.load(_study(directory))
+    assert rows[["seed", "step", "episode"]].to_numpy().tolist() == [
+        [0, 100, 0], [0, 100, 1], [0, 200, 0], [0, 200, 1], [1, 100, 0], [1, 100, 1]
+    ]  # fmt: skip
+    assert rows["success"].tolist() == [True, False, True, True, False, False]
+    assert rows["return"].tolist() == [0.5, 0.0, 0.5, 0.5, 0.0, 0.0]
+    assert list(rows.columns) == [*EVALUATION, "variant", "label", "directory"]
+    assert (rows["success"].dtype, rows["step"].dtype, rows["return"].dtype) == ("bool", "int64", "float64")
+    assert rows["directory"].iloc[-1] == "grid/8x8/uer-a/seed-1"
+
+
+def test_the_harness_own_parquet_is_read(directory: Path) -> None:
+    path, _ = _lines(directory)
+    before = results.load(_study(directory))
+    to_parquet(path, path.with_suffix(".parquet"))
+    run = directory / "seed-1" / "run.json"
+    run.write_text(run.read_text().replace("running", "finished"))
+    path.unlink()
+    pd.testing.assert_frame_equal(results.load(_study(directory)), before)
+
+
+def test_a_last_line_cut_short_is_dropped_with_a_warning(directory: Path) -> None:
+    path, _ = _lines(directory)
+    whole = results.load(_study(directory))
+    with open(path, "ab") as file:
+        file.write(b'{"study": "s", "cell": "a", "sui')
+    with pytest.warns(UserWarning, match=r"seed-1/evaluations\.jsonl.*row 3.*cut short"):
+        rows = results.load(_study(directory))
+    pd.testing.assert_frame_equal(rows, whole)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [
+        ("return", float("nan"), "nan; expected a finite number"),
+        ("return", float("inf"), "inf; expected a finite number"),
+        ("return", "0.5", "'0.5'; expected a finite number"),
+        ("return", None, "None; expected a finite number"),
+        ("return", True, "True; expected a finite number"),
+        ("success", 1, "1; expected true or false"),
+        ("step", 100.0, "100.0; expected a whole number"),
+        ("step", -100, "-100; expected a whole number of at least 0"),
+        ("step", 2**70, "expected a whole number"),
+        ("method", 3, "3; expected text"),
+        ("study", "a\nb", "expected text"),
+        ("method", "per", "'per', but it lies in the directory of method 'uer'"),
+        ("seed", 0, "0, but it lies in the directory of seed 1"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_refused_by_file_row_and_column(
+    directory: Path, column: str, value: Any, words: str
+) -> None:
+    path, rows = _lines(directory)
+    rows[1][column] = value
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(UserError) as caught:
+        results.load(_study(directory))
+    message = str(caught.value)
+    assert f"{path}, row 2, column {column!r}" in message
+    assert words in message
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('{"a": ', "row 1: not JSON"),
+        ("\xff\xfe", "row 1: not JSON"),
+        ("[1, 2]", "row 1: '[1, 2]'; expected a JSON object"),
+        ("{}", "row 1: lacks the column 'study'"),
+        ("[" * 5000, "row 1: not JSON"),
+    ],
+)
+def test_a_line_that_is_no_row_is_refused_unless_it_is_the_last(directory: Path, line: str, words: str) -> None:
+    path, _ = _lines(directory)
+    path.write_bytes(line.encode("latin-1") + b"\n" + path.read_bytes())
+    with pytest.raises(UserError) as caught:
+        results.load(_study(directory))
+    assert words in str(caught.value) and str(path) in str(caught.value)
+
+
+def test_unknown_columns_and_rows_written_twice_are_refused(directory: Path) -> None:
+    path, rows = _lines(directory)
+    path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, rows[0]]))
+    with pytest.raises(UserError, match="row 3: episode 0 of the evaluation at step 100 is there twice"):
+        results.load(_study(directory))
+    path.write_text("".join(json.dumps({**row, "extra": 1}) + "\n" for row in rows))
+    with pytest.raises(UserError, match="row 1: unknown column 'extra'"):
+        results.load(_study(directory))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda rows: rows.drop(columns="length"), "lacks the column 'length'"),
+        (lambda rows: rows.assign(extra=1), "unknown column 'extra'"),
+        (lambda rows: rows.assign(step="100"), "column 'step' is of type BYTE_ARRAY"),
+        (lambda rows: rows.assign(**{"return": [0.0, float("nan"), 0.0, 0.0]}), "row 2, column 'return'"),
+        (lambda rows: rows.assign(cell="b"), "directory of cell 'a'"),
+    ],
+)
+def test_a_parquet_file_that_does_not_fit_is_refused(directory: Path, change: Any, words: str) -> None:
+    path = directory / "seed-0" / "evaluations.parquet"
+    change(pd.read_parquet(path)).to_parquet(path, index=False)
+    with pytest.raises(UserError) as caught:
+        results.load(_study(directory))
+    assert words in str(caught.value) and str(path) in str(caught.value)
+
+
+def test_a_damaged_parquet_file_is_named(directory: Path) -> None:
+    path = directory / "seed-0" / "evaluations.parquet"
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(UserError, match=r"evaluations\.parquet cannot be read"):
+        results.load(_study(directory))
+
+
+def test_logs_get_the_identity_of_their_run_and_keep_further_columns(directory: Path) -> None:
+    write_rows(
+        directory / "seed-0", "metrics", [{"step": 1, "loss": 0.5}, {"step": 2, "loss": None, "episode/return": 1}]
+    )
+    write_rows(directory / "seed-1", "metrics", [{"step": 1, "loss": 2}])
+    found = results.load(_study(directory), what="metrics")
+    assert found["seed"].tolist() == [0, 0, 1] and set(found["label"]) == {"uer · quick"}
+    assert found["loss"].isna().tolist() == [False, True, False] and found["loss"][2] == 2.0
+    assert found["episode/return"][1] == 1.0
+
+
+def test_a_log_that_no_run_wrote_is_empty_with_its_columns(directory: Path) -> None:
+    rows = results.load(_study(directory), what="judgements")
+    assert rows.empty and {"asked", "applied", "score", "cell"} <= set(rows.columns)
+    write_rows(directory / "seed-0", "judgements", [{"asked": 1, "applied": 2, "score": "yes"}])
+    with pytest.raises(UserError, match=r"row 1, column 'score': 'yes'"):
+        results.load(_study(directory), what="judgements")
+    with pytest.raises(UserError, match="did you mean 'judgements'"):
+        results.load(_study(directory), what="judgments")  # type: ignore[arg-type]
+
+
+def test_globbing_characters_in_a_path_stand_for_themselves(tmp_path: Path) -> None:
+    for name in ("study [1] 'quoted' *", "study 1"):
+        writer = Writer(tmp_path / name)
+        writer.cell("a", CURVES, status={1: "running"})
+        writer.finish()
+    assert len(results.load(tmp_path / "study [1] 'quoted' *")) == 6
+
+
+def test_importing_results_loads_neither_pandas_nor_duckdb() -> None:
+    code = "import sys, results; sys.exit(', '.join({'pandas', 'duckdb', 'torch'} & set(sys.modules)) or None)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr

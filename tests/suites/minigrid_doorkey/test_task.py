@@ -1,0 +1,260 @@
+"""DoorKey against MiniGrid's own FullyObsWrapper, step for step, and its state in a fresh process."""
+
+import hashlib
+import inspect
+import json
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from minigrid.envs.doorkey import DoorKeyEnv
+from minigrid.wrappers import FullyObsWrapper
+
+from harness.errors import UserError
+from suites.minigrid_doorkey.task import FORWARD, LEFT, PICKUP, RIGHT, TOGGLE, DoorKey
+
+TO_MINIGRID = (0, 1, 2, 3, 5)
+
+
+def same_episode(task: DoorKey, peer: FullyObsWrapper, seed: int | None, policy: Any) -> dict[str, Any]:
+    """Play one episode on both, compare everything, and tell what happened."""
+    first, _ = peer.reset(seed=seed)
+    observation = task.reset(seed)
+    assert observation.dtype == np.uint8 and np.array_equal(observation, first["image"])
+    seen: dict[str, Any] = {"carried": False, "opened": False, "on_door": False, "length": 0}
+    while True:
+        action = policy()
+        expected, reward, terminated, truncated, _ = peer.step(TO_MINIGRID[action])
+        step = task.step(action)
+        seen["length"] += 1
+        assert np.array_equal(step.observation, expected["image"])
+        assert (step.reward, step.terminated, step.truncated) == (reward, terminated, truncated)
+        assert step.success == (terminated and reward > 0)
+        doors = [cell for cell in peer.unwrapped.grid.grid if cell is not None and cell.type == "door"]
+        under = peer.unwrapped.grid.get(*peer.unwrapped.agent_pos)
+        seen["carried"] |= peer.unwrapped.carrying is not None
+        seen["opened"] |= doors[0].is_open
+        seen["on_door"] |= under is doors[0]
+        if terminated or truncated:
+            return {**seen, "success": step.success}
+
+
+def peer_of(size: int) -> FullyObsWrapper:
+    return FullyObsWrapper(DoorKeyEnv(size=size, render_mode="rgb_array"))
+
+
+@pytest.mark.parametrize(("size", "seeds"), [(5, (0, 1, 2)), (6, (0, 3, 11)), (8, (0, 1)), (12, (4,)), (16, (5,))])
+def test_random_episodes_are_bit_identical_to_fully_obs_wrapper(size, seeds):
+    task, peer = DoorKey(size), peer_of(size)
+    for seed in seeds:
+        draw = np.random.default_rng(seed)
+        for episode_seed in (seed, None):  # the second layout continues the random stream of the first
+            same_episode(task, peer, episode_seed, lambda draw=draw: draw.integers(5))
+
+
+@pytest.mark.parametrize("size", [5, 6, 8, 12, 16])
+def test_scripted_solutions_are_bit_identical_and_succeed(size):
+    task, peer = DoorKey(size), peer_of(size)
+    for seed in (7, None, None):
+        seen = same_episode(task, peer, seed, task.expert)
+        assert seen["carried"] and seen["opened"] and seen["on_door"] and seen["success"]
+        assert seen["length"] < 8 * size
+
+
+def test_noisy_solutions_that_close_and_reopen_doors_are_bit_identical():
+    task, peer, draw = DoorKey(8), peer_of(8), np.random.default_rng(3)
+
+    def noisy() -> int:
+        return task.expert() if draw.random() < 0.5 else int(draw.integers(5))
+
+    assert all(same_episode(task, peer, seed, noisy)["opened"] for seed in range(8))
+
+
+def test_an_episode_ends_after_ten_times_the_number_of_cells():
+    task = DoorKey(5)
+    task.reset(0)
+    steps = [task.step(LEFT) for _ in range(250)]
+    assert task.max_steps == 250
+    assert [step.truncated for step in steps] == [False] * 249 + [True]
+    assert not any(step.terminated or step.success or step.reward for step in steps)
+
+
+def test_reward_falls_by_nine_tenths_over_the_step_limit():
+    task = DoorKey(5)
+    task.reset(0)
+    length, step = 0, None
+    while step is None or not step.terminated:
+        step, length = task.step(task.expert()), length + 1
+    assert step.reward == 1 - 0.9 * (length / 250)
+
+
+def test_observations_stay_as_they_were_and_may_be_written_to():
+    task, twin = DoorKey(6), DoorKey(6)
+    kept = [task.reset(1)]
+    before = [kept[0].copy()]
+    twin.reset(1)
+    for action in np.random.default_rng(0).integers(0, 5, 60):
+        kept.append(task.step(action).observation)
+        before.append(kept[-1].copy())
+        twin.step(action).observation[:] = 9
+    assert all(np.array_equal(a, b) for a, b in zip(kept, before, strict=True))
+    assert np.array_equal(task.step(LEFT).observation, twin.step(LEFT).observation)
+
+
+@pytest.mark.parametrize("action", [-1, 5, 6])
+def test_other_actions_are_refused(action):
+    task = DoorKey(5)
+    task.reset(0)
+    with pytest.raises(KeyError):
+        task.step(action)
+
+
+def play(task, actions):
+    """A digest of everything that `actions` and the next two layouts show; run here and in the fresh process."""
+    digest = hashlib.sha256()
+    for action in actions:
+        step = task.step(action)
+        digest.update(step.observation.tobytes() + repr(tuple(step)[1:]).encode() + task.snapshot().tobytes())
+        if step.terminated or step.truncated:
+            digest.update(task.reset().tobytes())
+    for _ in range(2):
+        digest.update(task.reset().tobytes())
+    return digest.hexdigest()
+
+
+CONTINUE = f"""
+import hashlib, json, sys
+import numpy as np
+from suites.minigrid_doorkey.task import DoorKey
+
+{inspect.getsource(play)}
+
+def arrays(tree):
+    if isinstance(tree, dict) and set(tree) == {{"array"}}:
+        return np.array(tree["array"], np.uint8)
+    return {{k: arrays(v) for k, v in tree.items()}} if isinstance(tree, dict) else tree
+
+found = []
+for case in json.load(sys.stdin):
+    task = DoorKey(8)
+    task.load_state(arrays(case["state"]))
+    found.append(play(task, case["actions"]))
+print(json.dumps(found))
+"""
+
+
+def plain(tree: Any) -> Any:
+    """Arrays as lists under a mark, so that the state survives JSON; only the leaves that a checkpoint can hold."""
+    if isinstance(tree, dict):
+        return {key: plain(value) for key, value in tree.items()}
+    if isinstance(tree, np.ndarray):
+        assert tree.dtype == np.uint8
+        return {"array": tree.tolist()}
+    assert tree is None or type(tree) in (str, int, float, bool)
+    return tree
+
+
+def test_a_state_restored_in_a_fresh_process_continues_identically():
+    cases, expected, held_back = [], [], set()
+    for resets, moment in enumerate(("start", "carrying", "open", "on_door")):
+        task = DoorKey(8)
+        task.reset(5)
+        for _ in range(resets):
+            task.reset()
+        while moment != "start" and not reached(task, moment):
+            task.step(task.expert())
+        held_back.add(task.state()["random"]["has_uint32"])
+        rest = np.random.default_rng(1).integers(0, 5, 700).tolist()
+        cases.append({"state": plain(task.state()), "actions": rest})
+        expected.append(play(task, rest))
+    assert len(set(expected)) == 4
+    assert held_back == {0, 1}  # a stream of small integers may hold half a word back, which belongs to its state
+    run = subprocess.run(
+        [sys.executable, "-c", CONTINUE], input=json.dumps(cases), capture_output=True, text=True, check=True
+    )
+    assert json.loads(run.stdout) == expected
+
+
+def reached(task: DoorKey, moment: str) -> bool:
+    state, snapshot = task.state(), task.snapshot()
+    x, y, _ = snapshot[-3:]
+    kinds = state["codes"][:, :, 0]
+    door_open = state["codes"][kinds == 4][0][2] == 0
+    return bool({"carrying": state["carrying"] is not None, "open": door_open, "on_door": kinds[x, y] == 4}[moment])
+
+
+def test_a_state_is_not_changed_by_later_steps():
+    task = DoorKey(6)
+    task.reset(2)
+    state = task.state()
+    before = json.dumps(plain(state))
+    for _ in range(12):
+        task.step(task.expert())
+    assert json.dumps(plain(state)) == before
+
+
+def test_a_state_of_another_size_is_refused():
+    small, large = DoorKey(5), DoorKey(6)
+    small.reset(0)
+    with pytest.raises(UserError, match=r"\(5, 5, 3\)"):
+        large.load_state(small.state())
+
+
+def test_position_forgets_clock_and_random_stream_but_not_the_world():
+    task = DoorKey(8)
+    task.reset(0)
+    start = task.position()
+    turned = []
+    for _ in range(4):
+        task.step(RIGHT)
+        turned.append(task.position())
+    assert turned[3] == start and len(set(turned)) == 4
+    while task.state()["carrying"] is None:
+        before, action = task.position(), task.expert()
+        task.step(action)
+    assert action == PICKUP and task.position() != before
+    while task.expert() != TOGGLE:
+        task.step(task.expert())
+    shut = task.position()
+    task.step(TOGGLE)
+    opened = task.position()
+    task.step(TOGGLE)
+    task.step(TOGGLE)
+    assert opened != shut and task.position() == opened
+
+
+def test_a_snapshot_keeps_what_lies_under_the_agent():
+    task = DoorKey(6)
+    task.reset(4)
+    under = set()
+    while True:
+        step = task.step(task.expert())
+        snapshot = task.snapshot()
+        assert snapshot.dtype == np.uint8 and snapshot.shape == (6 * 6 * 3 + 3,)
+        x, y, direction = snapshot[-3:]
+        cells = snapshot[:-3].reshape(6, 6, 3)
+        under.add(tuple(cells[x, y].tolist()))
+        assert not (cells[:, :, 0] == 10).any()
+        cells = cells.copy()
+        cells[x, y] = (10, 0, direction)
+        assert np.array_equal(cells, step.observation)
+        if step.terminated:
+            break
+    assert under == {(1, 0, 0), (4, 4, 0), (8, 1, 0)}  # floor, open yellow door, goal
+
+
+def test_the_expert_recovers_from_a_door_closed_behind_it():
+    task = DoorKey(8)
+    task.reset(3)
+    while task.expert() != TOGGLE:
+        task.step(task.expert())
+    for action in (TOGGLE, FORWARD, FORWARD, LEFT, LEFT, TOGGLE):
+        step = task.step(action)
+    assert task.expert() == TOGGLE
+    for _ in range(40):
+        step = task.step(task.expert())
+        if step.terminated:
+            break
+    assert step.success
