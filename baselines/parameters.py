@@ -143,6 +143,7 @@ class Adam:
         self.rate, self.betas, self.epsilon = rate, betas, epsilon
         self.first, self.second = parameters.empty_like(), parameters.empty_like()
         self.steps = np.zeros(parameters.rows, np.int64)
+        self._change = torch.empty_like(parameters.flat)
 
     def step(self, gradient: Tensor, active: Array) -> None:
         """One step of the rows whose `active` [S] is True; the others keep parameters, moments and step count."""
@@ -163,7 +164,7 @@ class Adam:
         rate, unbias = torch.from_numpy(scales.astype(np.float32)).to(values.device).unsqueeze(2)
         first.lerp_(gradient, 1 - beta1)
         second.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
-        change = second.sqrt().mul_(unbias).add_(self.epsilon)
+        change = torch.sqrt(second, out=self._change[: len(values)]).mul_(unbias).add_(self.epsilon)
         torch.div(first, change, out=change)
         values.sub_(change.mul_(rate))
 

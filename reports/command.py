@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from reports.summary import Summary
 
 HELP = "tables, learning curves, LaTeX and an HTML page from a study, finished or not"
-NON_TERMINAL_COLUMNS = 140
+COLUMNS = (110, 140)
+"""Least width of the printed tables, which a narrower terminal wraps, and their width where there is no terminal."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     if args.resamples < 100:
         raise UserError(f"--resamples {args.resamples}: a 95 % interval needs at least 100; 50000 is the default")
     import results
-    from reports import figures, judges, page, summary, tables
+    from reports import export, figures, judges, page, summary, tables
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -47,14 +48,14 @@ def run(args: argparse.Namespace) -> int:
         "report.html": page.render(study, found, drawings, judgings).encode(),
         "table.tex": tables.latex(found).encode(),
         "summary.json": (
-            json.dumps(summary.plain(found), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+            json.dumps(export.plain(found), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         ).encode(),
     }
     for drawing in drawings:
         contents[f"{drawing.name}.png"], contents[f"{drawing.name}.pdf"] = drawing.png, drawing.pdf
     files = _write(directory, contents)
     if args.json:
-        print(json.dumps({**summary.plain(found), "files": [str(file) for file in files]}, allow_nan=False))
+        print(json.dumps({**export.plain(found), "files": [str(file) for file in files]}, allow_nan=False))
     else:
         _print(found, files)
     return 0
@@ -93,7 +94,8 @@ def _print(found: Summary, files: list[Path]) -> None:
 
     from reports import tables
 
-    console = Console(width=None if sys.stdout.isatty() else NON_TERMINAL_COLUMNS, highlight=False)
+    width = max(Console().width, COLUMNS[0]) if sys.stdout.isatty() else COLUMNS[1]
+    console = Console(width=width, highlight=False)
     for table in tables.terminal(found):
         console.print(table)
     if not found.rows:

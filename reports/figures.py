@@ -24,7 +24,7 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#0
 """Colours that readers with any common colour blindness tell apart (Okabe and Ito), best contrast first."""
 LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)), (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-STYLE = {
+STYLE: Any = {
     "font.size": 8,
     "axes.labelsize": 8,
     "axes.titlesize": 8,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 KINDS = {
     "scripted": "hand-written for this task",
     "oracle": "privileged: it reads the task's own state",
+    "external": "recorded by its own script",
 }
 """What a reader must know of a backend; other backends are models and need no remark."""
 YES = 0.5
@@ -40,14 +41,19 @@ class Judging(NamedTuple):
     seconds_per_clip: float | None
 
 
+def is_judge(backend: str) -> bool:
+    """Whether a cell of this backend asked a judge; rows of `harness.Recorder` carry a backend and have none."""
+    return backend not in ("", "external")
+
+
 def remark(backend: str) -> str:
-    """What a table must say beside a judge of this kind; empty for a model."""
+    """What a table must say beside a row of this backend; empty for a model."""
     return KINDS.get(backend, "")
 
 
 def judging(study: Study, labels: Mapping[str, str]) -> list[Judging]:
     """One entry per cell with a judge; `labels`: cell id -> row label."""
-    cells = [cell for cell in study.cells if cell.backend]
+    cells = [cell for cell in study.cells if is_judge(cell.backend)]
     if not cells:
         return []
     judged, timed = results.load(study, what="judgements"), results.load(study, what="timings")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -134,17 +134,29 @@ def _labels(cells: Iterable[Cell], notes: list[str]) -> dict[str, str]:
     groups: dict[tuple[str, str, str], list[Cell]] = {}
     for cell in cells:
         groups.setdefault((cell.suite, cell.task, cell.label), []).append(cell)
-    labels = {}
+    labels: dict[str, str] = {}
     for (suite, task, label), same in groups.items():
         if len(same) == 1:
             labels[same[0].id] = label
             continue
-        for tell in (lambda c: c.variant or "as given", lambda c: c.learner, lambda c: c.id):
+        for tell in (_variant, _learner, _id):
             if len({tell(cell) for cell in same}) == len(same):
                 break
         labels.update({cell.id: f"{label} [{tell(cell)}]" for cell in same})
         notes.append(f"{suite}/{task}: {len(same)} configurations are called {label}; what tells them apart is in [ ]")
     return labels
+
+
+def _variant(cell: Cell) -> str:
+    return cell.variant or "as given"
+
+
+def _learner(cell: Cell) -> str:
+    return cell.learner
+
+
+def _id(cell: Cell) -> str:
+    return cell.id
 
 
 def _states(name: str, runs: Iterable[Run]) -> Iterable[str]:
@@ -176,9 +188,9 @@ def _row(
     table = rows.groupby(["seed", "step"])[["success", "return"]].agg({"success": ["mean", "size"], "return": "mean"})
     table.columns = ["success", "episodes", "return"]
     usual = int(table["episodes"].max())
-    curves = {}
-    for number, curve in table.groupby(level="seed"):
-        curve = curve.droplevel("seed")
+    curves: dict[int, pd.DataFrame] = {}
+    for number in sorted(set(rows["seed"])):
+        curve = table.loc[number]
         short = curve.index[curve["episodes"] < usual]
         if len(short) and by_seed[number].status != "finished" and short[-1] == curve.index[-1]:
             counted = f"{int(curve['episodes'].iloc[-1])} of {usual} episodes"
@@ -256,7 +268,7 @@ def _compared(rows: list[Row], notes: list[str], reps: int, seed: int) -> list[R
         target = baseline.best if baseline.best > 0 else None
         if target is None:
             notes.append(f"{row.where}: {baseline.label} never succeeded, so steps to its best are not defined")
-        hits = [] if target is None else row.steps[row.success_curve.estimate >= target - _TOLERANCE]
+        hits = row.steps[:0] if target is None else row.steps[row.success_curve.estimate >= target - _TOLERANCE]
         level = [peer for peer in peers if not _behind(peer, peers)]
         behind = _behind(row, peers)
         if behind:
@@ -297,7 +309,7 @@ def _aggregates(rows: list[Row], notes: list[str], reps: int, seed: int) -> list
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.cell.suite, row.cell.profile), []).append(row)
-    found = []
+    found: list[Aggregate] = []
     for (suite, profile), members in groups.items():
         tasks = tuple(dict.fromkeys(row.cell.task for row in members))
         if len(tasks) < 2:
@@ -357,69 +369,3 @@ def _mixtures(study: Study) -> Iterable[str]:
         yield f"runs of different commits stand side by side ({listed})"
     if any(state.endswith("+") for state in commits):
         yield "some runs were made with uncommitted changes (marked + in the provenance)"
-
-
-def plain(summary: Summary) -> dict[str, Any]:
-    """The summary as JSON data; what is not defined is null."""
-
-    def number(value: Any) -> float | None:
-        return float(value) if np.isfinite(value) else None
-
-    def spread(interval: Interval) -> dict[str, float | None]:
-        return {name: number(value) for name, value in interval._asdict().items()}
-
-    return {
-        "study": summary.study,
-        "complete": summary.complete,
-        "resamples": summary.reps,
-        "level": statistics.LEVEL,
-        "notes": list(summary.notes),
-        "rows": [
-            {
-                "label": row.label,
-                "suite": row.cell.suite,
-                "task": row.cell.task,
-                "profile": row.cell.profile,
-                "cell": row.cell.id,
-                "seeds": list(row.seeds),
-                "runs": list(row.directories),
-                "complete": row.complete,
-                "evaluations": len(row.steps),
-                "episodes_per_evaluation": list(row.episodes),
-                "last_step": row.last,
-                "final_success": spread(row.final),
-                "final_success_iqm": spread(row.final_iqm),
-                "final_return": spread(row.final_return),
-                "leading": row.leading,
-                "best_success": row.best,
-                "best_success_step": row.best_step,
-                "mean_of_best_per_seed": row.mean_of_best,
-                "baseline": row.baseline,
-                "baseline_best": row.target,
-                "steps_to_baseline_best": row.reached,
-                "curve": [
-                    {"step": int(step), "success": spread(Interval(*success)), "return": spread(Interval(*returns))}
-                    for step, success, returns in zip(
-                        row.steps,
-                        zip(*row.success_curve, strict=True),
-                        zip(*row.return_curve, strict=True),
-                        strict=True,
-                    )
-                ],
-            }
-            for row in summary.rows
-        ],
-        "aggregates": [
-            {
-                "label": entry.label,
-                "suite": entry.suite,
-                "profile": entry.profile,
-                "metric": entry.metric,
-                **spread(entry.interval),
-                "seeds": list(entry.seeds),
-                "tasks": list(entry.tasks),
-                "leading": entry.leading,
-            }
-            for entry in summary.aggregates
-        ],
-    }

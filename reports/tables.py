@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import textwrap
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from reports import judges, statistics
-from reports.statistics import Interval
+from reports.statistics import Array, Interval
 from reports.summary import Aggregate, Row, Summary
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ _GREEK = {
 }
 
 
-def number(value: float, digits: int = 2) -> str:
+def number(value: float | Array, digits: int = 2) -> str:
     """A fixed number of decimals; a dash where it is not defined, no sign before a rounded zero."""
     if not np.isfinite(value):
         return "—"
@@ -105,47 +106,44 @@ def aggregates_by_label(aggregates: Sequence[Aggregate]) -> dict[str, dict[str, 
 
 def terminal(summary: Summary) -> list[Table]:
     """One table per task and profile, then one of aggregates per suite; * marks the best and what is tied with it."""
-    from rich.text import Text
-
     tables = []
     for heading, rows in by_task(summary.rows).items():
-        table = _table(heading)
-        baseline = f"steps to best of {rows[0].baseline}"
-        for name in ("final success", "IQM", "best (mean of maxima)", baseline, "final return", "seeds"):
-            table.add_column(Text(name), justify="right")
-        for row in rows:
-            mark = "*" if row.leading else "†" if row.behind else ""
-            table.add_row(
-                Text(row.label),
-                Text(spread(row.final) + mark, style="bold" if row.leading else ""),
-                Text(spread(row.final_iqm)),
+        baseline = textwrap.fill(f"steps to best of {rows[0].baseline}", 16)
+        headers = ["final success", "IQM", "best (mean\nof maxima)", baseline, "final\nreturn", "seeds"]
+        cells = {
+            row.label: [
+                spread(row.final) + ("*" if row.leading else "†" if row.behind else ""),
+                spread(row.final_iqm),
                 best(row),
                 reached(row),
                 number(row.final_return.estimate),
                 str(len(row.seeds)),
-            )
-        tables.append(table)
-    for heading, labels in aggregates_by_label(summary.aggregates).items():
-        table = _table(f"{heading}: final success")
-        for name in statistics.METRICS:
-            table.add_column(METRIC_NAMES[name], justify="right")
-        for label, entries in labels.items():
-            cells = [
-                Text(spread(e.interval) + ("*" if e.leading else ""), style="bold" if e.leading else "")
-                for e in entries
             ]
-            table.add_row(Text(label), *cells)
-        tables.append(table)
+            for row in rows
+        }
+        tables.append(_table(heading, headers, cells))
+    for heading, labels in aggregates_by_label(summary.aggregates).items():
+        cells = {
+            label: [spread(entry.interval) + ("*" if entry.leading else "") for entry in entries]
+            for label, entries in labels.items()
+        }
+        tables.append(_table(f"{heading}: final success", [METRIC_NAMES[name] for name in statistics.METRICS], cells))
     return tables
 
 
-def _table(heading: str) -> Table:
+def _table(heading: str, headers: Sequence[str], rows: Mapping[str, Sequence[str]]) -> Table:
+    """A table whose numbers keep their line; where room is short the names in the first column are wrapped."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     table = Table(title=Text(heading), title_justify="left", header_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1))
-    table.add_column("row", overflow="fold", min_width=26)
+    table.add_column("row", overflow="fold")
+    for index, header in enumerate(headers):
+        width = max(map(len, [*header.split("\n"), *(cells[index] for cells in rows.values())]))
+        table.add_column(Text(header), justify="right", min_width=width)
+    for label, cells in rows.items():
+        table.add_row(Text(label), *(Text(cell, style="bold" if cell.endswith("*") else "") for cell in cells))
     return table
 
 
@@ -168,7 +166,8 @@ def legend(summary: Summary, mark: str = "Bold") -> str:
     ]
     for name, backend in judged:
         remark = judges.remark(backend)
-        parts.append(f"Judge {name}: {backend}{f', {remark}' if remark else ''}.")
+        judge = f"Judge {name}: {backend}" if judges.is_judge(backend) else "External"
+        parts.append(f"{judge}{f', {remark}' if remark else ''}.")
     if any(row.behind for row in summary.rows):
         parts.append("†: at an earlier step than the others, compared with none.")
     if not summary.complete:
@@ -187,9 +186,9 @@ def latex(summary: Summary) -> str:
     lines = [
         "% needs \\usepackage{booktabs}",
         r"\begin{table}[t]",
-        r"\centering\small",
+        r"\centering\footnotesize\setlength{\tabcolsep}{4pt}",
         rf"\caption{{Success rates, study {escape(summary.study)}.}}",
-        r"\begin{tabular}{@{}p{0.33\linewidth}rrrr@{}}",
+        r"\begin{tabular}{@{}p{0.28\linewidth}rrrr@{}}",
         r"\toprule",
         r"Method & Final success & IQM & Best & Steps to best \\",
     ]

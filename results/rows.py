@@ -117,11 +117,12 @@ def _read_parquet(connection: duckdb.DuckDBPyConnection, paths: Sequence[str], w
             found[path][name] = physical
         for path, types in found.items():
             _check_columns(path, types, wanted)
-        return connection.execute(
+        rows: pd.DataFrame = connection.execute(
             f"SELECT filename, file_row_number + 1 AS row, {columns} "
             "FROM read_parquet(?, union_by_name=true, filename=true, file_row_number=true)",
             [_globs(paths)],
         ).df()
+        return rows
     except duckdb.Error as error:
         if len(paths) == 1:
             problem = str(error).splitlines()[0]
@@ -162,7 +163,7 @@ def _read_lines(connection: duckdb.DuckDBPyConnection, paths: Sequence[str], wha
         f'THEN TRY_CAST(json->>{_path(name)} AS {_SQL_TYPES[kind]}) END AS "{name}"'
         for name, (kind, kinds) in typed.items()
     ] + [f'TRY_CAST(json->>{_path(name)} AS {sql}) AS "{name}"' for name, sql in others.items()]
-    rows = connection.execute(f"SELECT filename, row, {', '.join(columns)} FROM lines").df()
+    rows: pd.DataFrame = connection.execute(f"SELECT filename, row, {', '.join(columns)} FROM lines").df()
     fits = rows[list(wanted)].notna().all(axis=1)
     if what == "evaluations":
         keys = connection.execute("SELECT filename, row FROM lines WHERE len(json_keys(json)) > ?", [len(wanted)]).df()
@@ -171,7 +172,8 @@ def _read_lines(connection: duckdb.DuckDBPyConnection, paths: Sequence[str], wha
         suspects = set(rows.loc[~fits, "filename"])
     for path in sorted(suspects):
         _examine(path, what)
-    return rows[fits].astype({name: _dtype(kind) for name, kind in wanted.items()})
+    fitting: pd.DataFrame = rows[fits].astype({name: _dtype(kind) for name, kind in wanted.items()})
+    return fitting
 
 
 def _further(connection: duckdb.DuckDBPyConnection, wanted: Mapping[str, type]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from harness.errors import UserError
-from harness.interfaces import Array
+from harness.interfaces import Array, Span
 
 FAN = 16
 ROOT = 4096
@@ -53,11 +53,11 @@ class SumTree:
     def total(self) -> Array:
         """Sum of each row's priorities, [rows]; exactly 0 if all are 0."""
         self._refresh()
-        return self._total.copy()
+        return np.array(self._total)
 
     def get(self, index: Array) -> Array:
         """Priorities of slots `index` [rows, B], [rows, B]."""
-        return self._flat[0].take(index + self._leaf_start)
+        return np.asarray(self._flat[0].take(index + self._leaf_start))
 
     def set(self, index: Array, priority: Array) -> None:
         """Give slots `index` [rows, B] the priorities [rows, B]."""
@@ -74,6 +74,13 @@ class SumTree:
             index //= FAN
             above[:, index] = np.vecdot(below[:, index * FAN : (index + 1) * FAN], _ONES)
         self._stale = True
+
+    def store(self, index: int, priority: Array | float, live: Span) -> None:
+        """A transition went to slot `index` of every row; the one that it pushed out of `live`, if any, gets 0."""
+        left = (live.start - 1) % live.size
+        if left != index:
+            self.set_all_rows(left, 0.0)
+        self.set_all_rows(index, priority)
 
     def find(self, mass: Array) -> Array:
         """The slot, int64 [rows, B], in whose share of the priorities laid end to end `mass` [rows, B] falls.
@@ -142,7 +149,7 @@ class SumTree:
         """Where rounding led past the last slot of a block, to one of priority 0, go to the nearest before it."""
         lost = self._flat[0].take(node) == 0
         for row in np.flatnonzero(lost.any(axis=1)):
-            drawable = np.flatnonzero(self._levels[0][row]) + self._leaf_start[row]
-            if len(drawable):
+            if self._total[row] > 0:
+                drawable = np.flatnonzero(self._levels[0][row]) + self._leaf_start[row]
                 nearest = drawable.searchsorted(node[row, lost[row]]) - 1
                 node[row, lost[row]] = drawable[np.maximum(nearest, 0)]

@@ -40,10 +40,11 @@ def test_stopping_anywhere_and_continuing_in_another_packing_changes_no_byte(tra
         assert rows(directory) == rows(whole)
 
 
-def bench(output: Path, *more: str) -> list[str]:
+def bench(output: Path, steps: int, checkpoint_every: int = 130, pack: int = 2) -> list[str]:
     return [
         sys.executable, "-m", "harness", "run", "suite=minigrid_doorkey", "profile=smoke", "method=vlm_rb",
-        *SMALL, f"output={output}", "checkpoint_every=130", "report=false", *more,
+        *SMALL[1:], f"training.steps={steps}", f"output={output}", f"checkpoint_every={checkpoint_every}",
+        f"pack={pack}", "report=false",
     ]  # fmt: skip
 
 
@@ -63,12 +64,11 @@ def family(pid: int) -> list[int]:
 
 @pytest.mark.slow
 def test_kill_9_of_parent_worker_or_judge_at_ten_random_moments_changes_no_byte(tmp_path: Path) -> None:
-    subprocess.run(bench(tmp_path / "whole", "pack=3", "training.steps=3000"), check=True, capture_output=True, timeout=300)
+    subprocess.run(bench(tmp_path / "whole", 6000, pack=3), check=True, capture_output=True, timeout=300)
     generator = random.Random(7)
     killed = 0
     for turn in range(40):
-        pack = generator.choice([1, 2, 3])
-        command = bench(tmp_path / "killed", f"pack={pack}", "training.steps=3000")
+        command = bench(tmp_path / "killed", 6000, pack=generator.choice([1, 2, 3]))
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         if killed < 10:
             # Wait until a worker trains, then a moment more.
@@ -76,7 +76,7 @@ def test_kill_9_of_parent_worker_or_judge_at_ten_random_moments_changes_no_byte(
             for line in process.stdout:
                 if "started" in line or "resumed" in line:
                     break
-            time.sleep(generator.uniform(0.0, 1.5))
+            time.sleep(generator.uniform(0.0, 0.6))
             victims = family(process.pid)
             if process.poll() is None and len(victims) > 1:
                 victim = generator.choice(victims)
@@ -98,7 +98,7 @@ def test_kill_9_of_parent_worker_or_judge_at_ten_random_moments_changes_no_byte(
 
 
 def test_ctrl_c_writes_a_checkpoint_and_the_same_command_continues(tmp_path: Path) -> None:
-    command = bench(tmp_path / "study", "training.steps=4000", "checkpoint_every=100000")
+    command = bench(tmp_path / "study", 4000, checkpoint_every=100_000)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     for line in process.stdout:

@@ -41,3 +41,9 @@ def test_counters_that_start_anew_after_a_resume_are_added(writer: Writer) -> No
 def test_a_study_without_judges_has_no_judging(writer: Writer) -> None:
     writer.cell("a", CURVES)
     assert judges.judging(results.study(writer.finish()), {}) == []
+
+
+def test_a_foreign_script_that_recorded_itself_has_no_judge(writer: Writer) -> None:
+    writer.cell("a", CURVES, backend="external", method="mine")
+    assert judges.judging(results.study(writer.finish()), {}) == []
+    assert judges.remark("external") == "recorded by its own script"

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -168,15 +166,6 @@ def test_a_label_that_lacks_a_task_is_left_out_of_the_aggregates(writer: Writer)
     found = _summary(writer)
     assert {entry.label for entry in found.aggregates} == {"uer · quick"}
     assert any("per · quick: left out of the aggregates over tasks (no evaluations of hard)" in n for n in found.notes)
-
-
-def test_the_json_form_has_null_for_what_is_not_defined(writer: Writer) -> None:
-    writer.cell("a", {0: UER[0]})
-    content = json.loads(json.dumps(summary.plain(_summary(writer)), allow_nan=False))
-    (row,) = content["rows"]
-    assert row["final_success"] == {"estimate": 0.5, "low": None, "high": None}
-    assert [point["success"]["estimate"] for point in row["curve"]] == [0.0, 0.75, 0.5]
-    assert row["runs"] == ["grid/8x8/uer-a/seed-0"]
 
 
 def test_runs_of_different_commits_are_noted(writer: Writer) -> None:

@@ -37,8 +37,9 @@ def _text(found: Summary, width: int = 140) -> str:
     return capture.get()
 
 
-def test_the_terminal_table_shows_each_number_and_marks_the_best(two: Summary) -> None:
-    lines = _text(two).splitlines()
+@pytest.mark.parametrize("width", [110, 140])
+def test_the_terminal_table_shows_each_number_and_marks_the_best(two: Summary, width: int) -> None:
+    lines = _text(two, width).splitlines()
     (uer,) = (line for line in lines if line.strip().startswith("uer · quick"))
     assert uer.split()[3:] == [
         "0.25",

@@ -89,14 +89,15 @@ class Dqn:
 
         An update is three evaluations and one gradient, about five evaluations' arithmetic in all, and many small
         operations that take about the same time whatever the widths."""
-        multiplications = 5 * self.batch_size * self.network(observations, actions).multiplications()
-        update = multiplications / MULTIPLICATIONS_PER_SECOND + OVERHEAD_OF_UPDATE
-        return self.seconds_per_action(observations, actions) + update * self.gradient_steps / self.train_every
+        single = self.network(observations, actions).multiplications()
+        update = 5 * self.batch_size * single / MULTIPLICATIONS_PER_SECOND + OVERHEAD_OF_UPDATE
+        acting = single / MULTIPLICATIONS_PER_SECOND + OVERHEAD_OF_EVALUATION
+        return acting + update * self.gradient_steps / self.train_every
 
     def seconds_per_action(self, observations: Observations, actions: Actions) -> float:
-        """Rough cost of choosing one greedy action among a few at once, on one CPU core."""
-        multiplications = self.network(observations, actions).multiplications()
-        return multiplications / MULTIPLICATIONS_PER_SECOND + OVERHEAD_OF_ACTION
+        """Rough cost of one greedy action on one CPU core while ten episodes are evaluated together."""
+        single = self.network(observations, actions).multiplications()
+        return single / MULTIPLICATIONS_PER_SECOND + OVERHEAD_OF_EVALUATION / 10
 
     def network(self, observations: Observations, actions: Actions) -> Network:
         """The Q-network that these spaces need."""
@@ -112,6 +113,6 @@ class Dqn:
 
 
 MULTIPLICATIONS_PER_SECOND = 3.5e10
-OVERHEAD_OF_UPDATE = 1e-3
-OVERHEAD_OF_ACTION = 2e-4
-"""Measured with benchmarks/dqn_update.py on one core of an AMD EPYC 9005."""
+OVERHEAD_OF_UPDATE = 8e-4
+OVERHEAD_OF_EVALUATION = 3e-4
+"""Seconds; by benchmarks/dqn_update.py on one core of an AMD EPYC."""

@@ -76,8 +76,17 @@ def batches(observations: Observations, seed: int, size: int, actions: int, coun
 
 
 def beside(*single: Batch) -> Batch:
-    joined = [np.concatenate(values) for values in zip(*(batch[:6] for batch in single), strict=True)]
-    return Batch(*joined)
+    def joined(name: str) -> np.ndarray:
+        return np.concatenate([getattr(batch, name) for batch in single])
+
+    return Batch(
+        observation=joined("observation"),
+        action=joined("action"),
+        reward=joined("reward"),
+        next_observation=joined("next_observation"),
+        terminated=joined("terminated"),
+        weight=joined("weight"),
+    )
 
 
 def same(a: dict[str, Any], b: dict[str, Any]) -> bool:
@@ -354,6 +363,20 @@ def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], message
 def test_spaces_that_do_not_fit_are_named(observations: Observations, actions: Actions, reason: str) -> None:
     told = Dqn().fits(observations, actions)
     assert reason in told if reason else told == ""
+
+
+def test_estimated_cost_counts_updates_and_acting() -> None:
+    """Doubling the batch doubles an update's arithmetic; updating half as often halves its share of a step."""
+
+    def cost(**settings: Any) -> float:
+        return Dqn(**settings).seconds_per_step(GRID, Actions(5))
+
+    rare = cost(train_every=10**9)
+    assert cost(train_every=8) - rare == pytest.approx((cost(train_every=4) - rare) / 2, rel=1e-3)
+    single, double = (cost(batch_size=size, train_every=1) for size in (128, 256))
+    arithmetic = 5 * 128 * Dqn().network(GRID, Actions(5)).multiplications()
+    assert double - single == pytest.approx(arithmetic / 3.5e10)
+    assert 0 < Dqn().seconds_per_action(GRID, Actions(5)) < rare
 
 
 def test_defaults_are_table_3() -> None:

@@ -1,0 +1,162 @@
+"""VLM-RB's samplers: part of a batch by judged priority, the rest uniformly, with the judge's word alone or boosted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from baselines.replay.sum_tree import SumTree
+from harness.interfaces import Array, Draw, Metrics, Span, State
+
+if TYPE_CHECKING:
+    from methods.vlm_rb import VlmRb
+
+
+def prioritised_share(config: VlmRb, step: int, steps: int) -> float:
+    """λ at environment step `step` of a run of `steps`: linear from 0 to lambda_max, then constant (VLM-RB, §3.1)."""
+    if config.lambda_max is None:
+        return 1.0
+    stretch = config.schedule_share * steps
+    return config.lambda_max * (min(1.0, step / stretch) if stretch > 0 else 1.0)
+
+
+class JudgedSampler:
+    """Draws from λ·q^P + (1 − λ)·q^U, q^P ∝ p^α, where p is the judge's 0 or 1 (VLM-RB, equation 2, algorithm 1).
+
+    A transition not yet judged has p = p̄, the mean over all clips judged before it was stored, 1 before the first.
+    Where every p of a seed is 0, its batches are uniform. Importance weights are off (VLM-RB, tables 2 and 3).
+    """
+
+    def __init__(self, config: VlmRb, rows: int, slots: int, steps: int) -> None:
+        """`slots` of the ring, `steps` of the whole run."""
+        self.config = config
+        self.clip_length = config.clip_length
+        self.tree = SumTree(rows, slots)
+        self._steps = steps
+        self._clips = np.zeros(rows, np.int64)
+        self._meaningful = np.zeros(rows, np.int64)
+        """Clips that scored above the threshold, of the `_clips` judged so far."""
+        self._judged = np.zeros((rows, slots), bool)
+        self._judged_count = np.zeros(rows, np.int64)
+        self._stored = 0
+
+    @property
+    def default_priority(self) -> Array:
+        """p̄ of each seed, [S]: the cumulative mean of thresholded scores, one a clip; 1 before the first."""
+        return np.where(self._clips > 0, self._meaningful / np.maximum(self._clips, 1), 1.0)
+
+    def added(self, index: int, live: Span) -> None:
+        self.tree.store(index, self._new_priority(index), live)
+        for slot in {index, (live.start - 1) % live.size}:
+            self._judged_count -= self._judged[:, slot]
+            self._judged[:, slot] = False
+        self._stored = live.count
+
+    def draw(self, count: int, step: int, live: Span, rngs: Sequence[np.random.Generator]) -> Draw:
+        """Slots int64 [S, B], the prioritised ones first, without weights.
+
+        Of a batch, floor(λB) are drawn from q^P, and one more with probability frac(λB).
+        """
+        rows = self.tree.rows
+        whole, rest = divmod(prioritised_share(self.config, step, self._steps) * count, 1)
+        total = self.tree.total
+        prioritised = np.empty((rows, 1))
+        mass, uniform = np.empty((rows, count)), np.empty((rows, count), np.int64)
+        # Each seed draws as many numbers whatever its shares and priorities are, so its stream depends on neither.
+        for row, rng in enumerate(rngs):
+            prioritised[row] = whole + (rng.random() < rest) if total[row] > 0 else 0
+            rng.random(out=mass[row])
+            uniform[row] = rng.integers(live.count, size=count)
+        found = self.tree.find(mass * total[:, None])
+        return Draw(np.where(np.arange(count) < prioritised, found, live.slots(uniform)), None)
+
+    def feedback(self, index: Array, td_error: Array) -> None:
+        """TD errors change nothing."""
+
+    def scored(self, row: int, index: Array, score: float) -> None:
+        """A clip's P(yes), thresholded, becomes p of its transitions `index` [m] and enters p̄ once."""
+        meaningful = score > self.config.threshold
+        self._clips[row] += 1
+        self._meaningful[row] += meaningful
+        self._judged_count[row] += len(index) - self._judged[row, index].sum()
+        self._judged[row, index] = True
+        self._judge(row, index, float(meaningful))
+
+    def evaluated(self, returns: Array) -> None:
+        """Evaluation returns change nothing."""
+
+    def state(self, row: int) -> State:
+        return {
+            "priority": self.tree.leaves(row),
+            "judged": self._judged[row].copy(),
+            "clips": int(self._clips[row]),
+            "meaningful": int(self._meaningful[row]),
+            "stored": self._stored,
+        }
+
+    def load_state(self, row: int, state: State) -> None:
+        self.tree.load_leaves(row, state["priority"])
+        self._judged[row] = state["judged"]
+        self._judged_count[row] = self._judged[row].sum()
+        self._clips[row] = state["clips"]
+        self._meaningful[row] = state["meaningful"]
+        self._stored = state["stored"]
+
+    def metrics(self, step: int) -> Metrics:
+        """λ, p̄ and the share of stored transitions that a judge has spoken on."""
+        share = prioritised_share(self.config, step, self._steps)
+        return {
+            "replay/lambda": np.full(self.tree.rows, share),
+            "replay/default_priority": self.default_priority,
+            "replay/judged_share": self._judged_count / max(1, self._stored),
+        }
+
+    def _new_priority(self, index: int) -> Array:
+        """Sampling priority, [S], of the transition that every seed has just stored at slot `index`."""
+        return np.asarray(self.default_priority**self.config.alpha)
+
+    def _judge(self, row: int, index: Array, score: float) -> None:
+        """Set p of these transitions to `score`."""
+        self.tree.set_row(row, index, score**self.config.alpha)
+
+
+class BoostedSampler(JudgedSampler):
+    """As JudgedSampler with q^P ∝ (p·(|δ| + ε))^α: p is set once, the product follows δ (VLM-RB, §3.3)."""
+
+    def __init__(self, config: VlmRb, rows: int, slots: int, steps: int) -> None:
+        super().__init__(config, rows, slots, steps)
+        self._score = np.zeros((rows, slots), np.float32)
+        self._error = np.zeros((rows, slots), np.float32)
+        """p and |δ| of each transition."""
+
+    def feedback(self, index: Array, td_error: Array) -> None:
+        """Take over the TD errors [S, B]; one that is not finite changes nothing."""
+        row = np.arange(self.tree.rows)[:, None]
+        error = np.abs(td_error).astype(np.float32)
+        finite = np.isfinite(error)
+        if not finite.all():
+            error = np.where(finite, error, self._error[row, index])
+        self._error[row, index] = error
+        self.tree.set(index, self._product(self._score[row, index], error))
+
+    def state(self, row: int) -> State:
+        return super().state(row) | {"score": self._score[row].copy(), "error": self._error[row].copy()}
+
+    def load_state(self, row: int, state: State) -> None:
+        super().load_state(row, state)
+        self._score[row] = state["score"]
+        self._error[row] = state["error"]
+
+    def _new_priority(self, index: int) -> Array:
+        self._score[:, index] = self.default_priority
+        self._error[:, index] = self.config.new_error
+        return self._product(self._score[:, index], self._error[:, index])
+
+    def _judge(self, row: int, index: Array, score: float) -> None:
+        self._score[row, index] = score
+        self.tree.set_row(row, index, self._product(self._score[row, index], self._error[row, index]))
+
+    def _product(self, score: Array, error: Array) -> Array:
+        return np.asarray((score * (error.astype(np.float64) + self.config.epsilon)) ** self.config.alpha)

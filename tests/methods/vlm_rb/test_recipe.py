@@ -1,0 +1,43 @@
+"""What VLM-RB's recipe declares: table 3's values with their sources, and overrides that fit the replay's fields."""
+
+from __future__ import annotations
+
+import pytest
+
+from baselines.replay.per import Per
+from harness import registry, settings
+from harness.errors import UserError
+from methods.vlm_rb import VlmRb
+
+
+def test_defaults_are_those_of_table_3_and_every_field_has_a_meaning_and_a_source() -> None:
+    fields = settings.fields(VlmRb)
+    defaults = {name: field.default for name, field in fields.items()}
+    assert (defaults["lambda_max"], defaults["clip_length"], defaults["threshold"]) == (0.5, 32, 0.5)
+    for field in [*fields.values(), *settings.fields(Per).values()]:
+        assert field.meaning and field.source, field.name
+
+
+def test_overrides_of_the_recipes_are_values_that_their_fields_take() -> None:
+    for method, replay in [("vlm_rb", VlmRb), ("per", Per)]:
+        recipe = registry.get("method", method)
+        assert registry.get("replay", recipe.replay) is replay
+        for layer in [*recipe.on_suite.values(), *recipe.ablations.values()]:
+            for key, value in layer.items():
+                plain = value.value if isinstance(value, settings.Cited) else value
+                section, name = key.split(".")
+                if section == "replay":
+                    assert settings.build(replay, {name: plain}, "replay")
+                else:
+                    assert key == "judge.delay"
+
+
+def test_table_4_is_declared_whole() -> None:
+    ablations = registry.get("method", "vlm_rb").ablations
+    declared = {layer["replay.lambda_max"] for layer in ablations.values() if "replay.lambda_max" in layer}
+    assert declared == {None, 0.25, 0.5, 0.75, 1.0}
+
+
+def test_a_share_outside_the_unit_interval_is_refused() -> None:
+    with pytest.raises(UserError, match=r"replay.lambda_max=1.5: expected float or null in \[0, 1\]"):
+        settings.build(VlmRb, {"lambda_max": 1.5}, "replay")
