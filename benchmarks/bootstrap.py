@@ -1,6 +1,6 @@
 """Aggregates with stratified bootstrap intervals beside rliable: six methods × five seeds × ten tasks, four aggregates.
 
-    python -m benchmarks.statistics [--reps 50000] [--rliable-reps 2000]
+    python -m benchmarks.bootstrap [--reps 50000] [--rliable-reps 2000]
 
 Both run in this process on the same scores, one after the other. rliable's time is proportional to the number of
 resamples, so it is measured with fewer and scaled up; `--rliable-reps 50000` measures it in full (about a minute).
