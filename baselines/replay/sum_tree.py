@@ -1,23 +1,21 @@
 """A sum tree over the slots of a ring, one per seed: draw a slot in proportion to its priority, change priorities.
 
-Sixteen children a node, so that a step down or up is one gather of short contiguous blocks for a whole batch; and a
-flat root of at most 4,096 nodes, whose prefix sums cost less than three more levels would: a million slots are two
-levels of blocks below the root. A parent is always recomputed from its children, never adjusted by a difference; so
-sums do not drift, and a tree rebuilt from its leaves has the same bits as one that was changed a leaf at a time.
+Sixteen children a node: a step down reads two neighbouring cache lines, and a million slots are four steps below the
+top level. A parent is always recomputed from its children, in their order, never adjusted by a difference; so sums do
+not drift, and a tree rebuilt from its leaves has the same bits as one that was changed a leaf at a time.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 
 from harness.errors import UserError
 from harness.interfaces import Array, Span
 
 FAN = 16
-ROOT = 4096
-_ONES = np.ones(FAN)
-_BEFORE = np.triu(np.ones((FAN, FAN)), 1)
-"""A block times this: for each child, the sum of the children before it. Factors are 0 and 1: only additions round."""
+TOP = 64
+"""Most nodes of the top level, which is searched from its start."""
 
 
 class SumTree:
@@ -30,50 +28,42 @@ class SumTree:
         if rows < 1 or size < 1:
             raise UserError(f"a sum tree of {rows} rows and {size} slots: both must be at least 1")
         self.rows, self.size = rows, size
-        depth = 0
-        while -(-size // FAN**depth) > ROOT:
-            depth += 1
-        # Whole blocks below whole parents at every level: the parent of flat position i is then i // 16 in any row.
-        root = -(-size // FAN ** (depth + 1)) * FAN
-        self._levels = [np.zeros((rows, root * FAN ** (depth - level))) for level in range(depth + 1)]
-        self._flat = [level.reshape(-1) for level in self._levels]
-        self._blocks = [level.reshape(-1, FAN) for level in self._levels]
-        self._row = np.arange(rows)[:, None]
-        self._leaf_start, self._root_start = self._row * root * FAN**depth, self._row * root
-        self._before = np.zeros((rows, root))
-        self._total = np.zeros(rows)
-        self._stale = False
+        widths = [-(-size // FAN) * FAN]
+        while widths[-1] > TOP:
+            widths.append(-(-widths[-1] // FAN // FAN) * FAN)
+        # Where each level starts, the leaves first, and where the last one ends. Whole blocks only: the children of
+        # node i of a level are 16·i … 16·i + 15 of the level below.
+        self._starts = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
+        self._nodes = np.zeros((rows, int(self._starts[-1])))
 
     @property
     def nbytes(self) -> int:
         """Memory of all levels, in bytes."""
-        return sum(level.nbytes for level in self._levels) + self._before.nbytes
+        return int(self._nodes.nbytes)
 
     @property
     def total(self) -> Array:
         """Sum of each row's priorities, [rows]; exactly 0 if all are 0."""
-        self._refresh()
-        return np.array(self._total)
+        return np.asarray(_total(self._nodes, self._starts))
 
     def get(self, index: Array) -> Array:
         """Priorities of slots `index` [rows, B], [rows, B]."""
-        return np.asarray(self._flat[0].take(index + self._leaf_start))
+        return np.take_along_axis(self._nodes, index, axis=1)
 
     def set(self, index: Array, priority: Array) -> None:
         """Give slots `index` [rows, B] the priorities [rows, B]."""
-        self._put((index + self._leaf_start).reshape(-1), priority.reshape(-1))
+        _set(self._nodes, self._starts, 0, index, np.asarray(priority, np.float64))
 
     def set_row(self, row: int, index: Array, priority: Array | float) -> None:
         """Give slots `index` [m] of one row a priority, one for all or [m]."""
-        self._put(index + self._leaf_start[row], priority)
+        values = np.broadcast_to(np.asarray(priority, np.float64), index.shape)
+        _set(self._nodes, self._starts, row, index[None], np.ascontiguousarray(values)[None])
 
     def set_all_rows(self, index: int, priority: Array | float) -> None:
         """Give slot `index` a priority in every row, one for all or [rows]."""
-        self._levels[0][:, index] = priority
-        for below, above in zip(self._levels, self._levels[1:], strict=False):
-            index //= FAN
-            above[:, index] = np.vecdot(below[:, index * FAN : (index + 1) * FAN], _ONES)
-        self._stale = True
+        values = np.empty((self.rows, 1))
+        values[:, 0] = priority
+        _set(self._nodes, self._starts, 0, np.full((self.rows, 1), index, np.int64), values)
 
     def store(self, index: int, priority: Array | float, live: Span) -> None:
         """A transition went to slot `index` of every row; the one that it pushed out of `live`, if any, gets 0."""
@@ -88,68 +78,87 @@ class SumTree:
         `mass` lies in [0, total) of its row. A slot of priority 0 is never found, however sums round; in a row whose
         total is 0 there is nothing to find, and what is returned means nothing.
         """
-        self._refresh()
-        # In ascending order the search of the root is twice as fast; the draws get their own order back at the end.
-        order = mass.argsort(axis=1)
-        order += self._row * mass.shape[1]
-        mass = mass.take(order)
-        node = np.empty(mass.shape, np.int64)
-        for row in range(self.rows):
-            node[row] = self._before[row].searchsorted(mass[row], side="right")
-        node += self._root_start - 1
-        mass -= self._before.reshape(-1).take(node)
-        for level in reversed(range(len(self._blocks) - 1)):
-            # Three dimensions: a row's product has the shape it would have alone, and so the same bits.
-            before = self._blocks[level].take(node, axis=0) @ _BEFORE
-            reached = np.packbits(before <= mass[..., None]).view(np.uint16)
-            child = np.bitwise_count(reached).reshape(mass.shape) - 1
-            if level:
-                mass -= before.reshape(-1).take(np.arange(0, before.size, FAN).reshape(mass.shape) + child)
-            node *= FAN
-            node += child
-        if not self._flat[0].take(node).all():
-            self._step_back(node)
-        found = np.empty_like(node)
-        found.reshape(-1)[order] = node - self._leaf_start
-        return found
+        return np.asarray(_find(self._nodes, self._starts, mass))
 
     def leaves(self, row: int) -> Array:
         """A row's priorities, float64 [size]: all that its state is."""
-        return self._levels[0][row, : self.size].copy()
+        return self._nodes[row, : self.size].copy()
 
     def load_leaves(self, row: int, leaves: Array) -> None:
         """Take up what `leaves` gave; UserError if it is not of this size."""
         if leaves.shape != (self.size,):
             raise UserError(f"priorities of shape {list(leaves.shape)} for a sum tree of {self.size} slots")
-        self._levels[0][row, : self.size] = leaves
-        for below, above in zip(self._levels, self._levels[1:], strict=False):
-            above[row] = np.vecdot(below[row].reshape(-1, FAN), _ONES)
-        self._stale = True
+        self._nodes[row, : self.size] = leaves
+        _rebuild(self._nodes[row], self._starts)
 
-    def _put(self, position: Array, priority: Array | float) -> None:
-        """Set leaves at flat positions [m] and recompute their ancestors."""
-        self._flat[0][position] = priority
-        for blocks, above in zip(self._blocks, self._flat[1:], strict=False):
-            position = position // FAN
-            above[position] = np.vecdot(blocks.take(position, axis=0), _ONES)
-        self._stale = True
 
-    def _refresh(self) -> None:
-        """Bring up to date what lies before each node of the root, blockwise: half the time of one long sum."""
-        if not self._stale:
-            return
-        blocks = self._levels[-1].reshape(self.rows, -1, FAN)
-        before = blocks @ _BEFORE
-        ends = np.add.accumulate(before[..., -1] + blocks[..., -1], axis=1)
-        before[:, 1:] += ends[:, :-1, None]
-        self._before, self._total = before.reshape(self.rows, -1), ends[:, -1]
-        self._stale = False
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _sum(nodes: Array, first: int, count: int) -> float:
+    """Of a multiple of four nodes, in four lanes so that additions overlap: the one way any sum here is taken."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    for node in range(first, first + count, 4):
+        a += nodes[node]
+        b += nodes[node + 1]
+        c += nodes[node + 2]
+        d += nodes[node + 3]
+    return (a + b) + (c + d)
 
-    def _step_back(self, node: Array) -> None:
-        """Where rounding led past the last slot of a block, to one of priority 0, go to the nearest before it."""
-        lost = self._flat[0].take(node) == 0
-        for row in np.flatnonzero(lost.any(axis=1)):
-            if self._total[row] > 0:
-                drawable = np.flatnonzero(self._levels[0][row]) + self._leaf_start[row]
-                nearest = drawable.searchsorted(node[row, lost[row]]) - 1
-                node[row, lost[row]] = drawable[np.maximum(nearest, 0)]
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _total(nodes: Array, starts: Array) -> Array:
+    totals = np.empty(len(nodes))
+    for row in range(len(nodes)):
+        totals[row] = _sum(nodes[row], starts[-2], starts[-1] - starts[-2])
+    return totals
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _set(nodes: Array, starts: Array, first_row: int, index: Array, priority: Array) -> None:
+    """Leaves index [n, B] of rows first_row … first_row + n - 1, then their ancestors, level by level."""
+    for line in range(len(index)):
+        row = nodes[first_row + line]
+        for item in range(index.shape[1]):
+            row[index[line, item]] = priority[line, item]
+        width = 1
+        for level in range(1, len(starts) - 1):
+            width *= FAN
+            for item in range(index.shape[1]):
+                parent = index[line, item] // width
+                row[starts[level] + parent] = _sum(row, starts[level - 1] + parent * FAN, FAN)
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _rebuild(row: Array, starts: Array) -> None:
+    for level in range(1, len(starts) - 1):
+        for parent in range((starts[level] - starts[level - 1]) // FAN):
+            row[starts[level] + parent] = _sum(row, starts[level - 1] + parent * FAN, FAN)
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _find(nodes: Array, starts: Array, mass: Array) -> Array:
+    found = np.empty(mass.shape, np.int64)
+    top = len(starts) - 2
+    for line in range(len(mass)):
+        row = nodes[line]
+        for item in range(mass.shape[1]):
+            left = mass[line, item]
+            node = 0
+            for level in range(top, -1, -1):
+                first = starts[level] + node * FAN
+                count = starts[level + 1] - starts[level] if level == top else FAN
+                child, last = 0, 0
+                while child < count:
+                    weight = row[first + child]
+                    if weight > 0.0:
+                        last = child
+                        if left < weight:
+                            break
+                        left -= weight
+                    child += 1
+                if child == count:
+                    # Rounding led past the last share: take that one, at its very end.
+                    child = last
+                    left = np.nextafter(row[first + child], 0.0)
+                node = node * FAN + child
+            found[line, item] = node
+    return found
