@@ -29,9 +29,6 @@ class Network(Protocol):
 
     def __call__(self, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor: ...
 
-    def multiplications(self) -> int:
-        """Multiply-adds to evaluate one input of one seed."""
-
 
 def linear(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """[S, B, in] with weight [S, in, out] and bias [S, out] -> [S, B, out]."""
@@ -80,9 +77,6 @@ class MLP:
             inputs = linear(inputs, parameters[f"{name}.weight"], parameters[f"{name}.bias"])
         return inputs
 
-    def multiplications(self) -> int:
-        return sum(a * b for a, b in zip(self.widths, self.widths[1:], strict=False))
-
 
 class GridEncoder:
     """Encoder of a symbolic grid: codes [S, B, H, W, K] -> features [S, B, features] (VLM-RB, app. E.1).
@@ -122,10 +116,6 @@ class GridEncoder:
             x = torch.baddbmm(x, inner.flatten(1, 3), parameters[f"{self.name}.block{block}.mix"])
         return linear(pool(x.relu().view(shape)), *take("pooled")).relu()
 
-    def multiplications(self) -> int:
-        cell = (sum(self.categories) + len(self.dilations) * 10 * self.inner) * self.channels
-        return self.height * self.width * cell + 2 * self.channels * self.features
-
 
 def one_hot(codes: Tensor, categories: Sequence[int]) -> Tensor:
     """Codes [..., K] -> float32 [..., sum(categories)], one 1 per channel.
@@ -158,9 +148,6 @@ class Chain:
         for part in self.parts:
             inputs = part(parameters, inputs)
         return inputs
-
-    def multiplications(self) -> int:
-        return sum(part.multiplications() for part in self.parts)
 
 
 def for_observations(

@@ -1,4 +1,4 @@
-"""The engine: command line, configuration, registry, training loop, checkpoints, launchers, models and frames."""
+"""The engine: command line, configuration, registry, training loop, checkpoints, launchers, judges."""
 
 from __future__ import annotations
 

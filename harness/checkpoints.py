@@ -10,12 +10,15 @@ import json
 import os
 import shutil
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
+from safetensors.numpy import save as to_bytes
 
+from harness.errors import Notice
 from harness.interfaces import State
 
 KEPT = 2
@@ -35,15 +38,21 @@ def save(directory: Path, step: int, state: State) -> Path:
     tree = _pack(state, arrays)
     final = directory / f"checkpoint-{step:010d}"
     beside = directory / f".checkpoint-{step:010d}"
-    shutil.rmtree(beside, ignore_errors=True)
+    for unfinished in directory.glob(".checkpoint-*"):
+        shutil.rmtree(unfinished, ignore_errors=True)
     beside.mkdir(parents=True)
-    save_file(arrays, beside / "arrays.safetensors")
-    text = json.dumps(tree).encode()
-    digest = {"state": hashlib.sha256(text).hexdigest(), "arrays": _digest(beside / "arrays.safetensors")}
-    (beside / "state.json").write_bytes(text)
-    (beside / "digest.json").write_text(json.dumps(digest))
-    for file in beside.iterdir():
-        _flush(file)
+    contents = {"arrays.safetensors": to_bytes(arrays), "state.json": json.dumps(tree).encode()}
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    contents["digest.json"] = json.dumps(digests).encode()
+    try:
+        for name, content in contents.items():
+            with open(beside / name, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+    except OSError:  # a full disk keeps the older checkpoints and gets back the room of this one
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
     if final.exists():
         shutil.rmtree(final)
     os.replace(beside, final)
@@ -53,16 +62,43 @@ def save(directory: Path, step: int, state: State) -> Path:
     return final
 
 
-def newest(directory: Path) -> Checkpoint | None:
-    """The newest intact checkpoint of a run, or None; a damaged one is reported and the one before it is used."""
+def newest(
+    directory: Path, lacks: Callable[[Checkpoint], str] = lambda checkpoint: "", before: int | None = None
+) -> Checkpoint | None:
+    """The newest checkpoint of a run that can be continued, or None; up to step `before` if that is given.
+
+    One that is damaged, or of which `lacks` names something it refers to, is reported and the one before it used.
+    """
     for path in reversed(existing(directory)):
+        if before is not None and step_of(path) > before:
+            continue
         try:
-            return load(path)
-        except (OSError, ValueError, KeyError) as error:
-            warnings.warn(
-                f"{path} is damaged ({error}) and left out; an older checkpoint is used if there is one", stacklevel=2
-            )
+            checkpoint = load(path)
+            missing = lacks(checkpoint)
+        except PermissionError:
+            raise
+        except OSError as error:
+            missing = f"{error.strerror}: {Path(error.filename or path).name}"
+        except (ValueError, KeyError, TypeError) as error:
+            missing = f"{type(error).__name__}: {error}"
+        if not missing:
+            return checkpoint
+        warnings.warn(
+            Notice(f"{path} is damaged ({missing}) and left out; the run continues from an earlier step"), stacklevel=2
+        )
     return None
+
+
+def drop_after(directory: Path, step: int) -> None:
+    """Remove the checkpoints of steps beyond `step`: a run that continues there takes another way to them."""
+    for path in existing(directory):
+        if step_of(path) > step:
+            shutil.rmtree(path)
+
+
+def step_of(path: Path) -> int:
+    """The step of a checkpoint's directory."""
+    return int(path.name[11:])
 
 
 def existing(directory: Path) -> list[Path]:
@@ -72,14 +108,12 @@ def existing(directory: Path) -> list[Path]:
 
 def load(path: Path) -> Checkpoint:
     """Read one checkpoint; ValueError if a byte of it is not what was written."""
-    text = (path / "state.json").read_bytes()
-    digest = json.loads((path / "digest.json").read_text())
-    if hashlib.sha256(text).hexdigest() != digest["state"]:
-        raise ValueError("state.json does not match its checksum")
-    if _digest(path / "arrays.safetensors") != digest["arrays"]:
-        raise ValueError("arrays.safetensors does not match its checksum")
-    state = _unpack(json.loads(text), load_file(path / "arrays.safetensors"))
-    return Checkpoint(int(path.name[11:]), state)
+    digests = json.loads((path / "digest.json").read_text())
+    for name in ("arrays.safetensors", "state.json"):
+        if _digest(path / name) != digests[name]:
+            raise ValueError(f"{name} does not match its checksum")
+    state = _unpack(json.loads((path / "state.json").read_bytes()), load_file(path / "arrays.safetensors"))
+    return Checkpoint(step_of(path), state)
 
 
 def _pack(value: Any, arrays: dict[str, np.ndarray]) -> Any:

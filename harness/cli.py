@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from harness.errors import UserError
+from harness.errors import UserError, of_system
 
 COMMANDS = ("list", "show", "run", "status", "eval", "new", "doctor")
 """Subcommands in `harness.commands`; others join through the entry point group `guidebench.commands`. A command is a
@@ -44,6 +44,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:  # the reader of our output went away
         return 0
+    except OSError as error:
+        told = of_system(error)
+        if not told:
+            raise
+        print(f"bench: {told}", file=sys.stderr)
+        return 2
 
 
 def _parser(arguments: Sequence[str]) -> tuple[argparse.ArgumentParser, dict[str, Any]]:

@@ -76,12 +76,20 @@ class Cell:
 
     def section(self, name: str) -> Any:
         """The built configuration dataclass of a section, or None for a part that this cell has not."""
-        config = section_config(self.names, name)
-        if config is None:
-            return None
-        prefix = f"{name}."
-        values = {k.removeprefix(prefix): v.value for k, v in self.settings.items() if k.startswith(prefix)}
-        return _build(config, tuple(values.items()), name)
+        return self._sections.get(name)
+
+    @functools.cached_property
+    def _sections(self) -> Mapping[str, Any]:
+        values: dict[str, list[tuple[str, Any]]] = {}
+        for key, value in self.settings.items():
+            section, field = key.split(".", 1)
+            values.setdefault(section, []).append((field, value.value))
+        configs = {section: section_config(self.names, section) for section in SECTIONS}
+        return {
+            section: _build(config, tuple(values.get(section, ())), section)
+            for section, config in configs.items()
+            if config is not None
+        }
 
 
 @functools.lru_cache(maxsize=4096)
@@ -253,5 +261,6 @@ def validate(cell: Cell) -> None:
         )
     if evaluation.every > training.steps:
         raise UserError(
-            f"evaluation.every={evaluation.every} is longer than training.steps={training.steps}; lower evaluation.every"
+            f"evaluation.every={evaluation.every} is longer than training.steps={training.steps}; "
+            f"lower evaluation.every"
         )

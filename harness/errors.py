@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable
 
 
@@ -10,8 +11,21 @@ class UserError(Exception):
     """A mistake or a fault that the user can mend; shown without a traceback."""
 
 
+class Notice(UserWarning):
+    """Something that went wrong and was mended, which the user should see once: shown on the screen and in the log."""
+
+
 class Stopped(Exception):
     """The run was asked to stop (a signal, a vanished parent); its checkpoint is written."""
+
+
+def of_system(error: OSError) -> str:
+    """What to tell of a full disk or a place that cannot be written; "" for any other error."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"the disk is full ({error}); free some room and run the same command again"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"{error.filename} cannot be written ({error.strerror}); change its permissions or name another place"
+    return ""
 
 
 def unknown(what: str, given: str, options: Iterable[str]) -> UserError:

@@ -27,7 +27,8 @@ class Execution:
     per_gpu: Annotated[int, Bounds(1), Unit("workers")] = 1
     """Workers that share one GPU."""
     checkpoint_every: Annotated[int, Bounds(1), Unit("environment steps")] = 5_000
-    """Steps between checkpoints; at most this much work is repeated after a crash."""
+    """Steps between checkpoints (at most 5,000 for a run that is longer than its replay); at most this much work is
+    repeated after a crash."""
     keep_replay: bool = False
     """Keep the stored transitions of finished runs (they are large) instead of deleting them."""
     tensorboard: bool = False

@@ -10,7 +10,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -392,5 +392,3 @@ class Judge(Protocol):
     def __call__(self, clips: Sequence[Array]) -> list[float]:
         """uint8 frames [L, height, width, 3] of each clip -> P(yes) of each, in [0, 1]."""
 
-
-TaskT = TypeVar("TaskT", bound=Task)

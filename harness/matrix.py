@@ -11,6 +11,7 @@ import dataclasses
 import hashlib
 import itertools
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -101,6 +102,9 @@ def parse(overrides: Sequence[str]) -> list[Given]:
     for text in overrides:
         if "=" not in text:
             raise UserError(f"{text!r} is not of the form key=value")
+        if text.startswith("output="):
+            result.append(Given("output", (_path(text.removeprefix("output=")),), False))
+            continue
         try:
             override: Override = parser.parse_override(text)
             if override.is_delete() or override.is_add() or override.package is not None:
@@ -115,6 +119,15 @@ def parse(overrides: Sequence[str]) -> list[Given]:
             raise UserError(f"{text!r} expands to no value")
         result.append(Given(override.key_or_group, values, override.is_sweep_override()))
     return result
+
+
+def _path(text: str) -> str | None:
+    """A path as it stands, whatever characters it holds; in quotes as the grammar has them, or null."""
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+        text = text[1:-1]
+    if not text:
+        raise UserError("output=: expected a directory")
+    return None if text == "null" else os.path.expanduser(text)
 
 
 def parse_seeds(given: Given) -> tuple[int, ...]:

@@ -50,6 +50,14 @@ class Display:
         seeds = ",".join(map(str, job.seeds))
         return f"{cell['task']} {row} seed{'s' if len(job.seeds) > 1 else ''} {seeds}"
 
+    def sentence(self, event: Event) -> str:
+        """One line about a fault, by the last line of its error."""
+        error = str(event.content.get("error", "")).splitlines()
+        last = f": {error[-1]}" if error else ""
+        if event.kind == "retry":
+            return f"{self.name(event.job)}: crashed, retried once{last} (whole error in {event.content['log']})"
+        return f"{self.name(event.job)}: {event.kind}{last}"
+
     def success(self, content: dict[str, Any] | Any) -> str:
         values = [value for value in content.get("success", []) if value is not None]
         return f"success {sum(values) / len(values):.2f}" if values else ""
@@ -79,8 +87,7 @@ class Lines(Display):
             self._done += len(job.seeds)
             self._say(f"{self.name(job)}: finished")
         else:
-            error = str(event.content.get("error", "")).splitlines()
-            self._say(f"{self.name(job)}: {event.kind}{': ' + error[-1] if error else ''}")
+            self._say(self.sentence(event))
 
     def _say(self, text: str) -> None:
         print(f"[{time.monotonic() - self.started:6.0f} s] {text}", flush=True)
@@ -101,8 +108,8 @@ class Bars(Display):
         )
 
         self._progress = Progress(
-            TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("{task.fields[note]}"),
-            TimeElapsedColumn(), TimeRemainingColumn(),
+            TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}"), TimeElapsedColumn(), TimeRemainingColumn(),
         )  # fmt: skip
         steps = sum(cell.steps for cell in plan.cells) * len(plan.seeds)
         self._whole = self._progress.add_task(plan.name, total=steps, note="")
@@ -128,10 +135,7 @@ class Bars(Display):
             self._advance(job, bar, job.cell["steps"] - task.completed)
             self._progress.update(bar, visible=False)
         else:
-            error = str(event.content.get("error", "")).splitlines()
-            self._progress.console.print(
-                f"{self.name(job)}: {event.kind}{': ' + error[-1] if error else ''}", markup=False
-            )
+            self._progress.console.print(self.sentence(event), markup=False)
 
     def _advance(self, job: Job, bar: Any, steps: float) -> None:
         self._progress.update(bar, advance=steps)

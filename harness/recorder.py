@@ -1,4 +1,4 @@
-"""A foreign training script takes part: it logs its own evaluation episodes, and stands in every report beside the rest.
+"""A foreign training script takes part: it logs its own evaluation episodes and stands in every report.
 
 with harness.Recorder("runs/mine", suite="minigrid_doorkey", task="8x8", method="my_dqn", seed=0, steps=100_000) as log:
     …
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import operator
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -46,13 +47,18 @@ class Recorder:
     ) -> None:
         """`settings` are the method's hyperparameters; they, not the seed, decide which runs are of one cell.
 
-        Raises UserError if a name is empty, the seed negative, or another process writes this run.
+        Raises UserError if a name is none, a number does not fit, or another process writes this run.
         """
-        for name, value in (("suite", suite), ("task", task), ("method", method), ("profile", profile)):
-            if not value or "/" in value or value.startswith("."):
-                raise UserError(f"{name}={value!r}: expected a plain name")
-        if seed < 0 or steps < 1:
-            raise UserError(f"seed={seed}, steps={steps}: expected a seed of at least 0 and at least one step")
+        names = {"suite": suite, "task": task, "method": method, "profile": profile}
+        for name, value in {**names, "learner": learner, "model": model}.items():
+            empty = name in names and not value
+            if empty or "/" in value or value.startswith(".") or not value.isprintable():
+                raise UserError(f"{name}={value!r}: expected a plain name, without / and not beginning with a dot")
+        seed, steps = _whole("seed", seed, 0), _whole("steps", steps, 1)
+        try:
+            json.dumps(settings, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise UserError(f"settings={settings!r}: {error}; give numbers, strings, lists and null") from None
         content: dict[str, Any] = {
             "suite": suite, "task": task, "method": method, "learner": learner, "model": model,
             "profile": profile, "steps": steps, "settings": dict(settings or {}),
@@ -60,7 +66,6 @@ class Recorder:
         cell = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]
         where = f"{suite}/{task}/{method}-{cell}"
         study = StudyDirectory(Path(output))
-        name = study.read()["study"] if (study.path / "study.json").exists() else study.path.name
         self._steps, self._last = steps, (0, -1)
         self._run = study.run(where, seed)
         self._lock = Lock(self._run.path, "run")
@@ -69,9 +74,15 @@ class Recorder:
             self._lock.release()
             raise UserError(f"{self._run.path} is finished; delete it to record it anew")
         joining = Lock(study.path, "study")
-        joining.acquire(patience=30.0)
         try:
-            study.write(name, ["recorder"], {cell: {"directory": where, "seeds": [seed], "label_variant": ""}})
+            joining.acquire(patience=30.0)
+        except UserError:
+            self._lock.release()
+            raise
+        try:
+            present = study.read() if (study.path / "study.json").exists() else {}
+            name, command = present.get("study", study.path.resolve().name), present.get("command", ["recorder"])
+            study.write(name, command, {cell: {"directory": where, "seeds": [seed], "label_variant": ""}})
             entries = {
                 key: {"value": value, "layer": BACKEND, "source": ""} for key, value in content["settings"].items()
             }
@@ -85,13 +96,12 @@ class Recorder:
 
     def episode(self, *, step: int, ret: float, success: bool, length: int) -> None:
         """Log one evaluation episode after `step` environment steps; steps must not go back."""
-        if not 0 <= step <= self._steps or step < self._last[0]:
-            raise UserError(f"step={step}: expected a step from {self._last[0]} to {self._steps}")
-        if not math.isfinite(ret) or length < 1:
-            raise UserError(f"ret={ret}, length={length}: expected a finite return and a length of at least 1")
+        step, length = _whole("step", step, self._last[0], self._steps), _whole("length", length, 1)
+        if not math.isfinite(ret):
+            raise UserError(f"ret={ret}: expected a finite return")
         number = self._last[1] + 1 if step == self._last[0] else 0
         self._last = (step, number)
-        row = self._identity.row(step=step, episode=number, success=bool(success), length=int(length))
+        row = self._identity.row(step=step, episode=number, success=bool(success), length=length)
         row["return"] = float(ret)
         self._rows.append({name: row[name] for name in EVALUATION})
 
@@ -117,5 +127,17 @@ class Recorder:
         else:
             self._rows.flush()
             self._rows.close()
-            self._run.update(status="failed", error=f"{kind.__name__}: {error}")
+            self._run.update(status="failed", step=self._last[0], error=f"{kind.__name__}: {error}")
             self._lock.release()
+
+
+def _whole(name: str, value: Any, low: int, high: int | None = None) -> int:
+    """A whole number in [low, high] as int, NumPy's own included."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = low - 1
+    if number < low or (high is not None and number > high):
+        limits = f"from {low} to {high}" if high is not None else f"of at least {low}"
+        raise UserError(f"{name}={value!r}: expected a whole number {limits}")
+    return number

@@ -13,7 +13,7 @@ from harness import config, registry
 from harness.config import Cell
 from harness.errors import UserError
 from harness.evaluation import Evaluator, Result
-from harness.interfaces import Agent, Array, Task
+from harness.interfaces import Agent, Array, Drawer, Task
 from harness.records.files import read_json
 from harness.records.study import RunDirectory
 from harness.worker import make_build, recorded
@@ -37,12 +37,17 @@ class Film:
 
     def write(self, suite: Any, task: str) -> None:
         """Draw what was collected; the last frame of an episode stays for half a second."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._write(suite.drawer(task))
+        except OSError as error:
+            raise UserError(f"--video {self.path} cannot be written ({error.strerror or error})") from None
+
+    def _write(self, draw: Drawer) -> None:
         import imageio.v2 as imageio
 
-        draw = suite.drawer(task)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         settings: dict[str, Any] = {"duration": 1000 / self._rate, "loop": 0}
-        if self.path.suffix == ".mp4":
+        if self.path.suffix.lower() == ".mp4":
             settings = {"fps": self._rate, "macro_block_size": 2, "codec": "libx264"}
         writer: Any
         with imageio.get_writer(self.path, **settings) as writer:
@@ -68,7 +73,7 @@ def evaluate_run(
         )
     with tempfile.TemporaryDirectory() as scratch:
         agent = load_agent(cell, run, Path(scratch), tested)
-        streams = make_build(cell, [seed + SHIFT], "cpu", [Path(scratch)], 1).streams
+        streams = make_build(cell, [seed + SHIFT], "cpu", [Path(scratch)]).streams
         evaluator = Evaluator(lambda: home.make(names.task), episodes, streams)
         results = evaluator(agent, 0, [0], film)
     if film is not None:
@@ -90,7 +95,7 @@ def load_agent(cell: Cell, run: RunDirectory, scratch: Path, spaces: tuple[Any, 
     """The run's agent with its trained parameters; it can act, nothing else."""
     from safetensors.numpy import load_file
 
-    build = make_build(cell, [int(run.read()["seed"])], "cpu", [scratch], 1)
+    build = make_build(cell, [int(run.read()["seed"])], "cpu", [scratch])
     build = replace(build, observations=spaces[0], actions=spaces[1], capacity=2, slots=4)
     agent: Agent = build.parts["agent"].spawn(build)
     agent.load_parameters(0, load_file(run.path / "policy.safetensors"))

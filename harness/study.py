@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
+import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from harness.launchers.local import Event, Slot
 from harness.matrix import Plan
 from harness.records.provenance import commit
 from harness.records.study import Lock, RunDirectory, StudyDirectory
-from harness.worker import Job, record, write_cell
+from harness.worker import Job, record, ring_slots, tidy, write_cell
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ def directory_of(plan: Plan) -> Path:
 def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -> Study:
     """Train every run of `plan` that is not finished; nothing finished is touched."""
     directory = directory_of(plan)
+    if plan.execution.tensorboard and importlib.util.find_spec("tensorboard") is None:
+        raise UserError("tensorboard=true needs a package that is missing: pip install 'guidebench[tensorboard]'")
     _check_directory(directory)
     study = StudyDirectory(directory)
     lock = Lock(directory, "study")
@@ -64,30 +68,32 @@ def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -
             for cell in plan.cells
         }
         _check_commits(plan, study)
-        study.write(plan.name, list(plan.command), entries)
-        for cell in plan.cells:
-            write_cell(study, cell)
         places = local.slots(plan.execution)
         jobs = _jobs(plan, study, places)
         _check_disk(plan, jobs, len(places), directory)
+        study.write(plan.name, list(plan.command), entries)
+        for cell in plan.cells:
+            write_cell(study, cell)
         recorder = _Recorder(study, watch)
         stopped = False
         try:
             local.launch(jobs, places, directory / "logs", recorder)
         except local.Stopping:
             stopped = True
-        return look(plan, stopped)
+        return look(plan, stopped, recorder.failed)
     finally:
         lock.release()
 
 
-def look(plan: Plan, stopped: bool = False) -> Study:
-    """The runs of a plan as they stand on disk."""
+def look(plan: Plan, stopped: bool = False, failed: Mapping[Path, str] | None = None) -> Study:
+    """The runs of a plan as they stand on disk; `failed` are errors that a full disk could not take."""
     study = StudyDirectory(directory_of(plan))
     runs = []
     for cell, seed in itertools.product(plan.cells, plan.seeds):
         run = study.run(cell.directory, seed)
         content = run.read()
+        if failed and run.path in failed:
+            content |= {"status": "failed", "error": failed[run.path]}
         runs.append(Run(cell, seed, run.path, content.get("status", "waiting"), content.get("error")))
     return Study(plan.name, study.path, tuple(runs), stopped)
 
@@ -98,12 +104,17 @@ class _Recorder:
 
     study: StudyDirectory
     watch: Callable[[Event], None]
+    failed: dict[Path, str] = field(default_factory=dict)
+    """Errors by run directory that could not be written."""
 
     def __call__(self, event: Event) -> None:
         if event.kind in ("crashed", "error"):
             for run in _runs_of(self.study, event.job):
                 if run.status != "finished":
-                    run.update(status="failed", error=event.content["error"])
+                    try:
+                        run.update(status="failed", error=event.content["error"])
+                    except OSError:  # the disk is full, which may be the very error
+                        self.failed[run.path] = event.content["error"]
         self.watch(event)
 
 
@@ -123,9 +134,11 @@ def _jobs(plan: Plan, study: StudyDirectory, places: Sequence[Slot]) -> list[Job
         for seed in plan.seeds:
             run = study.run(cell.directory, seed)
             if run.status == "finished":
+                if (run.path / "evaluations.jsonl").exists():  # killed between its last two moves
+                    tidy(run, execution.keep_replay)
                 continue
             saved = checkpoints.existing(run.path)
-            at_step.setdefault(int(saved[-1].name[11:]) if saved else 0, []).append(seed)
+            at_step.setdefault(checkpoints.step_of(saved[-1]) if saved else 0, []).append(seed)
         pack = execution.pack or (len(plan.seeds) if on_gpu else 1)
         packs = [tuple(group) for seeds in at_step.values() for group in _batched(seeds, pack)]
         by_cell.append(
@@ -160,6 +173,8 @@ def _check_directory(directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"output={directory} cannot be made ({error.strerror}); name another directory") from None
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise UserError(f"output={directory} cannot be written to; change its permissions or name another directory")
 
 
 def _check_commits(plan: Plan, study: StudyDirectory) -> None:
@@ -176,26 +191,35 @@ def _check_commits(plan: Plan, study: StudyDirectory) -> None:
 
 
 def _check_disk(plan: Plan, jobs: Sequence[Job], places: int, directory: Path) -> None:
-    """Refuse to start what cannot be stored: the rings of the jobs that run at one time, and their checkpoints."""
-    needs = sorted((ring_bytes(cell, plan) * len(job.seeds) for cell, job in _with_cells(plan, jobs)), reverse=True)
-    needed, free = sum(needs[:places]), shutil.disk_usage(directory).free
+    """Refuse to start what cannot be stored: the rings of the jobs that run at a time, less what they hold already."""
+    cells = {cell.id: cell for cell in plan.cells}
+    study = StudyDirectory(directory)
+    needs = []
+    for job in jobs:
+        cell = cells[job.cell["cell"]]
+        rings = [study.run(cell.directory, seed).path / "replay" for seed in job.seeds]
+        needs.append(sum(max(0, ring_bytes(cell) - _allocated(ring)) for ring in rings))
+    needed, free = sum(sorted(needs, reverse=True)[:places]), shutil.disk_usage(directory).free
     if needed > free:
         raise UserError(
-            f"the stored transitions need up to {needed / 2**30:.1f} GiB and {directory} has {free / 2**30:.1f} GiB free; "
-            f"free some room, choose another output=…, or lower training.capacity"
+            f"the stored transitions need up to {_size(needed)} and {directory} has {_size(free)} free; "
+            f"free some room, choose another output=…, or lower training.capacity or workers"
         )
 
 
-def _with_cells(plan: Plan, jobs: Sequence[Job]) -> list[tuple[Cell, Job]]:
-    by_id = {cell.id: cell for cell in plan.cells}
-    return [(by_id[job.cell["cell"]], job) for job in jobs]
-
-
-def ring_bytes(cell: Cell, plan: Plan) -> int:
+def ring_bytes(cell: Cell) -> int:
     """Most bytes that one run's stored transitions can take on disk (last observations of episodes left out)."""
     observations, actions = cell.section("suite").spaces(cell.names.task)
     training = cell.section("training")
-    slots = min(training.capacity, training.steps) + 2 * plan.execution.checkpoint_every
     action = 2 if actions.discrete else 4 * int(np.prod(actions.shape))
     per_slot: Any = int(np.prod(observations.shape)) * np.dtype(observations.dtype).itemsize + action + 6
-    return int(slots * per_slot)
+    return int(min(ring_slots(training), training.steps) * per_slot)
+
+
+def _allocated(directory: Path) -> int:
+    """Bytes on disk of the files in a directory; sparse ones count what was written."""
+    return sum(file.stat().st_blocks * 512 for file in directory.glob("*")) if directory.exists() else 0
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"

@@ -6,7 +6,6 @@ SIGTERM, Ctrl-C and the loss of its parent with a checkpoint and exit code 75.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shutil
@@ -18,6 +17,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +25,13 @@ import numpy as np
 
 from harness import checkpoints, config
 from harness.config import PARTS, Cell, Names, Value
-from harness.errors import Stopped, UserError
+from harness.errors import Notice, Stopped, UserError, of_system
 from harness.evaluation import Evaluator, Result
 from harness.foundation.asks import Asks, InFlight
 from harness.foundation.judging import Assignment, JudgeProcess
 from harness.interfaces import Agent, Answer, Array, Build, State
-from harness.records.files import Rows, write_json
+from harness.recipes import Training
+from harness.records.files import Rows, write_bytes, write_json
 from harness.records.provenance import provenance
 from harness.records.schema import EVALUATION, Identity
 from harness.records.study import Lock, RunDirectory, StudyDirectory, dumps
@@ -40,6 +41,8 @@ from harness.training import Loop
 EXIT_STOPPED = 75
 EXIT_USER_ERROR = 64
 LOGS = ("evaluations", "timings", "metrics", "judgements")
+SPACING = 5_000
+"""Most steps between two checkpoints of a run that is longer than its ring (see `make_build`)."""
 PATIENCE = 15.0
 """Seconds to wait for the lock of a run whose last worker is just writing its checkpoint."""
 
@@ -117,13 +120,15 @@ def recorded(content: Mapping[str, Any]) -> Cell:
     return cell
 
 
-def make_build(cell: Cell, seeds: Sequence[int], device: str, directories: Sequence[Path], spacing: int) -> Build:
-    """What the cell's parts are built with; `spacing` is the distance between checkpoints."""
+def make_build(cell: Cell, seeds: Sequence[int], device: str, directories: Sequence[Path]) -> Build:
+    """What the cell's parts are built with.
+
+    The ring has room for two checkpoint intervals beyond its capacity: a resume may start two back, from transitions
+    that must still be there. Its size follows from the cell alone, since slots decide the order of a sum tree's leaves.
+    """
     suite = cell.section("suite")
     observations, actions = suite.spaces(cell.names.task)
     training = cell.section("training")
-    # Two checkpoints are kept, so a resume may start two intervals back, from transitions that must still be there.
-    slack = 2 * spacing + 1
     return Build(
         seeds=tuple(seeds),
         observations=observations,
@@ -133,9 +138,14 @@ def make_build(cell: Cell, seeds: Sequence[int], device: str, directories: Seque
         streams=[Streams(seed) for seed in seeds],
         directories=tuple(directories),
         capacity=training.capacity,
-        slots=min(training.capacity, training.steps) + slack,
+        slots=ring_slots(training),
         parts={section: cell.section(section) for section in config.SECTIONS if cell.section(section) is not None},
     )
+
+
+def ring_slots(training: Training) -> int:
+    """Slots of the ring of stored transitions."""
+    return min(training.capacity, training.steps) + 2 * SPACING + 1
 
 
 class Runs:
@@ -226,7 +236,7 @@ class Runs:
 
     def finish(self, agent: Agent) -> None:
         """Compact the evaluation rows, keep what acting needs, mark finished, then drop what only training needs."""
-        from safetensors.numpy import save_file
+        from safetensors.numpy import save
 
         from harness.records.compact import to_parquet
 
@@ -238,13 +248,9 @@ class Runs:
                 continue
             to_parquet(run.path / "evaluations.jsonl", run.path / "evaluations.parquet")
             policy = {name: np.ascontiguousarray(value) for name, value in agent.parameters(number).items()}
-            save_file(policy, run.path / "policy.safetensors")
+            write_bytes(run.path / "policy.safetensors", save(policy))
             run.update(status="finished", step=self._cell.steps, error=None)
-            (run.path / "evaluations.jsonl").unlink()
-            if not self._job.keep_replay:
-                shutil.rmtree(run.path / "replay", ignore_errors=True)
-                for checkpoint in checkpoints.existing(run.path):
-                    shutil.rmtree(checkpoint, ignore_errors=True)
+            tidy(run, self._job.keep_replay)
 
     def stopped(self, step: int) -> None:
         for number, run in enumerate(self.runs):
@@ -258,25 +264,37 @@ class Runs:
             lock.release()
 
 
+def tidy(run: RunDirectory, keep_replay: bool) -> None:
+    """Drop what only training needs from a finished run; its JSON lines last, to tell whether this was cut short."""
+    if not keep_replay:
+        shutil.rmtree(run.path / "replay", ignore_errors=True)
+        checkpoints.drop_after(run.path, -1)
+    (run.path / "evaluations.jsonl").unlink(missing_ok=True)
+
+
 def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bool]) -> None:
     """Train the job's seeds to the end; Stopped if `stop` asks for it."""
     import torch
 
     torch.set_num_threads(job.threads)
+    if job.device == "cuda" and not torch.cuda.is_available():
+        raise UserError(f"torch {torch.__version__} finds no GPU here; use device=cpu, or install its CUDA build")
     cell = recorded(job.cell)
     runs = Runs(job, cell, tell)
     judge: JudgeProcess | None = None
     try:
-        found = [checkpoints.newest(run.path) for run in runs.runs]
-        found = _align(found, runs.runs)
-        spacing = _spacing(runs.runs, job, found[0] is not None)
+        found = _resume_point(runs.runs)
+        for run, checkpoint in zip(runs.runs, found, strict=True):
+            checkpoints.drop_after(run.path, checkpoint.step if checkpoint else -1)
         for run, seed in zip(runs.runs, job.seeds, strict=True):
             begun = run.read() if found[0] is not None else {}
             run.update(
                 status="running", seed=seed, step=found[0].step if found[0] else 0, steps=cell.steps, error=None,
-                checkpoint_every=spacing, provenance=begun.get("provenance") or provenance(job.device),
+                provenance=begun.get("provenance") or provenance(job.device),
             )  # fmt: skip
-        build = make_build(cell, job.seeds, job.device, [run.path for run in runs.runs], spacing)
+        build = make_build(cell, job.seeds, job.device, [run.path for run in runs.runs])
+        longer = cell.steps > build.slots
+        spacing = min(job.checkpoint_every, SPACING) if longer else job.checkpoint_every
         suite = build.parts["suite"]
         agent: Agent = build.parts["agent"].spawn(build)
         tasks = [suite.make(cell.names.task) for _ in job.seeds]
@@ -294,6 +312,9 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
                 assert checkpoint is not None
                 loop.load_state(number, checkpoint.state["loop"])
         runs.open([checkpoint.state["offsets"] if checkpoint else {} for checkpoint in found], judge)
+        if threading.current_thread() is threading.main_thread():
+            # How the launcher knows a full disk under the ring; pygame, which a suite may import, makes it an abort.
+            signal.signal(signal.SIGBUS, signal.SIG_DFL)
         tell({"event": "started", "step": loop.step})
         try:
             loop.run()
@@ -307,28 +328,30 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         runs.close()
 
 
-def _align(
-    found: list[checkpoints.Checkpoint | None], runs: Sequence[RunDirectory]
-) -> list[checkpoints.Checkpoint | None]:
-    """All seeds of a worker must stand at one step: go back to the newest step that every seed has intact."""
-    if len({checkpoint.step if checkpoint else None for checkpoint in found}) == 1:
-        return found
-    common: set[int] | None = None
-    for run in runs:
-        steps = {int(path.name[11:]) for path in checkpoints.existing(run.path)}
-        common = steps if common is None else common & steps
-    for step in sorted(common or (), reverse=True):
-        try:
-            return [checkpoints.load(run.path / f"checkpoint-{step:010d}") for run in runs]
-        except (OSError, ValueError, KeyError):
-            continue
-    return [None] * len(found)
+def _resume_point(runs: Sequence[RunDirectory]) -> list[checkpoints.Checkpoint | None]:
+    """The newest checkpoint of each run such that all stand at one step; None for all if there is no such step."""
+    found = [checkpoints.newest(run.path, partial(_lacks, run)) for run in runs]
+    while len({checkpoint.step if checkpoint else None for checkpoint in found}) > 1:
+        if None in found:
+            warnings.warn(Notice("not every seed has a checkpoint left; all begin anew"), stacklevel=1)
+            return [None] * len(found)
+        step = min(checkpoint.step for checkpoint in found if checkpoint)
+        found = [
+            checkpoint if checkpoint and checkpoint.step == step else
+            checkpoints.newest(run.path, partial(_lacks, run), before=step)
+            for run, checkpoint in zip(runs, found, strict=True)
+        ]  # fmt: skip
+    return found
 
 
-def _spacing(runs: Sequence[RunDirectory], job: Job, resumed: bool) -> int:
-    """Distance between checkpoints: a resumed run keeps the one its ring was laid out for."""
-    stored = {int(run.read().get("checkpoint_every", job.checkpoint_every)) for run in runs} if resumed else set()
-    return stored.pop() if len(stored) == 1 else job.checkpoint_every
+def _lacks(run: RunDirectory, checkpoint: checkpoints.Checkpoint) -> str:
+    """What a checkpoint counts on and the run's directory has no longer, or ""."""
+    for name, offset in checkpoint.state["offsets"].items():
+        path = run.path / f"{name}.jsonl"
+        size = path.stat().st_size if path.exists() else 0
+        if size < int(offset):
+            return f"{path.name} has {size} of the {offset} bytes that were written by then"
+    return ""
 
 
 def _judging(cell: Cell, build: Build, agent: Agent) -> tuple[Asks | None, JudgeProcess | None]:
@@ -373,7 +396,6 @@ def main() -> int:
     stop = Stop()
     stop.listen()
     job = Job.loads(sys.stdin.read())
-    warnings.showwarning = _warn
     telling = threading.Lock()
 
     def tell(event: dict[str, Any]) -> None:
@@ -384,6 +406,12 @@ def main() -> int:
             stop.asked = True
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115
 
+    def warn(message: Warning | str, *_: Any, **__: Any) -> None:
+        print(f"warning: {message}", file=sys.stderr, flush=True)
+        if isinstance(message, Notice):
+            tell({"event": "notice", "error": str(message)})
+
+    warnings.showwarning = warn
     try:
         work(job, tell, stop)
     except Stopped:
@@ -392,9 +420,8 @@ def main() -> int:
         tell({"event": "error", "error": str(error)})
         return EXIT_USER_ERROR
     except OSError as error:
-        if error.errno == errno.ENOSPC:
-            full = f"the disk is full ({error}); free some room and run the same command again"
-            tell({"event": "error", "error": full})
+        if told := of_system(error):
+            tell({"event": "error", "error": told})
             return EXIT_USER_ERROR
         traceback.print_exc()
         return 1
@@ -402,10 +429,6 @@ def main() -> int:
         traceback.print_exc()
         return 1
     return 0
-
-
-def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"warning: {message}", file=sys.stderr, flush=True)
 
 
 def write_cell(study: StudyDirectory, cell: Cell) -> None:

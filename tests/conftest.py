@@ -19,6 +19,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pat
     """`plugin("my_module", source, {"judge": "crash"})` installs a distribution with entry points for this test, in
     this process and in those it starts."""
     site = tmp_path / "site"
+    registry.names("suite")  # what is built in registers itself once per process, so it must be there before
     before = {kind: dict(entries) for kind, entries in registry._entries.items()}
     loaded = set(registry._loaded)
 
@@ -41,8 +42,9 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pat
         registry._entries[kind].update(entries)
     registry._loaded.clear()
     registry._loaded.update(loaded)
-    for module in [name for name, found in sys.modules.items() if str(getattr(found, "__file__", "")).startswith(str(site))]:
-        del sys.modules[module]
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", "")).startswith(str(site)):
+            del sys.modules[name]
 
 
 def need(program: str, package: str) -> None:

@@ -86,25 +86,21 @@ class Storage:
 
     def gather(self, index: Array) -> Batch:
         """Transitions at slots `index` [S, B] as arrays [S, B, …]; weight is left None."""
-        rows = range(len(index))
-        following = (index + 1) % self.size
         newest = (self.written - 1) % self.size
-        next_observation = []
-        for row in rows:
-            observation = self._columns["observation"][row]
-            after = observation[following[row]]
-            ended = np.flatnonzero(self._columns["ended"][row][index[row]])
-            if len(ended):
-                after[ended] = self._columns["final_observation"][row][index[row, ended]]
+        next_observation = self._take("observation", (index + 1) % self.size)
+        ended = self._take("ended", index)
+        for row, after in enumerate(next_observation):
+            last = np.flatnonzero(ended[row])
+            if len(last):
+                after[last] = self._columns["final_observation"][row][index[row, last]]
             last = np.flatnonzero(index[row] == newest)
             if len(last) and self._newest is not None:
                 after[last] = self._newest[row]
-            next_observation.append(after)
         return Batch(
             observation=self._take("observation", index),
             action=self._take("action", index),
             reward=self._take("reward", index),
-            next_observation=np.stack(next_observation),
+            next_observation=next_observation,
             terminated=self._take("terminated", index),
             weight=None,
             columns={name: self.column(name, index) for name in self._guided},
@@ -166,7 +162,11 @@ class Storage:
             self._newest[row] = state["newest"]
 
     def _take(self, name: str, index: Array) -> Array:
-        return np.stack([column[slots] for column, slots in zip(self._columns[name], index, strict=True)])
+        columns = self._columns[name]
+        taken = np.empty((*index.shape, *columns[0].shape[1:]), columns[0].dtype)
+        for out, column, slots in zip(taken, columns, index, strict=True):
+            column.take(slots, axis=0, out=out, mode="clip")  # under "raise" it would fill a copy of `out` first
+        return taken
 
 
 def _open(path: Path, shape: Sequence[int], dtype: str) -> np.memmap:

@@ -38,7 +38,11 @@ def _packages() -> list[Finding]:
     from importlib import metadata
 
     findings = []
-    for requirement in metadata.requires("guidebench") or []:
+    try:
+        requirements = metadata.requires("guidebench") or []
+    except metadata.PackageNotFoundError:
+        return [Finding("guidebench", False, "not installed; pip install -e . in its directory")]
+    for requirement in requirements:
         name = re.split(r"[^A-Za-z0-9_.-]", requirement, maxsplit=1)[0]
         if "extra ==" in requirement:
             continue

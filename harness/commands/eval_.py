@@ -30,6 +30,8 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"{wrong!r}: only suite=… and task=… can be given to `bench eval`")
     if args.episodes < 1:
         raise UserError(f"--episodes {args.episodes}: at least 1")
+    if args.video_episodes < 1 or args.seed < 0:
+        raise UserError(f"--video-episodes {args.video_episodes}, --seed {args.seed}: at least 1, and at least 0")
     film = reevaluation.Film(args.video, args.video_episodes) if args.video else None
     results = reevaluation.evaluate_run(
         args.run, chosen.get("suite"), chosen.get("task"), episodes=args.episodes, seed=args.seed, film=film

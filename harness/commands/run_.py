@@ -17,8 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from harness.matrix import Plan
-    from harness.study import Study
+    from harness.study import Run, Study
 
+ERRORS = 2
+LINES = 15
+"""Errors told at the end, and lines of each, so that they fit on one screen."""
 HELP = "train and evaluate; the same command continues where it stopped"
 
 
@@ -128,12 +131,18 @@ def _summarise(outcome: Study) -> None:
     for run in outcome.runs:
         count[run.status] = count.get(run.status, 0) + 1
     print(f"{outcome.directory}: " + ", ".join(f"{number} {status}" for status, number in sorted(count.items())))
+    alike: dict[str, list[Run]] = {}
     for run in outcome.runs:
         if run.error:
-            print(
-                f"\n{run.cell.names.suite}/{run.cell.names.task} {run.cell.names.method} seed {run.seed} {run.status}:"
-            )
-            print("  " + "\n  ".join(run.error.splitlines()[-20:]))
+            alike.setdefault(run.error.splitlines()[-1], []).append(run)
+    for runs in list(alike.values())[:ERRORS]:
+        first = runs[0]
+        names = first.cell.names
+        others = f" (and {len(runs) - 1} more like it)" if len(runs) > 1 else ""
+        print(f"\n{names.suite}/{names.task} {names.method} seed {first.seed} {first.status}{others}:")
+        print("  " + "\n  ".join(str(first.error).splitlines()[-LINES:]))
+    if len(alike) > ERRORS:
+        print(f"\n{len(alike) - ERRORS} more errors; see them with: bench status {outcome.directory}")
     if outcome.stopped:
         print("stopped; the same command continues")
 

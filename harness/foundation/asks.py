@@ -6,12 +6,16 @@ If it is late the loop waits and the wait is counted, so an asynchronous run is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from harness.interfaces import Answer, Array, Ask, State
+
+
+POLL_EVERY = 8
+"""Steps from one look at what has arrived to the next while nothing is due: a judge stays fed, and it costs nothing."""
 
 
 class Backend(Protocol):
@@ -46,6 +50,7 @@ class Asks:
         self._flight: list[list[InFlight]] = [[] for _ in range(rows)]
         self._ordinals = [0] * rows
         self._numbers = 0
+        self._next_due = math.inf
         self.waited = 0.0
         """Seconds that the loop stood still for a late answer."""
 
@@ -57,22 +62,29 @@ class Asks:
         self._flight[ask.row].append(InFlight(self._numbers, ordinal, step, ask))
         self._backend.ask(self._numbers, ask.snapshots)
         self._numbers += 1
+        self._next_due = min(self._next_due, self._due_step(self._flight[ask.row][-1]))
 
-    def due(self, step: int) -> Iterator[tuple[InFlight, Answer]]:
+    def due(self, step: int) -> list[tuple[InFlight, Answer]]:
         """The answers that count from `step` on, seed by seed, in the order asked; waits for those that are late."""
+        if step < self._next_due and step % POLL_EVERY:
+            return []
         self._backend.poll()
-        ready: Callable[[InFlight], bool]
-        if self._delay is None:
-            ready = lambda item: self._backend.arrived(item.number)  # noqa: E731 - one of two one-line rules
-        else:
-            last = step - self._delay
-            ready = lambda item: item.step <= last  # noqa: E731
+        found = []
         for queue in self._flight:
-            while queue and ready(queue[0]):
+            while queue and self._counts(queue[0], step):
                 item = queue.pop(0)
                 score, seconds = self._backend.take(item.number)
                 self.waited += seconds
-                yield item, Answer(item.ask.row, item.ask.key, score)
+                found.append((item, Answer(item.ask.row, item.ask.key, score)))
+        self._next_due = min((self._due_step(queue[0]) for queue in self._flight if queue), default=math.inf)
+        return found
+
+    def _counts(self, item: InFlight, step: int) -> bool:
+        return self._due_step(item) <= step and (self._delay is not None or self._backend.arrived(item.number))
+
+    def _due_step(self, item: InFlight) -> int:
+        """The step at which an answer counts; with `delay=None` the first at which it might."""
+        return item.step + (self._delay or 0)
 
     @property
     def in_flight(self) -> int:

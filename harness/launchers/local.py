@@ -1,4 +1,4 @@
-"""This machine's workers: one process each, CPU cores or GPU slots, a crash surfaced with its traceback, retried once."""
+"""This machine's workers: one process each, on CPU cores or GPU slots; a crash is surfaced and retried once."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ GRACE = 60.0
 
 
 class Event(NamedTuple):
-    """What happened to a job: `kind` is started, progress, failed (one seed), retry, or how it ended: finished,
-    stopped, crashed, error."""
+    """What happened to a job: `kind` is started, progress, notice, failed (one seed), retry, or how it ended:
+    finished, stopped, crashed, error."""
 
     job: Job
     kind: str
@@ -70,7 +70,8 @@ def visible_gpus() -> list[int]:
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is not None:
         return [int(part) for part in named.split(",") if part.strip().isdigit()]
-    return sorted(int(p.name[6:]) for p in Path("/dev").glob("nvidia[0-9]*") if p.name[6:].isdigit())
+    # CUDA counts from 0 what it finds: a container may hold /dev/nvidia3 alone, which then is GPU 0.
+    return list(range(sum(path.name[6:].isdigit() for path in Path("/dev").glob("nvidia[0-9]*"))))
 
 
 class Stopping(Exception):
@@ -114,7 +115,7 @@ def launch(jobs: Sequence[Job], places: Sequence[Slot], logs: Path, watch: Calla
             free.append(worker.slot)
             kind, error = _ending(worker, code)
             if kind == "crashed" and not worker.retried and stopping_since is None:
-                watch(Event(worker.job, "retry", {"error": error}))
+                watch(Event(worker.job, "retry", {"error": error, "log": str(worker.log)}))
                 waiting.appendleft((worker.job, True))
             else:
                 watch(Event(worker.job, kind, {"error": error}))
@@ -129,7 +130,8 @@ def _start(job: Job, slot: Slot, logs: Path, retried: bool) -> _Running:
     environment["CUDA_VISIBLE_DEVICES"] = "" if slot.gpu is None else str(slot.gpu)
     root = str(Path(__file__).resolve().parents[2])
     environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [environment.get("PYTHONPATH")])])
-    log = logs / f"{job.cell['method']}-{job.cell['cell']}-{'_'.join(map(str, job.seeds))}.log"
+    seeds = "_".join(map(str, job.seeds)) if len(job.seeds) <= 8 else f"{job.seeds[0]}_to_{job.seeds[-1]}"
+    log = logs / f"{job.cell['method']}-{job.cell['cell']}-{seeds}.log"
     start = log.stat().st_size if log.exists() else 0
     with open(log, "ab") as errors:
         process = subprocess.Popen(
@@ -179,9 +181,15 @@ def _ending(worker: _Running, code: int) -> tuple[str, str]:
         return "error", worker.error
     tail = _tail(worker)
     if code == -signal.SIGBUS:
-        return "error", "the disk is full: the stored transitions could not be written; free some room and run again"
+        return "error", (
+            "the disk is full: the stored transitions could not be written; "
+            "free some room and run the same command again"
+        )
+    if code == -signal.SIGKILL:
+        ended = "the worker was killed (SIGKILL), by the system if memory ran out: then lower workers, pack or capacity"
+        return "crashed", f"{tail}\n{ended}".lstrip()
     if code < 0:
-        return "crashed", f"the worker was ended by {signal.Signals(-code).name}\n{tail}".rstrip()
+        return "crashed", f"{tail}\nthe worker was ended by {signal.Signals(-code).name}".lstrip()
     return "crashed", tail or f"the worker ended with exit code {code}"
 
 

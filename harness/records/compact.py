@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from harness.errors import UserError
+from harness.records.files import write_bytes
 from harness.records.schema import EVALUATION
 
 _ARROW = {str: "string", int: "int64", float: "float64", bool: "bool"}
@@ -17,7 +18,7 @@ def to_parquet(source: Path, target: Path) -> None:
     import pyarrow.parquet as pq
 
     rows = []
-    for number, line in enumerate(source.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(source.read_bytes().splitlines(), 1):
         try:
             rows.append(json.loads(line))
         except ValueError:
@@ -26,6 +27,6 @@ def to_parquet(source: Path, target: Path) -> None:
             ) from None
     schema = pa.schema([(name, pa.type_for_alias(_ARROW[kind])) for name, kind in EVALUATION.items()])
     table = pa.Table.from_pylist(rows, schema=schema)
-    beside = target.with_suffix(".tmp")
-    pq.write_table(table, beside, compression="zstd")
-    beside.replace(target)
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    write_bytes(target, sink.getvalue().to_pybytes())

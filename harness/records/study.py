@@ -24,7 +24,7 @@ class Lock:
         self._file: IO[str] | None = None
 
     def acquire(self, patience: float = 0.0) -> None:
-        """Take the lock, waiting up to `patience` seconds for a process that is just ending; UserError if it is held."""
+        """Take the lock, waiting `patience` seconds for a process that is just ending; UserError if it is held."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         file = open(self._path, "a+")  # noqa: SIM115 - held open for as long as the lock is
         until = time.monotonic() + patience
@@ -86,6 +86,8 @@ class StudyDirectory:
             found = "does not exist" if not self.path.exists() else "is not a study (it has no study.json)"
             raise UserError(f"{self.path} {found}; give the directory that `bench run` printed")
         content = read_json(file)
+        if not isinstance(content, dict) or not isinstance(content.get("cells"), dict):
+            raise UserError(f"{file} is not what `bench run` wrote; restore it or delete {self.path}")
         if content.get("schema") != SCHEMA_VERSION:
             raise UserError(f"{file} has schema {content.get('schema')!r}, this version reads {SCHEMA_VERSION}")
         return dict(content)

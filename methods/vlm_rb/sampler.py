@@ -33,7 +33,10 @@ class JudgedSampler:
         """`slots` of the ring, `steps` of the whole run."""
         self.config = config
         self.clip_length = config.clip_length
-        self.tree = SumTree(rows, slots)
+        self._tree = SumTree(rows, slots)
+        self._entering: list[tuple[int, int]] = []
+        """Since the tree was last looked at: slots that were left, slots that were filled."""
+        self._entering_priority: list[Array] = []
         self._steps = steps
         self._clips = np.zeros(rows, np.int64)
         self._meaningful = np.zeros(rows, np.int64)
@@ -41,17 +44,30 @@ class JudgedSampler:
         self._judged = np.zeros((rows, slots), bool)
         self._judged_count = np.zeros(rows, np.int64)
         self._stored = 0
+        self.default_priority = np.ones(rows)
+        """p̄ of each seed, [S]: the cumulative mean of thresholded scores, one a clip; 1 before the first."""
+        self._unjudged_priority = np.ones(rows)
+        """p̄^α."""
 
     @property
-    def default_priority(self) -> Array:
-        """p̄ of each seed, [S]: the cumulative mean of thresholded scores, one a clip; 1 before the first."""
-        return np.where(self._clips > 0, self._meaningful / np.maximum(self._clips, 1), 1.0)
+    def tree(self) -> SumTree:
+        """Sampling priorities of all that is stored. New transitions enter it when it is looked at, several at once:
+        one at every step, with its ancestors, would cost more than drawing the batches."""
+        if self._entering:
+            slots = np.array(self._entering)
+            left = slots[:, 0]
+            self._judged_count -= self._judged[:, left].sum(axis=1)
+            self._judged[:, left] = False
+            index = slots.reshape(1, -1).repeat(self._tree.rows, axis=0)
+            priority = np.zeros(index.shape)
+            priority[:, 1::2] = np.array(self._entering_priority).T
+            self._entering, self._entering_priority = [], []
+            self._tree.set(index, priority)
+        return self._tree
 
     def added(self, index: int, live: Span) -> None:
-        self.tree.store(index, self._new_priority(index), live)
-        for slot in {index, (live.start - 1) % live.size}:
-            self._judged_count -= self._judged[:, slot]
-            self._judged[:, slot] = False
+        self._entering.append(((live.start - 1) % live.size, index))
+        self._entering_priority.append(self._new_priority(index))
         self._stored = live.count
 
     def draw(self, count: int, step: int, live: Span, rngs: Sequence[np.random.Generator]) -> Draw:
@@ -59,9 +75,9 @@ class JudgedSampler:
 
         Of a batch, floor(λB) are drawn from q^P, and one more with probability frac(λB).
         """
-        rows = self.tree.rows
+        tree = self.tree
+        rows, total = tree.rows, tree.total
         whole, rest = divmod(prioritised_share(self.config, step, self._steps) * count, 1)
-        total = self.tree.total
         prioritised = np.empty((rows, 1))
         mass, uniform = np.empty((rows, count)), np.empty((rows, count), np.int64)
         # Each seed draws as many numbers whatever its shares and priorities are, so its stream depends on neither.
@@ -69,7 +85,7 @@ class JudgedSampler:
             prioritised[row] = whole + (rng.random() < rest) if total[row] > 0 else 0
             rng.random(out=mass[row])
             uniform[row] = rng.integers(live.count, size=count)
-        found = self.tree.find(mass * total[:, None])
+        found = tree.find(mass * total[:, None])
         return Draw(np.where(np.arange(count) < prioritised, found, live.slots(uniform)), None)
 
     def feedback(self, index: Array, td_error: Array) -> None:
@@ -78,11 +94,12 @@ class JudgedSampler:
     def scored(self, row: int, index: Array, score: float) -> None:
         """A clip's P(yes), thresholded, becomes p of its transitions `index` [m] and enters p̄ once."""
         meaningful = score > self.config.threshold
+        self._judge(row, index, float(meaningful))
         self._clips[row] += 1
         self._meaningful[row] += meaningful
+        self._set_default(row)
         self._judged_count[row] += len(index) - self._judged[row, index].sum()
         self._judged[row, index] = True
-        self._judge(row, index, float(meaningful))
 
     def evaluated(self, returns: Array) -> None:
         """Evaluation returns change nothing."""
@@ -102,20 +119,25 @@ class JudgedSampler:
         self._judged_count[row] = self._judged[row].sum()
         self._clips[row] = state["clips"]
         self._meaningful[row] = state["meaningful"]
+        self._set_default(row)
         self._stored = state["stored"]
 
     def metrics(self, step: int) -> Metrics:
         """λ, p̄ and the share of stored transitions that a judge has spoken on."""
         share = prioritised_share(self.config, step, self._steps)
         return {
-            "replay/lambda": np.full(self.tree.rows, share),
-            "replay/default_priority": self.default_priority,
+            "replay/lambda": np.full(len(self._clips), share),
+            "replay/default_priority": self.default_priority.copy(),
             "replay/judged_share": self._judged_count / max(1, self._stored),
         }
 
     def _new_priority(self, index: int) -> Array:
         """Sampling priority, [S], of the transition that every seed has just stored at slot `index`."""
-        return np.asarray(self.default_priority**self.config.alpha)
+        return self._unjudged_priority
+
+    def _set_default(self, row: int) -> None:
+        self.default_priority[row] = self._meaningful[row] / self._clips[row] if self._clips[row] else 1.0
+        self._unjudged_priority = self.default_priority**self.config.alpha
 
     def _judge(self, row: int, index: Array, score: float) -> None:
         """Set p of these transitions to `score`."""

@@ -162,9 +162,3 @@ def test_observations_choose_the_network() -> None:
         "head.1.weight": (3, 2),
         "head.1.bias": (2,),
     }
-
-
-def test_multiplications_count_every_layer() -> None:
-    assert MLP(4, (3,), 2).multiplications() == 4 * 3 + 3 * 2
-    encoder = GridEncoder(Observations((2, 2, 1), "uint8", (3,)), channels=4, features=5)
-    assert encoder.multiplications() == 4 * (3 * 4 + 3 * (9 * 4 * 2 + 2 * 4)) + 8 * 5

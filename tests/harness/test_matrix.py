@@ -101,9 +101,10 @@ def test_the_study_s_name_depends_on_its_cells_alone() -> None:
 
 
 def test_layers_win_in_the_order_of_the_design() -> None:
-    paper = matrix.plan(["suite=minigrid_doorkey", "method=uer", "task=8x8"]).cells[0]
-    quick = matrix.plan(["suite=minigrid_doorkey", "method=uer", "task=8x8", "profile=quick"]).cells[0]
-    asked = matrix.plan(["suite=minigrid_doorkey", "method=uer", "task=8x8", "profile=quick", "learner.lr=0.5"]).cells[0]
+    base = ["suite=minigrid_doorkey", "method=uer", "task=8x8"]
+    paper = matrix.plan(base).cells[0]
+    quick = matrix.plan([*base, "profile=quick"]).cells[0]
+    asked = matrix.plan([*base, "profile=quick", "learner.lr=0.5"]).cells[0]
     assert paper.settings["learner.lr"][:2] == (4e-5, "default")
     assert quick.settings["learner.lr"][:2] == (3e-4, "profile quick")
     assert asked.settings["learner.lr"][:2] == (0.5, "command line")

@@ -32,10 +32,10 @@ def test_stopping_anywhere_and_continuing_in_another_packing_changes_no_byte(tra
     settings = (f"method={method}", *(text for text in SMALL if method == "vlm_rb" or not text.startswith("judge")))
     whole = train(*settings, packs=[(0, 1, 2)], checkpoint_every=130)
     for moment, first, then in [(301, [(0, 1, 2)], [(0,), (1, 2)]), (777, [(0, 2)], [(0, 2), (1,)])]:
-        calls = iter(range(1, 10_000))
         directory = whole.with_name(f"interrupted-{moment}")
+        stop = (call == moment for call in range(1, 10_000)).__next__
         with pytest.raises(Stopped):
-            train(*settings, packs=first, checkpoint_every=130, directory=directory, stop=lambda c=calls, m=moment: next(c) == m)
+            train(*settings, packs=first, checkpoint_every=130, directory=directory, stop=stop)
         train(*settings, packs=then, checkpoint_every=130, directory=directory)
         assert rows(directory) == rows(whole)
 
@@ -67,7 +67,7 @@ def test_kill_9_of_parent_worker_or_judge_at_ten_random_moments_changes_no_byte(
     subprocess.run(bench(tmp_path / "whole", 6000, pack=3), check=True, capture_output=True, timeout=300)
     generator = random.Random(7)
     killed = 0
-    for turn in range(40):
+    for _ in range(40):
         command = bench(tmp_path / "killed", 6000, pack=generator.choice([1, 2, 3]))
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         if killed < 10:
@@ -91,7 +91,7 @@ def test_kill_9_of_parent_worker_or_judge_at_ten_random_moments_changes_no_byte(
         output, _ = process.communicate(timeout=300)
         if process.returncode == 0:
             break
-    assert process.returncode == 0, (turn, output)
+    assert process.returncode == 0, output
     assert killed >= 10, f"the study ended after {killed} kills; make it longer"
     assert len(rows(tmp_path / "killed")) == 3
     assert rows(tmp_path / "killed") == rows(tmp_path / "whole")

@@ -27,7 +27,7 @@ def test_one_seed_alone_and_three_together_are_the_same_run_over_5000_steps(trai
     assert set(found) == set(single) == {"seed-0", "seed-1", "seed-2"}
     for seed, path in found.items():
         assert path.read_bytes() == single[seed].read_bytes(), seed
-        ours, theirs = load_file(path.parent / "policy.safetensors"), load_file(single[seed].parent / "policy.safetensors")
+        ours, theirs = (load_file(file.parent / "policy.safetensors") for file in (path, single[seed]))
         assert {name: value.tobytes() for name, value in ours.items()} == {
             name: value.tobytes() for name, value in theirs.items()
         }

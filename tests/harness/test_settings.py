@@ -36,7 +36,13 @@ def test_a_field_carries_bounds_unit_meaning_and_source() -> None:
 
 @pytest.mark.parametrize(
     ("name", "given", "typed"),
-    [("rate", 1, 1.0), ("limit", None, None), ("limit", 1e3, 1000), ("widths", [8, 2], (8, 2)), ("kind", "maximum", "maximum")],
+    [
+        ("rate", 1, 1.0),
+        ("limit", None, None),
+        ("limit", 1e3, 1000),
+        ("widths", [8, 2], (8, 2)),
+        ("kind", "maximum", "maximum"),
+    ],
 )
 def test_values_are_taken_as_the_field_s_type(name: str, given: object, typed: object) -> None:
     value = settings.check(settings.fields(Example)[name], given, name)

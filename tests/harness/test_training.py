@@ -23,7 +23,7 @@ DQN = Dqn(lr=1e-3, batch_size=16, learning_starts=32, train_every=4, channels=4,
 
 
 class Relay:
-    """Two learners take turns every PERIOD steps of an episode, each seed by its own clock; both learn from one replay."""
+    """Two learners take turns every PERIOD steps of an episode, each seed by its own clock, on one replay."""
 
     deterministic = True
     wants_snapshots = False
@@ -126,8 +126,8 @@ def loop(path: Path, stop=lambda: False, agent=Relay, evaluate_every: int = 50) 
         task.reset(int(streams.environment.integers(2**31)))
     driven = agent(build)
     evaluator = Evaluator(lambda: suite.make("5x5"), 2, build.streams)
-    made = Loop(driven, tasks, build.streams, evaluator, notes, evaluate_every=evaluate_every, checkpoint_every=60, stop=stop)
-    return made, notes, driven
+    protocol = {"evaluate_every": evaluate_every, "checkpoint_every": 60, "stop": stop}
+    return Loop(driven, tasks, build.streams, evaluator, notes, **protocol), notes, driven
 
 
 def test_two_learners_take_turns_within_an_episode_and_both_learn(tmp_path: Path) -> None:

@@ -89,15 +89,21 @@ class Dqn:
 
         An update is three evaluations and one gradient, about five evaluations' arithmetic in all, and many small
         operations that take about the same time whatever the widths."""
-        single = self.network(observations, actions).multiplications()
+        single = self._multiplications(observations, actions)
         update = 5 * self.batch_size * single / MULTIPLICATIONS_PER_SECOND + OVERHEAD_OF_UPDATE
         acting = single / MULTIPLICATIONS_PER_SECOND + OVERHEAD_OF_EVALUATION
         return acting + update * self.gradient_steps / self.train_every
 
     def seconds_per_action(self, observations: Observations, actions: Actions) -> float:
         """Rough cost of one greedy action on one CPU core while ten episodes are evaluated together."""
-        single = self.network(observations, actions).multiplications()
+        single = self._multiplications(observations, actions)
         return single / MULTIPLICATIONS_PER_SECOND + OVERHEAD_OF_EVALUATION / 10
+
+    def _multiplications(self, observations: Observations, actions: Actions) -> int:
+        from baselines import arithmetic
+
+        assert actions.count is not None
+        return arithmetic.for_observations(observations, self.channels, self.features, self.hidden, actions.count)
 
     def network(self, observations: Observations, actions: Actions) -> Network:
         """The Q-network that these spaces need."""

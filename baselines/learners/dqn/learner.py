@@ -109,13 +109,16 @@ class DqnLearner:
         2016, eq. 4; VLM-RB, table 3).
         """
         next_observation = self._tensor(batch.next_observation)
-        action = self._tensor(batch.action).long().unsqueeze(2)
-        reward, continues = self._tensor(batch.reward).float(), 1.0 - self._tensor(batch.terminated).float()
+        action = self._tensor(batch.action.astype(np.int64)).unsqueeze(2)
+        continues = self._tensor(np.float32(self.config.discount) * ~batch.terminated)
         with torch.no_grad():
             values = self.network(target, next_observation)
-            chooser = self.network(online, next_observation) if self.config.double else values
-            best = values.gather(2, chooser.argmax(2, keepdim=True)).squeeze(2)
-            wanted = reward + self.config.discount * continues * best
+            if self.config.double:
+                chosen_next = self.network(online, next_observation).argmax(2, keepdim=True)
+                best = values.gather(2, chosen_next).squeeze(2)
+            else:
+                best = values.amax(2)
+            wanted = self._tensor(batch.reward).float() + continues * best
         chosen = self.network(online, self._tensor(batch.observation)).gather(2, action).squeeze(2)
         losses = F.huber_loss(chosen, wanted, reduction="none")
         if batch.weight is not None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from baselines.arithmetic import for_observations
 from baselines.learners.dqn import Dqn
 from baselines.learners.dqn.learner import DqnLearner, Loss
 from baselines.parameters import Parameters
@@ -374,7 +375,7 @@ def test_estimated_cost_counts_updates_and_acting() -> None:
     rare = cost(train_every=10**9)
     assert cost(train_every=8) - rare == pytest.approx((cost(train_every=4) - rare) / 2, rel=1e-3)
     single, double = (cost(batch_size=size, train_every=1) for size in (128, 256))
-    arithmetic = 5 * 128 * Dqn().network(GRID, Actions(5)).multiplications()
+    arithmetic = 5 * 128 * for_observations(GRID, 64, 256, (256,), 5)
     assert double - single == pytest.approx(arithmetic / 3.5e10)
     assert 0 < Dqn().seconds_per_action(GRID, Actions(5)) < rare
 

@@ -92,9 +92,8 @@ def test_a_seed_stored_beside_others_goes_on_alone(tmp_path: Path) -> None:
     alone = Build(**{**alone.__dict__, "directories": (tmp_path / "seed-1",)})
     single = Storage(alone)
     single.load_state(0, state)
-    np.testing.assert_array_equal(
-        single.gather(np.array([[1, 4]])).next_observation[0], storage.gather(np.array([[1, 4]] * 2)).next_observation[1]
-    )
+    beside = storage.gather(np.array([[1, 4]] * 2)).next_observation[1]
+    np.testing.assert_array_equal(single.gather(np.array([[1, 4]])).next_observation[0], beside)
 
 
 def test_a_ring_of_another_size_is_refused(tmp_path: Path) -> None:

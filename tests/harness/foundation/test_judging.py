@@ -91,7 +91,8 @@ def test_a_process_killed_between_clips_is_started_again(plugin, tmp_path) -> No
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "says"), [("die", "ended twice on the same clip"), ("raise", "cannot see"), ("nonsense", r"a score lies in")]
+    ("behaviour", "says"),
+    [("die", "ended twice on the same clip"), ("raise", "cannot see"), ("nonsense", r"a score lies in")],
 )
 def test_a_clip_that_cannot_be_judged_is_an_error_that_says_why(plugin, tmp_path, behaviour: str, says: str) -> None:
     judge = process(plugin, tmp_path, behaviour)
@@ -115,6 +116,20 @@ def test_an_answer_counts_from_its_delay_on_however_slow_the_judge(plugin, tmp_p
         assert asks.waited > 0.0 and asks.in_flight == 1
         ((_, late),) = asks.due(15)
         assert (late.row, late.score) == (1, 0.06)
+    finally:
+        judge.close()
+
+
+def test_without_a_delay_an_answer_counts_once_it_is_there(plugin, tmp_path) -> None:
+    judge = process(plugin, tmp_path, "slow")
+    asks = Asks(1, delay=None, backend=judge)
+    try:
+        asks.submit(Ask(0, np.array([7]), clip(5)), step=10)
+        assert list(asks.due(10)) == []
+        until = time.monotonic() + 20
+        while not (answers := list(asks.due(11))) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert [answer.score for _, answer in answers] == [0.05] and asks.waited < 0.1
     finally:
         judge.close()
 

@@ -1,0 +1,286 @@
+"""The command line: what it prints for people and for programs, and how a mistake looks on the screen."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import cli, registry
+
+SMOKE = ("suite=minigrid_doorkey", "profile=smoke")
+
+TABLE_3 = {
+    "learner.lr": 4e-5,
+    "learner.batch_size": 128,
+    "learner.discount": 0.95,
+    "learner.target_every": 1_000,
+    "learner.target_rate": 1.0,
+    "learner.learning_starts": 500,
+    "learner.train_every": 4,
+    "learner.max_grad_norm": 1.0,
+    "learner.epsilon_start": 1.0,
+    "learner.epsilon_end": 0.05,
+    "learner.exploration_share": 0.5,
+    "learner.double": True,
+    "replay.threshold": 0.5,
+    "replay.clip_length": 32,
+    "replay.lambda_max": 0.5,
+}
+"""VLM-RB, table 3: the DQN column and the rows of VLM-RB, by the settings that hold them."""
+TABLE_3_PER = {"replay.alpha": 0.7, "replay.beta": 1.0, "replay.importance_weights": True}
+
+
+@pytest.fixture
+def bench(capsys: pytest.CaptureFixture[str]):
+    """`bench("list", "--json")` -> (exit code, standard output, standard error), in this process."""
+
+    def run(*words: str) -> tuple[int, str, str]:
+        try:
+            code = cli.main(words)
+        except SystemExit as exit:  # argparse
+            code = exit.code
+        return (code, *capsys.readouterr())
+
+    return run
+
+
+def one_screen(code: int, out: str, err: str) -> str:
+    """The text of a refused command: one short message on standard error and nothing else."""
+    assert code == 2 and out == ""
+    assert err.startswith("bench: ") and "Traceback" not in err
+    assert len(err) < 1_000 and err.count("\n") <= 5, err
+    return err.removeprefix("bench: ")
+
+
+def test_every_registered_name_stands_in_the_list_as_a_json_string(bench) -> None:
+    code, out, _ = bench("list", "--json")
+    listed = json.loads(out)
+    assert code == 0
+    assert listed == {kind: registry.names(kind) for kind in registry.KINDS}
+    assert {"uer", "per", "vlm_rb"} <= set(listed["replay"]) and "minigrid_doorkey" in listed["suite"]
+    assert all(f'"{name}"' in out for names in listed.values() for name in names)
+
+
+def test_one_kind_can_be_listed_in_the_singular_or_plural(bench) -> None:
+    assert json.loads(bench("list", "judges", "--json")[1]) == {"judge": registry.names("judge")}
+    assert "sprite" in bench("list", "judge")[1]
+    assert "did you mean 'judge'" in one_screen(*bench("list", "juge"))
+
+
+def test_help_names_every_command_and_imports_nothing_heavy() -> None:
+    program = (
+        "import sys; from harness import cli\n"
+        "try: cli.main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print(sorted({'torch', 'hydra', 'rich', 'numpy', 'pandas', 'gymnasium'} & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    *text, heavy = result.stdout.splitlines()
+    assert heavy == "[]"
+    commands = [line.split()[0] for line in text if re.match(r" {4}[a-z]", line)]
+    assert set(commands) == {*cli.COMMANDS, "report"}
+
+
+def test_an_unknown_command_is_refused_and_the_known_ones_named(bench) -> None:
+    code, _, err = bench("rnu", "suite=minigrid_doorkey")
+    assert code == 2 and "invalid choice: 'rnu'" in err and "report" in err
+    code, _, err = bench("run", *SMOKE, "--dry-rnu")
+    assert code == 2 and "--dry-rnu" in err
+
+
+def settings(bench, *overrides: str) -> dict[str, dict[str, Any]]:
+    code, out, _ = bench("show", "--json", *overrides)
+    assert code == 0
+    cells = json.loads(out)
+    assert len({json.dumps(cell["settings"]) for cell in cells}) == 1
+    return cells[0]["settings"]
+
+
+@pytest.mark.parametrize("overrides", [("suite=minigrid_doorkey", "method=vlm_rb"), ("method=vlm_rb",)])
+def test_show_lets_one_check_table_3_with_the_source_of_each_value(bench, overrides: tuple[str, ...]) -> None:
+    shown = settings(bench, *overrides)
+    for key, value in TABLE_3.items():
+        assert shown[key]["value"] == value, key
+        assert type(shown[key]["value"]) is type(value), key
+        assert shown[key]["source"].startswith("VLM-RB, table 3"), key
+    # 500k steps, as a share of the run
+    assert shown["replay.schedule_share"]["value"] * shown["training.steps"]["value"] == 500_000
+    assert "table 3: 500k steps" in shown["replay.schedule_share"]["source"]
+    per = settings(bench, *overrides[:-1], "method=per")
+    for key, value in TABLE_3_PER.items():
+        assert per[key]["value"] == value and "table" in per[key]["source"] and "3" in per[key]["source"], key
+
+
+@pytest.mark.parametrize("overrides", [("suite=minigrid_doorkey", "method=vlm_rb"), ("method=vlm_rb",)])
+def test_show_prints_setting_value_and_source_on_one_line(bench, overrides: tuple[str, ...]) -> None:
+    from harness.settings import show
+
+    code, out, _ = bench("show", *overrides)
+    assert code == 0
+    assert "vlm_rb on minigrid_doorkey (8x8, 12x12, 16x16), profile paper" in out and "judge sprite" in out
+    for key, value in TABLE_3.items():
+        line = next(line for line in out.splitlines() if line.startswith(f"{key} "))
+        assert line.split()[1] == show(value), line
+        assert "VLM-RB, table 3" in line, line
+
+
+def test_show_tells_which_layer_set_a_value(bench) -> None:
+    shown = settings(bench, *SMOKE, "method=vlm_rb", "replay.clip_length=8")
+    assert (shown["replay.clip_length"]["value"], shown["replay.clip_length"]["layer"]) == (8, "command line")
+    assert (shown["learner.batch_size"]["value"], shown["learner.batch_size"]["layer"]) == (32, "profile smoke")
+    assert shown["judge.delay"]["unit"] == "environment steps"
+
+
+def test_a_dry_run_prints_cells_seeds_steps_and_hours_and_writes_nothing(bench, tmp_path, monkeypatch) -> None:
+    from harness import matrix
+
+    monkeypatch.chdir(tmp_path)
+    command = (*SMOKE, "method=uer,per", "seeds=[3,5]", "training.steps=900")
+    code, out, _ = bench("run", *command, "--dry-run")
+    assert code == 0 and list(tmp_path.iterdir()) == []
+    plan = matrix.plan(command)
+    for cell in plan.cells:
+        line = next(line for line in out.splitlines() if line.startswith(cell.id))
+        assert line.split()[1:4] == ["minigrid_doorkey/5x5", "900", "2"]
+        assert f"{cell.names.method} (training.steps=900) · smoke" in line
+    assert "2 cells × 2 seeds (3,5)" in out
+    assert re.search(r"about \d+ minutes on this machine with \d+ worker", out)
+
+
+def test_a_dry_run_as_json_says_the_same(bench, tmp_path, monkeypatch) -> None:
+    from harness import matrix
+
+    monkeypatch.chdir(tmp_path)
+    command = (*SMOKE, "method=uer,vlm_rb", "replay.lambda_max=0.25,1", "seeds=3", "workers=2", "device=cpu")
+    code, out, _ = bench("run", *command, "--dry-run", "--json")
+    assert code == 0 and list(tmp_path.iterdir()) == []
+    content, plan = json.loads(out), matrix.plan(command)
+    assert content["study"] == plan.name and content["workers"] == 2
+    assert [row["cell"] for row in content["cells"]] == [cell.id for cell in plan.cells]
+    assert [row["row"] for row in content["cells"]] == [
+        "uer · smoke",
+        "vlm_rb (replay.lambda_max=0.25) · sprite · smoke",
+        "vlm_rb (replay.lambda_max=1.0) · sprite · smoke",
+    ]
+    assert all(row["seeds"] == [0, 1, 2] and row["steps"] == 600 for row in content["cells"])
+    # two workers share the hours of all runs
+    assert content["hours"] == pytest.approx(sum(row["hours"] for row in content["cells"]) / 2, abs=1e-3)
+
+
+def test_a_matrix_of_ten_thousand_cells_is_planned_without_importing_torch() -> None:
+    program = (
+        "import sys; from harness import cli\n"
+        "code = cli.main(sys.argv[1:])\n"
+        "print(code, sorted({'torch', 'gymnasium', 'minigrid', 'pandas'} & set(sys.modules)))"
+    )
+    sweep = ("learner.target_every=range(1,101)", "training.steps=range(600,700)")
+    command = [sys.executable, "-c", program, "run", *SMOKE, *sweep, "--dry-run"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    lines = result.stdout.splitlines()
+    assert lines[-1] == "0 []"
+    cells = [line.split()[0] for line in lines if re.match(r"[0-9a-f]{10} ", line)]
+    assert len(cells) == len(set(cells)) == 10_000
+
+
+def mistakes() -> list[tuple[str, str]]:
+    """What `test_matrix.py` knows to be refused: (override, what the message says)."""
+    spec = importlib.util.spec_from_file_location("matrix_mistakes", Path(__file__).with_name("test_matrix.py"))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    test = module.test_mistakes_name_the_value_and_the_fix
+    return next(mark.args[1] for mark in test.pytestmark if mark.name == "parametrize")
+
+
+@pytest.mark.parametrize(("override", "says"), mistakes())
+def test_a_mistake_is_one_short_message_and_exit_code_2(bench, tmp_path, monkeypatch, override: str, says: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    base = [text for text in SMOKE if text.split("=")[0] != override.split("=")[0]]
+    message = one_screen(*bench("run", *base, override))
+    assert re.search(says, message)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (("run", "method=uer"), "no suite named; add suite=…"),
+        (("run", "suite=classic", "method=vlm_rb", "judge=sprite"), "judge 'sprite' does not fit suite 'classic'"),
+        (("run", "suite=classic", "method=vlm_rb"), "needs a judge and suite 'classic' has none"),
+        (("run", *SMOKE, "seeds=2", "seeds=3"), "seeds= is given twice"),
+        (("run", *SMOKE, "learner.lr=[1"), r"'learner.lr=\[1' cannot be read"),
+        (("run", *SMOKE, "device=gpu"), "device=gpu: expected one of 'auto', 'cpu', 'cuda'"),
+        (("show", "method=vlmrb"), "did you mean 'vlm_rb'"),
+        (("status", "nowhere"), "nowhere does not exist; give the directory"),
+        (("status", "."), "is not a study"),
+        (("report", "nowhere"), "no study at nowhere"),
+        (("eval", "nowhere"), "nowhere is not a run"),
+        (("new", "method", "My-Replay"), "'My-Replay' is not a name for a method"),
+        (("new", "method", "uer"), "there is a method or replay 'uer' already"),
+    ],
+)
+def test_so_is_a_mistake_in_any_command(bench, tmp_path, monkeypatch, command: tuple[str, ...], says: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert re.search(says, one_screen(*bench(*command)))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_status_tells_how_far_each_run_is(bench, tmp_path: Path) -> None:
+    from harness import matrix
+    from harness.records.study import StudyDirectory
+
+    plan = matrix.plan([*SMOKE, "method=per", "replay.alpha=0.5", "seeds=3"])
+    cell = plan.cells[0]
+    study = StudyDirectory(tmp_path)
+    study.write("mine", [], {cell.id: {"directory": cell.directory, "seeds": [0, 1, 2], "label_variant": cell.variant}})
+    study.run(cell.directory, 0).update(status="finished", step=600, steps=600)
+    study.run(cell.directory, 1).update(status="failed", step=450, steps=600, error="Traceback …\nValueError: no")
+    code, out, _ = bench("status", str(tmp_path))
+    assert code == 0 and "mine: 1 of 3 runs finished" in out
+    first, second, third = (next(line for line in out.splitlines() if f"seed {seed} " in line) for seed in range(3))
+    assert "per (replay.alpha=0.5)" in first and first.split()[-4:] == ["finished", "600", "of", "600"]
+    assert second.split()[-4:] == ["failed", "450", "of", "600"] and "ValueError: no" in out and "Traceback" not in out
+    assert third.split()[-1] == "waiting"
+    rows = json.loads(bench("status", str(tmp_path), "--json")[1])["runs"]
+    assert [(row["seed"], row["status"], row["step"]) for row in rows] == [
+        (0, "finished", 600),
+        (1, "failed", 450),
+        (2, "waiting", 0),
+    ]
+
+
+@pytest.mark.parametrize("content", ["[]", "{", '{"schema": 1}', '{"schema": 99, "cells": {}}'])
+def test_a_damaged_study_is_named(bench, tmp_path: Path, content: str) -> None:
+    (tmp_path / "study.json").write_text(content)
+    assert str(tmp_path / "study.json") in one_screen(*bench("status", str(tmp_path)))
+    code, _, err = bench("run", *SMOKE, f"output={tmp_path}")
+    assert str(tmp_path / "study.json") in one_screen(code, "", err)
+    assert (tmp_path / "study.json").read_text() == content
+
+
+def test_doctor_checks_packages_machine_and_programs(bench) -> None:
+    code, out, _ = bench("doctor", "--json")
+    findings = {finding["name"]: finding for finding in json.loads(out)}
+    assert {"torch", "registry", "processor", "gpu", "disk", "pdflatex"} <= set(findings)
+    assert findings["torch"]["ok"] is True and re.match(r"\d+\.\d+", findings["torch"]["text"])
+    assert "cores" in findings["processor"]["text"]
+    assert code == (1 if any(finding["ok"] is False for finding in findings.values()) else 0)
+    assert re.search(r"ok +torch +\d", bench("doctor")[1])
+
+
+def test_doctor_names_what_is_missing_or_too_old(bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    from importlib import metadata
+
+    monkeypatch.setattr(metadata, "requires", lambda name: ["numpy>=99", "no-such-package>=1", "x; extra == 'dev'"])
+    code, out, _ = bench("doctor")
+    assert code == 1
+    assert re.search(r"PROBLEM +numpy .* does not fit numpy>=99", out)
+    assert re.search(r"PROBLEM +no-such-package +not installed; pip install 'no-such-package>=1'", out)
+    assert not re.search(r"^ *\w+ +x ", out, re.MULTILINE)

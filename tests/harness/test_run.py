@@ -1,0 +1,249 @@
+"""`bench run` as one uses it: real processes, a table and a report at the end, and the same command once more."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import harness
+import results
+from harness.records.schema import EVALUATION
+
+TINY = (
+    "training.steps=240",
+    "evaluation.every=120",
+    "evaluation.episodes=2",
+    "learner.channels=4",
+    "learner.features=8",
+    "learner.hidden=[8]",
+    "learner.batch_size=16",
+    "learner.learning_starts=64",
+)
+SMOKE = ("suite=minigrid_doorkey", "profile=smoke")
+
+
+def bench(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "harness", *words]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=240)
+
+
+def rows(study: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(study)): path.read_bytes() for path in study.glob("*/*/*/seed-*/evaluations.parquet")}
+
+
+COMMAND = ("run", *SMOKE, "method=uer,per,vlm_rb")
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """A study of three methods and two seeds, and what its command said."""
+    directory = tmp_path_factory.mktemp("run")
+    done = bench(*COMMAND, "seeds=2", "output=study", cwd=directory)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return directory / "study", done
+
+
+def test_one_command_ends_in_a_table_and_a_report(study) -> None:
+    directory, done = study
+    assert done.stderr == ""
+    assert done.stdout.count(": finished") == 6 and "study: 6 finished" in done.stdout
+    table = done.stdout.split("study: 6 finished")[1]
+    assert all(name in table for name in ("uer · smoke", "per · smoke", "vlm_rb · sprite · smoke"))
+    found = {path.name: path.stat().st_size for path in (directory / "report").iterdir()}
+    assert {"report.html", "table.tex"} <= set(found)
+    assert {Path(name).suffix for name in found} >= {".png", ".pdf"} and all(found.values())
+    assert all(name in table for name in found), "the command names every file it wrote"
+
+
+def test_every_run_leaves_one_row_per_episode_in_the_columns_of_the_schema(study) -> None:
+    directory, _ = study
+    found = sorted(directory.glob("*/*/*/seed-*/evaluations.parquet"))
+    assert len(found) == 6
+    for path in found:
+        table = pq.read_table(path)
+        assert table.column_names == list(EVALUATION)
+        assert [str(kind) for kind in table.schema.types] == [
+            {str: "string", int: "int64", float: "double", bool: "bool"}[kind] for kind in EVALUATION.values()
+        ]
+        content = table.to_pylist()
+        assert [(row["step"], row["episode"]) for row in content] == [(300, 0), (300, 1), (600, 0), (600, 1)]
+        assert {row["seed"] for row in content} == {int(path.parent.name.removeprefix("seed-"))}
+        assert all(0 < row["length"] <= 250 and row["success"] == (row["return"] > 0) for row in content)
+        judged = content[0]["method"] == "vlm_rb"
+        assert {(row["backend"], row["model"]) for row in content} == {("scripted", "sprite") if judged else ("", "")}
+
+
+def test_a_finished_run_keeps_results_and_logs_and_drops_the_rest(study) -> None:
+    directory, _ = study
+    for run in directory.glob("*/*/*/seed-*"):
+        assert {path.name for path in run.iterdir()} - {".lock"} == {
+            "run.json", "evaluations.parquet", "policy.safetensors",
+            "metrics.jsonl", "timings.jsonl", "judgements.jsonl",
+        }  # fmt: skip
+        content = json.loads((run / "run.json").read_text())
+        assert (content["status"], content["step"], content["error"]) == ("finished", 600, None)
+        assert content["provenance"]["packages"]["torch"] and content["provenance"]["hardware"]["device"] == "cpu"
+
+
+def test_another_output_directory_changes_no_byte_of_the_rows(study, train) -> None:
+    directory, _ = study
+    other = directory.parent / "elsewhere" / "a, b (c)"
+    done = bench("run", *SMOKE, "method=vlm_rb", "seeds=1", f"output={other}", "report=false", cwd=directory.parent)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (relative, content), *_ = rows(other).items()
+    assert rows(train("method=vlm_rb", "seeds=1", packs=[(0,)])) == {relative: content}
+    # Beside other methods the study has another name; all else is the same.
+    ours, theirs = (pq.read_table(path / relative).to_pylist() for path in (other, directory))
+    assert [{**row, "study": ""} for row in ours] == [{**row, "study": ""} for row in theirs]
+    assert ours[0]["study"] != theirs[0]["study"]
+
+
+@pytest.mark.parametrize("method", ["per", "vlm_rb"])
+def test_how_often_a_run_is_saved_and_where_it_broke_changes_no_byte(train, monkeypatch, method: str) -> None:
+    """The run outgrows its replay, so that the ring comes round; a resume may start two checkpoints back."""
+    from harness import checkpoints, worker
+
+    monkeypatch.setattr(worker, "SPACING", 50)
+    settings = (f"method={method}", "seeds=[0]", *TINY, "training.steps=900", "training.capacity=300")
+    settings = tuple(text for text in settings if text != "training.steps=240")
+
+    def policy(study: Path) -> bytes:
+        return next(study.glob("*/*/*/seed-0/policy.safetensors")).read_bytes()
+
+    whole = train(*settings, packs=[(0,)], checkpoint_every=1_000)
+    often = train(*settings, packs=[(0,)], checkpoint_every=23)
+    assert rows(often) == rows(whole) and policy(often) == policy(whole)
+
+    calls = itertools.count(1)
+
+    def vanish() -> bool:
+        if next(calls) == 849:
+            raise KeyboardInterrupt  # no checkpoint of this moment
+        return False
+
+    broken = whole.with_name("broken")
+    with pytest.raises(KeyboardInterrupt):
+        train(*settings, packs=[(0,)], checkpoint_every=1_000, directory=broken, stop=vanish)
+    (run,) = broken.glob("*/*/*/seed-0")
+    older, newest = checkpoints.existing(run)
+    assert (older.name, newest.name) == ("checkpoint-0000000750", "checkpoint-0000000800")
+    (newest / "state.json").write_bytes(b"{}")
+    with pytest.warns(UserWarning, match="checkpoint-0000000800 is damaged"):
+        train(*settings, packs=[(0,)], checkpoint_every=1_000, directory=broken)
+    assert rows(broken) == rows(whole) and policy(broken) == policy(whole)
+
+
+def test_the_same_command_trains_nothing_and_more_seeds_train_only_the_new_ones(study) -> None:
+    directory, _ = study
+    before = {path: path.stat().st_mtime_ns for path in directory.glob("*/*/*/seed-*/*")}
+    again = bench(*COMMAND, "seeds=2", "output=study", "report=false", cwd=directory.parent)
+    assert again.returncode == 0 and "started" not in again.stdout and "6 finished" in again.stdout
+    assert {path: path.stat().st_mtime_ns for path in directory.glob("*/*/*/seed-*/*")} == before
+    more = bench(*COMMAND, "seeds=3", "output=study", "report=false", "pack=2", cwd=directory.parent)
+    assert more.returncode == 0 and "9 finished" in more.stdout
+    started = [line for line in more.stdout.splitlines() if line.endswith(": started")]
+    assert len(started) == 3 and all("seed 2:" in line for line in started)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_from_python_the_same_study_and_its_rows_as_a_data_frame(tmp_path: Path) -> None:
+    settings = dict(text.split("=") for text in TINY[:3])
+    done = harness.run(
+        *TINY[3:],
+        suite="minigrid_doorkey",
+        profile="smoke",
+        method=["uer", "per"],
+        seeds=[4, 9],
+        output=tmp_path / "a, b (c)",
+        pack=2,
+        report=False,
+        **{key: int(value) for key, value in settings.items()},
+    )
+    assert done.finished and done.directory == tmp_path / "a, b (c)"
+    assert sorted((run.cell.names.method, run.seed) for run in done.runs) == [
+        ("per", 4), ("per", 9), ("uer", 4), ("uer", 9),
+    ]  # fmt: skip
+    episodes = results.load(done.directory)
+    assert len(episodes) == 2 * 2 * 4
+    assert set(EVALUATION) <= set(episodes.columns)
+    assert set(zip(episodes["method"], episodes["seed"], strict=True)) == {
+        (run.cell.names.method, run.seed) for run in done.runs
+    }
+    # packed, the two seeds of a cell share one worker and one log
+    assert len(list((done.directory / "logs").glob("*-4_9.log"))) == 2
+
+
+def test_tensorboard_files_hold_the_evaluations(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    done = bench("run", *SMOKE, *TINY, "seeds=1", "tensorboard=true", "output=s", "report=false", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (events,) = tmp_path.glob("s/*/*/*/seed-0/tensorboard/events.*")
+    board = EventAccumulator(str(events.parent))
+    board.Reload()
+    (row,) = tmp_path.glob("s/*/*/*/seed-0/evaluations.parquet")
+    episodes = pq.read_table(row).to_pylist()
+    for step, event in zip((120, 240), board.Scalars("evaluation/return"), strict=True):
+        returns = [episode["return"] for episode in episodes if episode["step"] == step]
+        assert event.step == step and event.value == pytest.approx(sum(returns) / len(returns))
+    assert board.Scalars("loss")
+
+
+def test_without_the_package_tensorboard_is_refused_before_anything_starts(tmp_path: Path, monkeypatch) -> None:
+    import importlib.util
+
+    from harness import cli
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(harness.errors.UserError, match=r"pip install 'guidebench\[tensorboard\]'"):
+        harness.run(*SMOKE, tensorboard=True, output=tmp_path / "s")
+    assert not (tmp_path / "s").exists()
+    assert cli.main(["run", *SMOKE, "tensorboard=true", f"output={tmp_path / 's'}"]) == 2
+
+
+def test_runs_of_two_commits_are_mixed_only_when_asked(study, capsys: pytest.CaptureFixture[str]) -> None:
+    from harness import cli
+
+    directory, _ = study
+    run = next(iter(sorted(directory.glob("*/*/per-*/seed-0/run.json"))))
+    content = json.loads(run.read_text())
+    edited = {**content, "provenance": {**content["provenance"], "commit": "0123456789abcdef"}}
+    run.write_text(json.dumps(edited))
+    command = [*COMMAND, "seeds=2", f"output={directory}", "report=false"]
+    try:
+        assert cli.main(command) == 2
+        message = capsys.readouterr().err
+        assert "holds runs of commit 0123456789 and this is" in message and "mixed_commits=true" in message
+        assert cli.main([*command, "mixed_commits=true"]) == 0
+    finally:
+        run.write_text(json.dumps(content))
+
+
+def test_as_json_the_outcome_names_every_run(study, capsys: pytest.CaptureFixture[str]) -> None:
+    from harness import cli
+
+    directory, _ = study
+    assert cli.main([*COMMAND, "seeds=2", f"output={directory}", "--json"]) == 0
+    outcome = json.loads(capsys.readouterr().out)
+    assert outcome["stopped"] is False and len(outcome["runs"]) == 6
+    assert all(run["status"] == "finished" and Path(run["directory"], "run.json").exists() for run in outcome["runs"])
+
+
+def test_a_run_killed_while_it_tidies_up_is_tidied_by_the_next_command(study) -> None:
+    from harness import cli
+
+    directory, _ = study
+    run = next(iter(sorted(directory.glob("*/*/uer-*/seed-1"))))
+    (run / "replay").mkdir()
+    (run / "replay" / "observation.bin").write_bytes(b"0")
+    (run / "checkpoint-0000000600").mkdir()
+    (run / "evaluations.jsonl").write_bytes(b"")
+    assert cli.main([*COMMAND, "seeds=2", f"output={directory}", "--json"]) == 0
+    assert not any((run / name).exists() for name in ("replay", "checkpoint-0000000600", "evaluations.jsonl"))
+    assert (run / "evaluations.parquet").exists()

@@ -1,0 +1,142 @@
+"""What is shipped works outside the tree, who may import whom is kept, and no file speaks of one machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("harness", "suites", "baselines", "methods", "results", "reports")
+
+
+def tracked() -> list[Path]:
+    """Files of the project that git knows or would add, relative to its root."""
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("this is not a git checkout")
+    command = ["git", "-C", str(ROOT), "ls-files", "-coz", "--exclude-standard"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [Path(name) for name in listed.split("\0") if name and (ROOT / name).is_file()]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from a copy of the tree."""
+    tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("dist")
+    for name in tracked():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tree / name)
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(tree)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (built,) = out.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory into which the wheel is installed, without the network."""
+    directory = tmp_path_factory.mktemp("site")
+    options = ["--no-deps", "--no-index", "--no-build-isolation", "--disable-pip-version-check", "--quiet"]
+    command = [sys.executable, "-m", "pip", "install", *options, "--target", str(directory), str(wheel)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return directory
+
+
+@pytest.fixture
+def outside(site: Path, tmp_path: Path):
+    """`outside("-m", "harness", "list")`: Python in an empty directory that sees the installed wheel first."""
+
+    def run(*words: str) -> str:
+        environment = {**os.environ, "PYTHONPATH": str(site)}
+        command = [sys.executable, *words]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_the_packages_with_their_data_and_nothing_else(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    top = {name.split("/")[0] for name in names if ".dist-info/" not in name}
+    assert top == set(PACKAGES)
+    assert not [name for name in names if re.search(r"(^|/)(tests?|benchmarks|docs)/|__pycache__|\.pyc$", name)]
+    templates = {
+        str(path) for path in tracked() if path.parts[:2] in (("harness", "templates"), ("reports", "templates"))
+    }
+    assert len(templates) >= 6 and templates <= set(names)
+    assert {"harness/py.typed", "results/py.typed"} <= set(names)
+    sources = {str(path) for path in tracked() if path.parts[0] in PACKAGES and path.suffix == ".py"}
+    assert sources <= set(names)
+    # Of what was measured, only the rows.
+    shipped = {Path(name).name for name in names if name.startswith("results/measured/")}
+    assert shipped <= {"evaluations.parquet"}
+
+
+@pytest.mark.slow
+def test_the_installed_wheel_lists_trains_and_reports_outside_the_tree(site: Path, outside, tmp_path: Path) -> None:
+    program = "import harness, suites, reports; print(harness.__file__, suites.__file__, reports.__file__, sep='\\n')"
+    for file in outside("-c", program).splitlines():
+        assert Path(file).is_relative_to(site), "the editable install must not win"
+    names = json.loads(outside("-m", "harness", "list", "--json"))
+    assert {"uer", "per", "vlm_rb"} <= set(names["method"])
+    command = ("run", "suite=minigrid_doorkey", "method=uer,vlm_rb", "profile=smoke", "seeds=1", "output=study")
+    out = outside("-m", "harness", *command)
+    assert "2 finished" in out and "vlm_rb · sprite · smoke" in out
+    assert (tmp_path / "study" / "report" / "report.html").exists()
+    run = json.loads(next(tmp_path.glob("study/*/*/uer-*/seed-0/run.json")).read_text())
+    # Written by a worker, which therefore ran what was installed: the tree would have named its commit.
+    assert run["provenance"]["commit"].startswith("guidebench ")
+
+
+@pytest.mark.slow
+def test_the_installed_wheel_writes_a_method_s_skeleton(outside, tmp_path: Path) -> None:
+    out = outside("-m", "harness", "new", "method", "my_replay")
+    assert "pip install -e my_replay" in out
+    assert (tmp_path / "my_replay" / "guidebench_my_replay" / "sampler.py").exists()
+    assert "$" not in (tmp_path / "my_replay" / "pyproject.toml").read_text()
+
+
+def test_who_may_import_whom_is_kept() -> None:
+    program = shutil.which("lint-imports", path=str(Path(sys.executable).parent)) or shutil.which("lint-imports")
+    assert program is not None, "import-linter is missing; pip install -e '.[dev]'"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [program, "--no-cache"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"Contracts: [6-9] kept, 0 broken", done.stdout)
+
+
+FORBIDDEN = {
+    "a package registry's address": "pypi" + r"\.org|python" + r"hosted\.org|download\.py" + r"torch\.org",
+    "a path of one machine": r"(?<![\w.*}-])/(?:wo" + r"rk|ro" + r"ot|ho" + "me)/",
+}
+
+
+def contents() -> Iterator[tuple[Path, str]]:
+    for name in tracked():
+        yield name, (ROOT / name).read_bytes().decode(errors="replace")
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_no_file_names(what: str) -> None:
+    pattern = re.compile(FORBIDDEN[what])
+    found = [f"{name}: {match.group()}" for name, text in contents() for match in pattern.finditer(text)]
+    assert found == []
+
+
+def test_pinned_versions_have_no_addresses() -> None:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = [line for line in lines if line.strip() and not line.startswith("#")]
+    assert pins and all(re.fullmatch(r"[A-Za-z0-9_.-]+==[\w.+!-]+( *;.*)?", line.strip()) for line in pins)
