@@ -146,14 +146,15 @@ class Adam:
         self.rate, self.betas, self.epsilon = rate, betas, epsilon
         self.first, self.second = parameters.empty_like(), parameters.empty_like()
         self.steps = torch.zeros(parameters.rows, device=parameters.flat.device)
+        self._rows = [list(buffer) for buffer in (parameters.flat, self.first.flat, self.second.flat, self.steps)]
 
     def step(self, gradient: Tensor, active: Array) -> None:
         """One step of the rows whose `active` [S] is True; the others keep parameters, moments and step count."""
         rows = np.flatnonzero(active).tolist()
         if not rows:
             return
-        own = (self.parameters.flat, gradient, self.first.flat, self.second.flat, self.steps)
-        values, gradients, first, second, steps = ([buffer[row] for row in rows] for buffer in own)
+        values, first, second, steps = ([views[row] for row in rows] for views in self._rows)
+        gradients = [gradient[row] for row in rows]
         adam(
             values, gradients, first, second, [], steps, fused=True, amsgrad=False, maximize=False, weight_decay=0.0,
             lr=self.rate, beta1=self.betas[0], beta2=self.betas[1], eps=self.epsilon,

@@ -391,4 +391,3 @@ class Judge(Protocol):
 
     def __call__(self, clips: Sequence[Array]) -> list[float]:
         """uint8 frames [L, height, width, 3] of each clip -> P(yes) of each, in [0, 1]."""
-

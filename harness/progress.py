@@ -7,10 +7,10 @@ import time
 from types import TracebackType
 from typing import Any
 
+from harness.job import Job
 from harness.launchers.local import Event
 from harness.matrix import Plan
 from harness.records.schema import label
-from harness.worker import Job
 
 EVERY = 10.0
 """Seconds between two plain lines about the same worker."""

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from harness import config, registry
+from harness.building import make_build
 from harness.config import Cell
 from harness.errors import UserError
 from harness.evaluation import Evaluator, Result
 from harness.interfaces import Agent, Array, Drawer, Task
+from harness.records.cells import recorded
 from harness.records.files import read_json
 from harness.records.study import RunDirectory
-from harness.worker import make_build, recorded
 
 SHIFT = 2**32
 """Added to the seed, so that a re-evaluation never replays layouts of training or of a run's own evaluations."""

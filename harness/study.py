@@ -14,14 +14,17 @@ from typing import Any
 import numpy as np
 
 from harness import checkpoints
+from harness.building import ring_slots
 from harness.config import Cell
 from harness.errors import UserError
+from harness.job import Job
+from harness.journal import tidy
 from harness.launchers import local
 from harness.launchers.local import Event, Slot
 from harness.matrix import Plan
+from harness.records.cells import record, write_cell
 from harness.records.provenance import commit
 from harness.records.study import Lock, RunDirectory, StudyDirectory
-from harness.worker import Job, record, ring_slots, tidy, write_cell
 
 
 @dataclass(frozen=True)

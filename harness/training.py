@@ -104,27 +104,27 @@ class Loop:
             reward=np.array([step.reward for step in steps], np.float32),
             terminated=np.array([step.terminated for step in steps]),
             truncated=np.array([step.truncated for step in steps]),
-            next_observation=np.stack([step.observation for step in steps]),
-            snapshot=np.stack([task.snapshot() for task in self.tasks]) if self.agent.wants_snapshots else None,
+            next_observation=np.array([step.observation for step in steps]),
+            snapshot=np.array([task.snapshot() for task in self.tasks]) if self.agent.wants_snapshots else None,
         )
         self._returns += [step.reward for step in steps]
         self._lengths += 1
         self.agent.observe(transition, self)
-        ended = np.flatnonzero(transition.terminated | transition.truncated)
+        ended = [row for row, step in enumerate(steps) if step.terminated or step.truncated]
         self._observation = transition.next_observation
-        if len(ended):
+        if ended:
             episodes = [
                 Episode(row, float(self._returns[row]), int(self._lengths[row]), bool(steps[row].success))
-                for row in ended.tolist()
+                for row in ended
             ]
             for episode in episodes:
                 self._windows[episode.row].episode(episode)
             self.agent.end(episodes, self)
             self._returns[ended], self._lengths[ended] = 0.0, 0
             self._observation = self._observation.copy()
-            for row in ended.tolist():
+            for row in ended:
                 self._observation[row] = self.tasks[row].reset()
-            self.agent.begin(ended, self._observation[ended], self)
+            self.agent.begin(np.array(ended), self._observation[ended], self)
 
     def _answer(self, asks: Asks) -> None:
         due = list(asks.due(self.step))
@@ -141,9 +141,10 @@ class Loop:
     def _housekeep(self) -> None:
         """Diverged seeds, metrics, evaluation, checkpoint, progress, stop: in an order that a resume repeats."""
         step, last = self.step, self.step == self._end
-        for row in np.flatnonzero(~self.agent.active & ~self._diverged).tolist():
-            self._diverged[row] = True
-            self._journal.diverged(row, step)
+        if not self.agent.active.all():
+            for row in np.flatnonzero(~self.agent.active & ~self._diverged).tolist():
+                self._diverged[row] = True
+                self._journal.diverged(row, step)
         if step % METRICS_EVERY == 0 or last:
             for row, window in enumerate(self._windows):
                 self._journal.measured(row, step, window.drain())

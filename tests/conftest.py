@@ -63,8 +63,10 @@ def train(tmp_path: Path) -> Callable[..., Path]:
     import itertools
 
     from harness import matrix, study
+    from harness.job import Job
+    from harness.records.cells import record, write_cell
     from harness.records.study import StudyDirectory
-    from harness.worker import Job, record, work, write_cell
+    from harness.worker import work
 
     count = itertools.count()
 

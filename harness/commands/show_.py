@@ -93,7 +93,7 @@ def _show(cell: Cell, tasks: list[str]) -> None:
 
 def _json(cell: Cell) -> dict[str, object]:
     from harness import config
-    from harness.worker import record
+    from harness.records.cells import record
 
     content = record(cell)
     for section, known in config.cell_fields(cell.names).items():

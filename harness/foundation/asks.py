@@ -13,7 +13,6 @@ import numpy as np
 
 from harness.interfaces import Answer, Array, Ask, State
 
-
 POLL_EVERY = 8
 """Steps from one look at what has arrived to the next while nothing is due: a judge stays fed, and it costs nothing."""
 

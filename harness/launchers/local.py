@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from harness.execution import Execution
-from harness.worker import EXIT_STOPPED, EXIT_USER_ERROR, Job
+from harness.job import EXIT_STOPPED, EXIT_USER_ERROR, Job
 
 GRACE = 60.0
 """Seconds that a worker has for its checkpoint after it was asked to stop."""

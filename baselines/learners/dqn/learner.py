@@ -95,11 +95,12 @@ class DqnLearner:
         gradient = self.online.gradient([result.loss for result in results], self.gradient)
         norm = clip_by_norm(gradient, self.config.max_grad_norm)
         self.optimiser.step(gradient, active)
-        loss, td_error, q_mean = (torch.cat(values).detach() for values in zip(*results, strict=True))
+        loss, td_error, q_mean = zip(*results, strict=True)
         # one array, so that a GPU is waited for once
-        numbers = torch.cat([torch.stack([loss, q_mean, norm], dim=1), td_error], dim=1).cpu().numpy()
-        metrics = {name: numbers[:, column] for column, name in enumerate(("loss", "q_mean", "grad_norm"))}
-        return Update(numbers[:, 3:], metrics)
+        told = torch.cat([*loss, *q_mean, norm, *(error.flatten() for error in td_error)]).detach().cpu().numpy()
+        seeds = len(active)
+        metrics = dict(zip(("loss", "q_mean", "grad_norm"), told[: 3 * seeds].reshape(3, seeds), strict=True))
+        return Update(told[3 * seeds :].reshape(seeds, -1), metrics)
 
     def td_loss(self, online: Mapping[str, Tensor], target: Mapping[str, Tensor], batch: Batch) -> Loss:
         """Huber loss (κ = 1) of δ = Q(s, a) − y, y = r + γ(1 − terminated)·Q̄(s′, argmax_a′ Q(s′, a′)).

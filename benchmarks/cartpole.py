@@ -1,0 +1,169 @@
+"""DQN on CartPole-v1 beside Stable-Baselines3's DQN: same network, same schedule, the same PyTorch, one thread each.
+
+    python -m benchmarks.cartpole [--rounds 20]                       training steps per second
+    python -m benchmarks.cartpole --returns STUDY [--seeds 10]        Stable-Baselines3's returns, into a study
+
+Settings are those of the suite `classic`, which are RL Baselines3 Zoo's. For speed the two take turns of training (see
+benchmarks/turns.py). `--returns` trains Stable-Baselines3 and records ten greedy episodes every 5,000 steps with
+`harness.Recorder`; a study that also holds ours, by
+
+    bench run suite=classic task=CartPole-v1 method=uer profile=paper seeds=10 output=STUDY
+
+is then set side by side by `bench report STUDY`. Both need the peers' environment:
+
+    python -m venv peers && peers/bin/pip install -r benchmarks/peers.txt
+    PYTHONPATH=. peers/bin/python -P -m benchmarks.cartpole
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import importlib.util
+import json
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.turns import Contender, Turns, cell_arguments, interleave, rate, ratios, tell
+from harness import config
+
+CELL = {"suite": "classic", "task": "CartPole-v1", "profile": "paper", "method": "uer"}
+PEER = "stable_baselines3"
+
+
+def peer(seed: int) -> tuple[Any, dict[str, Any]]:
+    """Stable-Baselines3's DQN with the suite's settings, and these settings by its own names."""
+    import torch
+    from stable_baselines3 import DQN
+
+    torch.set_num_threads(1)
+    names = config.Names(**CELL, parts=config.parts_of(CELL["suite"], CELL["method"], {}))
+    suite = {key: value.value for key, value in config.base_settings(names).items()}
+    settings = {
+        "learning_rate": suite["learner.lr"],
+        "buffer_size": suite["training.capacity"],
+        "learning_starts": suite["learner.learning_starts"],
+        "batch_size": suite["learner.batch_size"],
+        "gamma": suite["learner.discount"],
+        "train_freq": suite["learner.train_every"],
+        "gradient_steps": suite["learner.gradient_steps"],
+        "target_update_interval": suite["learner.target_every"],
+        "exploration_fraction": suite["learner.exploration_share"],
+        "exploration_final_eps": suite["learner.epsilon_end"],
+        "max_grad_norm": suite["learner.max_grad_norm"],
+    }
+    hidden = list(suite["learner.hidden"])
+    model = DQN(
+        "MlpPolicy", "CartPole-v1", policy_kwargs={"net_arch": hidden}, seed=seed, device="cpu", **settings
+    )  # fmt: skip
+    return model, {**settings, "steps": suite["training.steps"], "net_arch": hidden}
+
+
+def after_each_step(call: Callable[[], object]) -> Callable[[dict[str, Any], dict[str, Any]], bool]:
+    """Stable-Baselines3's callback; training goes on."""
+
+    def callback(_: dict[str, Any], __: dict[str, Any]) -> bool:
+        return not call()
+
+    return callback
+
+
+def train_peer(start: int, turn: int) -> None:
+    """The contender's process."""
+    model, settings = peer(0)
+    model.learn(settings["steps"], callback=after_each_step(Turns(start, turn)))
+    tell({})
+
+
+def speed(rounds: int, start: int, turn: int) -> dict[str, Any]:
+    """Both rates and the median ratio; turns are whole cycles of the schedule's 256 steps and 128 updates."""
+    ours = Contender("benchmarks.turns", cell_arguments(start, turn, CELL))
+    theirs = Contender("benchmarks.cartpole", ["--contend", str(start), str(turn)])
+    interleave([theirs, ours], rounds)
+    ours.close(), theirs.close()
+    found = ratios(theirs, ours)
+    return {
+        "rounds": rounds,
+        "turn": turn,
+        "ours_steps_per_second": rate(ours, turn),
+        "peer_steps_per_second": rate(theirs, turn),
+        "ratio": statistics.median(found),
+        "ratio_lowest": found[0],
+        "ratio_highest": found[-1],
+        "processor_ratio": statistics.median(ratios(theirs, ours, "processor")),
+        "versions": {name: importlib.metadata.version(name) for name in ("torch", "stable-baselines3", "gymnasium")},
+    }
+
+
+def returns(study: str, seeds: range, every: int, episodes: int, steps: int | None) -> None:
+    """Train the peer with each seed and record its greedy episodes as method sb3_dqn."""
+    import gymnasium
+
+    import harness
+
+    for seed in seeds:
+        model, settings = peer(seed)
+        total = steps or settings["steps"]
+        environment = gymnasium.make("CartPole-v1")
+        with harness.Recorder(
+            study, suite="classic", task="CartPole-v1", method="sb3_dqn", learner="sb3", seed=seed, steps=total,
+            settings={**settings, "stable_baselines3": importlib.metadata.version("stable-baselines3")},
+        ) as recorder:  # fmt: skip
+            threshold = environment.spec.reward_threshold  # type: ignore[union-attr]
+
+            def evaluate(step: int) -> None:
+                finals = []
+                for episode in range(episodes):
+                    observation, _ = environment.reset(seed=(seed * 10_000 + step) * 100 + episode)
+                    total_reward, length, over = 0.0, 0, False
+                    while not over:
+                        action, _ = model.predict(observation, deterministic=True)
+                        observation, reward, terminated, truncated, _ = environment.step(int(action))
+                        total_reward, length, over = total_reward + float(reward), length + 1, terminated or truncated
+                    recorder.episode(step=step, ret=total_reward, success=total_reward >= threshold, length=length)
+                    finals.append(total_reward)
+                print(f"seed {seed} step {step:7,} return {statistics.mean(finals):6.1f}", flush=True)
+
+            def look() -> None:
+                if model.num_timesteps % every == 0 and model.num_timesteps < total:
+                    evaluate(model.num_timesteps)
+
+            model.learn(total, callback=after_each_step(look))
+            evaluate(total)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=20, help="turns of each (default %(default)s)")
+    parser.add_argument("--start", type=int, default=8_192, help="steps before the first turn (default %(default)s)")
+    parser.add_argument("--turn", type=int, default=1_024, help="steps of a turn (default %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--returns", metavar="STUDY", help="record the peer's returns in this study instead")
+    parser.add_argument("--seeds", type=int, default=10, help="with --returns (default %(default)s)")
+    parser.add_argument("--steps", type=int, help="with --returns: fewer steps than the schedule's 50,000")
+    parser.add_argument("--contend", nargs=2, type=int, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if importlib.util.find_spec(PEER) is None:
+        parser.error("stable-baselines3 is not installed here; make the peers' environment (see --help)")
+    if asked.contend:
+        train_peer(*asked.contend)
+        return
+    if asked.returns:
+        every = min(5_000, asked.steps or 5_000)
+        returns(asked.returns, range(asked.seeds), every, 10, asked.steps)
+        return
+    found = speed(asked.rounds, asked.start, asked.turn)
+    if asked.json:
+        print(json.dumps(found))
+        return
+    print(f"DQN on CartPole-v1, {asked.rounds} turns of {asked.turn:,} training steps each, one thread")
+    print(f"Stable-Baselines3 {found['peer_steps_per_second']:8,.0f} steps/s")
+    print(f"guidebench        {found['ours_steps_per_second']:8,.0f} steps/s")
+    print(f"ratio             {found['ratio']:8.2f}  (turns {found['ratio_lowest']:.2f} to {found['ratio_highest']:.2f})")
+    print(f"                  {found['processor_ratio']:8.2f}  by processor time")
+    print("versions: " + ", ".join(f"{name} {version}" for name, version in found["versions"].items()))
+
+
+if __name__ == "__main__":
+    main()

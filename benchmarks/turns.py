@@ -1,0 +1,155 @@
+"""Training runs that take turns: what the benchmarks that compare training speed are made of.
+
+    python -m benchmarks.turns --start 1500 --turn 400 suite=minigrid_doorkey task=8x8 profile=quick method=uer
+
+Every contender is a process of its own, on one thread. It trains up to `--start`, says so, and then trains one turn of
+steps for each line that it is sent, while the others wait; so a ratio within a round compares two runs seconds apart on
+the same machine. Imports, first steps, evaluation and checkpoints are outside of what is timed.
+
+Here a cell of this project is the contender. It trains as `bench run` would train it (`harness.worker.work`); the turn
+ends in the question that the loop asks after every step, whether to stop.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+NAMES = ("suite", "task", "method", "profile")
+
+
+class Turns:
+    """The contender's side: to be called after every step; True once nobody asks for another turn."""
+
+    def __init__(self, start: int, turn: int) -> None:
+        self._next, self._turn = start, turn
+        self._step = 0
+        self._since: tuple[float, float] | None = None
+
+    def __call__(self) -> bool:
+        self._step += 1
+        if self._step < self._next:
+            return False
+        self._next += self._turn
+        taken = {}
+        if self._since is not None:
+            taken = {"seconds": time.perf_counter() - self._since[0], "processor": time.process_time() - self._since[1]}
+        tell(taken)
+        if not sys.stdin.readline():
+            return True
+        self._since = time.perf_counter(), time.process_time()
+        return False
+
+
+def tell(what: object) -> None:
+    print(json.dumps(what), flush=True)
+
+
+class Contender:
+    """The benchmark's side: one process, stopped at `start`."""
+
+    def __init__(self, module: str, arguments: Sequence[str]) -> None:
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", module, *arguments],
+            env=environment, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self.turns: list[dict[str, float]] = []
+        self._hear()
+
+    def turn(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        self.turns.append(self._hear())
+
+    def close(self) -> Any:
+        """End the run; what it has to say about itself."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        last = self._hear()
+        self._process.wait()
+        return last
+
+    def _hear(self) -> Any:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            sys.exit(f"a contender ended with exit code {self._process.wait()}; what went wrong is above")
+        return json.loads(line)
+
+
+def interleave(contenders: Sequence[Contender], rounds: int) -> None:
+    """A turn for each in every round, the first of a round being the last of the one before."""
+    for number in range(rounds):
+        for contender in contenders[:: 1 if number % 2 else -1]:
+            contender.turn()
+
+
+def ratios(slow: Contender, fast: Contender, clock: str = "seconds") -> list[float]:
+    """How many times as fast `fast` is, round by round, from the lowest."""
+    return sorted(a[clock] / b[clock] for a, b in zip(slow.turns, fast.turns, strict=True))
+
+
+def rate(contender: Contender, turn: int) -> float:
+    """Median steps per second."""
+    return statistics.median(turn / taken["seconds"] for taken in contender.turns)
+
+
+def cell_arguments(start: int, turn: int, given: Mapping[str, object]) -> list[str]:
+    return ["--start", str(start), "--turn", str(turn), *(f"{key}={value}" for key, value in given.items())]
+
+
+def train(given: Mapping[str, str], stop: Callable[[], bool]) -> dict[str, float]:
+    """Train seed 0 of a cell without evaluation until `stop`; what its own clock says.
+
+    Settings other than names are whole numbers."""
+    from harness import config, settings
+    from harness.errors import Stopped
+    from harness.job import Job
+    from harness.records.cells import record, write_cell
+    from harness.records.study import StudyDirectory
+    from harness.worker import work
+
+    values = {name: given[name] for name in NAMES}
+    names = config.Names(**values, parts=config.parts_of(values["suite"], values["method"], {}))
+    known, overrides = config.cell_fields(names), {}
+    for key in given.keys() - set(NAMES):
+        section, field = key.split(".")
+        overrides[key] = settings.check(known[section][field], int(given[key]), key)
+    steps = overrides.get("training.steps", config.base_settings(names)["training.steps"].value)
+    cell = config.resolve(names, {**overrides, "evaluation.every": steps}, {})
+    config.validate(cell)
+    with tempfile.TemporaryDirectory() as directory:
+        study = StudyDirectory(Path(directory))
+        write_cell(study, cell)
+        job = Job("benchmark", directory, record(cell), seeds=(0,), checkpoint_every=cell.steps)
+        try:
+            work(job, lambda event: None, stop)
+        except Stopped:
+            pass
+        timings = (study.run(cell.directory, 0).path / "timings.jsonl").read_text()
+    return dict(json.loads(timings.splitlines()[-1]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--start", type=int, required=True, help="steps before the first turn")
+    parser.add_argument("--turn", type=int, required=True, help="steps of a turn")
+    parser.add_argument("given", nargs="+", metavar="key=value", help="suite, task, method, profile; settings")
+    asked = parser.parse_args()
+    tell(train(dict(item.split("=", 1) for item in asked.given), Turns(asked.start, asked.turn)))
+
+
+if __name__ == "__main__":
+    main()

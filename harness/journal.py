@@ -1,0 +1,180 @@
+"""What a worker writes into its run directories, and from where a run can be continued."""
+
+from __future__ import annotations
+
+import shutil
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness import checkpoints
+from harness.config import Cell
+from harness.errors import Notice
+from harness.evaluation import Result
+from harness.foundation.asks import InFlight
+from harness.foundation.judging import JudgeProcess
+from harness.interfaces import Agent, Answer, Array, State
+from harness.job import Job
+from harness.records.cells import record
+from harness.records.files import Rows, write_bytes
+from harness.records.schema import EVALUATION, Identity
+from harness.records.study import Lock, RunDirectory, StudyDirectory
+
+LOGS = ("evaluations", "timings", "metrics", "judgements")
+PATIENCE = 15.0
+"""Seconds to wait for the lock of a run whose last worker is just writing its checkpoint."""
+
+
+class RunJournal:
+    """The run directories of a worker's seeds: the Journal of its loop."""
+
+    def __init__(self, job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None]) -> None:
+        study = StudyDirectory(Path(job.directory))
+        self._job, self._cell, self._tell = job, cell, tell
+        self.runs = [study.run(cell.directory, seed) for seed in job.seeds]
+        self._locks = [Lock(run.path, "run") for run in self.runs]
+        for lock in self._locks:
+            lock.acquire(PATIENCE)
+        self._identities = [Identity(**self._identity(seed)) for seed in job.seeds]
+        self._rows: list[dict[str, Rows]] = []
+        self._boards: list[Any] = []
+        self._dropped: set[int] = set()
+        self._told = 0.0
+        self._judge: JudgeProcess | None = None
+
+    def _identity(self, seed: int) -> dict[str, Any]:
+        content = record(self._cell)
+        names = {key: content[key] for key in EVALUATION if key in content and key != "study"}
+        return {**names, "study": self._job.study, "seed": seed}
+
+    def open(self, offsets: Sequence[Mapping[str, int]], judge: JudgeProcess | None) -> None:
+        """Open the logs at the byte offsets of a checkpoint (empty mappings: anew)."""
+        self._judge = judge
+        for run, offset in zip(self.runs, offsets, strict=True):
+            self._rows.append({name: Rows(run.path / f"{name}.jsonl", int(offset.get(name, 0))) for name in LOGS})
+            if self._job.tensorboard:
+                from torch.utils.tensorboard import SummaryWriter
+
+                self._boards.append(SummaryWriter(str(run.path / "tensorboard")))
+
+    def evaluated(self, step: int, results: Sequence[Result]) -> None:
+        for result in results:
+            row = self._identities[result.row].row(
+                step=step, episode=result.episode, success=result.success, length=result.length
+            )
+            row["return"] = result.ret
+            self._rows[result.row]["evaluations"].append({name: row[name] for name in EVALUATION})
+        for number, board in enumerate(self._boards):
+            mine = [result for result in results if result.row == number]
+            if mine:
+                board.add_scalar("evaluation/success", float(np.mean([result.success for result in mine])), step)
+                board.add_scalar("evaluation/return", float(np.mean([result.ret for result in mine])), step)
+
+    def measured(self, row: int, step: int, metrics: dict[str, float]) -> None:
+        finite = {name: value if np.isfinite(value) else None for name, value in metrics.items()}
+        self._rows[row]["metrics"].append({"step": step, **finite})
+        if self._boards:
+            for name, value in metrics.items():
+                self._boards[row].add_scalar(name, value, step)
+
+    def judged(self, item: InFlight, answer: Answer, step: int) -> None:
+        row = {"ordinal": item.ordinal, "asked": item.step, "applied": step, "score": answer.score}
+        self._rows[answer.row]["judgements"].append({**row, "slots": len(answer.key)})
+
+    def timed(self, step: int, clock: dict[str, float]) -> None:
+        extra: dict[str, float] = {}
+        if (judge := self._judge) is not None:
+            extra = {"clips": judge.clips, "judge_seconds": judge.seconds, "judge_restarts": judge.restarts}
+        for rows in self._rows:
+            rows["timings"].append({"step": step, "seeds": len(self.runs), **clock, **extra})
+
+    def checkpoint(self, step: int, states: Callable[[int], State]) -> None:
+        for number, run in enumerate(self.runs):
+            if number in self._dropped:
+                continue
+            offsets = {name: rows.flush() for name, rows in self._rows[number].items()}
+            checkpoints.save(run.path, step, {"offsets": offsets, "loop": states(number)})
+            run.update(status="running", step=step)
+        for board in self._boards:
+            board.flush()
+
+    def diverged(self, row: int, step: int) -> None:
+        self._dropped.add(row)
+        message = f"the loss was no longer finite at step {step}; the last checkpoint before it is kept"
+        self.runs[row].update(status="failed", step=step, error=message)
+        self._tell({"event": "failed", "seed": self._job.seeds[row], "error": message})
+
+    def progress(self, step: int, success: Array, waited: float) -> None:
+        now = time.monotonic()
+        if now - self._told >= 0.5 or step == self._cell.steps:
+            self._told = now
+            latest = [None if np.isnan(value) else float(value) for value in success]
+            self._tell({"event": "progress", "step": step, "success": latest, "waited": round(waited, 3)})
+
+    def finish(self, agent: Agent) -> None:
+        """Compact the evaluation rows, keep what acting needs, mark finished, then drop what only training needs."""
+        from safetensors.numpy import save
+
+        from harness.records.compact import to_parquet
+
+        for number, run in enumerate(self.runs):
+            for rows in self._rows[number].values():
+                rows.flush()
+                rows.close()
+            if number in self._dropped:
+                continue
+            to_parquet(run.path / "evaluations.jsonl", run.path / "evaluations.parquet")
+            policy = {name: np.ascontiguousarray(value) for name, value in agent.parameters(number).items()}
+            write_bytes(run.path / "policy.safetensors", save(policy))
+            run.update(status="finished", step=self._cell.steps, error=None)
+            tidy(run, self._job.keep_replay)
+
+    def stopped(self, step: int) -> None:
+        for number, run in enumerate(self.runs):
+            if number not in self._dropped:
+                run.update(status="stopped", step=step)
+
+    def close(self) -> None:
+        for board in self._boards:
+            board.close()
+        for lock in self._locks:
+            lock.release()
+
+
+def tidy(run: RunDirectory, keep_replay: bool) -> None:
+    """Drop what only training needs from a finished run; its JSON lines last, to tell whether this was cut short."""
+    if not keep_replay:
+        shutil.rmtree(run.path / "replay", ignore_errors=True)
+        checkpoints.drop_after(run.path, -1)
+    (run.path / "evaluations.jsonl").unlink(missing_ok=True)
+
+
+def resume_point(runs: Sequence[RunDirectory]) -> list[checkpoints.Checkpoint | None]:
+    """The newest checkpoint of each run such that all stand at one step; None for all if there is no such step."""
+    found = [checkpoints.newest(run.path, partial(_lacks, run)) for run in runs]
+    while len({checkpoint.step if checkpoint else None for checkpoint in found}) > 1:
+        if None in found:
+            warnings.warn(Notice("not every seed has a checkpoint left; all begin anew"), stacklevel=1)
+            return [None] * len(found)
+        step = min(checkpoint.step for checkpoint in found if checkpoint)
+        found = [
+            checkpoint if checkpoint and checkpoint.step == step else
+            checkpoints.newest(run.path, partial(_lacks, run), before=step)
+            for run, checkpoint in zip(runs, found, strict=True)
+        ]  # fmt: skip
+    return found
+
+
+def _lacks(run: RunDirectory, checkpoint: checkpoints.Checkpoint) -> str:
+    """What a checkpoint counts on and the run's directory has no longer, or ""."""
+    for name, offset in checkpoint.state["offsets"].items():
+        path = run.path / f"{name}.jsonl"
+        size = path.stat().st_size if path.exists() else 0
+        if size < int(offset):
+            return f"{path.name} has {size} of the {offset} bytes that were written by then"
+    return ""

@@ -1,0 +1,68 @@
+"""A cell as its record, cell.json, and back: whoever reads one gets the very cell, or is told why not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from harness import config
+from harness.config import PARTS, Cell, Names, Value
+from harness.errors import UserError
+from harness.records.files import write_json
+from harness.records.study import StudyDirectory
+
+
+def record(cell: Cell) -> dict[str, Any]:
+    """The content of cell.json."""
+    names = cell.names
+    judge = names.part("judge")
+    return {
+        "schema": config.SCHEMA,
+        "cell": cell.id,
+        "suite": names.suite,
+        "task": names.task,
+        "method": names.method,
+        "learner": names.part("learner"),
+        "backend": config.section_config(names, "judge").backend if judge else "",  # type: ignore[union-attr]
+        "model": judge,
+        "profile": names.profile,
+        "parts": dict(zip(PARTS, names.parts, strict=True)),
+        "steps": cell.steps,
+        "variant": cell.variant,
+        "overrides": dict(cell.overrides),
+        "versions": dict(config.versions(names)),
+        "settings": {key: value._asdict() for key, value in cell.settings.items()},
+    }
+
+
+def recorded(content: Mapping[str, Any]) -> Cell:
+    """The cell of a record; UserError if this version would give it another id."""
+    names = Names(
+        content["suite"],
+        content["task"],
+        content["method"],
+        content["profile"],
+        tuple(content["parts"][kind] for kind in PARTS),
+    )
+    settings = {}
+    known = config.cell_fields(names)
+    for key, entry in content["settings"].items():
+        section, name = key.split(".", 1)
+        if name not in known.get(section, {}):
+            raise UserError(f"the record of cell {content['cell']} has a setting {key!r} that this version has not")
+        value = entry["value"]
+        settings[key] = Value(tuple(value) if isinstance(value, list) else value, entry["layer"], entry["source"])
+    cell = Cell(names, settings, content.get("overrides", {}))
+    if cell.id != content["cell"]:
+        raise UserError(
+            f"cell {content['cell']} was recorded by another version of its parts ({dict(content['versions'])}, "
+            f"here {dict(config.versions(names))}): run the study anew, or check out the commit in its run.json"
+        )
+    return cell
+
+
+def write_cell(study: StudyDirectory, cell: Cell) -> None:
+    """Write cell.json if it is not there; a present one must have the same id."""
+    path = study.path / cell.directory / "cell.json"
+    if not path.exists():
+        write_json(path, record(cell))
