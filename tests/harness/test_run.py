@@ -107,9 +107,9 @@ def test_another_output_directory_changes_no_byte_of_the_rows(study, train) -> N
 @pytest.mark.parametrize("method", ["per", "vlm_rb"])
 def test_how_often_a_run_is_saved_and_where_it_broke_changes_no_byte(train, monkeypatch, method: str) -> None:
     """The run outgrows its replay, so that the ring comes round; a resume may start two checkpoints back."""
-    from harness import checkpoints, worker
+    from harness import building, checkpoints
 
-    monkeypatch.setattr(worker, "SPACING", 50)
+    monkeypatch.setattr(building, "SPACING", 50)
     settings = (f"method={method}", "seeds=[0]", *TINY, "training.steps=900", "training.capacity=300")
     settings = tuple(text for text in settings if text != "training.steps=240")
 

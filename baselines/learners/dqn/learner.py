@@ -55,31 +55,34 @@ class DqnLearner:
         if explore is None:
             return self._greedy(observation, rows)
         epsilon = self.epsilon(step)
-        actions = np.empty(len(rows), np.int64)
-        random = np.empty(len(rows), bool)
-        for position, row in enumerate(rows):
+        random, actions = np.empty(len(rows), bool), np.empty(len(rows), np.int64)
+        for position, row in enumerate(rows.tolist()):
             random[position] = explore[row].random() < epsilon
             actions[position] = explore[row].integers(self.actions)
-        if not random.all():
-            actions[~random] = self._greedy(observation[~random], rows[~random])
+        if random.all():
+            return actions
+        if not random.any():
+            return self._greedy(observation, rows)
+        actions[~random] = self._greedy(observation[~random], rows[~random])
         return actions
 
     def _greedy(self, observation: Array, rows: Array) -> Array:
         """Greedy actions, part by part; in a part of several seeds, each is padded to the most observations of one."""
         actions = np.empty(len(rows), np.int64)
+        places: list[list[int]] = [[] for _ in range(self.online.rows)]
+        for position, row in enumerate(rows.tolist()):
+            places[row].append(position)
         for part in self.online.parts:
-            seeds = range(part.rows.start, part.rows.stop)
-            own = [np.flatnonzero(rows == seed) for seed in seeds]
+            own = places[part.rows]
             longest = max(map(len, own))
             if longest == 0:
                 continue
-            padded = np.zeros((len(seeds), longest, *observation.shape[1:]), observation.dtype)
-            for place, index in enumerate(own):
-                padded[place, : len(index)] = observation[index]
+            # what pads is any observation; its action is not read
+            padded = observation[np.array([index + [0] * (longest - len(index)) for index in own])]
             with torch.no_grad():
                 best = self.network(part.views, self._tensor(padded)).argmax(2).cpu().numpy()
-            for place, index in enumerate(own):
-                actions[index] = best[place, : len(index)]
+            for index, chosen in zip(own, best, strict=True):
+                actions[index] = chosen[: len(index)]
         return actions
 
     def updates_due(self, step: int) -> int:
