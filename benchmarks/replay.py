@@ -32,7 +32,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from baselines.replay.per import Per, PerSampler
+from baselines.replay.per import Per
+from baselines.replay.per.sampler import PerSampler
 from harness.interfaces import Span
 
 ALPHA, BETA = 0.7, 1.0

@@ -9,9 +9,12 @@ import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+# Before torch is imported: bit-equality holds with one thread, and the tests' processes share the cores.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 
-from harness import registry
+from harness import registry  # noqa: E402
 
 
 @pytest.fixture

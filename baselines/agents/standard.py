@@ -28,7 +28,7 @@ from harness.interfaces import (
 from harness.registry import register
 
 if TYPE_CHECKING:
-    from baselines.replay.storage import Storage
+    from baselines.storage import Storage
 
 
 @register.agent("standard")
@@ -39,7 +39,7 @@ class Standard:
     version: ClassVar[int] = 1
 
     def spawn(self, build: Build) -> Agent:
-        from baselines.replay.storage import Storage
+        from baselines.storage import Storage
 
         parts = build.parts
         guide = parts["guide"].spawn(build)

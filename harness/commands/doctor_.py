@@ -1,4 +1,4 @@
-"""Check this machine: package versions, processor, GPU, disk, drawing, LaTeX and browser."""
+"""Check this machine: package versions, plug-ins, processor, GPU, disk, LaTeX and git."""
 
 from __future__ import annotations
 

@@ -37,7 +37,8 @@ class Slot:
     """A place where one worker runs."""
 
     device: str
-    gpu: int | None = None
+    gpu: str | None = None
+    """As CUDA_VISIBLE_DEVICES names it: an index, or a UUID."""
 
 
 @dataclass
@@ -53,9 +54,9 @@ class _Running:
 
 def slots(execution: Execution) -> list[Slot]:
     """The places this machine offers under these settings; a GPU if there is one, else CPU cores."""
-    gpus = visible_gpus() if execution.gpus is None else list(execution.gpus)
+    gpus = visible_gpus() if execution.gpus is None else [str(gpu) for gpu in execution.gpus]
     if execution.device == "cuda" or (execution.device == "auto" and gpus):
-        places = [Slot("cuda", gpu) for _ in range(execution.per_gpu) for gpu in gpus or [0]]
+        places = [Slot("cuda", gpu) for _ in range(execution.per_gpu) for gpu in gpus or ["0"]]
         return places[: execution.workers] if execution.workers else places
     return [Slot("cpu") for _ in range(execution.workers or cores())]
 
@@ -65,13 +66,13 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def visible_gpus() -> list[int]:
-    """Indices of the GPUs that CUDA would show, without importing torch."""
+def visible_gpus() -> list[str]:
+    """The GPUs that CUDA would show, as CUDA_VISIBLE_DEVICES names them, without importing torch."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is not None:
-        return [int(part) for part in named.split(",") if part.strip().isdigit()]
+        return [part.strip() for part in named.split(",") if part.strip() not in ("", "-1")]
     # CUDA counts from 0 what it finds: a container may hold /dev/nvidia3 alone, which then is GPU 0.
-    return list(range(sum(path.name[6:].isdigit() for path in Path("/dev").glob("nvidia[0-9]*"))))
+    return [str(index) for index in range(sum(p.name[6:].isdigit() for p in Path("/dev").glob("nvidia[0-9]*")))]
 
 
 class Stopping(Exception):
@@ -127,7 +128,7 @@ def _start(job: Job, slot: Slot, logs: Path, retried: bool) -> _Running:
     environment = dict(os.environ)
     # One thread per worker: more would change the last bits of sums, and the cores are shared out already.
     environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    environment["CUDA_VISIBLE_DEVICES"] = "" if slot.gpu is None else str(slot.gpu)
+    environment["CUDA_VISIBLE_DEVICES"] = slot.gpu or ""
     root = str(Path(__file__).resolve().parents[2])
     environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [environment.get("PYTHONPATH")])])
     seeds = "_".join(map(str, job.seeds)) if len(job.seeds) <= 8 else f"{job.seeds[0]}_to_{job.seeds[-1]}"

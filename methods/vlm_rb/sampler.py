@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines.replay.sum_tree import SumTree
+from baselines.sum_tree import SumTree
 from harness.interfaces import Array, Draw, Metrics, Span, State
 
 if TYPE_CHECKING:

@@ -64,11 +64,11 @@ def family(pid: int) -> list[int]:
 
 @pytest.mark.slow
 def test_kill_9_of_parent_worker_or_judge_at_ten_random_moments_changes_no_byte(tmp_path: Path) -> None:
-    subprocess.run(bench(tmp_path / "whole", 12_000, pack=3), check=True, capture_output=True, timeout=300)
+    subprocess.run(bench(tmp_path / "whole", 8_000, pack=3), check=True, capture_output=True, timeout=300)
     generator = random.Random(7)
     killed = 0
     for _ in range(40):
-        command = bench(tmp_path / "killed", 12_000, pack=generator.choice([1, 2, 3]))
+        command = bench(tmp_path / "killed", 8_000, pack=generator.choice([1, 2, 3]))
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         if killed < 10:
             # Wait until a worker trains, then a moment more.

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from baselines.learners.dqn import Dqn
-from baselines.replay.storage import Storage
 from baselines.replay.uer import Uer
+from baselines.storage import Storage
 from harness.errors import Stopped
 from harness.evaluation import Evaluator
 from harness.interfaces import Build, Mode, Phase

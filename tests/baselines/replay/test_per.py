@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from baselines.replay.per import Per, PerSampler
+from baselines.replay.per import Per
+from baselines.replay.per.sampler import PerSampler
 from harness.interfaces import Span
 
 

@@ -15,7 +15,7 @@ from harness.records.study import StudyDirectory
 PLAN = ["suite=minigrid_doorkey", "profile=smoke", "method=uer,per", "seeds=[0,1,2,3,4]"]
 
 
-def places(*overrides: str) -> list[tuple[str, int | None]]:
+def places(*overrides: str) -> list[tuple[str, str | None]]:
     return [(slot.device, slot.gpu) for slot in local.slots(matrix.plan([*PLAN, *overrides]).execution)]
 
 
@@ -27,11 +27,13 @@ def test_without_a_gpu_there_is_a_slot_per_core(monkeypatch: pytest.MonkeyPatch)
 
 def test_gpus_are_those_named_or_those_visible(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
-    assert places() == [("cuda", 2), ("cuda", 3)]
-    assert places("gpus=0,1") == [("cuda", 0), ("cuda", 1)]
-    assert places("gpus=3", "per_gpu=2") == [("cuda", 3), ("cuda", 3)]
-    assert places("gpus=0,1", "workers=1") == [("cuda", 0)]
+    assert places() == [("cuda", "2"), ("cuda", "3")]
+    assert places("gpus=0,1") == [("cuda", "0"), ("cuda", "1")]
+    assert places("gpus=3", "per_gpu=2") == [("cuda", "3"), ("cuda", "3")]
+    assert places("gpus=0,1", "workers=1") == [("cuda", "0")]
     assert places("device=cpu", "workers=1") == [("cpu", None)]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-8932f937,1")
+    assert places() == [("cuda", "GPU-8932f937"), ("cuda", "1")]
 
 
 def packs(tmp_path: Path, slots: list[Slot], *overrides: str) -> list[tuple[str, tuple[int, ...]]]:
@@ -45,7 +47,7 @@ def test_on_a_cpu_every_seed_is_a_job_and_cells_take_turns(tmp_path: Path) -> No
 
 
 def test_on_a_gpu_all_seeds_of_a_cell_share_a_worker(tmp_path: Path) -> None:
-    assert packs(tmp_path, [Slot("cuda", 0)]) == [("uer", (0, 1, 2, 3, 4)), ("per", (0, 1, 2, 3, 4))]
+    assert packs(tmp_path, [Slot("cuda", "0")]) == [("uer", (0, 1, 2, 3, 4)), ("per", (0, 1, 2, 3, 4))]
 
 
 def test_only_seeds_that_stand_at_the_same_step_share_a_worker_and_finished_ones_are_left_out(tmp_path: Path) -> None:
@@ -54,7 +56,7 @@ def test_only_seeds_that_stand_at_the_same_step_share_a_worker_and_finished_ones
     for seed, step in [(0, 200), (2, 200), (3, 300)]:
         checkpoints.save(directory.run(plan.cells[0].directory, seed).path, step, {})
     directory.run(plan.cells[0].directory, 4).update(status="finished")
-    jobs = [job for job in packs(tmp_path, [Slot("cuda", 0)]) if job[0] == "uer"]
+    jobs = [job for job in packs(tmp_path, [Slot("cuda", "0")]) if job[0] == "uer"]
     assert jobs == [("uer", (0, 2)), ("uer", (1,)), ("uer", (3,))]
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from baselines.replay import sum_tree
-from baselines.replay.sum_tree import SumTree
+from baselines import sum_tree
+from baselines.sum_tree import SumTree
 from harness.errors import UserError
 from harness.interfaces import Span
 

@@ -45,11 +45,9 @@ class Storage:
         self._applied = {
             column.name: np.zeros((build.rows, self.size), bool) for column in guided if column.kind == "late"
         }
+        self._kept = [all(_path(directory, name).exists() for name in columns) for directory in build.directories]
         self._files = {
-            name: [
-                _open(directory / "replay" / f"{name}.bin", (self.size, *shape), dtype)
-                for directory in build.directories
-            ]
+            name: [_open(_path(directory, name), (self.size, *shape), dtype) for directory in build.directories]
             for name, (shape, dtype) in columns.items()
         }
         # Plain arrays over the same memory: indexing a memmap costs several times as much.
@@ -150,6 +148,8 @@ class Storage:
             raise UserError(
                 f"the stored ring has {state['size']} slots, this run {self.size}: delete the run's directory"
             )
+        if state["written"] and not self._kept[row]:
+            raise UserError("the stored transitions of this run are gone: delete its directory to train it anew")
         self.written = int(state["written"])
         for name, column in self._mutable.items():
             column[row] = state["mutable"][name]
@@ -167,6 +167,10 @@ class Storage:
         for out, column, slots in zip(taken, columns, index, strict=True):
             column.take(slots, axis=0, out=out, mode="clip")  # under "raise" it would fill a copy of `out` first
         return taken
+
+
+def _path(directory: Path, column: str) -> Path:
+    return directory / "replay" / f"{column}.bin"
 
 
 def _open(path: Path, shape: Sequence[int], dtype: str) -> np.memmap:

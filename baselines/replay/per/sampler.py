@@ -1,64 +1,17 @@
-"""Prioritised experience replay: a transition is drawn in proportion to a power of its last TD error."""
+"""How prioritised replay draws, weighs and re-prioritises."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines.replay.sum_tree import SumTree
-from harness.interfaces import Array, Build, Draw, Metrics, Sampler, Span, State
-from harness.recipes import Method
-from harness.registry import register
-from harness.settings import Bounds, Unit, cite
+from baselines.sum_tree import SumTree
+from harness.interfaces import Array, Draw, Metrics, Span, State
 
-
-@register.replay("per")
-@dataclass(frozen=True)
-class Per:
-    """Prioritised experience replay as VLM-RB's baseline has it (Schaul et al. 2015; VLM-RB, app. E)."""
-
-    version: ClassVar[int] = 1
-    judged: ClassVar[bool] = False
-
-    alpha: Annotated[float, Bounds(0, 1)] = 0.7
-    """Exponent of the priority: 0 draws uniformly, 1 in proportion to |TD error| (VLM-RB, tables 2 and 3)."""
-    beta: Annotated[float, Bounds(0, 1)] = 1.0
-    """Exponent of the importance weights: 1 corrects the draws' bias in full (VLM-RB, tables 2 and 3)."""
-    importance_weights: bool = True
-    """Whether the loss weighs transitions against the bias of their draw (VLM-RB, table 3; false in table 2)."""
-    epsilon: Annotated[float, Bounds(1e-12)] = 1e-6
-    """Added to |TD error|, so that every transition can be drawn (VLM-RB, app. E)."""
-    new_priority: Literal["small", "maximum"] = "small"
-    """|TD error| that a new transition is taken to have: `small_priority`, or the largest that its seed has seen
-    (VLM-RB, app. E.1: small; Schaul et al. 2015, algorithm 1: maximum)."""
-    small_priority: Annotated[float, Bounds(0), Unit("|TD error|")] = 0.01
-    """|TD error| that a new transition is taken to have under new_priority=small (choice: a hundredth of the largest
-    reward; low beside an error worth replaying, yet drawn before long)."""
-
-    def spawn(self, build: Build) -> Sampler:
-        return PerSampler(self, build.rows, build.slots)
-
-
-register.method("per")(
-    Method(
-        summary="the suite's default learner with prioritised experience replay",
-        replay="per",
-        on_suite={"ogbench_scene": {"replay.importance_weights": cite(False, "VLM-RB, table 2")}},
-        ablations={
-            "importance_weights=false": {"replay.importance_weights": False},
-            "new_priority=maximum": {"replay.new_priority": "maximum"},
-        },
-        citation="""@inproceedings{schaul2016prioritized,
-  title = {Prioritized Experience Replay},
-  author = {Schaul, Tom and Quan, John and Antonoglou, Ioannis and Silver, David},
-  booktitle = {International Conference on Learning Representations},
-  year = {2016}
-}""",
-    )
-)
+if TYPE_CHECKING:
+    from baselines.replay.per import Per
 
 
 class PerSampler:

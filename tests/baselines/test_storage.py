@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from baselines.replay.storage import Storage
+from baselines.storage import Storage
 from harness.errors import UserError
 from harness.interfaces import Actions, Build, Column, Observations, Transition
 from harness.streams import Streams
@@ -94,6 +94,15 @@ def test_a_seed_stored_beside_others_goes_on_alone(tmp_path: Path) -> None:
     single.load_state(0, state)
     beside = storage.gather(np.array([[1, 4]] * 2)).next_observation[1]
     np.testing.assert_array_equal(single.gather(np.array([[1, 4]])).next_observation[0], beside)
+
+
+def test_a_ring_that_is_gone_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+    storage = Storage(build(tmp_path))
+    fill(storage, range(3))
+    state = storage.state(0)
+    (tmp_path / "seed-0" / "replay" / "reward.bin").unlink()
+    with pytest.raises(UserError, match="stored transitions of this run are gone"):
+        Storage(build(tmp_path)).load_state(0, state)
 
 
 def test_a_ring_of_another_size_is_refused(tmp_path: Path) -> None:
