@@ -1,5 +1,6 @@
 # `make run` and `make test` each work as the first command on a fresh machine with Python 3.11 and make.
 PYTHON ?= python3.11
+PYTEST_ARGS ?= -n auto
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed

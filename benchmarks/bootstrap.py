@@ -9,6 +9,7 @@ resamples, so it is measured with fewer and scaled up; `--rliable-reps 50000` me
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Callable
 
@@ -45,6 +46,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--reps", type=int, default=50_000, help="resamples that the ratio is for (%(default)s)")
     parser.add_argument("--rliable-reps", type=int, default=2_000, help="resamples measured of rliable (%(default)s)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of lines")
     args = parser.parse_args()
     rng = np.random.default_rng(0)
     scores = {f"method {index}": rng.random((SEEDS, TASKS)) for index in range(METHODS)}
@@ -55,6 +57,10 @@ def main() -> None:
     measured = seconds(lambda: rliable_aggregates(scores, args.rliable_reps), repeats=1)
     theirs = measured * args.reps / args.rliable_reps
 
+    if args.json:
+        found = {"reps": args.reps, "rliable_reps": args.rliable_reps, "ours_seconds": ours, "rliable_seconds": theirs}
+        print(json.dumps({**found, "ratio": theirs / ours}))
+        return
     print(f"{METHODS} methods x {SEEDS} seeds x {TASKS} tasks, 4 aggregates, {args.reps:,} resamples")
     print(f"rliable    {theirs:8.2f} s  ({measured:.2f} s for {args.rliable_reps:,} resamples, scaled)")
     print(f"guidebench {ours:8.2f} s  (fastest of 5)")
