@@ -54,14 +54,13 @@ def peer(seed: int) -> tuple[Any, dict[str, Any]]:
         "max_grad_norm": suite["learner.max_grad_norm"],
     }
     hidden = list(suite["learner.hidden"])
-    model = DQN(
-        "MlpPolicy", "CartPole-v1", policy_kwargs={"net_arch": hidden}, seed=seed, device="cpu", **settings
-    )  # fmt: skip
+    network = {"net_arch": hidden}
+    model = DQN("MlpPolicy", "CartPole-v1", policy_kwargs=network, seed=seed, device="cpu", **settings)
     return model, {**settings, "steps": suite["training.steps"], "net_arch": hidden}
 
 
 def after_each_step(call: Callable[[], object]) -> Callable[[dict[str, Any], dict[str, Any]], bool]:
-    """Stable-Baselines3's callback; training goes on."""
+    """Stable-Baselines3's callback; training ends once `call` says True."""
 
     def callback(_: dict[str, Any], __: dict[str, Any]) -> bool:
         return not call()
@@ -96,41 +95,42 @@ def speed(rounds: int, start: int, turn: int) -> dict[str, Any]:
     }
 
 
-def returns(study: str, seeds: range, every: int, episodes: int, steps: int | None) -> None:
-    """Train the peer with each seed and record its greedy episodes as method sb3_dqn."""
+def returns(study: str, seed: int, every: int, episodes: int, steps: int | None) -> None:
+    """Train the peer with one seed and record its greedy episodes as method sb3_dqn."""
     import gymnasium
 
     import harness
 
-    for seed in seeds:
-        model, settings = peer(seed)
-        total = steps or settings["steps"]
-        environment = gymnasium.make("CartPole-v1")
-        with harness.Recorder(
-            study, suite="classic", task="CartPole-v1", method="sb3_dqn", learner="sb3", seed=seed, steps=total,
-            settings={**settings, "stable_baselines3": importlib.metadata.version("stable-baselines3")},
-        ) as recorder:  # fmt: skip
-            threshold = environment.spec.reward_threshold  # type: ignore[union-attr]
+    model, settings = peer(seed)
+    total = steps or settings["steps"]
+    environment = gymnasium.make("CartPole-v1")
+    threshold = environment.spec.reward_threshold  # type: ignore[union-attr]
+    record = harness.Recorder(
+        study, suite="classic", task="CartPole-v1", method="sb3_dqn", learner="sb3", seed=seed, steps=total,
+        settings={**settings, "stable_baselines3": importlib.metadata.version("stable-baselines3")},
+    )  # fmt: skip
 
-            def evaluate(step: int) -> None:
-                finals = []
-                for episode in range(episodes):
-                    observation, _ = environment.reset(seed=(seed * 10_000 + step) * 100 + episode)
-                    total_reward, length, over = 0.0, 0, False
-                    while not over:
-                        action, _ = model.predict(observation, deterministic=True)
-                        observation, reward, terminated, truncated, _ = environment.step(int(action))
-                        total_reward, length, over = total_reward + float(reward), length + 1, terminated or truncated
-                    recorder.episode(step=step, ret=total_reward, success=total_reward >= threshold, length=length)
-                    finals.append(total_reward)
-                print(f"seed {seed} step {step:7,} return {statistics.mean(finals):6.1f}", flush=True)
+    def evaluate(step: int) -> None:
+        gained = []
+        for episode in range(episodes):
+            observation, _ = environment.reset(seed=(1_000_000 * seed + step) * 100 + episode)
+            ret, length, over = 0.0, 0, False
+            while not over:
+                action, _ = model.predict(observation, deterministic=True)
+                observation, reward, terminated, truncated, _ = environment.step(int(action))
+                ret, length, over = ret + float(reward), length + 1, terminated or truncated
+            record.episode(step=step, ret=ret, success=ret >= threshold, length=length)
+            gained.append(ret)
+        print(f"seed {seed} step {step:7,} return {statistics.mean(gained):6.1f}", flush=True)
 
-            def look() -> None:
-                if model.num_timesteps % every == 0 and model.num_timesteps < total:
-                    evaluate(model.num_timesteps)
+    def look() -> bool:
+        step = model.num_timesteps
+        if step % every == 0 or step == total:
+            evaluate(step)
+        return step >= total
 
-            model.learn(total, callback=after_each_step(look))
-            evaluate(total)
+    with record:
+        model.learn(total, callback=after_each_step(look))
 
 
 def main() -> None:
@@ -150,8 +150,8 @@ def main() -> None:
         train_peer(*asked.contend)
         return
     if asked.returns:
-        every = min(5_000, asked.steps or 5_000)
-        returns(asked.returns, range(asked.seeds), every, 10, asked.steps)
+        for seed in range(asked.seeds):
+            returns(asked.returns, seed, min(5_000, asked.steps or 5_000), 10, asked.steps)
         return
     found = speed(asked.rounds, asked.start, asked.turn)
     if asked.json:
@@ -160,7 +160,7 @@ def main() -> None:
     print(f"DQN on CartPole-v1, {asked.rounds} turns of {asked.turn:,} training steps each, one thread")
     print(f"Stable-Baselines3 {found['peer_steps_per_second']:8,.0f} steps/s")
     print(f"guidebench        {found['ours_steps_per_second']:8,.0f} steps/s")
-    print(f"ratio             {found['ratio']:8.2f}  (turns {found['ratio_lowest']:.2f} to {found['ratio_highest']:.2f})")
+    print(f"ratio             {found['ratio']:8.2f}  ({found['ratio_lowest']:.2f} to {found['ratio_highest']:.2f})")
     print(f"                  {found['processor_ratio']:8.2f}  by processor time")
     print("versions: " + ", ".join(f"{name} {version}" for name, version in found["versions"].items()))
 

@@ -58,7 +58,7 @@ def main() -> None:
     if asked.json:
         print(json.dumps(found))
         return
-    print(f"DoorKey {asked.task}, {asked.profile}, {asked.pairs} pairs of turns of {asked.turn:,} steps, one thread each")
+    print(f"DoorKey {asked.task}, {asked.profile}, {asked.pairs} pairs of {asked.turn:,} steps, one thread each")
     for method in ("uer", "vlm_rb"):
         print(f"{method:8}{found[f'{method}_steps_per_second']:9,.0f} steps/s")
     print(f"ratio   {found['ratio']:9.3f}  (pairs {found['ratio_lowest']:.3f} to {found['ratio_highest']:.3f})")

@@ -13,6 +13,7 @@ ends in the question that the loop asks after every step, whether to stop.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -134,10 +135,8 @@ def train(given: Mapping[str, str], stop: Callable[[], bool]) -> dict[str, float
         study = StudyDirectory(Path(directory))
         write_cell(study, cell)
         job = Job("benchmark", directory, record(cell), seeds=(0,), checkpoint_every=cell.steps)
-        try:
+        with contextlib.suppress(Stopped):
             work(job, lambda event: None, stop)
-        except Stopped:
-            pass
         timings = (study.run(cell.directory, 0).path / "timings.jsonl").read_text()
     return dict(json.loads(timings.splitlines()[-1]))
 

@@ -14,7 +14,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 
-from harness import registry  # noqa: E402
+from harness import registry
 
 
 @pytest.fixture

@@ -78,15 +78,19 @@ class JudgedSampler:
         tree = self.tree
         rows, total = tree.rows, tree.total
         whole, rest = divmod(prioritised_share(self.config, step, self._steps) * count, 1)
-        prioritised = np.empty((rows, 1))
+        shares = [0] * rows
         mass, uniform = np.empty((rows, count)), np.empty((rows, count), np.int64)
         # Each seed draws as many numbers whatever its shares and priorities are, so its stream depends on neither.
         for row, rng in enumerate(rngs):
-            prioritised[row] = whole + (rng.random() < rest) if total[row] > 0 else 0
+            one_more = rng.random() < rest
+            shares[row] = int(whole) + one_more if total[row] > 0 else 0
             rng.random(out=mass[row])
             uniform[row] = rng.integers(live.count, size=count)
-        found = tree.find(mass * total[:, None])
-        return Draw(np.where(np.arange(count) < prioritised, found, live.slots(uniform)), None)
+        index = live.slots(uniform)
+        found = tree.find(mass[:, : max(shares)] * total[:, None])
+        for row, share in enumerate(shares):
+            index[row, :share] = found[row, :share]
+        return Draw(index, None)
 
     def feedback(self, index: Array, td_error: Array) -> None:
         """TD errors change nothing."""

@@ -1,0 +1,140 @@
+"""All benchmarks, one after the other: tables, and results/measured/speed.json.
+
+    python -m benchmarks [--peers peers/bin/python] [--only cartpole engine] [--output results/measured/speed.json]
+
+Those that need peers (replay, cartpole) run under the Python of the peers' environment, which is made from
+benchmarks/peers.txt, and are left out and named without it. Another load on the machine is a load on the figures: the
+load average before each benchmark is written beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from harness.records.provenance import provenance
+
+ROOT = Path(__file__).resolve().parents[1]
+WITH_PEERS = ("replay", "cartpole")
+HERE = ("command_line", "engine", "doorkey_steps", "bootstrap", "judged_training")
+SMALL = {
+    "replay": ["--size", "20000", "--turns", "20", "--repeats", "2"],
+    "cartpole": ["--rounds", "2", "--start", "1024", "--turn", "256"],
+    "command_line": ["--repeats", "2", "--cells", "100"],
+    "engine": ["--repeats", "1", "--run-steps", "600", "--slots", "2000", "--transitions", "500"],
+    "doorkey_steps": ["--rounds", "1"],
+    "bootstrap": ["--reps", "500", "--rliable-reps", "20"],
+    "judged_training": ["--pairs", "2", "--start", "1200", "--turn", "64", "--task", "5x5"],
+}
+"""Seconds each; they show that a benchmark works, and measure nothing."""
+
+
+class Line(NamedTuple):
+    """One line of the table; a goal beginning with < is an upper bound."""
+
+    what: str
+    ours: str
+    peer: str
+    figure: float
+    goal: str
+
+    @property
+    def reached(self) -> str:
+        if not self.goal:
+            return ""
+        bound = float(self.goal.lstrip("<"))
+        return "yes" if (self.figure <= bound if self.goal.startswith("<") else self.figure >= bound) else "no"
+
+
+def lines(results: dict[str, Any]) -> list[Line]:
+    """What the goals are about, of the benchmarks that were run."""
+    found = []
+    if replay := results.get("replay"):
+        ours = {row["compares"]: row for row in replay["rows"] if row["contender"].startswith("guidebench")}
+        for row in replay["rows"]:
+            if not row["contender"].startswith("guidebench"):
+                goal = "5" if row["contender"].startswith("TorchRL") else "2"
+                mine = ours[row["compares"]]["microseconds"]
+                what = f"sample + update, {replay['size']:,}, {row['compares']}: {row['contender']}"
+                found.append(Line(what, f"{mine:.0f} µs", f"{row['microseconds']:.0f} µs", row["ratio"], goal))
+    if doorkey := results.get("doorkey_steps"):
+        for name, entry in doorkey["sizes"].items():
+            for kind, goal in (("steps", "15"), ("frames", "")):
+                row = entry[kind]
+                rates = [f"{row[key]:,.0f}/s" for key in ("ours_per_second", "peer_per_second")]
+                found.append(Line(f"DoorKey {name}, {kind}: MiniGrid", *rates, row["ratio"], goal))
+    if bootstrap := results.get("bootstrap"):
+        times = f"{bootstrap['ours_seconds']:.2f} s", f"{bootstrap['rliable_seconds']:.0f} s"
+        found.append(Line("aggregates, 50k resamples: rliable", *times, bootstrap["ratio"], "50"))
+    if judged := results.get("judged_training"):
+        rates = [f"{judged[f'{name}_steps_per_second']:.0f} steps/s" for name in ("vlm_rb", "uer")]
+        found.append(Line(f"DoorKey {judged['task']}, vlm_rb + sprite: uer", *rates, judged["ratio"], "0.98"))
+    if cartpole := results.get("cartpole"):
+        rates = [f"{cartpole[f'{name}_steps_per_second']:,.0f} steps/s" for name in ("ours", "peer")]
+        found.append(Line("DQN on CartPole: Stable-Baselines3", *rates, cartpole["ratio"], "1.5"))
+    if command := results.get("command_line"):
+        for name, goal in (("help", "<0.25"), ("dry_run", "<2")):
+            taken = command[f"{name}_seconds"]
+            found.append(Line(f"bench --{name.replace('_', '-')}, seconds", f"{taken:.3f} s", "", taken, goal))
+    return found
+
+
+def show(results: dict[str, Any]) -> None:
+    print("| what: peer | ours | peer | ratio or figure | goal | reached |\n| --- | --- | --- | --- | --- | --- |")
+    for line in lines(results):
+        goal = line.goal.replace("<", "≤ ") if line.goal.startswith("<") else f"≥ {line.goal}" if line.goal else ""
+        print(f"| {line.what} | {line.ours} | {line.peer} | {line.figure:.3g} | {goal} | {line.reached} |")
+
+
+def run(name: str, python: str, arguments: list[str]) -> Any:
+    """The JSON of one benchmark; None, with its error shown, if it failed."""
+    quiet = {"RL_LOGGING_LEVEL": "ERROR"}  # TorchRL's log would go to standard output
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)} | quiet
+    command = [python, "-P", "-m", f"benchmarks.{name}", "--json", *arguments]
+    done = subprocess.run(command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout) if done.returncode == 0 else None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", metavar="PYTHON", help="interpreter of the peers' environment")
+    parser.add_argument("--only", nargs="+", choices=[*HERE, *WITH_PEERS], metavar="NAME", help=", ".join(SMALL))
+    parser.add_argument("--small", action="store_true", help="tiny sizes: shows that they work, measures nothing")
+    parser.add_argument("--output", type=Path, help="default results/measured/speed.json; with --small, none")
+    asked = parser.parse_args()
+    chosen = [name for name in (*HERE, *WITH_PEERS) if name in (asked.only or SMALL)]
+    if asked.peers is None:
+        left_out = [name for name in chosen if name in WITH_PEERS]
+        chosen = [name for name in chosen if name not in WITH_PEERS]
+        if left_out:
+            print(f"left out, since no --peers is given (see benchmarks/peers.txt): {', '.join(left_out)}")
+    output = asked.output or (None if asked.small else ROOT / "results" / "measured" / "speed.json")
+    present = json.loads(output.read_text()) if output and output.exists() else {}
+    results: dict[str, Any] = present.get("results", {})
+    failed = []
+    for name in chosen:
+        load = os.getloadavg()[0]
+        print(f"{name} (load average {load:.2f}) …", flush=True)
+        python = asked.peers if name in WITH_PEERS else sys.executable
+        found = run(name, python, SMALL[name] if asked.small else [])
+        if found is None:
+            failed.append(name)
+            continue
+        results[name] = {**found, "load_average_before": round(load, 2), "measured_on": provenance("cpu")}
+    show(results)
+    if output:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(json.dumps({"schema": 1, "results": results}, indent=1) + "\n")
+        print(f"written to {output}")
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""Seconds of whole `bench` processes: `--help`, and `--dry-run` of 10,000 cells.
+
+    python -m benchmarks.command_line [--repeats 15]
+
+The median over repeats; the first, which may read modules from a cold disk, is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+BENCH = Path(sys.executable).with_name("bench")
+
+
+def matrix(cells: int) -> list[str]:
+    """A command of `cells` cells, a square number: a grid of two settings."""
+    side = round(cells**0.5)
+    rates = ",".join(f"{1e-5 * (1 + number / side):.9f}" for number in range(side))
+    shares = ",".join(f"{0.5 * (1 + number) / side:.9f}" for number in range(side))
+    names = ["run", "suite=minigrid_doorkey", "task=8x8", "method=vlm_rb"]
+    return [*names, f"learner.lr={rates}", f"replay.lambda_max={shares}", "--dry-run"]
+
+
+def seconds(arguments: Sequence[str], repeats: int) -> float:
+    """Median of whole processes; their output is read and dropped."""
+    times = []
+    for _ in range(repeats + 1):
+        started = time.perf_counter()
+        subprocess.run([BENCH, *arguments], check=True, capture_output=True)
+        times.append(time.perf_counter() - started)
+    return statistics.median(times[1:])
+
+
+def measure(repeats: int, cells: int) -> dict[str, Any]:
+    return {
+        "help_seconds": seconds(["--help"], repeats),
+        "list_seconds": seconds(["list"], repeats),
+        "dry_run_cells": cells,
+        "dry_run_seconds": seconds(matrix(cells), max(1, repeats // 3)),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=15, help="processes for --help; a third for the dry run")
+    parser.add_argument("--cells", type=int, default=10_000)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of lines")
+    asked = parser.parse_args()
+    found = measure(asked.repeats, asked.cells)
+    if asked.json:
+        print(json.dumps(found))
+        return
+    print(f"bench --help                    {found['help_seconds']:6.3f} s")
+    print(f"bench list                      {found['list_seconds']:6.3f} s")
+    print(f"bench run … --dry-run           {found['dry_run_seconds']:6.3f} s  ({asked.cells:,} cells)")
+
+
+if __name__ == "__main__":
+    main()

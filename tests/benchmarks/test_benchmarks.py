@@ -1,0 +1,102 @@
+"""Every benchmark runs, small, and what compares the figures is right. Nothing here asks how fast anything is."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import __main__ as together
+from benchmarks import turns
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py") if path.stem not in ("__init__", "__main__"))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_each_says_what_it_measures_and_how(module: str) -> None:
+    command = [sys.executable, "-m", f"benchmarks.{module}", "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0 and "usage:" in done.stdout
+
+
+@pytest.mark.parametrize("name", together.HERE)
+def test_each_that_needs_no_peer_runs_small_and_tells_positive_figures(name: str) -> None:
+    found = together.run(name, sys.executable, together.SMALL[name])
+    for line in together.lines({name: found}):
+        assert line.figure > 0 and line.ours and line.reached in ("yes", "no", "")
+    if name == "engine":
+        uer, per, vlm_rb = (row["bytes"] for row in found["checkpoint_8x8"].values())
+        slots = 2000 + 2 * 5000 + 1  # the ring has room for two intervals between checkpoints more
+        assert 8 * slots <= per - uer <= 8 * slots + 2000  # a priority for each, float64
+        assert 9 * slots <= vlm_rb - uer <= 9 * slots + 2000  # and whether it was judged
+        assert found["transition_16x16"]["both_observations_bytes"] == 2 * 768 + 7
+    else:
+        assert together.lines({name: found})
+
+
+def test_without_peers_their_benchmarks_are_named_and_left_out() -> None:
+    command = [sys.executable, "-m", "benchmarks", "--small", "--only", "replay", "cartpole"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0 and "left out" in done.stdout and "replay, cartpole" in done.stdout
+
+
+def test_figures_are_kept_beside_those_of_other_benchmarks(tmp_path: Path) -> None:
+    output = tmp_path / "measured" / "speed.json"
+    output.parent.mkdir()
+    output.write_text(json.dumps({"schema": 1, "results": {"replay": {"size": 7, "rows": []}}}))
+    arguments = ["--small", "--only", "command_line", "--output", str(output)]
+    subprocess.run([sys.executable, "-m", "benchmarks", *arguments], cwd=ROOT, check=True, capture_output=True)
+    results = json.loads(output.read_text())["results"]
+    assert results["replay"] == {"size": 7, "rows": []}
+    assert results["command_line"]["dry_run_cells"] == 100 and "packages" in results["command_line"]["measured_on"]
+
+
+@pytest.mark.parametrize(
+    ("figure", "goal", "reached"),
+    [(1.5, "1.5", "yes"), (1.49, "1.5", "no"), (0.25, "<0.25", "yes"), (0.26, "<0.25", "no"), (3.0, "", "")],
+)
+def test_a_goal_is_a_lower_bound_or_with_a_sign_an_upper_one(figure: float, goal: str, reached: str) -> None:
+    assert together.Line("what", "ours", "peer", figure, goal).reached == reached
+
+
+class Quick(turns.Contender):
+    """A contender without a process: it notes that it had a turn."""
+
+    def __init__(self, name: str, log: list[str], seconds: list[float]) -> None:
+        self.name, self.log, self.turns, self._seconds = name, log, [], iter(seconds)
+
+    def turn(self) -> None:
+        self.log.append(self.name)
+        self.turns.append({"seconds": next(self._seconds)})
+
+
+def test_contenders_take_turns_and_ratios_are_those_of_a_round() -> None:
+    """Rounds of (2, 1), (6, 2) and (4, 4) seconds: 2, 3 and 1 times as fast; 10 steps in 2, 6, 4 seconds."""
+    log: list[str] = []
+    slow, fast = Quick("a", log, [2.0, 6.0, 4.0]), Quick("b", log, [1.0, 2.0, 4.0])
+    turns.interleave([slow, fast], 3)
+    assert "".join(log) == "baabba"
+    assert turns.ratios(slow, fast) == [1.0, 2.0, 3.0]
+    assert turns.rate(slow, 10) == 2.5
+
+
+def test_a_turn_ends_after_its_steps_and_the_run_when_nobody_asks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n\n"))
+    stop = turns.Turns(start=5, turn=3)
+    assert [stop() for _ in range(11)] == [False] * 10 + [True]
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [set(line) for line in told] == [set(), {"seconds", "processor"}, {"seconds", "processor"}]
+
+
+def test_a_cell_trains_in_turns_and_tells_its_own_clock() -> None:
+    given = {"suite": "classic", "task": "CartPole-v1", "profile": "smoke", "method": "uer"}
+    contender = turns.Contender("benchmarks.turns", turns.cell_arguments(200, 100, given))
+    turns.interleave([contender], 2)
+    assert len(contender.turns) == 2 and contender.close()["step"] == 400
