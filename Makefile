@@ -4,6 +4,7 @@ PYTEST_ARGS ?= -n auto
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PEERS := .peers
 
 .PHONY: run test lint bench clean
 
@@ -19,11 +20,17 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(STAMP)
-	$(BIN)/python -m benchmarks
+# Speed beside peers, which have an environment of their own (several GB).
+bench: $(STAMP) $(PEERS)/.installed
+	$(BIN)/python -m benchmarks --peers $(PEERS)/bin/python
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) $(PEERS) build dist *.egg-info
+
+$(PEERS)/.installed: benchmarks/peers.txt
+	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers.txt
+	touch $@
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
