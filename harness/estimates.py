@@ -10,7 +10,7 @@ import numpy as np
 from harness.config import Cell
 
 REFERENCE_SECONDS = 0.0020
-"""Seconds of the probe below on the machine whose costs the suites and learners state (AMD EPYC 9005, one core)."""
+"""Seconds of the probe below on the machine whose costs the suites and learners state (AMD EPYC (Zen 4), one core)."""
 
 
 @functools.cache
