@@ -136,29 +136,30 @@ def _rebuild(row: Array, starts: Array) -> None:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _find(nodes: Array, starts: Array, mass: Array) -> Array:
-    found = np.empty(mass.shape, np.int64)
+    """Level by level for the whole batch and without branches, so that the waits for memory of many draws overlap."""
+    found = np.zeros(mass.shape, np.int64)
+    left = mass.copy()
     top = len(starts) - 2
     for line in range(len(mass)):
         row = nodes[line]
-        for item in range(mass.shape[1]):
-            left = mass[line, item]
-            node = 0
-            for level in range(top, -1, -1):
-                first = starts[level] + node * FAN
-                count = starts[level + 1] - starts[level] if level == top else FAN
-                child, last = 0, 0
-                while child < count:
-                    weight = row[first + child]
-                    if weight > 0.0:
-                        last = child
-                        if left < weight:
-                            break
-                        left -= weight
-                    child += 1
+        for level in range(top, -1, -1):
+            count = starts[level + 1] - starts[level] if level == top else FAN
+            for item in range(mass.shape[1]):
+                first = starts[level] + found[line, item] * FAN
+                share = left[line, item]
+                end, before, child = 0.0, 0.0, 0
+                for node in range(first, first + count):
+                    end += row[node]
+                    passed = end <= share
+                    child += passed
+                    before = end if passed else before
                 if child == count:
                     # Rounding led past the last share: take that one, at its very end.
-                    child = last
-                    left = np.nextafter(row[first + child], 0.0)
-                node = node * FAN + child
-            found[line, item] = node
+                    child -= 1
+                    while child > 0 and row[first + child] == 0.0:
+                        child -= 1
+                    left[line, item] = np.nextafter(row[first + child], 0.0)
+                else:
+                    left[line, item] = share - before
+                found[line, item] = found[line, item] * FAN + child
     return found
