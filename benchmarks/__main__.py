@@ -88,7 +88,8 @@ def show(results: dict[str, Any]) -> None:
     print("| what: peer | ours | peer | ratio or figure | goal | reached |\n| --- | --- | --- | --- | --- | --- |")
     for line in lines(results):
         goal = line.goal.replace("<", "≤ ") if line.goal.startswith("<") else f"≥ {line.goal}" if line.goal else ""
-        print(f"| {line.what} | {line.ours} | {line.peer} | {line.figure:.{3 if line.figure < 10 else 0}f} | {goal} | {line.reached} |")
+        figure = f"{line.figure:.{3 if line.figure < 10 else 0}f}"
+        print(f"| {line.what} | {line.ours} | {line.peer} | {figure} | {goal} | {line.reached} |")
 
 
 def run(name: str, python: str, arguments: list[str]) -> Any:
