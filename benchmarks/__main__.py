@@ -29,7 +29,7 @@ SMALL = {
     "engine": ["--repeats", "1", "--run-steps", "600", "--slots", "2000", "--transitions", "500"],
     "doorkey_steps": ["--rounds", "1"],
     "bootstrap": ["--reps", "500", "--rliable-reps", "20"],
-    "judged_training": ["--pairs", "2", "--start", "1200", "--turn", "64", "--task", "5x5"],
+    "judged_training": ["--pairs", "1", "--rounds", "2", "--start", "1200", "--turn", "64", "--task", "5x5"],
 }
 """Seconds each; they show that a benchmark works, and measure nothing."""
 

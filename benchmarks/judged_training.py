@@ -2,9 +2,10 @@
 
     python -m benchmarks.judged_training [--pairs 10] [--profile quick]
 
-On DoorKey 8x8, one thread each; the judge has its own process and needs a spare core. The two runs take turns (see
-benchmarks/turns.py), and the ratio is the median over pairs of turns. They begin after `--start` steps: learning goes
-on by then, and the judge's first answers count.
+On DoorKey 8x8, one thread each; the judge has its own process and needs a spare core. Every pair is two new processes
+that take turns (see benchmarks/turns.py), since where a process happens to lie in memory makes it some percent slower
+or faster than its twin for as long as it lives. A pair's ratio is that of all its turns. They begin after `--start`
+steps: learning goes on by then, and the judge's first answers count.
 """
 
 from __future__ import annotations
@@ -14,57 +15,78 @@ import json
 import statistics
 from typing import Any
 
-from benchmarks.turns import Contender, cell_arguments, interleave, rate, ratios
+from benchmarks.turns import Contender, cell_arguments, interleave
+
+METHODS = ("uer", "vlm_rb")
 
 
-def measure(pairs: int, start: int, turn: int, profile: str, task: str) -> dict[str, Any]:
-    """Rates of both methods, the median ratio, the judge's seconds per clip and the seconds spent waiting for it."""
+def pair(start: int, turn: int, rounds: int, given: dict[str, str]) -> dict[str, Any]:
+    """One process of each method: steps per second of the wall clock and of its processor time; the judge's figures."""
+    contenders = {
+        method: Contender("benchmarks.turns", cell_arguments(start, turn, {**given, "method": method}))
+        for method in METHODS
+    }
+    interleave(list(contenders.values()), rounds)
+    found: dict[str, Any] = {}
+    for method, contender in contenders.items():
+        for clock in ("seconds", "processor"):
+            found[f"{method}_{clock}"] = sum(taken[clock] for taken in contender.turns) / (rounds * turn)
+        found[f"{method}_clock"] = contender.close()
+    return found
+
+
+def measure(pairs: int, start: int, turn: int, rounds: int, profile: str, task: str) -> dict[str, Any]:
+    """Rates of both methods, ratios over pairs, the judge's seconds per clip and the share of time spent waiting."""
     given = {"suite": "minigrid_doorkey", "task": task, "profile": profile}
-    plain, judged = (
-        Contender("benchmarks.turns", cell_arguments(start, turn, {**given, "method": method}))
-        for method in ("uer", "vlm_rb")
-    )
-    interleave([plain, judged], pairs)
-    plain.close()
-    clock = judged.close()
-    found = ratios(plain, judged)
+    found = [pair(start, turn, rounds, given) for _ in range(pairs)]
+    ratios = sorted(row["uer_seconds"] / row["vlm_rb_seconds"] for row in found)
+    clocks = [row["vlm_rb_clock"] for row in found]
+    trained = statistics.mean(row["vlm_rb_seconds"] for row in found) * (start + rounds * turn)
     return {
         "task": task,
         "profile": profile,
         "pairs": pairs,
-        "turn": turn,
-        "uer_steps_per_second": rate(plain, turn),
-        "vlm_rb_steps_per_second": rate(judged, turn),
-        "ratio": statistics.median(found),
-        "ratio_lowest": found[0],
-        "ratio_highest": found[-1],
-        "processor_ratio": statistics.median(ratios(plain, judged, "processor")),
-        "judge_seconds_per_clip": clock["judge_seconds"] / clock["clips"],
-        "clips": clock["clips"],
-        "waiting_share": clock["wait_seconds"] / sum(taken["seconds"] for taken in judged.turns),
+        "steps": rounds * turn,
+        **{f"{method}_steps_per_second": 1 / _median(found, f"{method}_seconds") for method in METHODS},
+        "ratio": statistics.median(ratios),
+        "ratio_mean": statistics.mean(ratios),
+        "ratio_standard_error": statistics.stdev(ratios) / pairs**0.5 if pairs > 1 else None,
+        "ratio_lowest": ratios[0],
+        "ratio_highest": ratios[-1],
+        "processor_ratio": statistics.median(row["uer_processor"] / row["vlm_rb_processor"] for row in found),
+        "judge_seconds_per_clip": statistics.median(clock["judge_seconds"] / clock["clips"] for clock in clocks),
+        "clips_per_run": _median(clocks, "clips"),
+        "waiting_share": statistics.mean(clock["wait_seconds"] for clock in clocks) / trained,
     }
+
+
+def _median(rows: list[dict[str, Any]], name: str) -> float:
+    return statistics.median(row[name] for row in rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=10)
-    parser.add_argument("--start", type=int, default=1_600, help="steps before the first turn (default %(default)s)")
-    parser.add_argument("--turn", type=int, default=800, help="steps of a turn (default %(default)s)")
+    parser.add_argument("--start", type=int, default=1_200, help="steps before the first turn (default %(default)s)")
+    parser.add_argument("--turn", type=int, default=200, help="steps of a turn (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=6, help="turns of each in a pair (default %(default)s)")
     parser.add_argument("--profile", default="quick", help="paper has the wider network (default %(default)s)")
     parser.add_argument("--task", default="8x8")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     asked = parser.parse_args()
-    found = measure(asked.pairs, asked.start, asked.turn, asked.profile, asked.task)
+    found = measure(asked.pairs, asked.start, asked.turn, asked.rounds, asked.profile, asked.task)
     if asked.json:
         print(json.dumps(found))
         return
-    print(f"DoorKey {asked.task}, {asked.profile}, {asked.pairs} pairs of {asked.turn:,} steps, one thread each")
-    for method in ("uer", "vlm_rb"):
+    print(f"DoorKey {asked.task}, {asked.profile}, {asked.pairs} pairs, {found['steps']:,} steps each, one thread each")
+    for method in METHODS:
         print(f"{method:8}{found[f'{method}_steps_per_second']:9,.0f} steps/s")
-    print(f"ratio   {found['ratio']:9.3f}  (pairs {found['ratio_lowest']:.3f} to {found['ratio_highest']:.3f})")
+    error = found["ratio_standard_error"] or float("nan")
+    print(f"ratio   {found['ratio']:9.3f}  (pairs {found['ratio_lowest']:.3f} to {found['ratio_highest']:.3f};", end="")
+    print(f" mean {found['ratio_mean']:.3f}, standard error {error:.3f})")
     print(f"        {found['processor_ratio']:9.3f}  by the training process's own processor time")
     print(f"judge   {1e3 * found['judge_seconds_per_clip']:9.2f} ms a clip, drawn and judged in its own process")
-    print(f"waiting {100 * found['waiting_share']:9.2f} % of the training's time")
+    print(f"waiting {100 * found['waiting_share']:9.3f} % of the training's time")
 
 
 if __name__ == "__main__":
