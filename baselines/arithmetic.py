@@ -28,6 +28,13 @@ def grid_encoder(observations: Observations, channels: int, features: int) -> in
     return height * width * cell + 2 * channels * features
 
 
+def encoder(observations: Observations, channels: int, features: int, hidden: Sequence[int]) -> int:
+    """Of the network that `baselines.networks.encoder` makes of the same arguments; 0 if it makes none."""
+    if observations.categories is not None and len(observations.shape) == 3:
+        return grid_encoder(observations, channels, features)
+    return mlp((observations.shape[0], *hidden))
+
+
 def for_observations(observations: Observations, channels: int, features: int, hidden: Sequence[int], out: int) -> int:
     """Of the network that `baselines.networks.for_observations` makes of the same arguments."""
     if observations.categories is not None and len(observations.shape) == 3:

@@ -48,7 +48,8 @@ def conv2d(inputs: Tensor, weight: Tensor, bias: Tensor, dilation: int = 1) -> T
     return result.view(batch, seeds, out, height, width).permute(1, 0, 3, 4, 2)
 
 
-def _linear_specs(name: str, into: int, out: int) -> dict[str, Spec]:
+def linear_specs(name: str, into: int, out: int) -> dict[str, Spec]:
+    """Weight and bias of a linear layer, as PyTorch starts them."""
     scale = 1 / math.sqrt(into)
     return {f"{name}.weight": Spec((into, out), "uniform", scale), f"{name}.bias": Spec((out,), "uniform", scale)}
 
@@ -68,12 +69,12 @@ class MLP:
 
     def specs(self) -> dict[str, Spec]:
         layers = zip(self.names, self.widths, self.widths[1:], strict=False)
-        return {key: spec for layer in layers for key, spec in _linear_specs(*layer).items()}
+        return {key: spec for layer in layers for key, spec in linear_specs(*layer).items()}
 
     def __call__(self, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
         for name in self.names:
             if name != self.names[0]:
-                inputs = inputs.relu()
+                inputs = inputs.relu_()
             inputs = linear(inputs, parameters[f"{name}.weight"], parameters[f"{name}.bias"])
         return inputs
 
@@ -102,7 +103,7 @@ class GridEncoder:
             specs |= _conv_specs(f"{self.name}.block{block}.conv", self.channels, self.inner, 3)
             scale = 1 / math.sqrt(self.inner)
             specs[f"{self.name}.block{block}.mix"] = Spec((self.inner, self.channels), "uniform", scale)
-        return specs | _linear_specs(f"{self.name}.pooled", 2 * self.channels, self.features)
+        return specs | linear_specs(f"{self.name}.pooled", 2 * self.channels, self.features)
 
     def __call__(self, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
         def take(layer: str) -> tuple[Tensor, Tensor]:
@@ -114,7 +115,7 @@ class GridEncoder:
         for block, dilation in enumerate(self.dilations):
             inner = conv2d(x.relu().view(shape), *take(f"block{block}.conv"), dilation).relu_()
             x = torch.baddbmm(x, inner.flatten(1, 3), parameters[f"{self.name}.block{block}.mix"])
-        return linear(pool(x.relu().view(shape)), *take("pooled")).relu()
+        return linear(pool(x.relu().view(shape)), *take("pooled")).relu_()
 
 
 def one_hot(codes: Tensor, categories: Sequence[int]) -> Tensor:
@@ -136,7 +137,7 @@ def pool(cells: Tensor) -> Tensor:
 
 
 class Chain:
-    """Networks applied one after the other; their parameters' names must differ."""
+    """Networks applied one after the other, of none the identity; their parameters' names must differ."""
 
     def __init__(self, *parts: Network) -> None:
         self.parts = parts
@@ -150,11 +151,34 @@ class Chain:
         return inputs
 
 
+class Relu:
+    """max(x, 0), without parameters."""
+
+    def specs(self) -> dict[str, Spec]:
+        return {}
+
+    def __call__(self, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
+        return inputs.relu()
+
+
+def is_grid(observations: Observations) -> bool:
+    """Whether these are codes of a symbolic grid [H, W, K], not a vector."""
+    return observations.categories is not None and len(observations.shape) == 3
+
+
+def encoder(observations: Observations, channels: int, features: int, hidden: Sequence[int]) -> Network | None:
+    """What turns these observations into features: the grid's encoder, or a vector's hidden layers, if any."""
+    if is_grid(observations):
+        return GridEncoder(observations, channels, features)
+    if not hidden:
+        return None
+    return Chain(MLP(observations.shape[0], hidden[:-1], hidden[-1], "encoder"), Relu())
+
+
 def for_observations(
     observations: Observations, channels: int, features: int, hidden: Sequence[int], out: int
 ) -> Network:
     """The network that these observations need: an encoder and an MLP for a symbolic grid, an MLP for a vector."""
-    if observations.categories is not None and len(observations.shape) == 3:
-        encoder = GridEncoder(observations, channels, features)
-        return Chain(encoder, MLP(features, hidden, out, "head"))
+    if is_grid(observations):
+        return Chain(GridEncoder(observations, channels, features), MLP(features, hidden, out, "head"))
     return MLP(observations.shape[0], hidden, out, "head")

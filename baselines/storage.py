@@ -19,8 +19,10 @@ from harness.interfaces import Array, Batch, Build, Column, Span, State, Transit
 class Storage:
     """Fixed columns of S seeds that share the write pointer."""
 
-    def __init__(self, build: Build, guided: Sequence[Column] = ()) -> None:
-        """Columns as the build's spaces and the guide need them, in `replay/` of each seed's directory."""
+    def __init__(self, build: Build, guided: Sequence[Column] = (), kept: Sequence[Column] = ()) -> None:
+        """Columns as the build's spaces, the guide (`guided`: they join every batch) and others (`kept`) need them, in
+        `replay/` of each seed's directory."""
+        own = (*guided, *kept)
         self.capacity = build.capacity
         self.size = build.slots
         self.written = 0
@@ -33,17 +35,18 @@ class Storage:
             "reward": ((), "float32"),
             "terminated": ((), "bool"),
             "ended": ((), "bool"),
-            **{column.name: (column.shape, column.dtype) for column in guided if column.kind != "mutable"},
+            **{column.name: (column.shape, column.dtype) for column in own if column.kind != "mutable"},
         }
-        self._guided = {column.name: column for column in guided}
+        self._own = {column.name: column for column in own}
+        self._batched = tuple(column.name for column in guided)
         self._mutable = {
             column.name: np.full((build.rows, self.size, *column.shape), column.initial, column.dtype)
-            for column in guided
+            for column in own
             if column.kind == "mutable"
         }
         # Which late values count: on disk they may be newer than the checkpoint, this mask never is.
         self._applied = {
-            column.name: np.zeros((build.rows, self.size), bool) for column in guided if column.kind == "late"
+            column.name: np.zeros((build.rows, self.size), bool) for column in own if column.kind == "late"
         }
         self._kept = [all(_path(directory, name).exists() for name in columns) for directory in build.directories]
         self._files = {
@@ -74,7 +77,7 @@ class Storage:
             if ended[row]:
                 columns["final_observation"][row][slot] = transition.next_observation[row]
             for name, column in self._mutable.items():
-                column[row, slot] = self._guided[name].initial
+                column[row, slot] = self._own[name].initial
             for mask in self._applied.values():
                 mask[row, slot] = False
         # The newest transition's successor is stored with the next step; until then it is remembered here.
@@ -101,17 +104,17 @@ class Storage:
             next_observation=next_observation,
             terminated=self._take("terminated", index),
             weight=None,
-            columns={name: self.column(name, index) for name in self._guided},
+            columns={name: self.column(name, index) for name in self._batched},
         )
 
     def column(self, name: str, index: Array) -> Array:
-        """Values of a guide's column at slots `index` [S, B]; a late value not yet there reads as its initial."""
+        """Values of a guide's or sampler's column at slots `index` [S, B]; a late value not yet there reads as its initial."""
         if name in self._mutable:
             return np.stack([column[slots] for column, slots in zip(self._mutable[name], index, strict=True)])
         values = self._take(name, index)
         if name in self._applied:
             applied = np.stack([mask[slots] for mask, slots in zip(self._applied[name], index, strict=True)])
-            values[~applied] = self._guided[name].initial
+            values[~applied] = self._own[name].initial
         return values
 
     def write(self, column: str, row: int, slots: Array, value: Array) -> None:

@@ -16,6 +16,8 @@ from harness.interfaces import Array, Span
 FAN = 16
 TOP = 64
 """Most nodes of the top level, which is searched from its start."""
+BLOCK = 256
+"""Leaves whose largest is kept together."""
 
 
 class SumTree:
@@ -90,6 +92,49 @@ class SumTree:
             raise UserError(f"priorities of shape {list(leaves.shape)} for a sum tree of {self.size} slots")
         self._nodes[row, : self.size] = leaves
         _rebuild(self._nodes[row], self._starts)
+
+
+class MaxSumTree(SumTree):
+    """A sum tree that also knows the largest priority of each row, kept block by block."""
+
+    def __init__(self, rows: int, size: int) -> None:
+        super().__init__(rows, size)
+        self._highest = np.zeros((rows, -(-size // BLOCK)))
+
+    @property
+    def largest(self) -> Array:
+        """Of each row's priorities, [rows]; 0 if all are 0."""
+        return np.asarray(self._highest.max(axis=1))
+
+    def set(self, index: Array, priority: Array) -> None:
+        super().set(index, priority)
+        _highest(self._nodes, self.size, self._highest, 0, index)
+
+    def set_row(self, row: int, index: Array, priority: Array | float) -> None:
+        super().set_row(row, index, priority)
+        _highest(self._nodes, self.size, self._highest, row, index[None])
+
+    def set_all_rows(self, index: int, priority: Array | float) -> None:
+        super().set_all_rows(index, priority)
+        _highest(self._nodes, self.size, self._highest, 0, np.full((self.rows, 1), index, np.int64))
+
+    def load_leaves(self, row: int, leaves: Array) -> None:
+        super().load_leaves(row, leaves)
+        blocks = np.arange(self._highest.shape[1], dtype=np.int64) * BLOCK
+        _highest(self._nodes, self.size, self._highest, row, blocks[None])
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _highest(nodes: Array, size: int, highest: Array, first_row: int, index: Array) -> None:
+    """Look anew at the blocks of leaves index [n, B] of rows first_row … first_row + n - 1."""
+    for line in range(len(index)):
+        row = first_row + line
+        for item in range(index.shape[1]):
+            block = index[line, item] // BLOCK
+            best = 0.0
+            for leaf in range(block * BLOCK, min(size, (block + 1) * BLOCK)):
+                best = nodes[row, leaf] if nodes[row, leaf] > best else best
+            highest[row, block] = best
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]

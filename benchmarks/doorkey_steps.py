@@ -20,7 +20,7 @@ import numpy as np
 from minigrid.envs.doorkey import DoorKeyEnv
 from minigrid.wrappers import FullyObsWrapper
 
-from suites.minigrid_doorkey import MiniGridDoorKey, Sprite
+from suites.minigrid_doorkey import DoorKeyDrawing, MiniGridDoorKey, Sprite
 from suites.minigrid_doorkey.task import DoorKey
 
 SIZES = (8, 12, 16)
@@ -81,9 +81,9 @@ def frames(size: int, rounds: int) -> dict[str, float]:
         task.step(action)
         environment.step(TO_MINIGRID[action])
         snapshots.append(task.snapshot())
-    suite = MiniGridDoorKey(tile_size=TILE_SIZE)
-    drawer, clip = suite.drawer(f"{size}x{size}"), np.stack(snapshots)
-    judge, drawn = Sprite().spawn(suite, f"{size}x{size}"), drawer(clip)
+    name, clip = f"{size}x{size}", np.stack(snapshots)
+    drawer = DoorKeyDrawing(tile_size=TILE_SIZE).spawn(name)
+    judge, drawn = Sprite().spawn(MiniGridDoorKey(), name), drawer(clip)
     environment.get_frame(highlight=False, tile_size=TILE_SIZE)
     judge([drawn])
     found = compare(

@@ -31,6 +31,8 @@ def build(observations: Observations, actions: int, seeds: int) -> Build:
         observations=observations,
         actions=Actions(actions),
         steps=100_000,
+        horizon=100,
+        events=(),
         device="cpu",
         streams=[Streams(seed) for seed in range(seeds)],
         directories=tuple(Path() for _ in range(seeds)),

@@ -34,7 +34,7 @@ import numpy as np
 
 from baselines.replay.per import Per
 from baselines.replay.per.sampler import PerSampler
-from harness.interfaces import Span
+from harness.interfaces import Moment, Span, Update
 
 ALPHA, BETA = 0.7, 1.0
 Round = Callable[[], object]
@@ -43,13 +43,14 @@ Round = Callable[[], object]
 def ours(size: int, batch: int, errors: np.ndarray, gather: bool) -> tuple[Round, PerSampler]:
     sampler = PerSampler(Per(alpha=ALPHA, beta=BETA), 1, size)
     sampler.tree.load_leaves(0, initial(size) ** ALPHA)
-    live, rngs, turn = Span(0, size, size), [np.random.default_rng(0)], Turn(errors)
+    turn = Turn(errors)
+    moment = Moment(1, Span(0, size, size), [np.random.default_rng(0)], np.empty(0), None)  # type: ignore[arg-type]
     columns = list(transitions(size).values()) if gather else []
 
     def once() -> object:
-        draw = sampler.draw(batch, 1, live, rngs)
+        draw = sampler.draw(batch, moment)
         data = [column.take(draw.index[0], axis=0) for column in columns]
-        sampler.feedback(draw.index, turn.next()[None])
+        sampler.feedback(draw.index, Update(turn.next()[None], {}))
         return data
 
     return once, sampler

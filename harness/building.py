@@ -29,6 +29,8 @@ def make_build(cell: Cell, seeds: Sequence[int], device: str, directories: Seque
         observations=observations,
         actions=actions,
         steps=training.steps,
+        horizon=suite.horizon(cell.names.task),
+        events=tuple(suite.events),
         device=device,
         streams=[Streams(seed) for seed in seeds],
         directories=tuple(directories),

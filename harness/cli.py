@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.errors import UserError, of_system
 
-COMMANDS = ("list", "show", "run", "status", "eval", "new", "doctor")
+COMMANDS = ("list", "show", "run", "ablate", "perturb", "status", "eval", "new", "doctor")
 """Subcommands in `harness.commands`; others join through the entry point group `guidebench.commands`. A command is a
 module with HELP, add_arguments(parser) and run(args) -> exit code."""
 
@@ -21,6 +21,8 @@ examples:
   bench show method=vlm_rb suite=minigrid_doorkey         every setting, who set it and its source
   bench run suite=minigrid_doorkey method=uer,per,vlm_rb profile=quick seeds=3
   bench run suite=minigrid_doorkey method=vlm_rb replay.lambda_max=0.25,0.5 --dry-run
+  bench ablate suite=minigrid_doorkey method=vlm_rb profile=quick seeds=3 --only lambda_max
+  bench perturb suite=minigrid_doorkey method=vlm_rb,per profile=quick seeds=3
   bench report runs/NAME
 """
 

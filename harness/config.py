@@ -20,7 +20,7 @@ from harness.settings import Cited, Field
 
 PARTS = ("learner", "replay", "guide", "agent", "judge")
 PLAIN: Mapping[str, type] = {"training": Training, "evaluation": Evaluation}
-SECTIONS = ("training", "evaluation", "suite", *PARTS)
+SECTIONS = ("training", "evaluation", "suite", *PARTS, "drawing")
 PROFILES = ("paper", "quick", "smoke")
 SCHEMA = 1
 
@@ -126,13 +126,22 @@ def versions(names: Names) -> Mapping[str, int]:
 
 
 def section_config(names: Names, section: str) -> type | None:
-    """The configuration class behind a section of this cell; None for a part that it has not."""
+    """The configuration class behind a section of this cell; None for a part that it has not, and for `drawing` where
+    no judge looks at frames."""
     if section in PLAIN:
         return PLAIN[section]
     if section == "suite":
         return _class("suite", names.suite)
+    if section == "drawing":
+        suite: Any = _class("suite", names.suite)
+        return suite.drawing if _looks(names.part("judge")) else None
     name = names.part(section)
     return _class(section, name) if name else None
+
+
+def _looks(judge: str) -> bool:
+    """Whether a judge sees frames; an oracle reads the task's own state."""
+    return bool(judge) and registry.get("judge", judge).backend != "oracle"
 
 
 def _class(kind: str, name: str) -> type:
@@ -173,7 +182,7 @@ def base_settings(names: Names) -> Mapping[str, Value]:
             found[f"{section}.{field.name}"] = Value(field.default, "default", field.source)
     for layer, overrides in _layers(names):
         for key, given in overrides.items():
-            target = _target(names, key)
+            target = target_of(names, key)
             if target is None or target not in found:
                 continue
             value, source = given if isinstance(given, Cited) else (given, "")
@@ -200,7 +209,7 @@ def _layers(names: Names) -> Iterator[tuple[str, Layer]]:
     yield f"profile {names.profile} on {names.task}", by_task
 
 
-def _target(names: Names, key: str) -> str | None:
+def target_of(names: Names, key: str) -> str | None:
     """`section.field` that a key of a layer means in this cell; `kind.name.field` counts only if `name` is chosen."""
     pieces = key.split(".")
     if len(pieces) == 3 and pieces[0] in PARTS:
@@ -241,7 +250,12 @@ def validate(cell: Cell) -> None:
         part = cell.section(kind)
         if not hasattr(part, "fits"):
             continue
-        reason = part.fits(suite) if kind == "judge" else part.fits(observations, actions)
+        if kind == "judge":
+            reason = part.fits(suite)
+        elif kind == "replay":
+            reason = part.fits({name: cell.section(name) for name in SECTIONS}, observations, actions)
+        else:
+            reason = part.fits(observations, actions)
         if reason:
             raise UserError(
                 f"{kind} {cell.names.part(kind)!r} does not fit suite {cell.names.suite!r}, "

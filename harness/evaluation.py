@@ -35,6 +35,10 @@ class EvaluationContext:
     rows: Array = field(default_factory=lambda: np.zeros(0, np.int64))
     mode: Mode = Mode.EVALUATE
 
+    @property
+    def observation(self) -> Array:
+        raise RuntimeError("there is no next observation of each seed while an agent is evaluated")
+
     def ask(self, ask: Ask) -> None:
         raise RuntimeError("an agent may not ask a judge while it is evaluated")
 

@@ -29,6 +29,8 @@ class Execution:
     checkpoint_every: Annotated[int, Bounds(1), Unit("environment steps")] = 5_000
     """Steps between checkpoints (at most 5,000 for a run that is longer than its replay); at most this much work is
     repeated after a crash."""
+    probes: Annotated[int, Bounds(0), Unit("probes")] = 10
+    """How many times over a run what the critic expects along the task's reference episode is written; 0 for never."""
     keep_replay: bool = False
     """Keep the stored transitions of finished runs (they are large) instead of deleting them."""
     tensorboard: bool = False

@@ -68,6 +68,10 @@ class Task(Protocol):
 
     def step(self, action: Any) -> Step: ...
 
+    def events(self) -> Array:
+        """Which of its suite's `events` the last step brought about, bool [E]; privileged: for oracles and diagnostics,
+        never for a method. The array is the task's own."""
+
     def snapshot(self) -> Array:
         """What drawing the present frame needs, uint8 [n], the same n throughout the task."""
 
@@ -103,17 +107,23 @@ class Suite(Protocol):
     learner: ClassVar[str]
     method: ClassVar[str]
     judge: ClassVar[str]
+    events: ClassVar[tuple[str, ...]]
+    """What happens on the way to success, in the usual order; an episode's phase is the first not yet seen in it."""
+    drawing: ClassVar[type]
+    """Configuration class of how frames are drawn, the section `drawing` of judged cells: a frozen dataclass with
+    `spawn(task) -> Drawer` and, where frames can be perturbed, a field `perturbation` whose Literal type lists how."""
     defaults: ClassVar[Mapping[str, Any]]
     profiles: ClassVar[Mapping[str, Mapping[str, Any]]]
 
     def spaces(self, task: str) -> tuple[Observations, Actions]: ...
 
+    def horizon(self, task: str) -> int:
+        """Most steps of an episode."""
+
     def seconds_per_step(self, task: str) -> float:
         """Cost of one environment step on the reference machine, for `--dry-run`."""
 
     def make(self, task: str) -> Task: ...
-
-    def drawer(self, task: str) -> Drawer: ...
 
 
 class Transition(NamedTuple):
@@ -125,6 +135,7 @@ class Transition(NamedTuple):
     terminated: Array  # [S] bool
     truncated: Array  # [S] bool
     next_observation: Array  # [S, …]
+    events: Array  # [S, E] bool, what this step brought about; for oracles and diagnostics only
     snapshot: Array | None  # [S, n] uint8, of the state after the step, if the agent asked for snapshots
 
 
@@ -156,6 +167,7 @@ class Ask(NamedTuple):
     row: int
     key: Array  # int64 [m], the asker's own: transitions that the answer concerns
     snapshots: Array  # uint8 [L, n]
+    events: Array  # bool [m, E], what the tasks told of these transitions; only an oracle may look
 
 
 class Answer(NamedTuple):
@@ -175,6 +187,10 @@ class Context(Protocol):
     rows: Array
     """Seed row of each observation given to `act`, [n]; 0..S-1 in training."""
     streams: Sequence[Streams]
+
+    @property
+    def observation(self) -> Array:
+        """What each seed acts on next, [S, …]; in training only."""
 
     def ask(self, ask: Ask) -> None:
         """Send a question; its answer comes to `answered` when its delay is over."""
@@ -206,6 +222,9 @@ class Agent(Protocol):
     def update(self, ctx: Context) -> Metrics:
         """The gradient steps due now; empty when none is."""
 
+    def value(self, observation: Array, rows: Array) -> Array:
+        """What the agent expects to gain from observations [n, …] of seeds `rows` [n], [n]; for diagnostics."""
+
     def evaluated(self, returns: Array, ctx: Context) -> None:
         """Mean evaluation return of each seed, [S]."""
 
@@ -217,6 +236,16 @@ class Agent(Protocol):
         """What acting needs: enough for `bench eval` to test the agent anywhere its spaces fit."""
 
     def load_parameters(self, row: int, parameters: Mapping[str, Array]) -> None: ...
+
+
+class Moment(NamedTuple):
+    """What a sampler may look at when it draws."""
+
+    step: int
+    live: Span
+    rngs: Sequence[np.random.Generator]  # of each seed
+    observation: Array  # [S, …], what each seed acts on next
+    store: Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +270,7 @@ class Batch(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column that a guide adds to every transition.
+    """A column that a guide or a sampler adds to every transition.
 
     A fixed one is written once with the transition; a mutable one (a relabelled reward) may be rewritten and is kept
     in memory and in checkpoints; a late one (a model's answer) is written once, some time after the transition.
@@ -271,28 +300,36 @@ class Guide(Protocol):
 
 
 class Store(Protocol):
-    """What a guide may do with stored transitions."""
+    """What guides and samplers may do with stored transitions."""
 
     @property
     def live(self) -> Span: ...
 
     def gather(self, index: Array) -> Batch: ...
 
+    def column(self, name: str, index: Array) -> Array:
+        """Values [S, B, …] of a column at slots [S, B]; a late value not yet there reads as its initial."""
+
     def write(self, column: str, row: int, slots: Array, value: Array) -> None: ...
 
 
 class Update(NamedTuple):
-    """What a gradient step tells: td_error float32 [S, B], metrics name -> [S]."""
+    """What a gradient step tells."""
 
-    td_error: Array
+    td_error: Array  # float32 [S, B]
     metrics: Metrics
+    reducible: Array | None = None
+    """|δ| − |δ̄|, float32 [S, B], if asked for: the errors of the online and of the target network against the same
+    target value y = r + γ max Q̄(s′, ·) (VLM-RB, app. E: ReLo)."""
 
 
 class Learner(Protocol):
     """Turns batches into parameter updates, for all seeds at once.
 
-    Its configuration class also has `fits(observations, actions) -> str` (why it cannot run there, or "") and
-    `seconds_per_step(observations, actions) -> float` (cost on the reference machine, for `--dry-run`).
+    Its configuration class also has `fits(observations, actions) -> str` (why it cannot run there, or ""),
+    `seconds_per_step(observations, actions) -> float` (cost on the reference machine, for `--dry-run`), and optionally
+    `encoder(observations)`: the network that turns observations into features, or None where there is none, with
+    `encoder_width(observations) -> int`: how many features those are, or 0.
     """
 
     def act(self, observation: Array, rows: Array, explore: Sequence[np.random.Generator] | None, step: int) -> Array:
@@ -303,9 +340,12 @@ class Learner(Protocol):
 
     batch_size: int
 
-    def update(self, batch: Batch, active: Array, step: int) -> Update:
+    def update(self, batch: Batch, active: Array, step: int, reducible: bool = False) -> Update:
         """One gradient step at environment step `step`; seeds whose `active` [S] is False keep parameters and
-        optimiser as they are."""
+        optimiser as they are. `reducible` asks for `Update.reducible`, which costs an evaluation."""
+
+    def value(self, observation: Array, rows: Array) -> Array:
+        """What acting greedily from observations [n, …] of seeds `rows` [n] is expected to return, [n]."""
 
     def state(self, row: int) -> State: ...
 
@@ -317,18 +357,27 @@ class Learner(Protocol):
 
 
 class Sampler(Protocol):
-    """Decides which stored transitions a batch holds. Storage is apart; every array has the seed first."""
+    """Decides which stored transitions a batch holds. Storage is apart; every array has the seed first.
+
+    Its configuration class optionally has `fits(parts, observations, actions) -> str`: why it cannot work with these
+    `parts` (section -> built configuration) and spaces, or "".
+    """
 
     clip_length: int
     """Transitions in a clip to be judged; 0 if this sampler needs no judge."""
+    columns: tuple[Column, ...]
+    """What it keeps with every transition, in the store."""
+    wants_reducible: bool
+    """Whether `feedback` reads `Update.reducible`."""
 
-    def added(self, index: int, live: Span) -> None:
-        """Every seed stored a transition at slot `index`; `live` are the slots that now hold transitions."""
+    def added(self, index: int, live: Span, transition: Transition) -> None:
+        """Every seed stored `transition` at slot `index`; `live` are the slots that now hold transitions."""
 
-    def draw(self, count: int, step: int, live: Span, rngs: Sequence[np.random.Generator]) -> Draw: ...
+    def draw(self, count: int, moment: Moment) -> Draw:
+        """The slots [S, count] that the next batch holds."""
 
-    def feedback(self, index: Array, td_error: Array) -> None:
-        """The TD errors [S, B] of the transitions [S, B] just learnt from."""
+    def feedback(self, index: Array, update: Update) -> None:
+        """What the learner told of the transitions [S, B] just learnt from."""
 
     def scored(self, row: int, index: Array, score: float) -> None:
         """A judge's P(yes) for the transitions `index` of one seed that are still stored."""
@@ -365,6 +414,10 @@ class Build:
     actions: Actions
     steps: int
     """Environment steps in the whole run."""
+    horizon: int
+    """Most steps of an episode."""
+    events: tuple[str, ...]
+    """What the task's `events()` tell of, in order."""
     device: str
     streams: Sequence[Streams]
     directories: tuple[Path, ...]

@@ -24,6 +24,7 @@ class Job:
     seeds: tuple[int, ...]
     device: str = "cpu"
     checkpoint_every: int = 5_000
+    probes: int = 0
     keep_replay: bool = False
     tensorboard: bool = False
     threads: int = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,16 +16,16 @@ from harness import checkpoints
 from harness.config import Cell
 from harness.errors import Notice
 from harness.evaluation import Result
-from harness.foundation.asks import InFlight
-from harness.foundation.judging import JudgeProcess
+from harness.foundation.asks import Backend, InFlight
 from harness.interfaces import Agent, Answer, Array, State
 from harness.job import Job
+from harness.probes import Point
 from harness.records.cells import record
 from harness.records.files import Rows, write_bytes
 from harness.records.schema import EVALUATION, Identity
 from harness.records.study import Lock, RunDirectory, StudyDirectory
 
-LOGS = ("evaluations", "timings", "metrics", "judgements")
+LOGS = ("evaluations", "timings", "metrics", "judgements", "probes")
 PATIENCE = 15.0
 """Seconds to wait for the lock of a run whose last worker is just writing its checkpoint."""
 
@@ -45,14 +45,14 @@ class RunJournal:
         self._boards: list[Any] = []
         self._dropped: set[int] = set()
         self._told = 0.0
-        self._judge: JudgeProcess | None = None
+        self._judge: Backend | None = None
 
     def _identity(self, seed: int) -> dict[str, Any]:
         content = record(self._cell)
         names = {key: content[key] for key in EVALUATION if key in content and key != "study"}
         return {**names, "study": self._job.study, "seed": seed}
 
-    def open(self, offsets: Sequence[Mapping[str, int]], judge: JudgeProcess | None) -> None:
+    def open(self, offsets: Sequence[Mapping[str, int]], judge: Backend | None) -> None:
         """Open the logs at the byte offsets of a checkpoint (empty mappings: anew)."""
         self._judge = judge
         for run, offset in zip(self.runs, offsets, strict=True):
@@ -83,8 +83,14 @@ class RunJournal:
                 self._boards[row].add_scalar(name, value, step)
 
     def judged(self, item: InFlight, answer: Answer, step: int) -> None:
+        """`events`: how many the clip holds, for diagnosis; not there if the task tells of none."""
         row = {"ordinal": item.ordinal, "asked": item.step, "applied": step, "score": answer.score}
-        self._rows[answer.row]["judgements"].append({**row, "slots": len(answer.key)})
+        told = {"events": int(item.ask.events.sum())} if item.ask.events.shape[1] else {}
+        self._rows[answer.row]["judgements"].append({**row, "slots": len(answer.key), **told})
+
+    def probed(self, row: int, step: int, points: Iterable[Point]) -> None:
+        for point in points:
+            self._rows[row]["probes"].append({"step": step, **point._asdict()})
 
     def timed(self, step: int, clock: dict[str, float]) -> None:
         extra: dict[str, float] = {}

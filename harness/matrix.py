@@ -13,17 +13,34 @@ import itertools
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
 from harness import config, registry, settings
 from harness.config import PARTS, Cell, Names
 from harness.errors import UserError, unknown
 from harness.execution import Execution
+from harness.records.schema import label
 
 NAME_KEYS = ("suite", "task", "method", "profile", *PARTS)
 DEFAULT_SEEDS = (0, 1, 2, 3, 4)
 MAX_SEED = 2**32 - 1
+
+
+class Role(NamedTuple):
+    """A cell's place in a matrix around a reference (`harness.variations`)."""
+
+    kind: Literal["ablation", "perturbation"]
+    name: str
+    """What the cell is called beside the others of its matrix."""
+    reference: str
+    """Id of the cell that it is compared with; its own if it is that cell."""
+    given: str
+    """What the command line set in every cell of the matrix."""
+
+    @property
+    def variant(self) -> str:
+        return f"{self.name}; {self.given}" if self.given else self.name
 
 
 @dataclass(frozen=True)
@@ -34,16 +51,34 @@ class Plan:
     seeds: tuple[int, ...]
     execution: Execution
     command: tuple[str, ...]
+    roles: Mapping[str, Role] = field(default_factory=dict)
+    """Cell id -> its role, for cells of a matrix."""
 
     @property
     def name(self) -> str:
         """Name of the study: what it compares, and a hash of its cells. Seeds and paths are not in it."""
         suites = "+".join(_distinct(cell.names.suite for cell in self.cells))
         methods = "+".join(_distinct(cell.names.method for cell in self.cells))
+        kinds = "".join(f"-{kind}" for kind in _distinct(role.kind for role in self.roles.values()))
         profiles = "+".join(_distinct(cell.names.profile for cell in self.cells))
         digest = hashlib.sha256(json.dumps(sorted(cell.id for cell in self.cells)).encode()).hexdigest()[:6]
-        readable = f"{suites}-{methods}-{profiles}"
+        readable = f"{suites}-{methods}{kinds}-{profiles}"
         return f"{readable if len(readable) <= 60 else readable[:57] + '…'}-{digest}"
+
+    def variant(self, cell: Cell) -> str:
+        """What sets `cell` apart from its method's recipe, as it stands in row names."""
+        return self.roles[cell.id].variant if cell.id in self.roles else cell.variant
+
+    def place(self, cell: Cell) -> dict[str, Any]:
+        """The role of `cell` as records have it, under `matrix`; empty if it has none."""
+        if cell.id not in self.roles:
+            return {}
+        role = self.roles[cell.id]
+        return {"matrix": {"kind": role.kind, "name": role.name, "reference": role.reference}}
+
+    def row(self, cell: Cell) -> str:
+        """The name of the cell's row in every table."""
+        return label(cell.names.method, "", cell.names.part("judge"), cell.names.profile, self.variant(cell))
 
 
 class Given(NamedTuple):
@@ -80,7 +115,7 @@ def plan(overrides: Sequence[str]) -> Plan:
     for cell in cells:
         config.validate(cell)
     seeds = parse_seeds(by_key["seeds"]) if "seeds" in by_key else DEFAULT_SEEDS
-    return Plan(tuple(cells), seeds, Execution(**execution_values), tuple(overrides))
+    return Plan(tuple(cells), seeds, Execution(**execution_values), ("bench", "run", *overrides))
 
 
 def parse(overrides: Sequence[str]) -> list[Given]:
@@ -175,11 +210,24 @@ def _expand(by_key: Mapping[str, Given], swept: Mapping[str, Given]) -> list[Cel
                             cells.setdefault(cell.id, cell)
     for key in swept:
         if key not in used:
-            raise unknown("setting", key, sorted(known | {"seeds"}))
+            raise _misplaced(key, cells.values()) or unknown("setting", key, sorted(known | {"seeds"}))
     unused = [kind for kind in PARTS if kind in by_key and kind not in used]
     if unused:
         raise UserError(f"{unused[0]}= is given, but none of the chosen methods has a {unused[0]}")
     return list(cells.values())
+
+
+def _misplaced(key: str, cells: Iterable[Cell]) -> UserError | None:
+    """Why none of the cells has a setting of how frames are drawn; None if no suite has it or it is of another kind."""
+    if not key.startswith("drawing."):
+        return None
+    drawn = [cell.names.suite for cell in cells if cell.section("drawing") is not None]
+    if not drawn:
+        return UserError(f"{key}= is given, but none of the chosen methods has a judge that looks at frames")
+    if key not in _drawing_settings():
+        return None
+    suites = " and ".join(map(repr, _distinct(drawn)))
+    return UserError(f"{key}= is given, but suite {suites} defines none: its frames are drawn in one way alone")
 
 
 def _part_choices(
@@ -258,4 +306,9 @@ def _all_settings() -> list[str]:
     for kind in ("learner", "replay", "judge"):
         for name in registry.names(kind):
             names += [f"{kind}.{field.name}" for field in dataclasses.fields(registry.get(kind, name))]
-    return names
+    return names + _drawing_settings()
+
+
+def _drawing_settings() -> list[str]:
+    drawings = [registry.get("suite", name).drawing for name in registry.names("suite")]
+    return [f"drawing.{field.name}" for drawing in drawings for field in dataclasses.fields(drawing)]

@@ -10,7 +10,6 @@ from typing import Any
 from harness.job import Job
 from harness.launchers.local import Event
 from harness.matrix import Plan
-from harness.records.schema import label
 
 EVERY = 10.0
 """Seconds between two plain lines about the same worker."""
@@ -28,7 +27,7 @@ class Display:
 
     def __init__(self, plan: Plan) -> None:
         self.total = len(plan.cells) * len(plan.seeds)
-        self.variants = {cell.id: cell.variant for cell in plan.cells}
+        self.rows = {cell.id: plan.row(cell) for cell in plan.cells}
         self.started = time.monotonic()
 
     def __enter__(self) -> Display:
@@ -44,11 +43,8 @@ class Display:
 
     def name(self, job: Job) -> str:
         cell = job.cell
-        row = label(
-            cell["method"], cell["backend"], cell["model"], cell["profile"], self.variants.get(cell["cell"], "")
-        )
         seeds = ",".join(map(str, job.seeds))
-        return f"{cell['task']} {row} seed{'s' if len(job.seeds) > 1 else ''} {seeds}"
+        return f"{cell['task']} {self.rows[cell['cell']]} seed{'s' if len(job.seeds) > 1 else ''} {seeds}"
 
     def sentence(self, event: Event) -> str:
         """One line about a fault, by the last line of its error."""

@@ -37,10 +37,10 @@ class Film:
             self._snapshots.setdefault(number, []).append(task.snapshot())
 
     def write(self, suite: Any, task: str) -> None:
-        """Draw what was collected; the last frame of an episode stays for half a second."""
+        """Draw what was collected, as the suite draws unless told; an episode's last frame stays for half a second."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._write(suite.drawer(task))
+            self._write(suite.drawing().spawn(task))
         except OSError as error:
             raise UserError(f"--video {self.path} cannot be written ({error.strerror or error})") from None
 

@@ -17,7 +17,10 @@ from typing import Any, TypeVar
 from harness.errors import UserError, unknown
 
 KINDS = ("suite", "method", "learner", "replay", "guide", "agent", "judge")
-BUILT_IN = ("suites", "baselines.learners", "baselines.replay", "baselines.guides", "baselines.agents", "methods")
+BUILT_IN = (
+    "suites", "baselines.learners", "baselines.replay", "baselines.guides", "baselines.agents", "methods",
+    "harness.judges",
+)  # fmt: skip
 T = TypeVar("T")
 
 _entries: dict[str, dict[str, Any]] = {kind: {} for kind in KINDS}

@@ -30,6 +30,11 @@ class Streams:
         key = (PURPOSES.index("evaluation"), step, episode)
         return int(np.random.SeedSequence(entropy=self.seed, spawn_key=key).generate_state(1, np.uint32)[0] >> 1)
 
+    def of_question(self, ordinal: int) -> np.random.Generator:
+        """For one question to a judge: a function of (seed, ordinal) alone, so it needs no state."""
+        key = (PURPOSES.index("judge"), ordinal)
+        return np.random.default_rng(np.random.SeedSequence(entropy=self.seed, spawn_key=key))
+
     def state(self) -> State:
         return {purpose: getattr(self, purpose).bit_generator.state for purpose in PURPOSES}
 

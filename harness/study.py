@@ -67,7 +67,12 @@ def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -
     lock.acquire()
     try:
         entries = {
-            cell.id: {"directory": cell.directory, "seeds": list(plan.seeds), "label_variant": cell.variant}
+            cell.id: {
+                "directory": cell.directory,
+                "seeds": list(plan.seeds),
+                "label_variant": plan.variant(cell),
+                **plan.place(cell),
+            }
             for cell in plan.cells
         }
         _check_commits(plan, study)
@@ -152,6 +157,7 @@ def _jobs(plan: Plan, study: StudyDirectory, places: Sequence[Slot]) -> list[Job
                     cell=record(cell),
                     seeds=seeds,
                     checkpoint_every=execution.checkpoint_every,
+                    probes=execution.probes,
                     keep_replay=execution.keep_replay,
                     tensorboard=execution.tensorboard,
                 )

@@ -52,12 +52,13 @@ class Loop:
         evaluate_every: int,
         checkpoint_every: int,
         asks: Asks | None = None,
+        probe: Callable[[Agent, int, Sequence[int]], None] = lambda agent, step, rows: None,
         stop: Callable[[], bool] = lambda: False,
     ) -> None:
         self.agent, self.tasks, self.streams = agent, tasks, streams
         self.rows = np.arange(len(tasks))
         self.step = 0
-        self._evaluator, self._journal, self._asks, self._stop = evaluator, journal, asks, stop
+        self._evaluator, self._journal, self._asks, self._probe, self._stop = evaluator, journal, asks, probe, stop
         self._evaluate_every, self._checkpoint_every = evaluate_every, checkpoint_every
         self._observation: Array | None = None
         self._returns = np.zeros(len(tasks))
@@ -73,6 +74,12 @@ class Loop:
         if self._asks is None:
             raise RuntimeError("this agent asks a judge but the cell has none")
         self._asks.submit(ask, self.step)
+
+    @property
+    def observation(self) -> Array:
+        """What each seed acts on next, [S, …]."""
+        assert self._observation is not None, "no episode has begun"
+        return self._observation
 
     def run(self) -> None:
         """Train to the end of the agent's last phase; Stopped if asked to stop, with a checkpoint written."""
@@ -105,6 +112,7 @@ class Loop:
             terminated=np.array([step.terminated for step in steps]),
             truncated=np.array([step.truncated for step in steps]),
             next_observation=np.array([step.observation for step in steps]),
+            events=np.array([task.events() for task in self.tasks]),
             snapshot=np.array([task.snapshot() for task in self.tasks]) if self.agent.wants_snapshots else None,
         )
         self._returns += [step.reward for step in steps]
@@ -165,6 +173,7 @@ class Loop:
         rows = np.flatnonzero(self.agent.active).tolist()
         results = self._evaluator(self.agent, self.step, rows)
         self._journal.evaluated(self.step, results)
+        self._probe(self.agent, self.step, rows)
         returns = np.full(len(self.tasks), np.nan)
         for row in rows:
             mine = [result for result in results if result.row == row]

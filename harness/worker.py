@@ -22,11 +22,13 @@ from harness.building import checkpoint_spacing, make_build
 from harness.config import Cell
 from harness.errors import Notice, Stopped, UserError, of_system
 from harness.evaluation import Evaluator
-from harness.foundation.asks import Asks
+from harness.foundation.asks import Asks, Backend
 from harness.foundation.judging import Assignment, JudgeProcess
+from harness.foundation.oracle import OracleBackend
 from harness.interfaces import Agent, Build
 from harness.job import EXIT_STOPPED, EXIT_USER_ERROR, Job
 from harness.journal import RunJournal, resume_point
+from harness.probes import Probes
 from harness.records.cells import recorded
 from harness.records.provenance import provenance
 from harness.records.study import dumps
@@ -42,7 +44,7 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         raise UserError(f"torch {torch.__version__} finds no GPU here; use device=cpu, or install its CUDA build")
     cell = recorded(job.cell)
     journal = RunJournal(job, cell, tell)
-    judge: JudgeProcess | None = None
+    judge: Backend | None = None
     try:
         found = resume_point(journal.runs)
         for run, checkpoint in zip(journal.runs, found, strict=True):
@@ -62,21 +64,25 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
             task.reset(int(streams.environment.integers(2**31)))
         asks, judge = _judging(cell, build, agent)
         evaluation = build.parts["evaluation"]
+        end = sum(phase.steps for phase in agent.phases())
+        probes = Probes(build, cell.names.task, job.probes, end, journal.probed)
         loop = Loop(
             agent, tasks, build.streams,
             Evaluator(lambda: suite.make(cell.names.task), evaluation.episodes, build.streams),
-            journal, evaluate_every=evaluation.every, checkpoint_every=spacing, asks=asks, stop=stop,
+            journal, evaluate_every=evaluation.every, checkpoint_every=spacing, asks=asks, probe=probes, stop=stop,
         )  # fmt: skip
         if found[0] is not None:
             for number, checkpoint in enumerate(found):
                 assert checkpoint is not None
                 loop.load_state(number, checkpoint.state["loop"])
-        journal.open([checkpoint.state["offsets"] if checkpoint else {} for checkpoint in found], judge)
+        offsets = [checkpoint.state["offsets"] if checkpoint else {} for checkpoint in found]
+        journal.open(offsets, judge)
         if threading.current_thread() is threading.main_thread():
             # How the launcher knows a full disk under the ring; pygame, which a suite may import, makes it an abort.
             signal.signal(signal.SIGBUS, signal.SIG_DFL)
         tell({"event": "started", "step": loop.step})
         try:
+            probes.describe([row for row, written in enumerate(offsets) if not written.get("probes")], judge, stop)
             loop.run()
         except Stopped:
             journal.stopped(loop.step)
@@ -88,16 +94,23 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         journal.close()
 
 
-def _judging(cell: Cell, build: Build, agent: Agent) -> tuple[Asks | None, JudgeProcess | None]:
+def _judging(cell: Cell, build: Build, agent: Agent) -> tuple[Asks | None, Backend | None]:
     judge = build.parts.get("judge")
     if judge is None or not agent.wants_snapshots:
         return None, None
+    backend = _backend(cell, build, judge)
+    return Asks(build.rows, judge.delay, backend), backend
+
+
+def _backend(cell: Cell, build: Build, judge: Any) -> Backend:
+    """What answers: an oracle here in the worker, any other judge in a process that is sent snapshots alone."""
+    if judge.backend == "oracle":
+        return OracleBackend(judge.spawn(build.parts["suite"], cell.names.task), build.streams)
     assignment = Assignment(
-        cell.names.suite, asdict(build.parts["suite"]), cell.names.task,
+        cell.names.suite, asdict(build.parts["suite"]), cell.names.task, asdict(build.parts["drawing"]),
         cell.names.part("judge"), asdict(judge), getattr(build.parts["replay"], "clip_length", 1),
     )  # fmt: skip
-    process = JudgeProcess(assignment, judge.timeout)
-    return Asks(build.rows, judge.delay, process), process
+    return JudgeProcess(assignment, judge.timeout)
 
 
 @dataclass

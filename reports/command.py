@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from harness.errors import UserError
 
 if TYPE_CHECKING:
+    from reports.judges import Judging
     from reports.summary import Summary
 
 HELP = "tables, learning curves, LaTeX and an HTML page from a study, finished or not"
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
     directory = Path(args.output) if args.output else study.directory / "report"
     contents: dict[str, bytes] = {
-        "report.html": page.render(study, found, drawings, judgings).encode(),
+        "report.html": page.render(study, found, drawings, judgings, results.pictures(study)).encode(),
         "table.tex": tables.latex(found).encode(),
         "summary.json": (
             json.dumps(export.plain(found), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -57,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({**export.plain(found), "files": [str(file) for file in files]}, allow_nan=False))
     else:
-        _print(found, files)
+        _print(found, judgings, files)
     return 0
 
 
@@ -89,7 +90,7 @@ def _write(directory: Path, contents: dict[str, bytes]) -> list[Path]:
     return [directory / name for name in contents]
 
 
-def _print(found: Summary, files: list[Path]) -> None:
+def _print(found: Summary, judgings: list[Judging], files: list[Path]) -> None:
     from rich.console import Console
 
     from reports import tables
@@ -102,6 +103,9 @@ def _print(found: Summary, files: list[Path]) -> None:
         console.print("No run has finished an evaluation yet, so there are no numbers.")
     else:
         console.print(tables.legend(found, "*"), markup=False)
+        for table in tables.judging(judgings):
+            console.print()
+            console.print(table)
     if found.notes:
         console.print("\nNotes")
         for note in found.notes:

@@ -74,4 +74,22 @@ def plain(summary: Summary) -> dict[str, Any]:
             }
             for entry in summary.aggregates
         ],
+        "matrices": [
+            {
+                "kind": matrix.kind,
+                "heading": matrix.heading,
+                "rows": [
+                    {
+                        "name": line.name,
+                        "cell": line.row.cell.id,
+                        "final_success": spread(line.row.final),
+                        "difference": spread(line.difference) if line.difference else None,
+                        "detectable_difference": number(line.detectable),
+                        "seeds": list(line.row.seeds),
+                    }
+                    for line in matrix.lines
+                ],
+            }
+            for matrix in summary.matrices
+        ],
     }

@@ -14,6 +14,7 @@ from reports.summary import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
 WIDTH_INCHES = 3.3
@@ -59,16 +60,16 @@ def learning_curves(rows: Sequence[Row]) -> list[Drawing]:
     names: list[str] = []
     drawings = []
     for where, members in tasks.items():
-        name = _file_name(where, names)
+        name = file_name("curves", where, names)
         names.append(name)
         png, pdf = _draw(members, styles)
         drawings.append(Drawing(where, name, png, pdf, _words(where, members)))
     return drawings
 
 
-def _file_name(where: str, taken: Sequence[str]) -> str:
-    """`curves-SUITE-TASK` with only safe characters, numbered if two tasks would share it."""
-    name = "curves-" + re.sub(r"[^A-Za-z0-9_.]+", "-", where).strip("-.")
+def file_name(kind: str, what: str, taken: Sequence[str]) -> str:
+    """`KIND-WHAT` with only safe characters, numbered if it is taken."""
+    name = f"{kind}-" + re.sub(r"[^A-Za-z0-9_.]+", "-", what).strip("-.")
     return name if name not in taken else f"{name}-{len(taken) + 1}"
 
 
@@ -83,7 +84,7 @@ def _draw(rows: Sequence[Row], styles: Mapping[str, int]) -> tuple[bytes, bytes]
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    labels = [textwrap.fill(_literal(row.label), LABEL_CHARACTERS) for row in rows]
+    labels = [textwrap.fill(literal(row.label), LABEL_CHARACTERS) for row in rows]
     columns = 2 if max(len(label) for label in labels) <= LABEL_CHARACTERS // 2 and len(rows) > 1 else 1
     lines = sum(label.count("\n") + 1 for label in labels)
     with matplotlib.rc_context(STYLE):
@@ -91,9 +92,14 @@ def _draw(rows: Sequence[Row], styles: Mapping[str, int]) -> tuple[bytes, bytes]
         FigureCanvasAgg(figure)
         handles = _plot(figure.add_subplot(), rows, styles)
         figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, handlelength=3.2)
-        png, pdf = io.BytesIO(), io.BytesIO()
-        figure.savefig(png, format="png", dpi=300, metadata={"Software": None})
-        figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, "Producer": None, "Creator": None})
+        return saved(figure)
+
+
+def saved(figure: Figure) -> tuple[bytes, bytes]:
+    """PNG and PDF, the same bytes for the same figure."""
+    png, pdf = io.BytesIO(), io.BytesIO()
+    figure.savefig(png, format="png", dpi=300, metadata={"Software": None})
+    figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, "Producer": None, "Creator": None})
     return png.getvalue(), pdf.getvalue()
 
 
@@ -126,22 +132,22 @@ def _plot(axes: Axes, rows: Sequence[Row], styles: Mapping[str, int]) -> list[Li
     axes.set_xlim(0 if first <= last / 2 else first - 1, max(last, 1))
     axes.set_xlabel("environment steps per seed")
     axes.set_ylabel(measure)
-    axes.set_title(textwrap.fill(_literal(rows[0].where), LABEL_CHARACTERS))
+    axes.set_title(textwrap.fill(literal(rows[0].where), LABEL_CHARACTERS))
     axes.set_axisbelow(True)
     axes.grid(axis="y", linewidth=0.4, color="#BBBBBB")
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
     return handles
 
 
-def _short(value: float) -> str:
+def short(value: float) -> str:
     for size, unit in ((1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:g}{unit}"
     return f"{value:g}"
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
     """Text that matplotlib does not read as mathematics."""
     return text.replace("$", r"\$")
 

@@ -1,4 +1,4 @@
-"""What judging took: clips, share of yes, waits and seconds per clip, per label and task."""
+"""What judging took and how often it agreed with the task's own events, per label and task."""
 
 from __future__ import annotations
 
@@ -8,19 +8,43 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import results
-from results import Study
+from results import Cell, Study
 
 if TYPE_CHECKING:
     import pandas as pd
 
 KINDS = {
     "scripted": "hand-written for this task",
-    "oracle": "privileged: it reads the task's own state",
+    "oracle": "privileged: it is told the task's own events",
     "external": "recorded by its own script",
 }
 """What a reader must know of a backend; other backends are models and need no remark."""
-YES = 0.5
-"""A score of at least this counts as yes."""
+THRESHOLD = 0.5
+"""A score above this counts as positive where the method has no threshold of its own."""
+
+BESIDE_EVENTS = "Judges beside the task's own events: privileged information, for diagnosis only"
+"""What stands over every number of an `Agreement`."""
+
+
+class Share(NamedTuple):
+    """`part` of `whole` clips."""
+
+    part: int
+    whole: int
+
+    def __str__(self) -> str:
+        return f"{self.part / self.whole:.3f} of {self.whole:,}" if self.whole else "—"
+
+
+class Agreement(NamedTuple):
+    """A judge's word beside the task's own events, over the clips whose events are on record."""
+
+    agree: Share
+    """Positive with an event or not positive without one, of all these clips."""
+    hits: Share
+    """Positive, of those with an event: the true-positive rate."""
+    false_alarms: Share
+    """Positive, of those without: the false-positive rate."""
 
 
 class Judging(NamedTuple):
@@ -30,8 +54,10 @@ class Judging(NamedTuple):
     where: str
     judge: str
     remark: str
-    clips: int
-    yes: float | None
+    positive: Share
+    """Clips that the method counts as positive."""
+    agreement: Agreement | None
+    """None where the task tells of no events."""
     delay: float | None
     """Mean number of steps from question to application."""
     waited: float | None
@@ -68,8 +94,8 @@ def judging(study: Study, labels: Mapping[str, str]) -> list[Judging]:
                 where=f"{cell.suite}/{cell.task}",
                 judge=f"{cell.model} ({cell.backend})",
                 remark=remark(cell.backend),
-                clips=len(scores),
-                yes=float((scores["score"] >= YES).mean()) if len(scores) else None,
+                positive=Share(int((scores["score"] > _threshold(cell)).sum()), len(scores)),
+                agreement=_agreement(scores, _threshold(cell)),
                 delay=float((scores["applied"] - scores["asked"]).mean()) if len(scores) else None,
                 waited=total.get("wait_seconds"),
                 waited_share=_ratio(total.get("wait_seconds"), total.get("seconds")),
@@ -77,6 +103,29 @@ def judging(study: Study, labels: Mapping[str, str]) -> list[Judging]:
             )
         )
     return found
+
+
+def _threshold(cell: Cell) -> float:
+    """What a score must exceed to count for this cell's replay."""
+    entry = cell.settings.get("replay.threshold")
+    value = entry.get("value") if isinstance(entry, Mapping) else None
+    return float(value) if type(value) in (int, float) else THRESHOLD
+
+
+def _agreement(scores: pd.DataFrame, threshold: float) -> Agreement | None:
+    known = scores[scores["events"].notna()] if "events" in scores else scores.iloc[:0]
+    if known.empty:
+        return None
+    positive, eventful = known["score"] > threshold, known["events"] > 0
+
+    def share(part: pd.Series[bool], whole: pd.Series[bool]) -> Share:
+        return Share(int((part & whole).sum()), int(whole.sum()))
+
+    return Agreement(
+        agree=Share(int((positive == eventful).sum()), len(known)),
+        hits=share(positive, eventful),
+        false_alarms=share(positive, ~eventful),
+    )
 
 
 def _spent(rows: pd.DataFrame) -> dict[str, float]:

@@ -14,7 +14,7 @@ from reports import judges, statistics, tables
 from reports.figures import Drawing
 from reports.judges import Judging
 from reports.summary import Row, Summary
-from results import Cell, Study
+from results import Cell, Picture, Study
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -28,7 +28,13 @@ class Origin(NamedTuple):
     runs: int
 
 
-def render(study: Study, summary: Summary, drawings: Sequence[Drawing], judgings: Sequence[Judging]) -> str:
+def render(
+    study: Study,
+    summary: Summary,
+    drawings: Sequence[Drawing],
+    judgings: Sequence[Judging],
+    pictures: Sequence[Picture] = (),
+) -> str:
     """The page of a study."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -44,8 +50,9 @@ def render(study: Study, summary: Summary, drawings: Sequence[Drawing], judgings
         aggregates=tables.aggregates_by_label(summary.aggregates),
         metrics=[tables.METRIC_NAMES[name] for name in statistics.METRICS],
         drawings=drawings,
+        pictures=pictures,
         judgings=judgings,
-        yes=judges.YES,
+        beside_events=judges.BESIDE_EVENTS,
         latex=tables.latex(summary),
         legend=tables.legend(summary, "Bold with *"),
         columns=columns,

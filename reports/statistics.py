@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 LEVEL = 0.95
+POWER = 0.8
 REPS = 50_000
 ONE_RUN = "one run: no interval"
 _CHUNK_BYTES = 1 << 26
@@ -191,6 +192,24 @@ def difference(first: Array, second: Array, metric: str, reps: int = REPS, seed:
         for scores, stream in zip((first, second), streams, strict=True)
     )
     return Interval(estimate, *_ends(ours - theirs))
+
+
+def detectable_difference(first: Array, second: Array) -> float:
+    """The smallest difference of means that so many runs could have shown, from scores [n] and [m].
+
+    (t_.975 + t_.8) s sqrt(1/n + 1/m): what a two-sample t test at 5 %, two-sided, finds with a power of 80 %; t are
+    quantiles at n + m - 2 degrees of freedom, s is the standard deviation between runs pooled over both. NaN where s
+    cannot be estimated: fewer than two runs, or runs that do not differ (s = 0), which says nothing of other runs.
+    """
+    from scipy import stats
+
+    n, m = len(first), len(second)
+    if min(n, m) < 2 or np.ptp(first) == np.ptp(second) == 0:
+        return float("nan")
+    freedom = n + m - 2
+    squares = np.sum((first - np.mean(first)) ** 2) + np.sum((second - np.mean(second)) ** 2)
+    quantiles = stats.t.ppf([0.5 + LEVEL / 2, POWER], freedom)
+    return float(np.sum(quantiles) * np.sqrt(squares / freedom) * np.sqrt(1 / n + 1 / m))
 
 
 def aggregate(scores: Mapping[str, Array], reps: int = REPS, seed: int = 0) -> pd.DataFrame:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reports import statistics
+from reports import matrices, statistics
+from reports.matrices import Matrix
 from reports.statistics import Array, Interval
 from results import Cell, Run, Study
 
@@ -100,6 +101,7 @@ class Summary:
     aggregates: tuple[Aggregate, ...]
     notes: tuple[str, ...]
     complete: bool
+    matrices: tuple[Matrix, ...] = ()
 
 
 def summarise(study: Study, evaluations: pd.DataFrame, reps: int = statistics.REPS, seed: int = 0) -> Summary:
@@ -116,12 +118,20 @@ def summarise(study: Study, evaluations: pd.DataFrame, reps: int = statistics.RE
             row = _row(cell, labels[cell.id], name, runs, by_cell[cell.id], notes, reps, seed)
             rows.extend([row] if row else [])
     order = {place: rank for rank, place in enumerate(dict.fromkeys(row.where for row in rows))}
-    rows.sort(key=lambda row: order[row.where])
+    rows = sorted(matrices.in_order(rows), key=lambda row: order[row.where])
     rows = _compared(rows, notes, reps, seed)
     aggregates = _aggregates(rows, notes, reps, seed)
     notes.extend(_mixtures(study))
     complete = all(run.status == "finished" for run in study.runs) and all(row.complete for row in rows)
-    return Summary(study.name, reps, tuple(rows), tuple(aggregates), tuple(dict.fromkeys(notes)), complete)
+    return Summary(
+        study.name,
+        reps,
+        tuple(rows),
+        tuple(aggregates),
+        tuple(dict.fromkeys(notes)),
+        complete,
+        tuple(matrices.matrices(rows, reps, seed)),
+    )
 
 
 def with_notes(summary: Summary, notes: Iterable[str]) -> Summary:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reports import judges, statistics
+from reports import judges, matrices, statistics
+from reports.judges import Judging
 from reports.statistics import Array, Interval
 from reports.summary import Aggregate, Row, Summary
 
@@ -128,7 +129,34 @@ def terminal(summary: Summary) -> list[Table]:
             for label, entries in labels.items()
         }
         tables.append(_table(f"{heading}: final success", [METRIC_NAMES[name] for name in statistics.METRICS], cells))
+    for matrix in summary.matrices:
+        cells = {
+            line.name: [
+                spread(line.row.final),
+                spread(line.difference) if line.difference else "—",
+                number(line.detectable),
+                str(len(line.row.seeds)),
+            ]
+            for line in matrix.lines
+        }
+        tables.append(_table(matrix.heading, matrices.HEADERS, cells))
     return tables
+
+
+def judging(judgings: Sequence[Judging]) -> list[Table]:
+    """One table of the judges whose tasks tell of events; none where there are none."""
+    cells = {
+        f"{entry.label} on {entry.where}": [str(entry.positive), *map(str, entry.agreement)]
+        for entry in judgings
+        if entry.agreement
+    }
+    headers = [
+        "positive,\nof clips judged",
+        "agreement",
+        "hit rate, of\nclips with event",
+        "false-alarm rate,\nof the others",
+    ]
+    return [_table(judges.BESIDE_EVENTS, headers, cells)] if cells else []
 
 
 def _table(heading: str, headers: Sequence[str], rows: Mapping[str, Sequence[str]]) -> Table:
@@ -172,7 +200,7 @@ def legend(summary: Summary, mark: str = "Bold") -> str:
         parts.append("†: at an earlier step than the others, compared with none.")
     if not summary.complete:
         parts.append("Partial: not every run is finished.")
-    return " ".join(parts)
+    return " ".join([*parts, *filter(None, [matrices.legend(summary.matrices)])])
 
 
 def _range(counts: Sequence[int]) -> str:
@@ -204,6 +232,16 @@ def latex(summary: Summary) -> str:
         for label, entries in labels.items():
             cells = [_spread(entry.interval, entry.leading) for entry in entries]
             lines.append(" & ".join([_first(label), *cells]) + r" \\")
+    for matrix in summary.matrices:
+        lines += [
+            r"\midrule",
+            rf"{_first(matrix.heading, 'emph')} & Final success & Difference & Detectable & Seeds \\",
+        ]
+        for line in matrix.lines:
+            difference = _spread(line.difference).replace("-", "$-$") if line.difference else "---"
+            detectable = number(line.detectable).replace("—", "---")
+            cells = [_spread(line.row.final), difference, detectable, str(len(line.row.seeds))]
+            lines.append(" & ".join([_first(line.name), *cells]) + r" \\")
     baselines = ", ".join(dict.fromkeys(row.baseline for row in summary.rows))
     note = f"{legend(summary)} Steps to best: environment steps until the mean reaches the best of {baselines}."
     lines += [

@@ -21,15 +21,18 @@ if TYPE_CHECKING:
     import duckdb
     import pandas as pd
 
-What = Literal["evaluations", "timings", "metrics", "judgements"]
+What = Literal["evaluations", "timings", "metrics", "judgements", "probes"]
 
 COLUMNS: dict[str, dict[str, type]] = {
     "evaluations": schema.EVALUATION,
     "timings": {"step": int, "seconds": float},
     "metrics": {"step": int},
     "judgements": {"asked": int, "applied": int, "score": float},
+    "probes": {"step": int, "t": int, "quantity": str, "value": float},
 }
 """Columns that every row must have. Evaluation rows have no others; logs may, and absent ones read as missing."""
+OPTIONAL: dict[str, dict[str, type]] = {"judgements": {"events": int}}
+"""Columns that a log's rows may lack, as where a suite's tasks tell of no events; a value that is there must fit."""
 
 _JSON_TYPES = {
     int: ("UBIGINT", "BIGINT", "HUGEINT"),
@@ -46,8 +49,8 @@ _WORDS = {int: "a whole number", float: "a finite number", bool: "true or false"
 def load(source: str | Path | Study, *, what: What = "evaluations") -> pd.DataFrame:
     """The rows that a study's runs wrote, in the order of its runs, with variant, label and directory beside them.
 
-    Logs (`timings`, `metrics`, `judgements`) get the identity of their run as leading columns. A log's further
-    columns read as missing where a row lacks them; only those of `metrics` may hold NaN (a diverged loss).
+    Logs (`timings`, `metrics`, `judgements`, `probes`) get the identity of their run as leading columns. A log's
+    further columns read as missing where a row lacks them; only those of `metrics` may hold NaN (a diverged loss).
     Raises UserError naming file, row and column of the first value that the schema does not allow.
     """
     import numpy as np
@@ -71,6 +74,9 @@ def load(source: str | Path | Study, *, what: What = "evaluations") -> pd.DataFr
     empty = pd.DataFrame(columns=["filename", "row", *wanted])
     rows = pd.concat(frames) if frames else empty
     _check_values(rows, wanted)
+    for name, kind in OPTIONAL.get(what, {}).items():
+        if name in rows:
+            _check_values(rows[rows[name].notna()], {name: kind})
     rank = {path: index for index, path in enumerate(files)}
     rows = rows.iloc[np.lexsort([rows["row"], rows["filename"].map(rank)])].reset_index(drop=True)
     owners = pd.DataFrame(
@@ -147,8 +153,8 @@ def _check_columns(path: str, types: Mapping[str, str], wanted: Mapping[str, typ
 
 def _read_lines(connection: duckdb.DuckDBPyConnection, paths: Sequence[str], what: str) -> pd.DataFrame:
     """Rows of JSON lines. DuckDB reads them all; a file in which a line or value did not fit is then read closely."""
-    wanted = COLUMNS[what]
-    typed = {name: (kind, _JSON_TYPES[kind]) for name, kind in wanted.items()}
+    wanted, optional = COLUMNS[what], OPTIONAL.get(what, {})
+    typed = {name: (kind, _JSON_TYPES[kind]) for name, kind in {**wanted, **optional}.items()}
     connection.execute(
         "CREATE OR REPLACE TEMP TABLE lines AS SELECT filename, json, "
         "row_number() OVER (PARTITION BY filename) AS row "
@@ -157,19 +163,23 @@ def _read_lines(connection: duckdb.DuckDBPyConnection, paths: Sequence[str], wha
     )
     others: dict[str, str] = {}
     if what != "evaluations":
-        others = _further(connection, wanted)
-    columns = [
-        f"CASE WHEN json_type(json, {_path(name)}) IN {(*kinds, '')} "
-        f'THEN TRY_CAST(json->>{_path(name)} AS {_SQL_TYPES[kind]}) END AS "{name}"'
+        others = _further(connection, typed)
+    values = {
+        name: f"CASE WHEN json_type(json, {_path(name)}) IN {(*kinds, '')} "
+        f"THEN TRY_CAST(json->>{_path(name)} AS {_SQL_TYPES[kind]}) END"
         for name, (kind, kinds) in typed.items()
-    ] + [f'TRY_CAST(json->>{_path(name)} AS {sql}) AS "{name}"' for name, sql in others.items()]
-    rows: pd.DataFrame = connection.execute(f"SELECT filename, row, {', '.join(columns)} FROM lines").df()
+    } | {name: f"TRY_CAST(json->>{_path(name)} AS {sql})" for name, sql in others.items()}
+    columns = ", ".join(f'{value} AS "{name}"' for name, value in values.items())
+    rows: pd.DataFrame = connection.execute(f"SELECT filename, row, {columns} FROM lines").df()
     fits = rows[list(wanted)].notna().all(axis=1)
     if what == "evaluations":
         keys = connection.execute("SELECT filename, row FROM lines WHERE len(json_keys(json)) > ?", [len(wanted)]).df()
         suspects = {*rows.loc[~fits, "filename"], *keys["filename"]}
     else:
         suspects = set(rows.loc[~fits, "filename"])
+        for name in optional:
+            odd = f"SELECT filename FROM lines WHERE json_exists(json, {_path(name)}) AND {values[name]} IS NULL"
+            suspects |= set(connection.execute(odd).df()["filename"])
     for path in sorted(suspects):
         _examine(path, what)
     fitting: pd.DataFrame = rows[fits].astype({name: _dtype(kind) for name, kind in wanted.items()})
@@ -204,7 +214,7 @@ def _dtype(kind: type) -> str:
 
 def _examine(path: str, what: str) -> None:
     """Find the line that did not fit: UserError, or only a warning if it is a last line that was cut short."""
-    wanted = COLUMNS[what]
+    wanted, optional = COLUMNS[what], OPTIONAL.get(what, {})
     lines = Path(path).read_bytes().splitlines()
     for number, line in enumerate(lines, start=1):
         try:
@@ -216,7 +226,7 @@ def _examine(path: str, what: str) -> None:
             raise UserError(f"{path}, row {number}: not JSON; restore the file or delete the run's directory") from None
         if not isinstance(row, dict):
             raise UserError(f"{path}, row {number}: {str(row)[:80]!r}; expected a JSON object")
-        for name, kind in wanted.items():
+        for name, kind in {**wanted, **{name: optional[name] for name in row.keys() & optional}}.items():
             if name not in row:
                 raise UserError(f"{path}, row {number}: lacks the column {name!r}")
             if not _suits(row[name], kind):

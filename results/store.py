@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.errors import UserError
 from harness.records import schema
@@ -17,6 +17,15 @@ if TYPE_CHECKING:
 
 IDENTITY = ("cell", "suite", "task", "method", "learner", "backend", "model", "profile", "seed")
 """The columns of an evaluation row that name its run; `study` is left out, since a study may be copied."""
+
+
+class Role(NamedTuple):
+    """A cell's place in a matrix: what it is called there, and the id of the cell that it is compared with (its own, if
+    it is that cell)."""
+
+    kind: str
+    name: str
+    reference: str
 
 
 @dataclass(frozen=True)
@@ -37,6 +46,7 @@ class Cell:
     label: str
     settings: Mapping[str, Mapping[str, Any]]
     versions: Mapping[str, Any]
+    role: Role | None = None
 
 
 @dataclass(frozen=True)
@@ -86,6 +96,8 @@ def study(directory: str | Path) -> Study:
         if not isinstance(entry, dict):
             raise UserError(f"{path}: cells.{cell_id} is {entry!r}; expected an object with directory and seeds")
         cell = _cell(root, path, cell_id, entry)
+        if cell.role is not None and cell.role.reference not in listed:
+            raise UserError(f"{path}: cell {cell_id} is compared with {cell.role.reference!r}, which is not listed")
         cells.append(cell)
         found.extend(_runs(root, path, cell, entry))
     present = {path.parent.relative_to(root).as_posix() for path in root.glob("*/*/*/cell.json")}
@@ -123,11 +135,12 @@ def _cell(root: Path, study_path: Path, cell_id: str, entry: Mapping[str, Any]) 
     inside = (root / directory).resolve()
     if not inside.is_relative_to(root.resolve()) or inside == root.resolve() or not directory.isprintable():
         raise UserError(f"{study_path}: the directory {directory!r} of cell {cell_id} lies outside the study")
+    role = _role(study_path, entry)
     path = root / directory / "cell.json"
     if not path.is_file():  # planned and not started: the directory's name is all that is known
         suite, task, name = [*Path(directory).parts, "", "", ""][:3]
         method = name.rpartition("-")[0] or name
-        return Cell(cell_id, directory, suite, task, method, "", "", "", "", 0, "", method, {}, {})
+        return Cell(cell_id, directory, suite, task, method, "", "", "", "", 0, "", method, {}, {}, role)
     content = _document(path)
     names = {name: _name(path, content, name) for name in IDENTITY if name != "seed"}
     if names.pop("cell") != cell_id:
@@ -144,7 +157,18 @@ def _cell(root: Path, study_path: Path, cell_id: str, entry: Mapping[str, Any]) 
         label=schema.label(names["method"], names["backend"], names["model"], names["profile"], variant),
         settings=_field(path, content, "settings", dict, {}),
         versions=_field(path, content, "versions", dict, {}),
+        role=role,
     )
+
+
+def _role(path: Path, entry: Mapping[str, Any]) -> Role | None:
+    if "matrix" not in entry:
+        return None
+    content = _field(path, entry, "matrix", dict)
+    role = Role(*(_name(path, content, name) for name in Role._fields))
+    if role.kind not in schema.MATRICES:
+        raise UserError(f"{path}: matrix of kind {role.kind!r}; expected one of {', '.join(schema.MATRICES)}")
+    return role
 
 
 def _runs(root: Path, study_path: Path, cell: Cell, entry: Mapping[str, Any]) -> Iterable[Run]:

@@ -20,6 +20,7 @@ from harness.interfaces import (
     Learner,
     Metrics,
     Mode,
+    Moment,
     Phase,
     Sampler,
     State,
@@ -28,6 +29,7 @@ from harness.interfaces import (
 from harness.registry import register
 
 if TYPE_CHECKING:
+    from baselines.phases import TaskPhases
     from baselines.storage import Storage
 
 
@@ -39,12 +41,17 @@ class Standard:
     version: ClassVar[int] = 1
 
     def spawn(self, build: Build) -> Agent:
+        from baselines.phases import TaskPhases
         from baselines.storage import Storage
 
         parts = build.parts
-        guide = parts["guide"].spawn(build)
-        storage = Storage(build, guide.columns)
-        return StandardAgent(build, parts["learner"].spawn(build), parts["replay"].spawn(build), storage, guide)
+        # the learner first, so that its random start is the same under every replay
+        learner = parts["learner"].spawn(build)
+        guide, sampler = parts["guide"].spawn(build), parts["replay"].spawn(build)
+        phases = TaskPhases(build.rows, build.events) if build.events else None
+        kept = (*sampler.columns, *((phases.column,) if phases else ()))
+        storage = Storage(build, guide.columns, kept)
+        return StandardAgent(build, learner, sampler, storage, guide, phases)
 
 
 class StandardAgent:
@@ -52,8 +59,17 @@ class StandardAgent:
 
     deterministic = True
 
-    def __init__(self, build: Build, learner: Learner, sampler: Sampler, storage: Storage, guide: Guide) -> None:
+    def __init__(
+        self,
+        build: Build,
+        learner: Learner,
+        sampler: Sampler,
+        storage: Storage,
+        guide: Guide,
+        task_phases: TaskPhases | None = None,
+    ) -> None:
         self.learner, self.sampler, self.storage, self.guide = learner, sampler, storage, guide
+        self.task_phases = task_phases
         self.active = np.ones(build.rows, bool)
         self.wants_snapshots = sampler.clip_length > 0
         self._steps = build.steps
@@ -75,12 +91,14 @@ class StandardAgent:
     def observe(self, transition: Transition, ctx: Context) -> None:
         number = self.storage.written
         slot = self.storage.append(transition)
-        self.sampler.added(slot, self.storage.live)
+        self.sampler.added(slot, self.storage.live, transition)
+        if self.task_phases is not None:
+            self.task_phases.added(slot, self.storage.live, transition, self.storage)
         if transition.snapshot is None:
             return
         ended = transition.terminated | transition.truncated
         for row, clip in enumerate(self._clips):
-            clip.add(number, transition.snapshot[row])
+            clip.add(number, transition.snapshot[row], transition.events[row])
             if len(clip.numbers) == self.sampler.clip_length or ended[row]:
                 ctx.ask(clip.close(row))
 
@@ -95,14 +113,19 @@ class StandardAgent:
             return {}
         self.guide.before_update(ctx.step, self.storage, self.learner)
         rngs = [streams.sample for streams in ctx.streams]
-        live = self.storage.live
+        moment = Moment(ctx.step, self.storage.live, rngs, ctx.observation, self.storage)
         for _ in range(due):
-            draw = self.sampler.draw(self.learner.batch_size, ctx.step, live, rngs)
+            draw = self.sampler.draw(self.learner.batch_size, moment)
             batch = self.storage.gather(draw.index)._replace(weight=draw.weight)
-            update = self.learner.update(self.guide.shape(batch), self.active, ctx.step)
-            self.sampler.feedback(draw.index, update.td_error)
+            shaped = self.guide.shape(batch)
+            update = self.learner.update(shaped, self.active, ctx.step, self.sampler.wants_reducible)
+            self.sampler.feedback(draw.index, update)
             self.active &= np.isfinite(update.metrics["loss"])
-        return {**update.metrics, **self.sampler.metrics(ctx.step)}
+        spread = self.task_phases.metrics(draw.index, self.storage) if self.task_phases else {}
+        return {**update.metrics, **self.sampler.metrics(ctx.step), **spread}
+
+    def value(self, observation: Array, rows: Array) -> Array:
+        return self.learner.value(observation, rows)
 
     def evaluated(self, returns: Array, ctx: Context) -> None:
         self.sampler.evaluated(returns)
@@ -115,6 +138,7 @@ class StandardAgent:
             "storage": self.storage.state(row),
             "guide": self.guide.state(row),
             "clip": self._clips[row].state(),
+            "phases": self.task_phases.state(row) if self.task_phases else None,
         }
 
     def load_state(self, row: int, state: State) -> None:
@@ -124,6 +148,8 @@ class StandardAgent:
         self.storage.load_state(row, state["storage"])
         self.guide.load_state(row, state["guide"])
         self._clips[row].load_state(state["clip"])
+        if self.task_phases:
+            self.task_phases.load_state(row, state["phases"])
 
     def parameters(self, row: int) -> Mapping[str, Array]:
         return self.learner.parameters(row)
@@ -142,22 +168,26 @@ class Clip:
     def __init__(self) -> None:
         self.numbers: list[int] = []
         self._snapshots: list[Array] = []
+        self._events: list[Array] = []
 
-    def add(self, number: int, snapshot: Array) -> None:
+    def add(self, number: int, snapshot: Array, events: Array) -> None:
         self.numbers.append(number)
         self._snapshots.append(snapshot)
+        self._events.append(events)
 
     def close(self, row: int) -> Ask:
-        ask = Ask(row, np.array(self.numbers, np.int64), np.stack(self._snapshots))
-        self.numbers, self._snapshots = [], []
+        ask = Ask(row, np.array(self.numbers, np.int64), np.stack(self._snapshots), np.stack(self._events))
+        self.numbers, self._snapshots, self._events = [], [], []
         return ask
 
     def state(self) -> State:
         return {
             "numbers": np.array(self.numbers, np.int64),
             "snapshots": np.stack(self._snapshots) if self._snapshots else None,
+            "events": np.stack(self._events) if self._events else None,
         }
 
     def load_state(self, state: State) -> None:
         self.numbers = [int(number) for number in state["numbers"]]
         self._snapshots = [] if state["snapshots"] is None else list(state["snapshots"])
+        self._events = [] if state["events"] is None else list(state["events"])

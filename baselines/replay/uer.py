@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from harness.interfaces import Array, Build, Draw, Metrics, Sampler, Span, State
+from baselines.sampling import BaseSampler
+from harness.interfaces import Build, Draw, Moment, Sampler
 from harness.recipes import Method
 from harness.registry import register
 
@@ -41,32 +41,10 @@ register.method("uer")(
 )
 
 
-class UerSampler:
-    """Draws with replacement, each of the N live transitions with probability 1/N; it remembers nothing."""
+class UerSampler(BaseSampler):
+    """Draws with replacement, each of the N live transitions with probability 1/N."""
 
-    clip_length = 0
-
-    def added(self, index: int, live: Span) -> None:
-        """The live slots come with each draw."""
-
-    def draw(self, count: int, step: int, live: Span, rngs: Sequence[np.random.Generator]) -> Draw:
+    def draw(self, count: int, moment: Moment) -> Draw:
         """Slots int64 [S, B], without weights."""
-        return Draw(live.slots(np.stack([rng.integers(live.count, size=count) for rng in rngs])), None)
-
-    def feedback(self, index: Array, td_error: Array) -> None:
-        """TD errors change nothing."""
-
-    def scored(self, row: int, index: Array, score: float) -> None:
-        """No judge is asked."""
-
-    def state(self, row: int) -> State:
-        return {}
-
-    def load_state(self, row: int, state: State) -> None:
-        """Nothing to restore."""
-
-    def evaluated(self, returns: Array) -> None:
-        """Evaluation returns change nothing."""
-
-    def metrics(self, step: int) -> Metrics:
-        return {}
+        live = moment.live
+        return Draw(live.slots(np.stack([rng.integers(live.count, size=count) for rng in moment.rngs])), None)

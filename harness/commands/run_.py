@@ -5,7 +5,8 @@ Overrides have the form key=value; a comma list or range(…) sweeps:
   learner, replay, guide, agent, judge   swap a part of the method
   SECTION.FIELD                     any setting that `bench show` prints, e.g. learner.lr=1e-4
   seeds=5  seeds=[0,3,7]            how many, or which
-  output, workers, pack, gpus, per_gpu, device, checkpoint_every, tensorboard, keep_replay, mixed_commits, report
+  output, workers, pack, gpus, per_gpu, device, checkpoint_every, probes, tensorboard, keep_replay, mixed_commits,
+  report
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -33,10 +35,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="the plan (with --dry-run) or the outcome as JSON")
 
 
+def add_only(parser: argparse.ArgumentParser, what: str) -> None:
+    """The flag of commands that build a matrix; `only` reads it."""
+    parser.add_argument("--only", metavar="NAME,…", default="", help=f"only these {what}")
+
+
+def only(args: argparse.Namespace) -> list[str]:
+    return [name for name in args.only.split(",") if name]
+
+
 def run(args: argparse.Namespace) -> int:
     from harness import matrix
 
-    plan = matrix.plan(args.overrides)
+    return carry_out(matrix.plan(args.overrides), args)
+
+
+def carry_out(plan: Plan, args: argparse.Namespace, add: Callable[[Study], None] = lambda outcome: None) -> int:
+    """Do with `plan` what the flags in `args` ask for; `add` puts what else belongs to the study beside its runs."""
     if args.dry_run:
         return dry_run(plan, args.json)
     from harness import progress, study
@@ -44,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
     display = progress.display(plan, quiet=args.json)
     with display:
         outcome = study.carry_out(plan, display)
+    add(outcome)
     if args.json:
         print(json.dumps(_outcome(outcome), indent=1))
     else:
@@ -59,14 +75,12 @@ def dry_run(plan: Plan, as_json: bool) -> int:
     """Print what `plan` would do."""
     from harness import estimates, study
     from harness.launchers import local
-    from harness.records.schema import label
 
     places = local.slots(plan.execution)
     rows: list[dict[str, Any]] = []
     hours = 0.0
     speed = estimates.machine_speed()
     for cell in plan.cells:
-        judge = cell.names.part("judge")
         each = estimates.seconds(cell, speed) / 3600
         hours += each
         rows.append(
@@ -74,10 +88,11 @@ def dry_run(plan: Plan, as_json: bool) -> int:
                 "cell": cell.id,
                 "suite": cell.names.suite,
                 "task": cell.names.task,
-                "row": label(cell.names.method, "", judge, cell.names.profile, cell.variant),
+                "row": plan.row(cell),
                 "seeds": list(plan.seeds),
                 "steps": cell.steps,
                 "hours": round(each * len(plan.seeds), 4),
+                **plan.place(cell),
             }
         )
     total = hours * len(plan.seeds) / len(places)

@@ -67,7 +67,7 @@ def _show(cell: Cell, tasks: list[str]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from harness import config
+    from harness import config, registry
     from harness.settings import show
 
     names = cell.names
@@ -77,6 +77,8 @@ def _show(cell: Cell, tasks: list[str]) -> None:
         f"[bold]{names.method}[/bold] on {names.suite} ({', '.join(tasks)}), profile {names.profile}: {parts}"
     )
     console.print(f"cell {cell.id}" + (f", {cell.variant}" if cell.variant else ""))
+    if ablations := registry.get("method", names.method).ablations:
+        console.print(f"ablations, run by bench ablate: {', '.join(ablations)}")
     table = Table(box=None, pad_edge=False, show_edge=False)
     for heading in ("setting", "value", "unit", "set by", "source", "meaning"):
         table.add_column(heading, overflow="fold", no_wrap=heading in ("setting", "value"))
@@ -92,10 +94,15 @@ def _show(cell: Cell, tasks: list[str]) -> None:
 
 
 def _json(cell: Cell) -> dict[str, object]:
-    from harness import config
+    from harness import config, registry
     from harness.records.cells import record
+    from harness.settings import Cited
 
     content = record(cell)
+    content["ablations"] = {
+        name: {key: value.value if isinstance(value, Cited) else value for key, value in layer.items()}
+        for name, layer in registry.get("method", cell.names.method).ablations.items()
+    }
     for section, known in config.cell_fields(cell.names).items():
         for field in known.values():
             content["settings"][f"{section}.{field.name}"] |= {"unit": field.unit, "meaning": field.meaning}

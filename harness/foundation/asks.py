@@ -11,24 +11,10 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from harness.interfaces import Answer, Array, Ask, State
+from harness.interfaces import Answer, Ask, State
 
 POLL_EVERY = 8
 """Steps from one look at what has arrived to the next while nothing is due: a judge stays fed, and it costs nothing."""
-
-
-class Backend(Protocol):
-    """What answers: a judge process."""
-
-    seconds: float
-    clips: int
-    restarts: int
-
-    def ask(self, number: int, snapshots: Array) -> None: ...
-    def arrived(self, number: int) -> bool: ...
-    def take(self, number: int) -> tuple[float, float]: ...
-    def poll(self) -> None: ...
-    def close(self) -> None: ...
 
 
 class InFlight(NamedTuple):
@@ -38,6 +24,20 @@ class InFlight(NamedTuple):
     ordinal: int
     step: int
     ask: Ask
+
+
+class Backend(Protocol):
+    """What answers: a process that is sent a clip's snapshots, or an oracle that is told its events."""
+
+    seconds: float
+    clips: int
+    restarts: int
+
+    def ask(self, item: InFlight) -> None: ...
+    def arrived(self, number: int) -> bool: ...
+    def take(self, number: int) -> tuple[float, float]: ...
+    def poll(self) -> None: ...
+    def close(self) -> None: ...
 
 
 class Asks:
@@ -58,10 +58,11 @@ class Asks:
         self._ordinals[ask.row] += 1
 
     def _put(self, ask: Ask, step: int, ordinal: int) -> None:
-        self._flight[ask.row].append(InFlight(self._numbers, ordinal, step, ask))
-        self._backend.ask(self._numbers, ask.snapshots)
+        item = InFlight(self._numbers, ordinal, step, ask)
+        self._flight[ask.row].append(item)
+        self._backend.ask(item)
         self._numbers += 1
-        self._next_due = min(self._next_due, self._due_step(self._flight[ask.row][-1]))
+        self._next_due = min(self._next_due, self._due_step(item))
 
     def due(self, step: int) -> list[tuple[InFlight, Answer]]:
         """The answers that count from `step` on, seed by seed, in the order asked; waits for those that are late."""
@@ -90,11 +91,17 @@ class Asks:
         return sum(len(queue) for queue in self._flight)
 
     def state(self, row: int) -> State:
-        """The questions of one seed that are not answered yet, snapshots included."""
+        """The questions of one seed that are not answered yet, snapshots and events included."""
         return {
             "ordinal": self._ordinals[row],
             "asks": [
-                {"step": item.step, "ordinal": item.ordinal, "key": item.ask.key, "snapshots": item.ask.snapshots}
+                {
+                    "step": item.step,
+                    "ordinal": item.ordinal,
+                    "key": item.ask.key,
+                    "snapshots": item.ask.snapshots,
+                    "events": item.ask.events,
+                }
                 for item in self._flight[row]
             ],
         }
@@ -103,5 +110,5 @@ class Asks:
         """Ask again what was in flight."""
         self._ordinals[row] = int(state["ordinal"])
         for item in state["asks"]:
-            ask = Ask(row, np.asarray(item["key"]), np.asarray(item["snapshots"]))
+            ask = Ask(row, *(np.asarray(item[name]) for name in ("key", "snapshots", "events")))
             self._put(ask, int(item["step"]), int(item["ordinal"]))

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.errors import UserError
+from harness.foundation.asks import InFlight
 from harness.interfaces import Array
 
 WINDOW = 2
@@ -31,6 +32,7 @@ class Assignment(NamedTuple):
     suite: str
     suite_settings: Mapping[str, Any]
     task: str
+    drawing_settings: Mapping[str, Any]
     judge: str
     judge_settings: Mapping[str, Any]
     clip_length: int
@@ -56,9 +58,9 @@ class JudgeProcess:
         """Drawing and judging so far, in the process's own clock."""
         self.clips = 0
 
-    def ask(self, number: int, snapshots: Array) -> None:
-        """Ask for the score of a clip, uint8 [L, n]; `number` names it until it is taken."""
-        self._waiting.append((number, snapshots))
+    def ask(self, item: InFlight) -> None:
+        """Ask for the score of a clip; of the question only its number and its snapshots, uint8 [L, n], go out."""
+        self._waiting.append((item.number, item.ask.snapshots))
         self.poll()
 
     def poll(self) -> None:
@@ -187,7 +189,7 @@ def _serve(connection: Connection, assignment: Assignment) -> None:
     try:
         suite = settings.build(registry.get("suite", assignment.suite), assignment.suite_settings, "suite")
         judge = settings.build(registry.get("judge", assignment.judge), assignment.judge_settings, "judge")
-        draw = suite.drawer(assignment.task)
+        draw = settings.build(suite.drawing, assignment.drawing_settings, "drawing").spawn(assignment.task)
         score = judge.spawn(suite, assignment.task)
         ready = ""
     except Exception:

@@ -7,7 +7,8 @@ STUDY/<suite>/<task>/<method>-<cell>/seed-<k>/
     evaluations.jsonl     one row per evaluation episode; evaluations.parquet once the run is finished
     timings.jsonl         clock: steps per second, share of evaluation, judging, waiting
     metrics.jsonl         losses, training episodes, sampler diagnostics
-    judgements.jsonl      one row per judged clip: step asked, step applied, score
+    judgements.jsonl      one row per judged clip: step asked, step applied, score, events in it
+    probes.jsonl          along the task's reference episode: moves and events, the judge's scores, the critic's values
     checkpoint-<step>/    the two newest
     replay/               the ring of stored transitions
 """

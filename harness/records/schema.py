@@ -28,7 +28,16 @@ EVALUATION: dict[str, type] = {
 
 STATUSES = ("waiting", "running", "stopped", "finished", "failed")
 
+MATRICES = ("ablation", "perturbation")
+"""Kinds of matrix that study.json knows."""
+
 PROFILES_RANKED = ("paper", "quick", "smoke")
+
+INSTRUMENT_CHECK = (
+    "hand-written for this task: what a perturbation does to it is a check of the instrument, "
+    "not a finding about any model"
+)
+"""Of a scripted judge in a perturbation matrix."""
 
 
 class Identity(NamedTuple):

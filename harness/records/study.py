@@ -15,6 +15,10 @@ from harness.records.files import read_json, write_json
 from harness.records.schema import SCHEMA_VERSION
 
 
+FRAMES = "frames"
+"""Directory of a study's sample frames."""
+
+
 class Lock:
     """An advisory lock on a directory that ends with the process that holds it."""
 
@@ -51,6 +55,11 @@ class Lock:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def frames_file(suite: str, task: str, name: str) -> Path:
+    """Sample frames of a task in a perturbation matrix, relative to the study; `name` is the role's."""
+    return Path(FRAMES) / suite / task / f"{name}.png"
 
 
 class RunDirectory:
@@ -93,13 +102,17 @@ class StudyDirectory:
         return dict(content)
 
     def write(self, name: str, command: list[str], cells: Mapping[str, Mapping[str, Any]]) -> None:
-        """Enter cells; those of earlier commands in the same directory stay, their seeds are joined."""
+        """Enter cells; those of earlier commands in the same directory stay, their seeds are joined.
+
+        An entry has `directory`, `seeds`, `label_variant` and, for a cell of a matrix, its role as `matrix`.
+        """
         known: dict[str, Any] = {}
         if (self.path / "study.json").exists():
             known = self.read()["cells"]
-        for cell, entry in cells.items():
-            seeds = sorted({*known.get(cell, {}).get("seeds", []), *entry["seeds"]})
-            known[cell] = {**entry, "seeds": seeds}
+        for cell, given in cells.items():
+            before = known.get(cell, {})
+            kept = before if "matrix" in before and "matrix" not in given else given  # a plain run ends no matrix
+            known[cell] = {**kept, "seeds": sorted({*before.get("seeds", []), *given["seeds"]})}
         write_json(
             self.path / "study.json",
             {"schema": SCHEMA_VERSION, "study": name, "command": command, "cells": known},

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from baselines.sampling import BaseSampler
 from baselines.sum_tree import SumTree
-from harness.interfaces import Array, Draw, Metrics, Span, State
+from harness.interfaces import Array, Draw, Metrics, Moment, Span, State, Transition, Update
 
 if TYPE_CHECKING:
     from methods.vlm_rb import VlmRb
@@ -22,7 +22,7 @@ def prioritised_share(config: VlmRb, step: int, steps: int) -> float:
     return config.lambda_max * (min(1.0, step / stretch) if stretch > 0 else 1.0)
 
 
-class JudgedSampler:
+class JudgedSampler(BaseSampler):
     """Draws from λ·q^P + (1 − λ)·q^U, q^P ∝ p^α, where p is the judge's 0 or 1 (VLM-RB, equation 2, algorithm 1).
 
     A transition not yet judged has p = p̄, the mean over all clips judged before it was stored, 1 before the first.
@@ -65,23 +65,23 @@ class JudgedSampler:
             self._tree.set(index, priority)
         return self._tree
 
-    def added(self, index: int, live: Span) -> None:
+    def added(self, index: int, live: Span, transition: Transition) -> None:
         self._entering.append(((live.start - 1) % live.size, index))
         self._entering_priority.append(self._new_priority(index))
         self._stored = live.count
 
-    def draw(self, count: int, step: int, live: Span, rngs: Sequence[np.random.Generator]) -> Draw:
+    def draw(self, count: int, moment: Moment) -> Draw:
         """Slots int64 [S, B], the prioritised ones first, without weights.
 
         Of a batch, floor(λB) are drawn from q^P, and one more with probability frac(λB).
         """
-        tree = self.tree
+        tree, live = self.tree, moment.live
         rows, total = tree.rows, tree.total
-        whole, rest = divmod(prioritised_share(self.config, step, self._steps) * count, 1)
+        whole, rest = divmod(prioritised_share(self.config, moment.step, self._steps) * count, 1)
         shares = [0] * rows
         mass, uniform = np.empty((rows, count)), np.empty((rows, count), np.int64)
         # Each seed draws as many numbers whatever its shares and priorities are, so its stream depends on neither.
-        for row, rng in enumerate(rngs):
+        for row, rng in enumerate(moment.rngs):
             one_more = rng.random() < rest
             shares[row] = int(whole) + one_more if total[row] > 0 else 0
             rng.random(out=mass[row])
@@ -92,9 +92,6 @@ class JudgedSampler:
             index[row, :share] = found[row, :share]
         return Draw(index, None)
 
-    def feedback(self, index: Array, td_error: Array) -> None:
-        """TD errors change nothing."""
-
     def scored(self, row: int, index: Array, score: float) -> None:
         """A clip's P(yes), thresholded, becomes p of its transitions `index` [m] and enters p̄ once."""
         meaningful = score > self.config.threshold
@@ -104,9 +101,6 @@ class JudgedSampler:
         self._set_default(row)
         self._judged_count[row] += len(index) - self._judged[row, index].sum()
         self._judged[row, index] = True
-
-    def evaluated(self, returns: Array) -> None:
-        """Evaluation returns change nothing."""
 
     def state(self, row: int) -> State:
         return {
@@ -157,10 +151,10 @@ class BoostedSampler(JudgedSampler):
         self._error = np.zeros((rows, slots), np.float32)
         """p and |δ| of each transition."""
 
-    def feedback(self, index: Array, td_error: Array) -> None:
+    def feedback(self, index: Array, update: Update) -> None:
         """Take over the TD errors [S, B]; one that is not finite changes nothing."""
         row = np.arange(self.tree.rows)[:, None]
-        error = np.abs(td_error).astype(np.float32)
+        error = np.abs(update.td_error).astype(np.float32)
         finite = np.isfinite(error)
         if not finite.all():
             error = np.where(finite, error, self._error[row, index])

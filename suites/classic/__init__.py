@@ -13,6 +13,7 @@ from harness.settings import cite
 
 OBSERVED = {"CartPole-v1": 4, "Acrobot-v1": 6}
 CHOICES = {"CartPole-v1": 2, "Acrobot-v1": 3}
+HORIZON = 500
 SECONDS = {"CartPole-v1": 1e-5, "Acrobot-v1": 5e-5}
 ZOO = "RL Baselines3 Zoo, hyperparams/dqn.yml"
 SB3 = "Stable-Baselines3, DQN's default"
@@ -33,6 +34,17 @@ ACROBOT: Mapping[str, Any] = {
 }
 
 
+@dataclass(frozen=True)
+class ClassicDrawing:
+    """Gymnasium's own frames, as they are."""
+
+    def spawn(self, task: str) -> Drawer:
+        from suites.classic.task import ClassicDrawer
+
+        _check(task)
+        return ClassicDrawer(task)
+
+
 @register.suite("classic")
 @dataclass(frozen=True)
 class Classic:
@@ -45,6 +57,8 @@ class Classic:
     learner: ClassVar[str] = "dqn"
     method: ClassVar[str] = "uer"
     judge: ClassVar[str] = ""
+    events: ClassVar[tuple[str, ...]] = ()
+    drawing: ClassVar[type] = ClassicDrawing
     defaults: ClassVar[Mapping[str, Any]] = {
         "training.steps": cite(50_000, f"{ZOO}: CartPole-v1"),
         "training.capacity": cite(100_000, f"{ZOO}: CartPole-v1"),
@@ -79,7 +93,7 @@ class Classic:
             "tasks": ("CartPole-v1",),
             "training.steps": cite(600, SMOKE),
             "training.capacity": cite(600, SMOKE),
-            "evaluation.every": cite(300, SMOKE),
+            "evaluation.every": cite(200, SMOKE),
             "evaluation.episodes": cite(2, SMOKE),
             "learner.dqn.batch_size": cite(32, SMOKE),
             "learner.dqn.learning_starts": cite(128, SMOKE),
@@ -94,6 +108,11 @@ class Classic:
         _check(task)
         return Observations((OBSERVED[task],), "float32"), Actions(count=CHOICES[task])
 
+    def horizon(self, task: str) -> int:
+        """500 for either (Gymnasium's registry)."""
+        _check(task)
+        return HORIZON
+
     def seconds_per_step(self, task: str) -> float:
         """Episodes begun anew included (measured)."""
         _check(task)
@@ -104,12 +123,6 @@ class Classic:
 
         _check(task)
         return ClassicTask(task)
-
-    def drawer(self, task: str) -> Drawer:
-        from suites.classic.task import ClassicDrawer
-
-        _check(task)
-        return ClassicDrawer(task)
 
 
 def _check(task: str) -> None:

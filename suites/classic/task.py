@@ -16,6 +16,7 @@ INSTRUCTIONS = {
     "CartPole-v1": "keep the pole upright on the cart",
     "Acrobot-v1": "swing the free end of the two links above the line",
 }
+NOTHING = np.zeros(0, bool)
 
 
 def bare(name: str, **settings: Any) -> Any:
@@ -53,6 +54,10 @@ class ClassicTask:
         truncated = self._elapsed >= self.max_steps
         success = (terminated or truncated) and self._return >= self._threshold
         return Step(observation, float(reward), terminated, truncated, success)
+
+    def events(self) -> Array:
+        """bool [0]: nothing on the way is told apart."""
+        return NOTHING
 
     def snapshot(self) -> Array:
         """uint8 [16]: the four numbers of the physical state as float32."""

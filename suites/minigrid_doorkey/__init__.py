@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from harness.errors import UserError, unknown
 from harness.interfaces import Actions, Drawer, Judge, Observations, Suite, Task
@@ -20,13 +20,33 @@ def _quick(steps: int, source: str) -> Mapping[str, Any]:
     return {"training.steps": cite(steps, f"{QUICK}; {source}")}
 
 
+@dataclass(frozen=True)
+class DoorKeyDrawing:
+    """Frames for judges; the world and what the agent observes are the same however they are drawn."""
+
+    tile_size: Annotated[int, Bounds(4, 96), Unit("pixels")] = 32
+    """Side of a tile, without highlight (choice: MiniGrid's own default)."""
+    perturbation: Literal["none", "sprite_swap", "texture"] = "none"
+    """Sprites as MiniGrid's, swapped for misleading ones, or noise without meaning (VLM-RB, §4.2 and app. F.3)."""
+    seed: Annotated[int, Bounds(0)] = 0
+    """Which patterns the perturbation `texture` shows, in every episode and run (choice)."""
+
+    def spawn(self, task: str) -> Drawer:
+        """UserError for a task that does not exist."""
+        from suites.minigrid_doorkey.drawing import DoorKeyDrawer
+        from suites.minigrid_doorkey.perturbations import SpriteSwapDrawer, TextureDrawer
+
+        if self.perturbation == "sprite_swap":
+            return SpriteSwapDrawer(size(task), self.tile_size)
+        if self.perturbation == "texture":
+            return TextureDrawer(size(task), self.tile_size, self.seed)
+        return DoorKeyDrawer(size(task), self.tile_size)
+
+
 @register.suite("minigrid_doorkey")
 @dataclass(frozen=True)
 class MiniGridDoorKey:
     """MiniGrid's DoorKey with the full symbolic grid as observation and five actions."""
-
-    tile_size: Annotated[int, Bounds(4, 96), Unit("pixels")] = 32
-    """Side of a tile in drawn frames, without highlight (choice: MiniGrid's own default)."""
 
     version: ClassVar[int] = 1
     title: ClassVar[str] = "MiniGrid DoorKey"
@@ -35,6 +55,8 @@ class MiniGridDoorKey:
     learner: ClassVar[str] = "dqn"
     method: ClassVar[str] = "uer"
     judge: ClassVar[str] = "sprite"
+    events: ClassVar[tuple[str, ...]] = ("key", "door", "goal")
+    drawing: ClassVar[type] = DoorKeyDrawing
     defaults: ClassVar[Mapping[str, Any]] = {
         "training.steps": cite(1_000_000, "VLM-RB, figure 9 and table 4, whose budget is 1000K"),
         "evaluation.every": cite(2_000, "choice; every step in VLM-RB, table 7, is a multiple of 2K"),
@@ -60,7 +82,7 @@ class MiniGridDoorKey:
         "smoke": {
             "tasks": ("5x5",),
             "training.steps": cite(600, SMOKE),
-            "evaluation.every": cite(300, SMOKE),
+            "evaluation.every": cite(200, SMOKE),
             "evaluation.episodes": cite(2, SMOKE),
             "learner.dqn.channels": cite(8, SMOKE),
             "learner.dqn.learning_starts": cite(128, SMOKE),
@@ -74,6 +96,10 @@ class MiniGridDoorKey:
         n = size(task)
         return Observations((n, n, 3), "uint8", categories=(11, 6, 4)), Actions(count=5)
 
+    def horizon(self, task: str) -> int:
+        """10 n² (MiniGrid)."""
+        return 10 * size(task) ** 2
+
     def seconds_per_step(self, task: str) -> float:
         """Episodes begun anew included; the same for every size, since a step changes one cell (measured)."""
         return 3e-6
@@ -82,11 +108,6 @@ class MiniGridDoorKey:
         from suites.minigrid_doorkey.task import DoorKey
 
         return DoorKey(size(task))
-
-    def drawer(self, task: str) -> Drawer:
-        from suites.minigrid_doorkey.drawing import DoorKeyDrawer
-
-        return DoorKeyDrawer(size(task), self.tile_size)
 
 
 def size(task: str) -> int:
@@ -119,9 +140,9 @@ class Sprite:
         return "" if isinstance(suite, MiniGridDoorKey) else "it knows the sprites of the suite minigrid_doorkey alone"
 
     def spawn(self, suite: Suite, task: str) -> Judge:
-        """The judge for frames that `suite` draws; UserError on any other suite."""
+        """The judge for frames of `task`, whatever their tiles' size; UserError on any other suite."""
         if not isinstance(suite, MiniGridDoorKey):
             raise UserError(f"judge 'sprite' cannot judge {suite.title}: {self.fits(suite)}; choose another judge=")
         from suites.minigrid_doorkey.sprite import SpriteJudge
 
-        return SpriteJudge(suite.tile_size)
+        return SpriteJudge(size(task))

@@ -50,7 +50,11 @@ class DoorKeyDrawer:
 
     def _rows(self, cell: int) -> Array:
         kind, color, state, direction = cell >> 12, cell >> 8 & 15, cell >> 4 & 15, cell & 15
-        thing = WorldObj.decode(kind, color, state)
-        drawn = Grid.render_tile(thing, None if direction == NOBODY else direction, tile_size=self._tile_size)
-        tile: Array = drawn.astype(np.uint8)
+        tile = self._tile(kind, color, state, None if direction == NOBODY else direction)
         return tile.reshape(self._tile_size, -1).view(self._row)[:, 0]
+
+    def _tile(self, kind: int, color: int, state: int, direction: int | None) -> Array:
+        """One cell by its codes, with an agent that looks in `direction` or without; uint8 [pixels, pixels, 3]."""
+        thing = WorldObj.decode(kind, color, state)
+        tile: Array = Grid.render_tile(thing, direction, tile_size=self._tile_size).astype(np.uint8)
+        return tile

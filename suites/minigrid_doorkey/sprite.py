@@ -32,6 +32,29 @@ class Sprite(NamedTuple):
     direction: int | None = None
 
 
+class Tiles:
+    """What each tile of `pixels` x `pixels` shows, by its bytes."""
+
+    def __init__(self, pixels: int) -> None:
+        self.pixels = pixels
+        self._looks: dict[bytes, int] = {}
+        self._undrawn = [color for color in COLOR_NAMES if color != STANDARD]
+        self._learn([Sprite(OTHER, None), Sprite(OTHER, Wall()), Sprite(OTHER, Goal())])
+        self._learn(Sprite(OTHER, None, direction) for direction in range(4))
+        self._learn(Sprite(REACHED, Goal(), direction) for direction in range(4))
+        self._learn(_coloured(STANDARD))
+
+    def __getitem__(self, tile: bytes) -> int:
+        while tile not in self._looks and self._undrawn:
+            self._learn(_coloured(self._undrawn.pop()))
+        return self._looks.get(tile, OTHER)
+
+    def _learn(self, sprites: Iterable[Sprite]) -> None:
+        for kind, thing, direction in sprites:
+            tile = Grid.render_tile(thing, direction, tile_size=self.pixels)
+            self._looks[tile.astype(np.uint8).tobytes()] = kind
+
+
 class SpriteJudge:
     """P(yes) is 1 for a clip in which a key is taken, a door opened or the goal reached, else 0 (a Judge).
 
@@ -40,49 +63,34 @@ class SpriteJudge:
     so a key taken or a door opened by the first transition of a clip is not visible in it.
     """
 
-    def __init__(self, tile_size: int) -> None:
-        self._tile_size = tile_size
-        self._looks: dict[bytes, int] = {}
-        self._undrawn = [color for color in COLOR_NAMES if color != STANDARD]
-        self._learn([Sprite(OTHER, None), Sprite(OTHER, Wall()), Sprite(OTHER, Goal())])
-        self._learn(Sprite(OTHER, None, direction) for direction in range(4))
-        self._learn(Sprite(REACHED, Goal(), direction) for direction in range(4))
-        self._learn(_coloured(STANDARD))
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._tiles: Tiles | None = None
 
     def __call__(self, clips: Sequence[Array]) -> list[float]:
         return [float(_shows_progress(self._read(np.asarray(clip)))) for clip in clips]
 
-    def _learn(self, sprites: Iterable[Sprite]) -> None:
-        for kind, thing, direction in sprites:
-            tile = Grid.render_tile(thing, direction, tile_size=self._tile_size)
-            self._looks[tile.astype(np.uint8).tobytes()] = kind
-
     def _read(self, frames: Array) -> Array:
-        """uint8 [L, height, width, 3] -> what each tile shows, uint8 [L, rows, columns]."""
-        pixels = self._tile_size
+        """uint8 [L, height, width, 3] of size x size tiles -> what each tile shows, uint8 [L, size, size]."""
         if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[3] != 3:
             raise UserError(f"frames {frames.dtype} {frames.shape} given, uint8 [L, height, width, 3] expected")
         length, height, width, _ = frames.shape
-        if height % pixels or width % pixels:
-            raise UserError(f"a frame of {height}x{width} pixels does not divide into tiles of {pixels}")
-        rows, columns = height // pixels, width // pixels
-        changed = np.ones((length, rows), bool)
+        n, pixels = self._size, height // self._size
+        if not height == width == n * pixels > 0:
+            raise UserError(f"a frame of {height}x{width} pixels given; expected a square of {n}x{n} tiles")
+        if self._tiles is None or self._tiles.pixels != pixels:
+            self._tiles = Tiles(pixels)
+        tiles = self._tiles
+        changed = np.ones((length, n), bool)
         if length > 1:
-            changed[1:] = (frames[1:] != frames[:-1]).reshape(length - 1, rows, -1).any(-1)
-        kinds = np.zeros((length, rows, columns), np.uint8)
+            changed[1:] = (frames[1:] != frames[:-1]).reshape(length - 1, n, -1).any(-1)
+        kinds = np.zeros((length, n, n), np.uint8)
         for index in range(length):
             kinds[index] = kinds[index - 1]
             for row in np.flatnonzero(changed[index]):
-                strip = frames[index, row * pixels : (row + 1) * pixels].reshape(pixels, columns, 3 * pixels)
-                kinds[index, row] = [self._kind(tile.tobytes()) for tile in strip.swapaxes(0, 1)]
+                strip = frames[index, row * pixels : (row + 1) * pixels].reshape(pixels, n, 3 * pixels)
+                kinds[index, row] = [tiles[tile.tobytes()] for tile in strip.swapaxes(0, 1)]
         return kinds
-
-    def _kind(self, tile: bytes) -> int:
-        if tile not in self._looks:
-            while self._undrawn:
-                self._learn(_coloured(self._undrawn.pop()))
-            return self._looks.get(tile, OTHER)
-        return self._looks[tile]
 
 
 def _coloured(color: str) -> Iterator[Sprite]:

@@ -23,6 +23,10 @@ MINIGRID_ACTION = {LEFT: 0, RIGHT: 1, FORWARD: 2, PICKUP: 3, TOGGLE: 5}
 EMPTY = bytes((OBJECT_TO_IDX["empty"], 0, 0))
 AGENT = tuple(np.array((OBJECT_TO_IDX["agent"], 0, direction), np.uint8) for direction in range(4))
 KEY, DOOR, GOAL = OBJECT_TO_IDX["key"], OBJECT_TO_IDX["door"], OBJECT_TO_IDX["goal"]
+HAPPENED = np.eye(4, 3, dtype=bool)
+"""Rows: the events of a step that takes the key, opens the door, reaches the goal, or does none of these."""
+HAPPENED.flags.writeable = False
+TAKEN, OPENED, REACHED, NOTHING = HAPPENED
 VECTORS = tuple((int(dx), int(dy)) for dx, dy in DIR_TO_VEC)
 
 
@@ -55,6 +59,7 @@ class DoorKey:
         self._size = size
         self._ground = bytearray()
         self._codes = np.zeros((size, size, 3), np.uint8)
+        self._events: Array = NOTHING
         self.instruction: str = self._env.mission
         self.max_steps: int = self._env.max_steps
 
@@ -68,6 +73,7 @@ class DoorKey:
 
     def _keep_codes(self) -> None:
         """Encode the grid without the agent, so that what it stands on is kept; `_codes` is a view of `_ground`."""
+        self._events = NOTHING
         cells, n = self._env.grid.grid, self._size
         self._ground = bytearray(
             b"".join(EMPTY if cell is None else bytes(cell.encode()) for x in range(n) for cell in cells[x::n])
@@ -79,18 +85,27 @@ class DoorKey:
         env = self._env
         action = MINIGRID_ACTION[action]
         _, reward, terminated, truncated, _ = env.step(action)
-        if action >= 3:
-            self._encode_front()
         gained = float(reward)
-        return Step(self._observation(), gained, terminated, truncated, terminated and gained > 0)
+        success = terminated and gained > 0
+        self._events = self._encode_front() if action >= 3 else REACHED if success else NOTHING
+        return Step(self._observation(), gained, terminated, truncated, success)
 
-    def _encode_front(self) -> None:
-        """Keys and doors alone change, and only in the cell that the agent faces."""
+    def _encode_front(self) -> Array:
+        """Keys and doors alone change, and only in the cell that the agent faces; the events of that change."""
         x, y = self._env.front_pos
         at = 3 * (x * self._size + y)
-        if self._ground[at] in (KEY, DOOR):
-            cell = self._env.grid.get(x, y)
-            self._ground[at : at + 3] = EMPTY if cell is None else bytes(cell.encode())
+        kind, was = self._ground[at], self._ground[at + 2]
+        if kind not in (KEY, DOOR):
+            return NOTHING
+        cell = self._env.grid.get(x, y)
+        self._ground[at : at + 3] = EMPTY if cell is None else bytes(cell.encode())
+        if kind == KEY:
+            return TAKEN if cell is None else NOTHING
+        return OPENED if was != 0 and self._ground[at + 2] == 0 else NOTHING
+
+    def events(self) -> Array:
+        """Whether the last step took the key, opened the door (again, too) or reached the goal; bool [3], read-only."""
+        return self._events
 
     def _observation(self) -> Array:
         observation = self._codes.copy()

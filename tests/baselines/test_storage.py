@@ -18,6 +18,8 @@ def build(path: Path, rows: int = 2, capacity: int = 6, slots: int = 8) -> Build
         seeds=tuple(range(rows)),
         observations=Observations((2,), "float32"),
         actions=Actions(count=3),
+        horizon=100,
+        events=(),
         steps=100,
         device="cpu",
         streams=[Streams(seed) for seed in range(rows)],
@@ -41,6 +43,7 @@ def fill(storage: Storage, numbers: range, rows: int = 2) -> None:
                 terminated=ended,
                 truncated=np.zeros(rows, bool),
                 next_observation=following,
+                events=np.zeros((rows, 0), bool),
                 snapshot=None,
             )
         )

@@ -51,15 +51,15 @@ FAULTY = """
         def __init__(self, config, seeds):
             self.config, self.seeds = config, seeds
 
-        def draw(self, count, step, live, rngs):
-            if step >= self.config.at:
+        def draw(self, count, moment):
+            if moment.step >= self.config.at:
                 marker = Path(os.environ.get("FAULTY_MARKER", "/nowhere"))
                 if self.config.kills and not marker.exists():
                     marker.touch()
                     os.kill(os.getpid(), signal.SIGKILL)
                 if not self.config.kills and 1 in self.seeds:
                     raise ValueError("no batch today")
-            return super().draw(count, step, live, rngs)
+            return super().draw(count, moment)
 
     register.method("faulty")(Method(summary="fails", replay="faulty"))
 """

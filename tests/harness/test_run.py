@@ -72,11 +72,28 @@ def test_every_run_leaves_one_row_per_episode_in_the_columns_of_the_schema(study
             {str: "string", int: "int64", float: "double", bool: "bool"}[kind] for kind in EVALUATION.values()
         ]
         content = table.to_pylist()
-        assert [(row["step"], row["episode"]) for row in content] == [(300, 0), (300, 1), (600, 0), (600, 1)]
+        assert [(row["step"], row["episode"]) for row in content] == [(s, e) for s in (200, 400, 600) for e in (0, 1)]
         assert {row["seed"] for row in content} == {int(path.parent.name.removeprefix("seed-"))}
         assert all(0 < row["length"] <= 250 and row["success"] == (row["return"] > 0) for row in content)
         judged = content[0]["method"] == "vlm_rb"
         assert {(row["backend"], row["model"]) for row in content} == {("scripted", "sprite") if judged else ("", "")}
+
+
+def test_an_oracle_that_errs_is_reported_as_privileged_beside_the_events(tmp_path: Path) -> None:
+    oracle = ("method=vlm_rb", "judge=oracle", "judge.false_negative=0.3", "replay.clip_length=4")
+    done = bench("run", *SMOKE, *oracle, "seeds=1", "output=s", cwd=tmp_path)
+    assert done.returncode == 0 and done.stderr == "", done.stdout + done.stderr
+    assert "vlm_rb (judge.false_negative=0.3, replay.clip_length=4) · oracle · smoke" in done.stdout
+    assert "Judge oracle: oracle, privileged" in " ".join(done.stdout.split())
+    (path,) = tmp_path.glob("s/*/*/*/seed-0/judgements.jsonl")
+    judged = [json.loads(line) for line in path.read_text().splitlines()]
+    eventful = [row["score"] for row in judged if row["events"]]
+    assert 0 < sum(eventful) < len(eventful) and not any(row["score"] for row in judged if not row["events"])
+    hits, others = f"{sum(eventful) / len(eventful):.3f} of {len(eventful)}", len(judged) - len(eventful)
+    page = (tmp_path / "s" / "report" / "report.html").read_text()
+    for text in (done.stdout, page):
+        assert "privileged information, for diagnosis only" in text
+        assert hits in text and f"0.000 of {others}" in text
 
 
 def test_a_finished_run_keeps_results_and_logs_and_drops_the_rest(study) -> None:

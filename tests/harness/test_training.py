@@ -13,7 +13,7 @@ from baselines.replay.uer import Uer
 from baselines.storage import Storage
 from harness.errors import Stopped
 from harness.evaluation import Evaluator
-from harness.interfaces import Build, Mode, Phase
+from harness.interfaces import Build, Mode, Moment, Phase
 from harness.streams import Streams
 from harness.training import Loop
 from suites.minigrid_doorkey import MiniGridDoorKey
@@ -55,7 +55,7 @@ class Relay:
     def observe(self, transition, ctx) -> None:
         self.turns.append((self.clock // PERIOD % 2).tolist())
         self.clock += 1
-        self.sampler.added(self.storage.append(transition), self.storage.live)
+        self.sampler.added(self.storage.append(transition), self.storage.live, transition)
 
     def answered(self, answers, ctx) -> None:
         raise AssertionError("nothing was asked")
@@ -64,9 +64,10 @@ class Relay:
         if ctx.step <= 40 or not self.learners[0].updates_due(ctx.step):
             return {}
         rngs = [streams.sample for streams in ctx.streams]
+        moment = Moment(ctx.step, self.storage.live, rngs, ctx.observation, self.storage)
         metrics = {}
         for number, learner in enumerate(self.learners):
-            draw = self.sampler.draw(DQN.batch_size, ctx.step, self.storage.live, rngs)
+            draw = self.sampler.draw(DQN.batch_size, moment)
             update = learner.update(self.storage.gather(draw.index), self.active, ctx.step)
             metrics |= {f"{number}/{name}": value for name, value in update.metrics.items()}
         return metrics
@@ -116,7 +117,7 @@ def loop(path: Path, stop=lambda: False, agent=Relay, evaluate_every: int = 50) 
     suite, seeds = MiniGridDoorKey(), (3, 5)
     observations, actions = suite.spaces("5x5")
     build = Build(
-        seeds=seeds, observations=observations, actions=actions, steps=205, device="cpu",
+        seeds=seeds, observations=observations, actions=actions, horizon=100, events=(), steps=205, device="cpu",
         streams=[Streams(seed) for seed in seeds], directories=(path / "a", path / "b"), capacity=1000, slots=1200,
     )  # fmt: skip
     notes = Notes()

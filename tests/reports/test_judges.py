@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from rich.console import Console
 
 import results
-from reports import judges
+from reports import judges, tables
 from tests.reports.conftest import Writer, write_rows
 
 CURVES = {0: {100: [1]}, 1: {100: [1]}}
@@ -20,7 +21,7 @@ def test_judging_is_summed_over_runs_and_a_packed_workers_clock_is_shared(writer
         write_rows(root / f"seed-{seed}", "timings", timings)
     (found,) = judges.judging(results.study(writer.finish()), {"a": "the label"})
     assert (found.label, found.judge, found.remark) == ("the label", "sprite (scripted)", "hand-written for this task")
-    assert (found.clips, found.yes, found.delay) == (4, 0.5, 20.0)
+    assert (found.positive, found.agreement, found.delay) == ((1, 4), None, 20.0)
     assert (found.waited, found.waited_share, found.seconds_per_clip) == (5.0, 0.1, 0.5)
 
 
@@ -35,7 +36,55 @@ def test_counters_that_start_anew_after_a_resume_are_added(writer: Writer) -> No
     (found,) = judges.judging(results.study(writer.finish()), {})
     assert found.seconds_per_clip == pytest.approx(5.0 / 20)
     assert found.waited == 3.0 and "privileged" in found.remark
-    assert found.clips == 0 and found.yes is None
+    assert found.positive == (0, 0) and str(found.positive) == "—"
+
+
+EVENTFUL = [(0.9, 1), (0.7, 2), (0.6, 1), (0.2, 1), (0.8, 0), (0.5, 0), (0.1, 0)]
+"""Score, events in the clip."""
+
+
+@pytest.mark.parametrize(
+    ("threshold", "agree", "hits", "alarms"), [(None, 5, 3, 1), (0.5, 5, 3, 1), (0.65, 4, 2, 1), (0.0, 4, 4, 3)]
+)
+def test_agreement_counts_scores_above_the_method_s_threshold_beside_the_events(
+    writer: Writer, threshold: float | None, agree: int, hits: int, alarms: int
+) -> None:
+    settings = None if threshold is None else {"replay.threshold": {"value": threshold, "source": "", "layer": ""}}
+    root = writer.cell("a", CURVES, method="vlm_rb", backend="scripted", model="sprite", settings=settings)
+    for seed, rows in ((0, EVENTFUL[:4]), (1, EVENTFUL[4:])):
+        rows = [{"asked": 1, "applied": 2, "score": score, "events": events} for score, events in rows]
+        write_rows(root / f"seed-{seed}", "judgements", rows)
+    (found,) = judges.judging(results.study(writer.finish()), {})
+    assert found.agreement == ((agree, 7), (hits, 4), (alarms, 3))
+    assert found.positive == (hits + alarms, 7)
+
+
+def test_clips_whose_events_are_not_on_record_are_left_out_of_the_agreement(writer: Writer) -> None:
+    root = writer.cell("a", {0: {100: [1]}}, method="vlm_rb", backend="scripted", model="sprite")
+    unknown = {"asked": 1, "applied": 2, "score": 0.9}
+    write_rows(root / "seed-0", "judgements", [unknown, {**unknown, "events": 0}])
+    (found,) = judges.judging(results.study(writer.finish()), {})
+    assert found.positive == (2, 2) and found.agreement == ((0, 1), (0, 0), (1, 1))
+    assert list(map(str, found.agreement)) == ["0.000 of 1", "—", "1.000 of 1"]
+
+
+def test_the_terminal_shows_agreement_as_privileged_and_nothing_where_there_is_none(writer: Writer) -> None:
+    def text() -> str:
+        console = Console(width=140, color_system=None)
+        with console.capture() as capture:
+            for table in tables.judging(judges.judging(results.study(writer.finish()), {})):
+                console.print(table)
+        return capture.get()
+
+    root = writer.cell("a", {0: {100: [1]}}, method="vlm_rb", backend="scripted", model="sprite")
+    rows = [{"asked": 1, "applied": 2, "score": score} for score, _ in EVENTFUL]
+    write_rows(root / "seed-0", "judgements", rows)
+    assert text() == ""
+    told = [{**row, "events": events} for row, (_, events) in zip(rows, EVENTFUL, strict=True)]
+    write_rows(root / "seed-0", "judgements", told)
+    found = text()
+    assert "privileged information, for diagnosis only" in found and "on grid/8x8" in found
+    assert all(share in found for share in ("0.571 of 7", "0.714 of 7", "0.750 of 4", "0.333 of 3"))
 
 
 def test_a_study_without_judges_has_no_judging(writer: Writer) -> None:

@@ -76,13 +76,15 @@ def test_every_image_has_words_and_every_table_a_caption(tags: list[tuple[str, d
 def test_the_page_shows_numbers_judge_differences_and_the_runs_they_come_from(writer: Writer) -> None:
     low, high = ({"learner.lr": {"value": value, "source": "", "layer": "command line"}} for value in (0.1, 0.2))
     root = writer.cell("a", CURVES, method="vlm_rb", backend="scripted", model="sprite", settings=low)
-    rows = [{"asked": 1, "applied": 5, "score": 0.9, "slots": 2}]
+    rows = [{"asked": 1, "applied": 5, "score": score, "slots": 2, "events": 1} for score in (0.9, 0.1)]
     write_rows(root / "seed-0", "judgements", rows)
     timing = {"step": 200, "seconds": 8.0, "wait_seconds": 2.0, "clips": 2, "judge_seconds": 0.5}
     write_rows(root / "seed-0", "timings", [timing])
     writer.cell("b", CURVES, settings=high)
     text = " ".join(re.sub(r"<[^>]+>", " ", _page(writer)).split())
-    assert "sprite (scripted) hand-written for this task 1 1.000 4 2.0 0.250 0.2500" in text
+    assert "sprite (scripted) hand-written for this task 0.500 of 2 4 2.0 0.250 0.2500" in text
+    assert "Judges beside the task&#39;s own events: privileged information, for diagnosis only" in text
+    assert "vlm_rb · sprite · quick grid/8x8 0.500 of 2 0.500 of 2 — " in text
     assert "learner.lr 0.1 (command line) 0.2 (command line)" in text
     assert "grid/8x8/vlm_rb-a/seed-0 grid/8x8/vlm_rb-a/seed-1" in text
     assert "abc123 torch 2.0 processor some CPU, cores 2 4" in text

@@ -172,6 +172,18 @@ def test_a_log_that_no_run_wrote_is_empty_with_its_columns(directory: Path) -> N
         results.load(_study(directory), what="judgments")  # type: ignore[arg-type]
 
 
+def test_events_of_a_clip_may_be_missing_but_not_wrong(directory: Path) -> None:
+    row = {"asked": 1, "applied": 2, "score": 0.5}
+    write_rows(directory / "seed-0", "judgements", [row, {**row, "events": 2}])
+    rows = results.load(_study(directory), what="judgements")
+    assert rows["events"].isna().tolist() == [True, False] and rows["events"][1] == 2
+    for wrong, words in [("two", "expected a whole number"), (-1, "of at least 0"), (1.5, "whole"), (2**70, "whole")]:
+        path = write_rows(directory / "seed-0", "judgements", [row, {**row, "events": wrong}])
+        with pytest.raises(UserError) as caught:
+            results.load(_study(directory), what="judgements")
+        assert f"{path}, row 2, column 'events'" in str(caught.value) and words in str(caught.value)
+
+
 def test_globbing_characters_in_a_path_stand_for_themselves(tmp_path: Path) -> None:
     for name in ("study [1] 'quoted' *", "study 1"):
         writer = Writer(tmp_path / name)

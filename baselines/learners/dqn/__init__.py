@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from harness import settings
-from harness.errors import UserError
+from baselines.learners.q_learning import QLearning
 from harness.interfaces import Actions, Build, Learner, Observations
 from harness.registry import register
-from harness.settings import Bounds, Unit
 
 if TYPE_CHECKING:
     from baselines.networks import Network
@@ -17,93 +15,10 @@ if TYPE_CHECKING:
 
 @register.learner("dqn")
 @dataclass(frozen=True)
-class Dqn:
+class Dqn(QLearning):
     """Double DQN with the hyperparameters of VLM-RB for MiniGrid."""
 
-    lr: Annotated[float, Bounds(0)] = 4e-5
-    """Learning rate of Adam, whose β and ε are (0.9, 0.999) and 1e-8 (VLM-RB, table 3)."""
-    batch_size: Annotated[int, Bounds(1), Unit("transitions")] = 128
-    """Transitions per seed in a gradient step (VLM-RB, table 3)."""
-    discount: Annotated[float, Bounds(0, 1)] = 0.95
-    """Discount γ of future reward (VLM-RB, table 3)."""
-    target_every: Annotated[int, Bounds(1), Unit("environment steps")] = 1000
-    """The target network is renewed when a multiple of this has passed (VLM-RB, table 3)."""
-    target_rate: Annotated[float, Bounds(0, 1)] = 1.0
-    """Share τ of the online network in a renewed target network; 1 copies it (VLM-RB, table 3)."""
-    learning_starts: Annotated[int, Bounds(1), Unit("environment steps")] = 500
-    """First step after which gradient steps are taken (VLM-RB, table 3)."""
-    train_every: Annotated[int, Bounds(1), Unit("environment steps")] = 4
-    """Environment steps from one update to the next (VLM-RB, table 3)."""
-    gradient_steps: Annotated[int, Bounds(1)] = 1
-    """Gradient steps in an update (choice: the paper states only how often it trains)."""
-    max_grad_norm: Annotated[float, Bounds(0)] = 1.0
-    """Largest Euclidean norm of one seed's gradient; a longer one is scaled to it (VLM-RB, table 3)."""
-    epsilon_start: Annotated[float, Bounds(0, 1)] = 1.0
-    """Probability ε of a uniformly random action at step 0 (VLM-RB, table 3)."""
-    epsilon_end: Annotated[float, Bounds(0, 1)] = 0.05
-    """Probability ε once exploration has been annealed (VLM-RB, table 3)."""
-    exploration_share: Annotated[float, Bounds(0, 1), Unit("share of the run's steps")] = 0.5
-    """Part of the run over which ε falls linearly (VLM-RB, table 3)."""
-    double: bool = True
-    """The online network chooses the action that the target network values (VLM-RB, table 3)."""
-    channels: Annotated[int, Bounds(1)] = 64
-    """Width of the grid encoder's embeddings and residual blocks (choice: the paper gives no width)."""
-    features: Annotated[int, Bounds(1)] = 256
-    """Numbers by which the grid encoder describes an observation (VLM-RB, app. E.1)."""
-    hidden: Annotated[tuple[int, ...], Bounds(1)] = (256,)
-    """Widths of the hidden layers between features, or a vector observation, and Q-values (choice: "a small MLP")."""
-
     version: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        config: type = type(self)
-        for name, field in settings.fields(config).items():
-            settings.check(field, getattr(self, name), f"learner.{name}")
-        if self.batch_size > self.learning_starts:
-            raise UserError(
-                f"learner.batch_size={self.batch_size} is larger than learner.learning_starts={self.learning_starts}: "
-                f"the first batch would find too few transitions; set learner.learning_starts to at least "
-                f"{self.batch_size} or learner.batch_size to at most {self.learning_starts}"
-            )
-        if self.epsilon_end > self.epsilon_start:
-            raise UserError(
-                f"learner.epsilon_end={self.epsilon_end:g} is larger than learner.epsilon_start="
-                f"{self.epsilon_start:g}: exploration can only fall; lower epsilon_end or raise epsilon_start"
-            )
-
-    def fits(self, observations: Observations, actions: Actions) -> str:
-        """Why DQN cannot learn there, or ""."""
-        if not actions.discrete:
-            return f"dqn needs discrete actions, and these are vectors of shape {actions.shape}"
-        shape = observations.shape
-        if observations.categories is not None:
-            if len(shape) == 3 and shape[2] == len(observations.categories):
-                return ""
-            return f"dqn reads codes as a grid [height, width, channels], and these have shape {shape}"
-        if len(shape) == 1 and observations.dtype.startswith("float"):
-            return ""
-        return f"dqn reads a symbolic grid or a vector of floats, and these are {observations.dtype} of shape {shape}"
-
-    def seconds_per_step(self, observations: Observations, actions: Actions) -> float:
-        """Rough cost of one training step of one seed on one CPU core: acting, and its share of an update.
-
-        An update is three evaluations and one gradient, about five evaluations' arithmetic in all, and many small
-        operations that take about the same time whatever the widths."""
-        single = self._multiplications(observations, actions)
-        update = 5 * self.batch_size * single / MULTIPLICATIONS_PER_SECOND + OVERHEAD_OF_UPDATE
-        acting = single / MULTIPLICATIONS_PER_SECOND + OVERHEAD_OF_EVALUATION
-        return acting + update * self.gradient_steps / self.train_every
-
-    def seconds_per_action(self, observations: Observations, actions: Actions) -> float:
-        """Rough cost of one greedy action on one CPU core while ten episodes are evaluated together."""
-        single = self._multiplications(observations, actions)
-        return single / MULTIPLICATIONS_PER_SECOND + OVERHEAD_OF_EVALUATION / 10
-
-    def _multiplications(self, observations: Observations, actions: Actions) -> int:
-        from baselines import arithmetic
-
-        assert actions.count is not None
-        return arithmetic.for_observations(observations, self.channels, self.features, self.hidden, actions.count)
 
     def network(self, observations: Observations, actions: Actions) -> Network:
         """The Q-network that these spaces need."""
@@ -112,13 +27,17 @@ class Dqn:
         assert actions.count is not None
         return for_observations(observations, self.channels, self.features, self.hidden, actions.count)
 
+    def multiplications_to_act(self, observations: Observations, actions: Actions) -> int:
+        from baselines import arithmetic
+
+        assert actions.count is not None
+        return arithmetic.for_observations(observations, self.channels, self.features, self.hidden, actions.count)
+
+    def multiplications_to_learn(self, observations: Observations, actions: Actions) -> int:
+        """Three evaluations and one gradient, about five evaluations' arithmetic in all."""
+        return 5 * self.multiplications_to_act(observations, actions)
+
     def spawn(self, build: Build) -> Learner:
         from baselines.learners.dqn.learner import DqnLearner
 
         return DqnLearner(self, build)
-
-
-MULTIPLICATIONS_PER_SECOND = 3.5e10
-OVERHEAD_OF_UPDATE = 8e-4
-OVERHEAD_OF_EVALUATION = 3e-4
-"""Seconds; by benchmarks/dqn_update.py on one core of an AMD EPYC."""

@@ -43,6 +43,8 @@ def make(
             observations=observations,
             actions=Actions(actions),
             steps=1000,
+            horizon=100,
+            events=(),
             device=device,
             streams=[Streams(seed) for seed in seeds],
             directories=tuple(Path() for _ in seeds),

@@ -10,14 +10,17 @@ from scipy.stats import chisquare
 
 from baselines.replay.per import Per
 from baselines.replay.per.sampler import PerSampler
-from harness.interfaces import Span
+from harness.interfaces import Moment, Span, Update
+
+UNSEEN = (np.empty(0), None)
+"""An observation and a store that these samplers do not look at."""
 
 
 def filled(config: Per, rows: int = 1, count: int = 4, slots: int = 6) -> PerSampler:
     """A sampler that has seen `count` transitions."""
     sampler = PerSampler(config, rows, slots)
     for index in range(count):
-        sampler.added(index, Span(0, index + 1, slots))
+        sampler.added(index, Span(0, index + 1, slots), None)
     return sampler
 
 
@@ -31,15 +34,15 @@ SLOTS = np.array([[0, 1, 2, 3]])
 
 def test_priority_is_a_power_of_the_absolute_error() -> None:
     sampler = filled(Per(alpha=0.5, epsilon=0.01))
-    sampler.feedback(SLOTS, np.array([[0.15, -0.24, 0.0, 1.20]], np.float32))
+    sampler.feedback(SLOTS, Update(np.array([[0.15, -0.24, 0.0, 1.20]], np.float32), {}))
     # sqrt of .16, .25, .01, 1.21
     assert sampler.tree.get(SLOTS)[0] == pytest.approx([0.4, 0.5, 0.1, 1.1], rel=1e-6)
 
 
 def test_draws_follow_the_priorities() -> None:
     sampler = filled(Per(alpha=0.5, epsilon=1e-6))
-    sampler.feedback(SLOTS, np.array([[1.0, 4.0, 9.0, 16.0]]))
-    drawn = np.bincount(sampler.draw(40_000, 1, LIVE, streams(0)).index[0], minlength=6)
+    sampler.feedback(SLOTS, Update(np.array([[1.0, 4.0, 9.0, 16.0]]), {}))
+    drawn = np.bincount(sampler.draw(40_000, Moment(1, LIVE, streams(0), *UNSEEN)).index[0], minlength=6)
     assert drawn[4:].tolist() == [0, 0]
     # Square roots 1, 2, 3, 4 of a sum of 10.
     assert chisquare(drawn[:4], [4_000, 8_000, 12_000, 16_000]).pvalue > 1e-3
@@ -47,8 +50,8 @@ def test_draws_follow_the_priorities() -> None:
 
 def test_weights_undo_the_bias_of_the_draw() -> None:
     sampler = filled(Per(alpha=1.0, beta=1.0, epsilon=1e-12))
-    sampler.feedback(SLOTS, np.array([[1.0, 2.0, 3.0, 4.0]]))
-    draw = sampler.draw(64, 1, LIVE, streams(0))
+    sampler.feedback(SLOTS, Update(np.array([[1.0, 2.0, 3.0, 4.0]]), {}))
+    draw = sampler.draw(64, Moment(1, LIVE, streams(0), *UNSEEN))
     # P = .1, .2, .3, .4 and N = 4, so w = 1/(N·P) = 2.5, 1.25, .8333, .625; over the largest: 1, 1/2, 1/3, 1/4.
     by_slot = np.array([1, 1 / 2, 1 / 3, 1 / 4])
     assert draw.weight is not None and draw.weight.dtype == np.float32
@@ -58,8 +61,8 @@ def test_weights_undo_the_bias_of_the_draw() -> None:
 
 def test_weights_with_half_the_correction_and_a_batch_that_lacks_the_rarest() -> None:
     sampler = filled(Per(alpha=1.0, beta=0.5, epsilon=1e-12), rows=2)
-    sampler.feedback(np.repeat(SLOTS, 2, axis=0), np.array([[0.0, 0.0, 1.0, 4.0], [0.0, 0.0, 36.0, 4.0]]))
-    draw = sampler.draw(64, 1, LIVE, streams(0, 1))
+    sampler.feedback(np.repeat(SLOTS, 2, axis=0), Update(np.array([[0.0, 0.0, 1.0, 4.0], [0.0, 0.0, 36.0, 4.0]]), {}))
+    draw = sampler.draw(64, Moment(1, LIVE, streams(0, 1), *UNSEEN))
     assert draw.weight is not None
     # Each seed over its own largest: (1/1)^.5, (1/4)^.5 and (4/36)^.5, (4/4)^.5.
     assert draw.weight[0] == pytest.approx(np.where(draw.index[0] == 2, 1.0, 0.5), rel=1e-5)
@@ -67,7 +70,7 @@ def test_weights_with_half_the_correction_and_a_batch_that_lacks_the_rarest() ->
 
 
 def test_without_importance_weights_none_are_given() -> None:
-    assert filled(Per(importance_weights=False)).draw(8, 1, LIVE, streams(0)).weight is None
+    assert filled(Per(importance_weights=False)).draw(8, Moment(1, LIVE, streams(0), *UNSEEN)).weight is None
 
 
 def test_a_new_transition_starts_small_or_at_the_largest_error_seen() -> None:
@@ -76,17 +79,17 @@ def test_a_new_transition_starts_small_or_at_the_largest_error_seen() -> None:
     largest = filled(Per(alpha=1.0, epsilon=1e-6, new_priority="maximum"), rows=2, count=2)
     # Nothing learnt yet: 1. Then the largest error of each seed, which a later smaller one does not lower.
     assert largest.tree.get(np.array([[0, 1]] * 2)) == pytest.approx(np.ones((2, 2)), rel=1e-5)
-    largest.feedback(np.array([[0, 1]] * 2), np.array([[-7.0, 2.0], [0.1, 0.2]]))
-    largest.feedback(np.array([[0, 1]] * 2), np.array([[1.0, 2.0], [0.1, 0.1]]))
-    largest.added(2, Span(0, 3, 6))
+    largest.feedback(np.array([[0, 1]] * 2), Update(np.array([[-7.0, 2.0], [0.1, 0.2]]), {}))
+    largest.feedback(np.array([[0, 1]] * 2), Update(np.array([[1.0, 2.0], [0.1, 0.1]]), {}))
+    largest.added(2, Span(0, 3, 6), None)
     assert largest.tree.get(np.array([[2], [2]])) == pytest.approx(np.array([[7.0], [0.2]]), rel=1e-5)
 
 
 def test_an_error_that_is_not_finite_leaves_the_priority_as_it_was() -> None:
     sampler = filled(Per(alpha=1.0, epsilon=1e-12, new_priority="maximum"))
-    sampler.feedback(SLOTS, np.array([[1.0, 2.0, 3.0, 4.0]]))
-    sampler.feedback(SLOTS, np.array([[np.nan, 5.0, np.inf, -np.inf]], np.float32))
-    sampler.added(4, Span(0, 5, 6))
+    sampler.feedback(SLOTS, Update(np.array([[1.0, 2.0, 3.0, 4.0]]), {}))
+    sampler.feedback(SLOTS, Update(np.array([[np.nan, 5.0, np.inf, -np.inf]], np.float32), {}))
+    sampler.added(4, Span(0, 5, 6), None)
     assert sampler.tree.get(np.array([[0, 1, 2, 3, 4]]))[0] == pytest.approx([1, 5, 3, 4, 5])
 
 
@@ -96,10 +99,10 @@ def test_slots_that_left_are_never_drawn() -> None:
     for written in range(1, 13):
         count = min(written, 3)
         live = Span((written - count) % 5, count, 5)
-        sampler.added((written - 1) % 5, live)
-        draw = sampler.draw(50, written, live, rngs)
+        sampler.added((written - 1) % 5, live, None)
+        draw = sampler.draw(50, Moment(written, live, rngs, *UNSEEN))
         assert set(draw.index[0]) <= set(live.slots(np.arange(count)))
-        sampler.feedback(draw.index, np.full(draw.index.shape, 100.0))
+        sampler.feedback(draw.index, Update(np.full(draw.index.shape, 100.0), {}))
     assert set(draw.index[0]) == {1, 0, 4}  # the last three of twelve, (9, 10, 11) % 5
 
 
@@ -111,10 +114,10 @@ def train(
     for step in range(start, stop):
         count = min(step + 1, 40)
         live = Span((step + 1 - count) % 50, count, 50)
-        sampler.added(step % 50, live)
-        draw = sampler.draw(16, step, live, rngs)
+        sampler.added(step % 50, live, None)
+        draw = sampler.draw(16, Moment(step, live, rngs, *UNSEEN))
         errors = [np.sin(draw.index[row] * (seed + 2.0) + step) for row, seed in enumerate(seeds)]
-        sampler.feedback(draw.index, np.array(errors, np.float32))
+        sampler.feedback(draw.index, Update(np.array(errors, np.float32), {}))
         drawn.append(draw.index)
     return drawn
 

@@ -6,12 +6,15 @@ import numpy as np
 from scipy.stats import chisquare
 
 from baselines.replay.uer import UerSampler
-from harness.interfaces import Span
+from harness.interfaces import Moment, Span
+
+UNSEEN = (np.empty(0), None)
+"""An observation and a store that these samplers do not look at."""
 
 
 def test_every_live_transition_is_equally_likely() -> None:
     live = Span(start=8, count=5, size=10)  # slots 8, 9, 0, 1, 2
-    draw = UerSampler().draw(40_000, 1, live, [np.random.default_rng(0)])
+    draw = UerSampler().draw(40_000, Moment(1, live, [np.random.default_rng(0)], *UNSEEN))
     drawn = np.bincount(draw.index[0], minlength=10)
     assert draw.weight is None
     assert drawn[3:8].tolist() == [0, 0, 0, 0, 0]
@@ -20,8 +23,8 @@ def test_every_live_transition_is_equally_likely() -> None:
 
 def test_a_seed_draws_the_same_alone_and_beside_others() -> None:
     live = Span(0, 50, 64)
-    together = UerSampler().draw(32, 1, live, [np.random.default_rng(seed) for seed in (3, 4, 5)])
-    alone = UerSampler().draw(32, 1, live, [np.random.default_rng(4)])
+    together = UerSampler().draw(32, Moment(1, live, [np.random.default_rng(seed) for seed in (3, 4, 5)], *UNSEEN))
+    alone = UerSampler().draw(32, Moment(1, live, [np.random.default_rng(4)], *UNSEEN))
     assert together.index.shape == (3, 32)
     assert np.array_equal(together.index[1], alone.index[0])
     assert not np.array_equal(together.index[0], together.index[1])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from harness.errors import UserError
-from harness.foundation.asks import Asks
+from harness.foundation.asks import Asks, InFlight
 from harness.foundation.judging import Assignment, JudgeProcess, padded
 from harness.interfaces import Ask
 
@@ -54,7 +54,7 @@ SOURCE = """
 def process(plugin, tmp_path, behaviour: str = "", timeout: float = 20.0) -> JudgeProcess:
     plugin("odd_module", SOURCE, {"judge": "odd"})
     settings = {"behaviour": behaviour, "flag": str(tmp_path / "flag")}
-    return JudgeProcess(Assignment("minigrid_doorkey", {}, "5x5", "odd", settings, 1), timeout)
+    return JudgeProcess(Assignment("minigrid_doorkey", {}, "5x5", {}, "odd", settings, 1), timeout)
 
 
 def clip(length: int) -> np.ndarray:
@@ -65,12 +65,20 @@ def clip(length: int) -> np.ndarray:
     return np.stack([task.snapshot()] * length)
 
 
+def question(row: int, key: list[int], length: int) -> Ask:
+    return Ask(row, np.array(key), clip(length), np.zeros((length, 3), bool))
+
+
+def item(number: int, length: int) -> InFlight:
+    return InFlight(number, ordinal=number, step=0, ask=question(0, [number], length))
+
+
 @pytest.mark.parametrize("behaviour", ["", "die once", "hang once"])
 def test_every_clip_is_answered_though_the_process_dies_or_hangs_once(plugin, tmp_path, behaviour: str) -> None:
     judge = process(plugin, tmp_path, behaviour, timeout=8.0)
     try:
         for number in range(5):
-            judge.ask(number, clip(number + 1))
+            judge.ask(item(number, number + 1))
         assert [judge.take(number)[0] for number in range(5)] == [0.01, 0.02, 0.03, 0.04, 0.05]
         assert judge.restarts == (0 if behaviour == "" else 1)
     finally:
@@ -80,11 +88,11 @@ def test_every_clip_is_answered_though_the_process_dies_or_hangs_once(plugin, tm
 def test_a_process_killed_between_clips_is_started_again(plugin, tmp_path) -> None:
     judge = process(plugin, tmp_path)
     try:
-        judge.ask(0, clip(3))
+        judge.ask(item(0, 3))
         assert judge.take(0)[0] == 0.03
         os.kill(judge.pid, signal.SIGKILL)
         time.sleep(0.2)
-        judge.ask(1, clip(4))
+        judge.ask(item(1, 4))
         assert judge.take(1)[0] == 0.04 and judge.restarts == 1
     finally:
         judge.close()
@@ -97,7 +105,7 @@ def test_a_process_killed_between_clips_is_started_again(plugin, tmp_path) -> No
 def test_a_clip_that_cannot_be_judged_is_an_error_that_says_why(plugin, tmp_path, behaviour: str, says: str) -> None:
     judge = process(plugin, tmp_path, behaviour)
     try:
-        judge.ask(0, clip(1))
+        judge.ask(item(0, 1))
         with pytest.raises(UserError, match=says):
             judge.take(0)
     finally:
@@ -108,11 +116,11 @@ def test_an_answer_counts_from_its_delay_on_however_slow_the_judge(plugin, tmp_p
     judge = process(plugin, tmp_path, "slow")
     asks = Asks(2, delay=4, backend=judge)
     try:
-        asks.submit(Ask(0, np.array([7]), clip(5)), step=10)
-        asks.submit(Ask(1, np.array([8]), clip(6)), step=11)
+        asks.submit(question(0, [7], 5), step=10)
+        asks.submit(question(1, [8], 6), step=11)
         assert [list(asks.due(step)) for step in (11, 12, 13)] == [[], [], []]
-        ((item, answer),) = asks.due(14)
-        assert (answer.row, answer.key.tolist(), answer.score, item.step) == (0, [7], 0.05, 10)
+        ((asked, answer),) = asks.due(14)
+        assert (answer.row, answer.key.tolist(), answer.score, asked.step) == (0, [7], 0.05, 10)
         assert asks.waited > 0.0 and asks.in_flight == 1
         ((_, late),) = asks.due(15)
         assert (late.row, late.score) == (1, 0.06)
@@ -124,7 +132,7 @@ def test_without_a_delay_an_answer_counts_once_it_is_there(plugin, tmp_path) -> 
     judge = process(plugin, tmp_path, "slow")
     asks = Asks(1, delay=None, backend=judge)
     try:
-        asks.submit(Ask(0, np.array([7]), clip(5)), step=10)
+        asks.submit(question(0, [7], 5), step=10)
         assert list(asks.due(10)) == []
         until = time.monotonic() + 20
         while not (answers := list(asks.due(11))) and time.monotonic() < until:
@@ -137,8 +145,8 @@ def test_without_a_delay_an_answer_counts_once_it_is_there(plugin, tmp_path) -> 
 def test_questions_in_flight_are_asked_again_after_a_restart(plugin, tmp_path) -> None:
     judge = process(plugin, tmp_path)
     asks = Asks(1, delay=4, backend=judge)
-    asks.submit(Ask(0, np.array([1, 2]), clip(2)), step=5)
-    asks.submit(Ask(0, np.array([3]), clip(3)), step=6)
+    asks.submit(question(0, [1, 2], 2), step=5)
+    asks.submit(question(0, [3], 3), step=6)
     state = asks.state(0)
     judge.close()
     again = JudgeProcess(judge._assignment, 20.0)
@@ -146,9 +154,27 @@ def test_questions_in_flight_are_asked_again_after_a_restart(plugin, tmp_path) -
     resumed.load_state(0, state)
     try:
         assert [answer.score for _, answer in resumed.due(9)] == [0.02]
-        assert [(item.ordinal, answer.score) for item, answer in resumed.due(10)] == [(1, 0.03)]
+        assert [(asked.ordinal, answer.score) for asked, answer in resumed.due(10)] == [(1, 0.03)]
     finally:
         again.close()
+
+
+@pytest.mark.parametrize(("drawing", "score"), [({}, 1.0), ({"perturbation": "sprite_swap", "tile_size": 8}, 0.0)])
+def test_the_judge_sees_frames_as_the_cell_has_them_drawn(drawing: dict, score: float) -> None:
+    from suites.minigrid_doorkey import MiniGridDoorKey
+
+    task = MiniGridDoorKey().make("5x5")
+    task.reset(0)
+    shots = [task.snapshot()]
+    while not task.events().any():  # until the key is taken
+        task.step(task.expert())
+        shots.append(task.snapshot())
+    judge = JudgeProcess(Assignment("minigrid_doorkey", {}, "5x5", drawing, "sprite", {}, 1), 20.0)
+    try:
+        judge.ask(InFlight(0, 0, 0, Ask(0, np.arange(len(shots)), np.stack(shots), np.zeros((len(shots), 3), bool))))
+        assert judge.take(0)[0] == score
+    finally:
+        judge.close()
 
 
 def test_a_short_clip_repeats_its_first_frame_on_the_left() -> None:

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from harness.interfaces import Span
+from harness.interfaces import Moment, Span, Update
+
+UNSEEN = (np.empty(0), None)
+"""An observation and a store that these samplers do not look at."""
 from methods.vlm_rb import VlmRb
 from methods.vlm_rb.sampler import BoostedSampler, JudgedSampler, prioritised_share
 
@@ -19,7 +22,7 @@ def filled(config: VlmRb, rows: int = 1, count: int = 8) -> JudgedSampler:
     kind = BoostedSampler if config.td_boost else JudgedSampler
     sampler = kind(config, rows, 10, STEPS)
     for index in range(count):
-        sampler.added(index, Span(0, index + 1, 10))
+        sampler.added(index, Span(0, index + 1, 10), None)
     return sampler
 
 
@@ -28,7 +31,7 @@ def streams(*seeds: int) -> list[np.random.Generator]:
 
 
 def drawn(sampler: JudgedSampler, step: int, live: Span = ALL, count: int = 40_000) -> np.ndarray:
-    return np.bincount(sampler.draw(count, step, live, streams(0)).index[0], minlength=live.size)
+    return np.bincount(sampler.draw(count, Moment(step, live, streams(0), *UNSEEN)).index[0], minlength=live.size)
 
 
 def priorities(sampler: JudgedSampler, row: int = 0) -> list[float]:
@@ -52,9 +55,9 @@ def test_default_priority_is_the_mean_over_judged_clips() -> None:
     sampler.scored(0, np.array([2]), 0.51)
     sampler.scored(0, np.array([], np.int64), 0.9)  # its transitions have left; the clip counts all the same
     assert sampler.default_priority[0] == pytest.approx(2 / 3)
-    sampler.added(4, Span(0, 5, 10))
+    sampler.added(4, Span(0, 5, 10), None)
     sampler.scored(0, np.array([3]), 0.5)  # not above the threshold
-    sampler.added(5, Span(0, 6, 10))
+    sampler.added(5, Span(0, 6, 10), None)
     assert priorities(sampler)[:6] == pytest.approx([0, 0, 1, 0, 2 / 3, 2 / 4])
     assert priorities(sampler, 1)[:6] == [1.0] * 6
     assert sampler.metrics(250)["replay/default_priority"].tolist() == [0.5, 1.0]
@@ -79,7 +82,7 @@ def test_unjudged_transitions_are_drawn_by_a_power_of_the_default_priority() -> 
     sampler.scored(0, np.array([0]), 1.0)
     for _ in range(3):
         sampler.scored(0, np.arange(1, 7), 0.0)
-    sampler.added(7, ALL)
+    sampler.added(7, ALL, None)
     counts = drawn(sampler, 1, count=30_000)
     assert counts[1:7].sum() == 0
     assert chisquare(counts[[0, 7]], [20_000, 10_000]).pvalue > 1e-3
@@ -91,7 +94,7 @@ def test_a_fraction_of_a_transition_is_drawn_as_often_as_it_says() -> None:
     sampler.scored(0, np.arange(1, 8), 0.0)  # q^P draws slot 0 alone
     sampler.scored(0, np.array([0]), 1.0)
     rngs = streams(0)
-    batches = np.stack([sampler.draw(8, 1000, ALL, rngs).index[0] for _ in range(4000)])
+    batches = np.stack([sampler.draw(8, Moment(1000, ALL, rngs, *UNSEEN)).index[0] for _ in range(4000)])
     assert (batches[:, :2] == 0).all()
     # The third is 0 if prioritised (.8) or by chance (.2 / 8), the fourth by chance alone (1/8).
     third, fourth = (batches[:, 2] == 0).sum(), (batches[:, 3] == 0).sum()
@@ -109,7 +112,7 @@ def test_batches_are_uniform_while_no_transition_has_priority() -> None:
     sampler = filled(VlmRb(lambda_max=None), rows=2)
     sampler.scored(0, np.arange(8), 0.0)
     sampler.scored(1, np.arange(1, 8), 0.0)
-    draw = sampler.draw(40_000, 1, ALL, streams(0, 1))
+    draw = sampler.draw(40_000, Moment(1, ALL, streams(0, 1), *UNSEEN))
     assert draw.weight is None
     assert chisquare(np.bincount(draw.index[0], minlength=8)).pvalue > 1e-3
     assert set(draw.index[1]) == {0}
@@ -118,22 +121,22 @@ def test_batches_are_uniform_while_no_transition_has_priority() -> None:
 def test_boosted_priority_is_the_product_with_the_latest_error() -> None:
     sampler = filled(VlmRb(td_boost=True, alpha=0.5, epsilon=0.0), count=4)
     assert priorities(sampler)[:4] == [1.0] * 4
-    sampler.feedback(np.array([[0, 1, 2]]), np.array([[-4.0, 9.0, 16.0]]))
+    sampler.feedback(np.array([[0, 1, 2]]), Update(np.array([[-4.0, 9.0, 16.0]]), {}))
     assert priorities(sampler)[:4] == [2.0, 3.0, 4.0, 1.0]
     sampler.scored(0, np.array([0, 2]), 0.0)
     sampler.scored(0, np.array([1]), 1.0)
     assert priorities(sampler)[:4] == [0.0, 3.0, 0.0, 1.0]
     # p stays what it was set to; the product follows the error. A new transition has p = p̄ = 1/2 and error 1.
-    sampler.added(4, Span(0, 5, 10))
-    sampler.feedback(np.array([[0, 1, 4]]), np.array([[25.0, 25.0, 8.0]]))
+    sampler.added(4, Span(0, 5, 10), None)
+    sampler.feedback(np.array([[0, 1, 4]]), Update(np.array([[25.0, 25.0, 8.0]]), {}))
     assert priorities(sampler)[:5] == pytest.approx([0.0, 5.0, 0.0, 1.0, 2.0])
-    sampler.feedback(np.array([[0, 1, 4]]), np.array([[np.nan, np.nan, np.inf]]))
+    sampler.feedback(np.array([[0, 1, 4]]), Update(np.array([[np.nan, np.nan, np.inf]]), {}))
     assert priorities(sampler)[:5] == pytest.approx([0.0, 5.0, 0.0, 1.0, 2.0])
 
 
 def test_draws_follow_the_boosted_product() -> None:
     sampler = filled(VlmRb(td_boost=True, alpha=1.0, epsilon=1e-6, lambda_max=None))
-    sampler.feedback(np.arange(8)[None], np.array([[1.0, 2.0, 3.0, 9.0, 9.0, 9.0, 9.0, 4.0]]))
+    sampler.feedback(np.arange(8)[None], Update(np.array([[1.0, 2.0, 3.0, 9.0, 9.0, 9.0, 9.0, 4.0]]), {}))
     sampler.scored(0, np.arange(3, 7), 0.0)
     counts = drawn(sampler, 1)
     assert counts[3:7].sum() == 0
@@ -148,12 +151,12 @@ def test_slots_that_left_are_never_drawn_and_lose_their_judgement(td_boost: bool
     for written in range(1, 13):
         count = min(written, 3)
         live = Span((written - count) % 5, count, 5)
-        sampler.added((written - 1) % 5, live)
+        sampler.added((written - 1) % 5, live, None)
         if written < 12:
             sampler.scored(0, np.array([(written - 1) % 5]), 1.0)
-        draw = sampler.draw(60, written, live, rngs)
+        draw = sampler.draw(60, Moment(written, live, rngs, *UNSEEN))
         assert set(draw.index[0]) == set(live.slots(np.arange(count)))
-        sampler.feedback(draw.index, np.full(draw.index.shape, 3.0))
+        sampler.feedback(draw.index, Update(np.full(draw.index.shape, 3.0), {}))
     assert sampler.metrics(12)["replay/judged_share"].tolist() == [2 / 3]
 
 
@@ -163,13 +166,13 @@ def train(sampler: JudgedSampler, rngs: list[np.random.Generator], seeds: list[i
     for step in range(start, stop):
         count = min(step + 1, 40)
         live = Span((step + 1 - count) % 50, count, 50)
-        sampler.added(step % 50, live)
+        sampler.added(step % 50, live, None)
         if step % 4 == 3 and step > 10:
             for row, seed in enumerate(seeds):
                 sampler.scored(row, np.arange(step - 7, step - 3) % 50, (seed * 7 + step * 3) % 11 / 11)
-        draw = sampler.draw(16, step, live, rngs)
+        draw = sampler.draw(16, Moment(step, live, rngs, *UNSEEN))
         errors = [np.sin(draw.index[row] * (seed + 2.0) + step) for row, seed in enumerate(seeds)]
-        sampler.feedback(draw.index, np.array(errors, np.float32))
+        sampler.feedback(draw.index, Update(np.array(errors, np.float32), {}))
         batches.append(draw.index)
     return batches
 

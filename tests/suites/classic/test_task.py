@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from harness.errors import UserError
-from suites.classic import Classic
+from suites.classic import Classic, ClassicDrawing
 from suites.classic.task import ClassicTask
 
 NAMES = Classic.tasks
@@ -144,7 +144,7 @@ def test_frames_are_gymnasiums_own(name):
         peer.step(action)
         snapshots.append(task.snapshot())
         frames.append(peer.render())
-    drawn = Classic().drawer(name)(np.stack(snapshots))
+    drawn = ClassicDrawing().spawn(name)(np.stack(snapshots))
     assert snapshots[0].dtype == np.uint8 and snapshots[0].shape == (16,)
     assert drawn.dtype == np.uint8 and np.array_equal(drawn, np.stack(frames))
     assert not np.array_equal(drawn[0], drawn[-1])
@@ -154,7 +154,7 @@ def test_without_pygame_the_missing_package_is_named(monkeypatch):
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pygame" else found(name))
     with pytest.raises(UserError, match="pygame"):
-        Classic().drawer("CartPole-v1")
+        ClassicDrawing().spawn("CartPole-v1")
 
 
 def test_no_position_ends_an_episode_early():
@@ -163,15 +163,28 @@ def test_no_position_ends_an_episode_early():
     assert task.position() is None
 
 
-@pytest.mark.parametrize("call", ["make", "drawer", "spaces", "seconds_per_step"])
+@pytest.mark.parametrize("call", ["make", "spaces", "horizon", "seconds_per_step"])
 def test_an_unknown_task_is_named_with_the_nearest(call):
     with pytest.raises(UserError, match="unknown task 'CartPole-v0'; did you mean 'CartPole-v1'"):
         getattr(Classic(), call)("CartPole-v0")
 
 
+def test_frames_of_an_unknown_task_are_refused():
+    with pytest.raises(UserError, match="unknown task 'CartPole-v0'; did you mean 'CartPole-v1'"):
+        ClassicDrawing().spawn("CartPole-v0")
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_declared_spaces_are_gymnasiums(name):
+def test_declared_spaces_and_step_limit_are_gymnasiums(name):
     observations, actions = Classic().spaces(name)
     peer = gymnasium.make(name)
     assert (observations.shape, observations.dtype) == (peer.observation_space.shape, str(peer.observation_space.dtype))
     assert actions.count == peer.action_space.n
+    assert Classic().horizon(name) == peer.spec.max_episode_steps
+
+
+def test_there_are_no_events_to_tell_of():
+    task = ClassicTask("CartPole-v1")
+    task.reset(0)
+    task.step(0)
+    assert Classic.events == () and task.events().shape == (0,) and task.events().dtype == bool

@@ -9,7 +9,7 @@ import pytest
 from harness.errors import UserError
 from harness.registry import get
 from harness.settings import Cited, fields
-from suites.minigrid_doorkey import MiniGridDoorKey, Sprite
+from suites.minigrid_doorkey import DoorKeyDrawing, MiniGridDoorKey, Sprite
 
 
 @pytest.mark.parametrize("task", MiniGridDoorKey.tasks)
@@ -32,14 +32,26 @@ def test_observations_are_codes_within_the_declared_categories(task):
 def test_step_limits_and_instruction_are_minigrids():
     for task, cells in (("5x5", 25), ("8x8", 64), ("12x12", 144), ("16x16", 256)):
         made = MiniGridDoorKey().make(task)
-        assert made.max_steps == 10 * cells
+        assert made.max_steps == MiniGridDoorKey().horizon(task) == 10 * cells
         assert made.instruction == "use the key to open the door and then get to the goal"
 
 
-@pytest.mark.parametrize("call", ["make", "drawer", "spaces"])
+@pytest.mark.parametrize("call", ["make", "spaces", "horizon"])
 def test_an_unknown_task_is_named_with_the_nearest(call):
     with pytest.raises(UserError, match="unknown task '8x9'; did you mean '8x8'"):
         getattr(MiniGridDoorKey(), call)("8x9")
+
+
+@pytest.mark.parametrize("perturbation", ["none", "sprite_swap", "texture"])
+def test_frames_of_an_unknown_task_are_refused(perturbation):
+    with pytest.raises(UserError, match="unknown task '8x9'; did you mean '8x8'"):
+        DoorKeyDrawing(perturbation=perturbation).spawn("8x9")
+
+
+def test_a_task_tells_of_as_many_events_as_the_suite_names():
+    task = MiniGridDoorKey().make("5x5")
+    task.reset(0)
+    assert MiniGridDoorKey.events == ("key", "door", "goal") and task.events().shape == (3,)
 
 
 def test_the_protocol_is_the_papers():
@@ -62,10 +74,12 @@ def _by_task(suite):
     return [layer for profile in suite.profiles.values() for layer in profile.get("by_task", {}).values()]
 
 
-def test_every_setting_says_what_it_means_in_which_unit_and_where_it_comes_from():
-    for config in (MiniGridDoorKey, Sprite):
+def test_every_setting_says_what_it_means_and_where_it_comes_from():
+    assert not fields(MiniGridDoorKey)
+    for config in (DoorKeyDrawing, Sprite):
         for field in fields(config).values():
-            assert field.meaning and field.unit and field.source.startswith("choice"), field
+            assert field.meaning and field.source.startswith(("choice", "VLM-RB")), field
+    assert fields(DoorKeyDrawing)["tile_size"].unit == "pixels"
     assert fields(Sprite)["delay"].default == 1024
 
 

@@ -202,6 +202,34 @@ def test_a_state_of_another_size_is_refused():
         large.load_state(small.state())
 
 
+def test_events_are_what_the_state_tells_of_the_last_step():
+    task, draw, counts = DoorKey(8), np.random.default_rng(0), np.zeros(3, int)
+    task.reset(0)
+    for _ in range(4000):
+        before = task.state()
+        step = task.step(task.expert() if draw.random() < 0.5 else int(draw.integers(5)))
+        after = task.state()
+        taken = before["carrying"] is None and after["carrying"] is not None
+        opened = door_of(before) != 0 and door_of(after) == 0
+        assert task.events().dtype == bool and task.events().tolist() == [taken, opened, step.success]
+        counts += task.events()
+        if step.terminated or step.truncated:
+            task.reset()
+            assert not task.events().any()
+    assert counts.min() >= 10 and counts[1] > counts[0]  # doors are opened again
+
+
+def door_of(state: Any) -> int:
+    return int(state["codes"][state["codes"][:, :, 0] == 4][0][2])
+
+
+def test_events_of_one_step_cannot_be_changed_for_another():
+    task = DoorKey(5)
+    task.reset(0)
+    with pytest.raises(ValueError, match="read-only"):
+        task.events()[:] = True
+
+
 def test_position_forgets_clock_and_random_stream_but_not_the_world():
     task = DoorKey(8)
     task.reset(0)

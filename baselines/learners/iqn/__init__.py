@@ -1,0 +1,77 @@
+"""IQN: the distribution of returns by its quantiles, of which any can be asked, on a symbolic grid or a vector."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from baselines.learners.q_learning import QLearning
+from harness.interfaces import Actions, Build, Learner, Observations
+from harness.registry import register
+from harness.settings import Bounds, Unit
+
+if TYPE_CHECKING:
+    from baselines.learners.iqn.network import QuantileNetwork
+
+
+@register.learner("iqn")
+@dataclass(frozen=True)
+class Iqn(QLearning):
+    """Implicit quantile network with the hyperparameters of VLM-RB for MiniGrid."""
+
+    policy_quantiles: Annotated[int, Bounds(1)] = 32
+    """Quantiles whose mean is a Q-value, wherever an action is chosen (VLM-RB, table 3)."""
+    train_quantiles: Annotated[int, Bounds(1)] = 64
+    """Quantiles of Z(s, a) in the loss, drawn anew for each transition (VLM-RB, table 3)."""
+    target_quantiles: Annotated[int, Bounds(1)] = 64
+    """Quantiles of the target distribution in the loss, drawn anew for each transition (VLM-RB, table 3)."""
+    cosines: Annotated[int, Bounds(1)] = 64
+    """Cosine functions that describe a fraction τ (VLM-RB, table 3)."""
+    kappa: Annotated[float, Bounds(1e-6), Unit("reward")] = 1.0
+    """Difference κ from which the quantile Huber loss is linear (VLM-RB, table 3)."""
+    hidden: Annotated[tuple[int, ...], Bounds(1)] = (256,)
+    """Widths of the hidden layers: on a grid between features times embedding and quantiles, on a vector before that
+    product; [] on a vector multiplies the observation itself (choice: "a small MLP", as of DQN)."""
+
+    version: ClassVar[int] = 1
+
+    def network(self, observations: Observations, actions: Actions) -> QuantileNetwork:
+        """The network that these spaces need."""
+        from baselines.learners.iqn.network import QuantileNetwork
+        from baselines.networks import MLP, Chain
+
+        assert actions.count is not None
+        width, *hidden = self._head(observations)
+        encoder = self.encoder(observations) or Chain()
+        head = MLP(width, hidden, actions.count, "head")
+        return QuantileNetwork(encoder, width, self.cosines, head, self.policy_quantiles)
+
+    def _head(self, observations: Observations) -> tuple[int, ...]:
+        """Widths from the features on, without the last."""
+        if observations.categories is not None:
+            return (self.features, *self.hidden)
+        return (*observations.shape, *self.hidden)[-1:]
+
+    def _multiplications(self, observations: Observations, actions: Actions) -> tuple[int, int]:
+        """Of the encoder, and of one quantile of one observation."""
+        from baselines import arithmetic
+
+        assert actions.count is not None
+        head = self._head(observations)
+        encoder = arithmetic.encoder(observations, self.channels, self.features, self.hidden)
+        return encoder, self.cosines * head[0] + arithmetic.mlp((*head, actions.count))
+
+    def multiplications_to_act(self, observations: Observations, actions: Actions) -> int:
+        encoder, quantile = self._multiplications(observations, actions)
+        return encoder + self.policy_quantiles * quantile
+
+    def multiplications_to_learn(self, observations: Observations, actions: Actions) -> int:
+        """Three evaluations, with the quantiles of the target, the policy and the loss, and one gradient."""
+        encoder, quantile = self._multiplications(observations, actions)
+        quantiles = self.target_quantiles + self.policy_quantiles + 3 * self.train_quantiles
+        return 5 * encoder + quantiles * quantile
+
+    def spawn(self, build: Build) -> Learner:
+        from baselines.learners.iqn.learner import IqnLearner
+
+        return IqnLearner(self, build)

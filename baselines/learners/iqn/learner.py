@@ -1,0 +1,71 @@
+"""The loss of IQN."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from baselines.learners.iqn import Iqn
+from baselines.learners.iqn.network import QuantileNetwork
+from baselines.learners.q_learning.learner import QLearner, Sample, Terms
+from baselines.parameters import Part
+from harness.interfaces import Build
+
+
+class IqnLearner(QLearner):
+    """Implicit quantile networks (Dabney et al. 2018) with the double target, for S seeds at once."""
+
+    config: Iqn
+    network: QuantileNetwork
+
+    def __init__(self, config: Iqn, build: Build) -> None:
+        super().__init__(config, build)
+        self.noise = [streams.noise for streams in build.streams]
+
+    def terms(self, online: Part, target: Part, sample: Sample, reducible: bool = False) -> Terms:
+        """Quantile Huber loss of Z_τi(s, a) towards y_j = r + γ(1 − terminated)·Z̄_τ'j(s′, a*).
+
+        a* has the highest Q(s′, ·) of the online network, without `double` of the target network. TD errors are of
+        means over the drawn quantiles: mean_i Z_τi(s, a) − mean_j y_j [choice]; `reducible` too, Q̄(s, a) by the same
+        τ as Q(s, a) and Q̄(s′, ·) by the same τ' as y (Dabney et al. 2018, eqs. 2 and 3; VLM-RB, app. E).
+        """
+        config, network, size = self.config, self.network, sample.reward.shape[1]
+        drawn = self.fractions(online.rows, size, config.train_quantiles)
+        drawn_next = self.fractions(online.rows, size, config.target_quantiles)
+        choosing = online if config.double else target
+        with torch.no_grad():
+            best = network(choosing.views, sample.next_observation).argmax(2, keepdim=True)
+            following = network.quantiles(target.views, sample.next_observation, drawn_next)
+            wanted = sample.reward.unsqueeze(2) + sample.continues.unsqueeze(2) * taken(following, best)
+        quantiles = taken(network.quantiles(online.views, sample.observation, drawn), sample.action)
+        loss = quantile_huber(quantiles, wanted, drawn, config.kappa)
+        value = quantiles.detach().mean(2)
+        less = None
+        if reducible:
+            with torch.no_grad():
+                former = taken(network.quantiles(target.views, sample.observation, drawn), sample.action).mean(2)
+            highest = sample.reward + sample.continues * following.mean(2).amax(2)
+            less = (value - highest).abs() - (former - highest).abs()
+        return Terms(loss, value, value - wanted.mean(2), less)
+
+    def fractions(self, rows: slice, size: int, count: int) -> Tensor:
+        """τ uniform in [0, 1) for `size` transitions of the seeds `rows`, [S, size, count], by each one's generator."""
+        return self._tensor(np.stack([noise.random((size, count), np.float32) for noise in self.noise[rows]]))
+
+
+def taken(quantiles: Tensor, action: Tensor) -> Tensor:
+    """Quantiles [S, B, N, A] of one action [S, B, 1] of each transition -> [S, B, N]."""
+    index = action.unsqueeze(3).expand(*quantiles.shape[:3], 1)
+    return quantiles.gather(3, index).squeeze(3)
+
+
+def quantile_huber(quantiles: Tensor, wanted: Tensor, fractions: Tensor, kappa: float) -> Tensor:
+    """Σ_i mean_j |τ_i − 1{δ_ij < 0}|·L_κ(δ_ij)/κ with δ_ij = wanted_j − quantile_i, and Huber's loss L_κ.
+
+    Quantiles and fractions τ [S, B, N], wanted [S, B, N'] -> [S, B] (Dabney et al. 2018, eq. 3)."""
+    delta = wanted.unsqueeze(2) - quantiles.unsqueeze(3)
+    huber = F.huber_loss(delta, torch.zeros_like(delta), reduction="none", delta=kappa) / kappa
+    slope = (fractions.unsqueeze(3) - (delta.detach() < 0).float()).abs()
+    return (slope * huber).mean(3).sum(2)

@@ -1,0 +1,45 @@
+"""Implicit quantile networks of S seeds at once (Dabney et al. 2018, §3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from baselines.networks import MLP, Network, linear, linear_specs
+from baselines.parameters import Spec
+
+
+class QuantileNetwork:
+    """Z_τ(s, ·) = head(ψ(s) ⊙ φ(τ)): an encoder ψ, and φ as wide as its features.
+
+    Called as every network, it gives Q-values: means over the `policy` fractions (k + ½)/K, the middles of K equal
+    parts of [0, 1] [choice: the paper draws them], so that they are a function of the observation.
+    """
+
+    def __init__(self, encoder: Network, width: int, cosines: int, head: MLP, policy: int) -> None:
+        self.encoder, self.width, self.cosines, self.head, self.policy = encoder, width, cosines, head, policy
+
+    def specs(self) -> dict[str, Spec]:
+        return {**self.encoder.specs(), **linear_specs("quantile", self.cosines, self.width), **self.head.specs()}
+
+    def embedding(self, parameters: Mapping[str, Tensor], fractions: Tensor) -> Tensor:
+        """φ_j(τ) = relu(Σ_i cos(πiτ)·w_ij + b_j), i from 0: τ [S, B, N] -> [S, B, N, width] (Dabney et al., eq. 4)."""
+        frequencies = math.pi * torch.arange(self.cosines, device=fractions.device)
+        cosines = (fractions.unsqueeze(3) * frequencies).cos().flatten(1, 2)
+        result = linear(cosines, parameters["quantile.weight"], parameters["quantile.bias"]).relu_()
+        return result.view(*fractions.shape, self.width)
+
+    def quantiles(self, parameters: Mapping[str, Tensor], inputs: Tensor, fractions: Tensor) -> Tensor:
+        """Observations [S, B, …] and τ [S, B, N], or [S, 1, N] for all of a batch -> quantiles [S, B, N, A].
+
+        The N quantiles of a transition are rows of one product beside those of the others."""
+        features = self.encoder(parameters, inputs).unsqueeze(2)
+        mixed = features * self.embedding(parameters, fractions)
+        return self.head(parameters, mixed.flatten(1, 2)).view(*mixed.shape[:3], -1)
+
+    def __call__(self, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
+        middles = (torch.arange(self.policy, device=inputs.device) + 0.5) / self.policy
+        return self.quantiles(parameters, inputs, middles.expand(len(inputs), 1, -1)).mean(2)

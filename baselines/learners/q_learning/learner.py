@@ -1,0 +1,182 @@
+"""What every learner of action values does for S seeds: acting, the update around its loss, and checkpoints."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from baselines.learners.q_learning import QLearning
+from baselines.parameters import Adam, Parameters, Part, clip_by_norm
+from harness.interfaces import Array, Batch, Build, State, Update
+
+
+class Sample(NamedTuple):
+    """A batch of the seeds of one part, as tensors."""
+
+    observation: Tensor  # [S, B, …]
+    action: Tensor  # [S, B, 1] int64
+    reward: Tensor  # [S, B]
+    continues: Tensor  # [S, B], γ(1 − terminated)
+    next_observation: Tensor  # [S, B, …]
+
+
+class Terms(NamedTuple):
+    """What a batch tells transition by transition, [S, B]; only `loss` has a gradient."""
+
+    loss: Tensor
+    value: Tensor
+    """Q(s, a) of the online network."""
+    td_error: Tensor
+    """Q(s, a) − y."""
+    reducible: Tensor | None
+    """|Q(s, a) − y| − |Q̄(s, a) − y| with the maximum of the target network Q̄(s′, ·) in y, whatever `double`
+    (VLM-RB, app. E: ReLo); None if not asked for."""
+
+
+class QLearner(ABC):
+    """Q-learning with a target network Q̄ and ε-greedy exploration (Mnih et al. 2015), for S seeds at once."""
+
+    def __init__(self, config: QLearning, build: Build) -> None:
+        assert build.actions.count is not None
+        self.config = config
+        self.batch_size = config.batch_size
+        self.actions = build.actions.count
+        self.annealing = max(1.0, config.exploration_share * build.steps)
+        self.device = build.device
+        self.network = config.network(build.observations, build.actions)
+        self.online = Parameters(self.network.specs(), build.rows, build.device)
+        self.online.initialise([streams.initial for streams in build.streams])
+        self.target = self.online.empty_like()
+        self.target.flat.copy_(self.online.flat)
+        self.gradient = self.online.empty_like()
+        self.optimiser = Adam(self.online, config.lr)
+        self.renewed = np.zeros(build.rows, np.int64)
+        """Environment step at which each seed's target network was last renewed, [S]."""
+
+    @abstractmethod
+    def terms(self, online: Part, target: Part, sample: Sample, reducible: bool = False) -> Terms:
+        """Losses and errors of a part's transitions under its online and target parameters."""
+
+    def epsilon(self, step: int) -> float:
+        """Probability of a random action at environment step `step`."""
+        start, end = self.config.epsilon_start, self.config.epsilon_end
+        return start + (end - start) * min(1.0, step / self.annealing)
+
+    def act(self, observation: Array, rows: Array, explore: Sequence[np.random.Generator] | None, step: int) -> Array:
+        """ε-greedy by the generators `explore` [S], greedy without: observations [n, …] of seeds `rows` -> int64 [n].
+
+        Each observation takes one uniform number and one action from its seed's generator, used or not."""
+        if explore is None:
+            return self._greedy(observation, rows)
+        epsilon = self.epsilon(step)
+        random, actions = np.empty(len(rows), bool), np.empty(len(rows), np.int64)
+        for position, row in enumerate(rows.tolist()):
+            random[position] = explore[row].random() < epsilon
+            actions[position] = explore[row].integers(self.actions)
+        if random.all():
+            return actions
+        if not random.any():
+            return self._greedy(observation, rows)
+        actions[~random] = self._greedy(observation[~random], rows[~random])
+        return actions
+
+    def _greedy(self, observation: Array, rows: Array) -> Array:
+        actions: Array = self._values(observation, rows).argmax(1)
+        return actions
+
+    def value(self, observation: Array, rows: Array) -> Array:
+        """max_a Q(s, a) of observations [n, …] of seeds `rows` [n], float32 [n]."""
+        values: Array = self._values(observation, rows).max(1)
+        return values
+
+    def _values(self, observation: Array, rows: Array) -> Array:
+        """Q-values [n, A], part by part; in a part of several seeds, each is padded to the most observations of one."""
+        values = np.empty((len(rows), self.actions), np.float32)
+        places: list[list[int]] = [[] for _ in range(self.online.rows)]
+        for position, row in enumerate(rows.tolist()):
+            places[row].append(position)
+        for part in self.online.parts:
+            own = places[part.rows]
+            longest = max(map(len, own))
+            if longest == 0:
+                continue
+            # what pads is any observation; its values are not read
+            padded = observation[np.array([index + [0] * (longest - len(index)) for index in own])]
+            with torch.no_grad():
+                found = self.network(part.views, self._tensor(padded)).cpu().numpy()
+            for index, each in zip(own, found, strict=True):
+                values[index] = each[: len(index)]
+        return values
+
+    def updates_due(self, step: int) -> int:
+        due = step >= self.config.learning_starts and step % self.config.train_every == 0
+        return self.config.gradient_steps if due else 0
+
+    def update(self, batch: Batch, active: Array, step: int, reducible: bool = False) -> Update:
+        """One step of Adam on the mean over the batch of weight · loss, after the target network is renewed if due."""
+        self._renew_target(active, step)
+        weight = None if batch.weight is None else self._tensor(batch.weight).float()
+        losses, means, errors, less = [], [], [], []
+        for online, target in zip(self.online.parts, self.target.parts, strict=True):
+            terms = self.terms(online, target, self.sample(batch, online.rows), reducible)
+            losses.append((terms.loss if weight is None else terms.loss * weight[online.rows]).mean(1))
+            means.append(terms.value.mean(1))
+            errors.append(terms.td_error.flatten())
+            if terms.reducible is not None:
+                less.append(terms.reducible.flatten())
+        gradient = self.online.gradient(losses, self.gradient)
+        norm = clip_by_norm(gradient, self.config.max_grad_norm)
+        self.optimiser.step(gradient, active)
+        # one array, so that a GPU is waited for once
+        told = torch.cat([*losses, *means, norm, *errors, *less]).detach().cpu().numpy()
+        seeds = len(active)
+        metrics = dict(zip(("loss", "q_mean", "grad_norm"), told[: 3 * seeds].reshape(3, seeds), strict=True))
+        per_transition = told[3 * seeds :].reshape(-1, seeds, batch.reward.shape[1])
+        return Update(per_transition[0], metrics, per_transition[1] if reducible else None)
+
+    def sample(self, batch: Batch, rows: slice) -> Sample:
+        """What a part of the seeds learns from."""
+        return Sample(
+            observation=self._tensor(batch.observation[rows]),
+            action=self._tensor(batch.action[rows].astype(np.int64)).unsqueeze(2),
+            reward=self._tensor(batch.reward[rows]).float(),
+            continues=self._tensor(np.float32(self.config.discount) * ~batch.terminated[rows]),
+            next_observation=self._tensor(batch.next_observation[rows]),
+        )
+
+    def _tensor(self, array: Array) -> Tensor:
+        # copied even on a CPU: NumPy's memory is aligned by chance, and the last bits of a product may depend on it
+        return torch.tensor(array, device=self.device)
+
+    def _renew_target(self, active: Array, step: int) -> None:
+        """θ̄ ← τθ + (1 − τ)θ̄ of the seeds for which a multiple of `target_every` has passed since the last time."""
+        every = self.config.target_every
+        due = active & (step // every > self.renewed // every)
+        for row in np.flatnonzero(due):
+            self.target.flat[row].lerp_(self.online.flat[row], self.config.target_rate)
+        self.renewed[due] = step
+
+    def state(self, row: int) -> State:
+        return {
+            "parameters": self.online.arrays(row),
+            "target": self.target.arrays(row),
+            "optimiser": self.optimiser.state(row),
+            "renewed": int(self.renewed[row]),
+        }
+
+    def load_state(self, row: int, state: State) -> None:
+        self.online.load(row, state["parameters"])
+        self.target.load(row, state["target"])
+        self.optimiser.load_state(row, state["optimiser"])
+        self.renewed[row] = state["renewed"]
+
+    def parameters(self, row: int) -> Mapping[str, Array]:
+        return self.online.arrays(row)
+
+    def load_parameters(self, row: int, parameters: Mapping[str, Array]) -> None:
+        self.online.load(row, parameters)

@@ -1,0 +1,55 @@
+"""AER: of many candidates those most similar to where the agent is now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from harness.interfaces import Actions, Build, Observations, Sampler
+from harness.recipes import Method
+from harness.registry import register
+from harness.settings import Bounds
+
+
+@register.replay("aer")
+@dataclass(frozen=True)
+class Aer:
+    """Attentive experience replay as VLM-RB's baseline has it (Sun et al. 2020; VLM-RB, app. E)."""
+
+    version: ClassVar[int] = 1
+    judged: ClassVar[bool] = False
+
+    lambda_start: Annotated[float, Bounds(1)] = 4.0
+    """Candidates per place in the batch at step 0, falling linearly to 1 over the run (VLM-RB, app. E)."""
+
+    def fits(self, parts: Mapping[str, Any], observations: Observations, actions: Actions) -> str:
+        """Why similarity cannot be measured with this learner on these observations, or ""."""
+        learner = parts["learner"]
+        if not hasattr(learner, "encoder_width"):
+            return f"it compares observations by the learner's encoder, and {type(learner).__name__} states none"
+        if not learner.encoder_width(observations):
+            return (
+                f"it compares observations by the learner's encoder, and {type(learner).__name__} has none for "
+                f"observations of shape {observations.shape}: give learner.hidden at least one layer"
+            )
+        return ""
+
+    def spawn(self, build: Build) -> Sampler:
+        from baselines.replay.aer.sampler import AerSampler
+
+        return AerSampler(self, build)
+
+
+register.method("aer")(
+    Method(
+        summary="the suite's default learner with replay of what resembles the current observation",
+        replay="aer",
+        citation="""@inproceedings{sun2020attentive,
+  title = {Attentive Experience Replay},
+  author = {Sun, Peiquan and Zhou, Wengang and Li, Houqiang},
+  booktitle = {AAAI Conference on Artificial Intelligence},
+  year = {2020}
+}""",
+    )
+)

@@ -1,0 +1,62 @@
+"""ERO: a small network learns from evaluation returns which transitions are worth replaying."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from harness.interfaces import Actions, Build, Observations, Sampler
+from harness.recipes import Method
+from harness.registry import register
+from harness.settings import Bounds, Unit
+
+
+@register.replay("ero")
+@dataclass(frozen=True)
+class Ero:
+    """Experience replay optimization as VLM-RB's baseline has it (Zha et al. 2019; VLM-RB, app. E)."""
+
+    version: ClassVar[int] = 1
+    judged: ClassVar[bool] = False
+
+    candidates: Annotated[int, Bounds(1), Unit("batches")] = 4
+    """Uniformly drawn candidates per place in the batch (VLM-RB, app. E: N_cand = 4B)."""
+    hidden: Annotated[tuple[int, ...], Bounds(1)] = (64, 64)
+    """Widths of the replay policy's hidden layers (VLM-RB, app. E)."""
+    lr: Annotated[float, Bounds(0)] = 1e-4
+    """Learning rate of the replay policy, by Adam (choice: the paper states none)."""
+    new_error: Annotated[float, Bounds(0), Unit("|TD error|")] = 1.0
+    """|TD error| that a new transition is taken to have (VLM-RB, app. E)."""
+    averaging: Annotated[float, Bounds(0, 1)] = 0.5
+    """Weight of the newest evaluation in the moving average of returns (choice: the paper states none; 0.5 spans about
+    the hundred episodes of Zha et al. at 32 episodes an evaluation)."""
+
+    def fits(self, parts: Mapping[str, Any], observations: Observations, actions: Actions) -> str:
+        """Why the replay policy could not learn in a run of these parts, or ""."""
+        every, steps = parts["evaluation"].every, parts["training"].steps
+        if 2 * every < steps:
+            return ""
+        return (
+            f"it learns from the change between evaluations, and evaluation.every={every} leaves fewer than two before "
+            f"the end of training.steps={steps}; lower evaluation.every to less than {steps / 2:g}"
+        )
+
+    def spawn(self, build: Build) -> Sampler:
+        from baselines.replay.ero.sampler import EroSampler
+
+        return EroSampler(self, build)
+
+
+register.method("ero")(
+    Method(
+        summary="the suite's default learner with a replay policy learnt from evaluation returns",
+        replay="ero",
+        citation="""@inproceedings{zha2019experience,
+  title = {Experience Replay Optimization},
+  author = {Zha, Daochen and Lai, Kwei-Herng and Zhou, Kaixiong and Hu, Xia},
+  booktitle = {International Joint Conference on Artificial Intelligence},
+  year = {2019}
+}""",
+    )
+)

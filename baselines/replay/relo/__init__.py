@@ -1,0 +1,51 @@
+"""ReLo: a transition is drawn for what the target network already explains of it and the online network not yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from harness.interfaces import Build, Sampler
+from harness.recipes import Method
+from harness.registry import register
+from harness.settings import Bounds
+
+
+@register.replay("relo")
+@dataclass(frozen=True)
+class Relo:
+    """Reducible loss prioritisation as VLM-RB's baseline has it (Sujit et al. 2023; VLM-RB, app. E)."""
+
+    version: ClassVar[int] = 1
+    judged: ClassVar[bool] = False
+
+    alpha: Annotated[float, Bounds(0, 1)] = 0.6
+    """Exponent of the priority (VLM-RB, app. E)."""
+    beta_start: Annotated[float, Bounds(0, 1)] = 0.4
+    """Exponent of the importance weights at step 0 (VLM-RB, app. E)."""
+    beta_end: Annotated[float, Bounds(0, 1)] = 1.0
+    """Exponent of the importance weights at the end of the run, reached linearly (VLM-RB, app. E)."""
+    importance_weights: bool = True
+    """Whether the loss weighs transitions against the bias of their draw (VLM-RB, app. E)."""
+    epsilon: Annotated[float, Bounds(1e-12)] = 1e-6
+    """Added to the reducible loss, so that every transition can be drawn (VLM-RB, app. E)."""
+
+    def spawn(self, build: Build) -> Sampler:
+        from baselines.replay.relo.sampler import ReloSampler
+
+        return ReloSampler(self, build.rows, build.slots, build.steps)
+
+
+register.method("relo")(
+    Method(
+        summary="the suite's default learner with replay prioritised by reducible loss",
+        replay="relo",
+        ablations={"importance_weights=false": {"replay.importance_weights": False}},
+        citation="""@inproceedings{sujit2023prioritizing,
+  title = {Prioritizing Samples in Reinforcement Learning with Reducible Loss},
+  author = {Sujit, Shivakanth and Nath, Somjit and Braga, Pedro H. M. and Ebrahimi Kahou, Samira},
+  booktitle = {Advances in Neural Information Processing Systems},
+  year = {2023}
+}""",
+    )
+)

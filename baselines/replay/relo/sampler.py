@@ -1,0 +1,49 @@
+"""How ReLo takes in new transitions and the errors of both networks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from baselines.prioritised import PrioritisedSampler
+from baselines.sum_tree import MaxSumTree
+from harness.interfaces import Array, Metrics, Span, State, Transition, Update
+
+if TYPE_CHECKING:
+    from baselines.replay.relo import Relo
+
+
+class ReloSampler(PrioritisedSampler):
+    """Priority p = max(0, |δ| − |δ̄|) + ε of the online and the target network's errors (VLM-RB, app. E)."""
+
+    wants_reducible = True
+
+    def __init__(self, config: Relo, rows: int, slots: int, steps: int) -> None:
+        """`slots` of the ring, `steps` of the whole run."""
+        self._priorities = MaxSumTree(rows, slots)
+        super().__init__(self._priorities, config.alpha, config.epsilon, config.importance_weights)
+        self.config = config
+        self._steps = steps
+        self._clipped = np.zeros(rows)
+        """Share of the last batch whose reducible loss was not positive."""
+
+    def beta(self, step: int) -> float:
+        start, end = self.config.beta_start, self.config.beta_end
+        return start + (end - start) * min(1.0, step / self._steps)
+
+    def added(self, index: int, live: Span, transition: Transition) -> None:
+        """A new transition gets the largest priority of those stored, 1 if there is none (VLM-RB, app. E)."""
+        largest = self._priorities.largest
+        self.tree.store(index, np.where(largest > 0, largest, 1.0), live)
+
+    def feedback(self, index: Array, update: Update) -> None:
+        """Take over |δ| − |δ̄| [S, B]; one that is not finite leaves its transition's priority as it is."""
+        assert update.reducible is not None, "asked for by wants_reducible"
+        reducible = update.reducible.astype(np.float64)
+        self._clipped = (reducible <= 0).mean(axis=1)
+        priority = self._priority(np.maximum(reducible, 0.0))
+        self.tree.set(index, np.where(np.isfinite(reducible), priority, self.tree.get(index)))
+
+    def metrics(self, step: int) -> Metrics:
+        return {"replay/beta": np.full(self.tree.rows, self.beta(step)), "replay/clipped_share": self._clipped.copy()}

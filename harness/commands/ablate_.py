@@ -1,0 +1,24 @@
+"""Run a method beside the ablations that it declares, as one study around the full method.
+
+Overrides are those of `bench run`; a sweep gives one matrix per value. The same command continues where it stopped.
+`bench show method=…` lists the ablations.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from harness.commands import run_
+
+HELP = "run a method beside its declared ablations"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    run_.add_arguments(parser)
+    run_.add_only(parser, "ablations: names (lambda_max=0.5) or groups (lambda_max)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from harness import matrix, variations
+
+    return run_.carry_out(variations.ablations(matrix.plan(args.overrides), run_.only(args)), args)

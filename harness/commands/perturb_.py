@@ -1,0 +1,51 @@
+"""Run judged methods on standard frames and on perturbed ones, as one study with sample frames.
+
+What the agent observes and the task itself stay the same; only the judge's frames change. A method without a judge in
+the same command runs once, as a line to compare with. Overrides are those of `bench run`; the same command continues
+where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from harness.commands import run_
+
+if TYPE_CHECKING:
+    from harness.matrix import Plan
+    from harness.study import Study
+
+HELP = "run judged methods on standard and on perturbed frames"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    run_.add_arguments(parser)
+    run_.add_only(parser, "perturbations, such as texture")
+
+
+def run(args: argparse.Namespace) -> int:
+    from harness import matrix, sample_frames, variations
+    from harness.records.study import FRAMES
+
+    plan = variations.perturbations(matrix.plan(args.overrides), run_.only(args))
+
+    def add(outcome: Study) -> None:
+        sample_frames.write(plan, outcome.directory)
+        if not args.json:
+            print(f"sample frames: {outcome.directory / FRAMES}")
+
+    if not args.json:
+        _remind(plan)
+    return run_.carry_out(plan, args, add)
+
+
+def _remind(plan: Plan) -> None:
+    """Say which judges are not models."""
+    from harness import registry
+    from harness.records.schema import INSTRUMENT_CHECK
+
+    judges = dict.fromkeys(cell.names.part("judge") for cell in plan.cells)
+    scripted = [name for name in judges if name and registry.get("judge", name).backend == "scripted"]
+    if scripted:
+        print(f"Judge {', '.join(scripted)}: {INSTRUMENT_CHECK}.", flush=True)

@@ -1,0 +1,147 @@
+"""Probes: what a run's judge sees, and what its critic comes to expect, along one reference episode (VLM-RB, figure 3).
+
+The episode belongs to the task: every seed, method and study looks at the same one. Looking draws no random number
+and changes no state, so a run writes the same evaluation rows with probes and without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.errors import Stopped
+from harness.foundation.asks import Backend, InFlight
+from harness.interfaces import Actions, Agent, Array, Ask, Build, Suite
+
+STRETCH = 32
+"""Random moves in a row; also the window of a method without a judge (VLM-RB, figure 3)."""
+STRIDE = 4
+"""Steps from one judged clip to the next."""
+ORDINALS = 2**32
+"""Where those of a probe's questions begin, beyond a run's own: what an oracle errs on follows from the ordinal."""
+SEED = 0
+"""Of the layout and of the random moves."""
+
+
+class Reference(NamedTuple):
+    """An episode of T moves."""
+
+    observations: Array  # [T, …], what each move was made on
+    snapshots: Array  # uint8 [T, n], of the state after each move
+    events: Array  # bool [T, E], what each move brought about
+    expert: Array  # bool [T], whether the expert made it
+
+
+class Point(NamedTuple):
+    """What one row tells: `quantity` is critic, judge, expert, window or event/NAME."""
+
+    t: int
+    quantity: str
+    value: float
+
+
+Write = Callable[[int, int, Iterable[Point]], None]
+"""Takes what was seen of a seed's run at a step: row, step, points."""
+
+
+def reference(suite: Suite, task: str) -> Reference | None:
+    """The reference episode of a task; None if the task has no `expert()`, a scripted solver that tells its action.
+
+    Random moves and the expert take turns, the expert until a move of its own brings about an event. The second half
+    of the horizon is the expert's alone, so that it can end the episode.
+    """
+    environment = suite.make(task)
+    expert: Callable[[], object] | None = getattr(environment, "expert", None)
+    if expert is None:
+        return None
+    actions, half = suite.spaces(task)[1], suite.horizon(task) // 2
+    rng = np.random.default_rng(SEED)
+    observation = environment.reset(SEED)
+    moves: list[tuple[Array, Array, Array, bool]] = []
+    wandering = STRETCH if half >= STRETCH else 0
+    while True:
+        solving = wandering == 0
+        wandering -= not solving
+        step = environment.step(expert() if solving else _random(actions, rng))
+        events = environment.events().copy()
+        moves.append((observation, environment.snapshot(), events, solving))
+        observation = step.observation
+        if step.terminated or step.truncated:
+            return Reference(*(np.array(part) for part in zip(*moves, strict=True)))
+        if solving and events.any() and len(moves) + STRETCH <= half:
+            wandering = STRETCH
+
+
+def _random(actions: Actions, rng: np.random.Generator) -> object:
+    if actions.count is not None:
+        return int(rng.integers(actions.count))
+    return rng.uniform(-1, 1, actions.shape).astype(np.float32)
+
+
+def probed_steps(count: int, every: int, end: int) -> frozenset[int]:
+    """The evaluation steps (multiples of `every`, and `end`) nearest to `count` evenly spaced points up to `end`."""
+    points = [end * number / count for number in range(1, count + 1)]
+    return frozenset(min(max(1, round(p / every)) * every, end, key=lambda step: abs(step - p)) for p in points)
+
+
+def clip_starts(length: int, window: int) -> list[int]:
+    """First moves of the clips to judge in an episode of `length` moves: every few, and the clip that ends with it."""
+    last = length - window
+    return sorted({*range(0, last + 1, STRIDE), last}) if last >= 0 else []
+
+
+class Probes:
+    """The probes of a worker's seeds; none if their task has no reference episode or `count` is 0."""
+
+    def __init__(self, build: Build, task: str, count: int, end: int, write: Write) -> None:
+        """`count` looks at the critic in a run of `end` steps."""
+        self._episode = reference(build.parts["suite"], task) if count else None
+        self._events = build.events
+        self._window: int = getattr(build.parts["replay"], "clip_length", 0) or STRETCH
+        self._steps = probed_steps(count, build.parts["evaluation"].every, end)
+        self._write = write
+
+    def describe(self, rows: Sequence[int], judge: Backend | None, stop: Callable[[], bool]) -> None:
+        """Write the episode of seeds `rows` and what the judge says of its clips; Stopped if `stop` asks for it.
+
+        What the judge's clock counts is given back: it is kept for the clips of the run.
+        """
+        if self._episode is None:
+            return
+        for row in rows:
+            self._write(row, 0, self._description(self._episode))
+            if judge is not None:
+                spent = judge.seconds, judge.clips
+                self._write(row, 0, self._judged(self._episode, row, judge, stop))
+                judge.seconds, judge.clips = spent
+
+    def _description(self, episode: Reference) -> Iterator[Point]:
+        yield Point(0, "window", self._window)
+        for t, (events, expert) in enumerate(zip(episode.events, episode.expert, strict=True)):
+            yield Point(t, "expert", float(expert))
+            for number in np.flatnonzero(events).tolist():
+                yield Point(t, f"event/{self._events[number]}", 1.0)
+
+    def _judged(self, episode: Reference, row: int, judge: Backend, stop: Callable[[], bool]) -> Iterator[Point]:
+        """The scores of the clips, each at the move in its middle. The numbers of a run's questions start at 0."""
+        asked = []
+        for number, start in enumerate(clip_starts(len(episode.expert), self._window)):
+            moves = slice(start, start + self._window)
+            ask = Ask(row, np.zeros(0, np.int64), episode.snapshots[moves], episode.events[moves])
+            asked.append((start, InFlight(-1 - number, ORDINALS + number, 0, ask)))
+            judge.ask(asked[-1][1])
+        for start, item in asked:
+            if stop():
+                raise Stopped
+            yield Point(start + self._window // 2, "judge", judge.take(item.number)[0])
+
+    def __call__(self, agent: Agent, step: int, rows: Sequence[int]) -> None:
+        """Write what the critic expects at each move, if `step` is one of those to look at."""
+        if self._episode is None or step not in self._steps:
+            return
+        for row in rows:  # each alone, so that no number depends on who shares the worker
+            values = agent.value(self._episode.observations, np.full(len(self._episode.expert), row))
+            seen = [Point(t, "critic", value) for t, value in enumerate(values.tolist()) if np.isfinite(value)]
+            self._write(row, step, seen)

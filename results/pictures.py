@@ -1,0 +1,40 @@
+"""The sample frames of a perturbation matrix, as they lie in the study; untrusted like all its files."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from harness.errors import UserError
+from harness.records.study import frames_file
+from results.store import Study
+
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+
+
+class Picture(NamedTuple):
+    """Moments of one episode as a judge saw them."""
+
+    where: str
+    name: str
+    """The perturbation."""
+    png: bytes
+
+
+def pictures(study: Study) -> list[Picture]:
+    """Those that are there, in the order of the study's cells; UserError for a file that is no PNG of this study."""
+    found: dict[tuple[str, str], Picture] = {}
+    root = study.directory.resolve()
+    for cell in study.cells:
+        if cell.role is None or cell.role.kind != "perturbation":
+            continue
+        where, name = f"{cell.suite}/{cell.task}", cell.role.name
+        path = root / frames_file(cell.suite, cell.task, name)
+        if (where, name) in found or not path.is_file():
+            continue
+        if not path.resolve().is_relative_to(root):
+            raise UserError(f"{path} lies outside the study; restore study.json")
+        content = path.read_bytes()
+        if not content.startswith(SIGNATURE):
+            raise UserError(f"{path} is not a PNG; delete it, and the command that made the study draws it anew")
+        found[where, name] = Picture(where, name, content)
+    return list(found.values())
