@@ -108,7 +108,7 @@ class Storage:
         )
 
     def column(self, name: str, index: Array) -> Array:
-        """Values of a guide's or sampler's column at slots `index` [S, B]; a late value not yet there reads as its initial."""
+        """Values of an added column at slots `index` [S, B]; a late value not yet there reads as its initial."""
         if name in self._mutable:
             return np.stack([column[slots] for column, slots in zip(self._mutable[name], index, strict=True)])
         values = self._take(name, index)

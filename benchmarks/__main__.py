@@ -21,7 +21,7 @@ from harness.records.provenance import provenance
 
 ROOT = Path(__file__).resolve().parents[1]
 WITH_PEERS = ("replay", "cartpole")
-HERE = ("command_line", "engine", "doorkey_steps", "bootstrap", "judged_training")
+HERE = ("command_line", "engine", "doorkey_steps", "bootstrap", "judged_training", "samplers", "replays")
 SMALL = {
     "replay": ["--size", "20000", "--turns", "20", "--repeats", "2"],
     "cartpole": ["--rounds", "2", "--start", "1024", "--turn", "256"],
@@ -30,6 +30,8 @@ SMALL = {
     "doorkey_steps": ["--rounds", "1"],
     "bootstrap": ["--reps", "500", "--rliable-reps", "20"],
     "judged_training": ["--pairs", "1", "--rounds", "2", "--start", "1200", "--turn", "64", "--task", "5x5"],
+    "samplers": ["--size", "5000", "--batch", "16", "--rounds", "3"],
+    "replays": ["--rounds", "1", "--start", "150", "--turn", "32", "--task", "5x5", "--profile", "smoke"],
 }
 """Seconds each; they show that a benchmark works, and measure nothing."""
 
@@ -77,6 +79,14 @@ def lines(results: dict[str, Any]) -> list[Line]:
     if cartpole := results.get("cartpole"):
         rates = [f"{cartpole[f'{name}_steps_per_second']:,.0f} steps/s" for name in ("ours", "peer")]
         found.append(Line("DQN on CartPole: Stable-Baselines3", *rates, cartpole["ratio"], "1.5"))
+    if samplers := results.get("samplers"):
+        for row in samplers["rows"]:
+            what = f"draw + feedback, {samplers['size']:,}, S = {row['seeds']}: {row['replay']}"
+            found.append(Line(what, f"{row['microseconds']:.0f} µs", "", row["microseconds"], ""))
+    if replays := results.get("replays"):
+        for row in replays["rows"]:
+            what = f"{row['learner']} on DoorKey {replays['task']}, {row['replay']}: uer"
+            found.append(Line(what, f"{row['steps_per_second']:.0f} steps/s", "", row["ratio"], ""))
     if command := results.get("command_line"):
         for name, goal in (("help", "<0.25"), ("dry_run", "<2")):
             taken = command[f"{name}_seconds"]

@@ -85,7 +85,8 @@ def stored(count: int) -> dict[str, float]:
             storage.append(
                 Transition(
                     observation[None], np.array([action]), np.array([step.reward], np.float32),
-                    np.array([step.terminated]), np.array([step.truncated]), step.observation[None], None,
+                    np.array([step.terminated]), np.array([step.truncated]), step.observation[None],
+                    task.events()[None], None,
                 )
             )  # fmt: skip
             observation = task.reset() if step.terminated or step.truncated else step.observation

@@ -123,9 +123,10 @@ def train(given: Mapping[str, str], stop: Callable[[], bool]) -> dict[str, float
     from harness.worker import work
 
     values = {name: given[name] for name in NAMES}
-    names = config.Names(**values, parts=config.parts_of(values["suite"], values["method"], {}))
+    chosen = {kind: given[kind] for kind in config.PARTS if kind in given}
+    names = config.Names(**values, parts=config.parts_of(values["suite"], values["method"], chosen))
     known, overrides = config.cell_fields(names), {}
-    for key in given.keys() - set(NAMES):
+    for key in given.keys() - set(NAMES) - set(chosen):
         section, field = key.split(".")
         overrides[key] = settings.check(known[section][field], int(given[key]), key)
     steps = overrides.get("training.steps", config.base_settings(names)["training.steps"].value)
@@ -145,7 +146,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--start", type=int, required=True, help="steps before the first turn")
     parser.add_argument("--turn", type=int, required=True, help="steps of a turn")
-    parser.add_argument("given", nargs="+", metavar="key=value", help="suite, task, method, profile; settings")
+    parser.add_argument("given", nargs="+", metavar="key=value", help="suite, task, method, profile; parts; settings")
     asked = parser.parse_args()
     tell(train(dict(item.split("=", 1) for item in asked.given), Turns(asked.start, asked.turn)))
 

@@ -93,7 +93,7 @@ class Drawer(Protocol):
 
 
 class Suite(Protocol):
-    """A registered suite: a frozen dataclass whose fields are its own settings (drawing, variants).
+    """A registered suite: a frozen dataclass whose fields are its own settings (variants).
 
     `defaults` and `profiles` are layers of configuration: keys are `section.field` or `kind.name.field`, values may
     be `cite(value, source)`. `profiles[p]` may hold `tasks` (the tasks meant when none is named) and
@@ -110,8 +110,9 @@ class Suite(Protocol):
     events: ClassVar[tuple[str, ...]]
     """What happens on the way to success, in the usual order; an episode's phase is the first not yet seen in it."""
     drawing: ClassVar[type]
-    """Configuration class of how frames are drawn, the section `drawing` of judged cells: a frozen dataclass with
-    `spawn(task) -> Drawer` and, where frames can be perturbed, a field `perturbation` whose Literal type lists how."""
+    """Configuration class of how frames are drawn, the section `drawing` of cells whose judge looks at frames: a frozen
+    dataclass with `spawn(task) -> Drawer` and, where frames can be perturbed, a field `perturbation` whose Literal type
+    lists how."""
     defaults: ClassVar[Mapping[str, Any]]
     profiles: ClassVar[Mapping[str, Mapping[str, Any]]]
 
@@ -439,7 +440,8 @@ class Judge(Protocol):
     """Answers how likely a clip shows what the prompt asks for, from pixels alone.
 
     Its configuration class has `backend` (scripted, oracle, …), `delay` and `timeout`, `spawn(suite, task)`, and
-    optionally `fits(suite) -> str` (why it cannot judge that suite, or "").
+    optionally `fits(suite) -> str` (why it cannot judge that suite, or ""). One whose `backend` is `oracle` needs no
+    `timeout` and spawns a `harness.foundation.oracle.Oracle` instead, which is told events and sees no frame.
     """
 
     def __call__(self, clips: Sequence[Array]) -> list[float]:

@@ -127,10 +127,11 @@ class Probes:
     def _judged(self, episode: Reference, row: int, judge: Backend, stop: Callable[[], bool]) -> Iterator[Point]:
         """The scores of the clips, each at the move in its middle. The numbers of a run's questions start at 0."""
         asked = []
-        for number, start in enumerate(clip_starts(len(episode.expert), self._window)):
+        starts = clip_starts(len(episode.expert), self._window)
+        for number, start in enumerate(starts):
             moves = slice(start, start + self._window)
             ask = Ask(row, np.zeros(0, np.int64), episode.snapshots[moves], episode.events[moves])
-            asked.append((start, InFlight(-1 - number, ORDINALS + number, 0, ask)))
+            asked.append((start, InFlight(-1 - number - row * len(starts), ORDINALS + number, 0, ask)))
             judge.ask(asked[-1][1])
         for start, item in asked:
             if stop():

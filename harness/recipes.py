@@ -27,8 +27,7 @@ class Method:
     defaults: Layer = field(default_factory=dict)
     on_suite: Mapping[str, Layer] = field(default_factory=dict)
     ablations: Mapping[str, Layer] = field(default_factory=dict)
-    """Name -> overrides, among which part names may stand (`"judge": "oracle"`); what stands before the "=" of a name is
-    its group."""
+    """Name -> overrides, part names among them (`"judge": "oracle"`); what precedes the "=" of a name is its group."""
     version: int = 1
     """Raised when the method's results change."""
     citation: str = ""

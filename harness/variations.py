@@ -33,7 +33,8 @@ def ablations(plan: Plan, only: Sequence[str] = ()) -> Plan:
     methods = dict.fromkeys(cell.names.method for cell in plan.cells)
     declared = {method: registry.get("method", method).ablations for method in methods}
     _check_only(only, declared)
-    cells, roles = [], {}
+    cells: list[Cell] = []
+    roles: dict[str, Role] = {}
     for cell in plan.cells:
         chosen = {n: layer for n, layer in declared[cell.names.method].items() if not only or _chosen(n, only)}
         variations = {name: _ablated(cell, name, layer) for name, layer in chosen.items()}
@@ -55,7 +56,8 @@ def perturbations(plan: Plan, only: Sequence[str] = ()) -> Plan:
     if not judged:
         methods = ", ".join(dict.fromkeys(cell.names.method for cell in plan.cells))
         raise UserError(f"no chosen method has a judge ({methods}), and perturbations change only what a judge sees")
-    cells, roles = [], {}
+    cells: list[Cell] = []
+    roles: dict[str, Role] = {}
     for cell in plan.cells:
         variations = {}
         if cell.names.part("judge"):
@@ -107,7 +109,7 @@ def _perturbations(cell: Cell, only: Sequence[str]) -> list[str]:
     """The perturbations of the cell's frames that `only` keeps, without the absence of any."""
     suite, judge = cell.names.suite, cell.names.part("judge")
     if registry.get("judge", judge).backend == "oracle":
-        raise UserError(f"judge {judge!r} reads the task's own state: no perturbation of frames reaches it")
+        raise UserError(f"judge {judge!r} is told the task's own events: no perturbation of frames reaches it")
     field = config.cell_fields(cell.names)["drawing"].get(PERTURBATION.partition(".")[2])
     if field is None:
         raise UserError(f"suite {suite!r} defines no perturbations of its frames")

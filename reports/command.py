@@ -33,26 +33,32 @@ def run(args: argparse.Namespace) -> int:
     if args.resamples < 100:
         raise UserError(f"--resamples {args.resamples}: a 95 % interval needs at least 100; 50000 is the default")
     import results
-    from reports import export, figures, judges, page, summary, tables
+    from reports import export, figures, judges, page, phases, probes, summary, tables
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         study = results.study(args.study)
         evaluations = results.load(study)
         found = summary.summarise(study, evaluations, reps=args.resamples)
-        judgings = judges.judging(study, {row.cell.id: row.label for row in found.rows})
+        labels = {row.cell.id: row.label for row in found.rows}
+        judgings, seen = judges.judging(study, labels), probes.probed(study, labels)
+        spreads = phases.spreads(study, labels)
     found = summary.with_notes(found, [str(warning.message) for warning in caught if _ours(warning)])
-    drawings = figures.learning_curves(found.rows)
+    galleries = [
+        figures.Gallery("Learning curves", "", figures.learning_curves(found.rows)),
+        figures.Gallery("What the draws served", phases.REMARK, phases.drawings(spreads)),
+        figures.Gallery("Reference episodes", probes.REMARK, probes.drawings(seen)),
+    ]
 
     directory = Path(args.output) if args.output else study.directory / "report"
     contents: dict[str, bytes] = {
-        "report.html": page.render(study, found, drawings, judgings, results.pictures(study)).encode(),
+        "report.html": page.render(study, found, galleries, judgings, results.pictures(study)).encode(),
         "table.tex": tables.latex(found).encode(),
         "summary.json": (
             json.dumps(export.plain(found), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         ).encode(),
     }
-    for drawing in drawings:
+    for drawing in (drawing for gallery in galleries for drawing in gallery.drawings):
         contents[f"{drawing.name}.png"], contents[f"{drawing.name}.pdf"] = drawing.png, drawing.pdf
     files = _write(directory, contents)
     if args.json:

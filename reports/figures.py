@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 WIDTH_INCHES = 3.3
 LABEL_CHARACTERS = 50
+CHARACTERS = 200
+"""Of a file's name, without its ending."""
 SUCCESS = "success rate"
 RETURN = "mean return"
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -51,6 +53,15 @@ class Drawing(NamedTuple):
     alt: str
 
 
+class Gallery(NamedTuple):
+    """Figures that belong together, under one heading of the page."""
+
+    title: str
+    remark: str
+    """How to read them, in a sentence or two; may be empty."""
+    drawings: Sequence[Drawing]
+
+
 def learning_curves(rows: Sequence[Row]) -> list[Drawing]:
     """One drawing per task of `rows`, in their order."""
     tasks: dict[str, list[Row]] = {}
@@ -68,8 +79,8 @@ def learning_curves(rows: Sequence[Row]) -> list[Drawing]:
 
 
 def file_name(kind: str, what: str, taken: Sequence[str]) -> str:
-    """`KIND-WHAT` with only safe characters, numbered if it is taken."""
-    name = f"{kind}-" + re.sub(r"[^A-Za-z0-9_.]+", "-", what).strip("-.")
+    """`KIND-WHAT` with only safe characters, no longer than a file's name may be, numbered if it is taken."""
+    name = (f"{kind}-" + re.sub(r"[^A-Za-z0-9_.]+", "-", what).strip("-."))[:CHARACTERS]
     return name if name not in taken else f"{name}-{len(taken) + 1}"
 
 

@@ -74,10 +74,14 @@ def legend(found: Sequence[Matrix]) -> str:
     if values:
         spread = f"{values[0]:.2f}" if values[0] == values[-1] else f"{values[0]:.2f} (least) to {values[-1]:.2f}"
         parts.append(f"Smaller differences than {spread} could not have been shown here.")
+    return " ".join([*parts, *(f"{remark}." for remark in remarks(found))])
+
+
+def remarks(found: Sequence[Matrix]) -> list[str]:
+    """What must be said of the judges of these matrices."""
     perturbed = [line.row.cell for matrix in found if matrix.kind == "perturbation" for line in matrix.lines]
-    for judge in dict.fromkeys(cell.model for cell in perturbed if cell.backend == "scripted"):
-        parts.append(f"Judge {judge}: {INSTRUMENT_CHECK}.")
-    return " ".join(parts)
+    judges = dict.fromkeys(cell.model for cell in perturbed if cell.backend == "scripted")
+    return [f"Judge {judge}: {INSTRUMENT_CHECK}" for judge in judges]
 
 
 def _reference(row: Row) -> str:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reports import judges, statistics, tables
-from reports.figures import Drawing
+from reports.figures import Gallery
 from reports.judges import Judging
 from reports.summary import Row, Summary
 from results import Cell, Picture, Study
@@ -31,7 +31,7 @@ class Origin(NamedTuple):
 def render(
     study: Study,
     summary: Summary,
-    drawings: Sequence[Drawing],
+    galleries: Sequence[Gallery],
     judgings: Sequence[Judging],
     pictures: Sequence[Picture] = (),
 ) -> str:
@@ -49,7 +49,7 @@ def render(
         tasks=tables.by_task(summary.rows),
         aggregates=tables.aggregates_by_label(summary.aggregates),
         metrics=[tables.METRIC_NAMES[name] for name in statistics.METRICS],
-        drawings=drawings,
+        galleries=[gallery for gallery in galleries if gallery.drawings],
         pictures=pictures,
         judgings=judgings,
         beside_events=judges.BESIDE_EVENTS,

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 CHARACTERS = 14
 """Of an event's name beside the timeline."""
 ROSE = "#CC79A7"
+REMARK = (
+    "What the judge sees and what the critic learns, means over seeds. Above, the moves that brought about an event, and "
+    "the stretches of random moves. The judge's score is that of the clip in whose middle the move stands. Below, the "
+    "change of the critic's value over as many moves, ΔQ, light to dark over training; the scale is the same throughout "
+    "a task."
+)
 LIGHTEST = 0.25
 """Grey of the first look at the critic, on the way from white (0) to black (1)."""
 
@@ -142,7 +148,7 @@ def _timeline(axes: Axes, probe: Probed, names: Sequence[str]) -> None:
     random = moves[~probe.expert.to_numpy()]
     stretches = np.split(random, np.flatnonzero(np.diff(random) > 1) + 1) if len(random) else []
     axes.broken_barh([(each[0], len(each)) for each in stretches], (len(names) - 0.35, 0.7), color="#BBBBBB")
-    labels = [textwrap.shorten(name, CHARACTERS, placeholder="…") for name in names]
+    labels = [name if len(name) <= CHARACTERS else f"{name[: CHARACTERS - 1]}…" for name in names]
     axes.set_yticks(range(len(names) + 1), [*map(literal, labels), "random"])
     axes.set_ylim(len(names) + 0.6, -0.6)
     axes.tick_params(bottom=False, left=False)
@@ -177,7 +183,7 @@ def _words(probe: Probed) -> str:
         step, series = list(probe.change.items())[-1]
         if len(series):
             parts.append(
-                f"{probe.label}: after {step:,} steps, mean over {probe.seeds} seeds, "
+                f"{probe.label}: after {step:,} steps (seeds: {probe.seeds}) "
                 f"ΔQ is largest, {series.max():.2g}, at move {series.idxmax()}"
             )
     return ". ".join(parts) + "."

@@ -121,6 +121,8 @@ def summarise(study: Study, evaluations: pd.DataFrame, reps: int = statistics.RE
     rows = sorted(matrices.in_order(rows), key=lambda row: order[row.where])
     rows = _compared(rows, notes, reps, seed)
     aggregates = _aggregates(rows, notes, reps, seed)
+    around = tuple(matrices.matrices(rows, reps, seed))
+    notes[:0] = matrices.remarks(around)
     notes.extend(_mixtures(study))
     complete = all(run.status == "finished" for run in study.runs) and all(row.complete for row in rows)
     return Summary(
@@ -130,7 +132,7 @@ def summarise(study: Study, evaluations: pd.DataFrame, reps: int = statistics.RE
         tuple(aggregates),
         tuple(dict.fromkeys(notes)),
         complete,
-        tuple(matrices.matrices(rows, reps, seed)),
+        around,
     )
 
 

@@ -154,7 +154,7 @@ def _check_columns(path: str, types: Mapping[str, str], wanted: Mapping[str, typ
 def _read_lines(connection: duckdb.DuckDBPyConnection, paths: Sequence[str], what: str) -> pd.DataFrame:
     """Rows of JSON lines. DuckDB reads them all; a file in which a line or value did not fit is then read closely."""
     wanted, optional = COLUMNS[what], OPTIONAL.get(what, {})
-    typed = {name: (kind, _JSON_TYPES[kind]) for name, kind in {**wanted, **optional}.items()}
+    declared = {**wanted, **optional}
     connection.execute(
         "CREATE OR REPLACE TEMP TABLE lines AS SELECT filename, json, "
         "row_number() OVER (PARTITION BY filename) AS row "
@@ -163,11 +163,11 @@ def _read_lines(connection: duckdb.DuckDBPyConnection, paths: Sequence[str], wha
     )
     others: dict[str, str] = {}
     if what != "evaluations":
-        others = _further(connection, typed)
+        others = _further(connection, declared)
     values = {
-        name: f"CASE WHEN json_type(json, {_path(name)}) IN {(*kinds, '')} "
+        name: f"CASE WHEN json_type(json, {_path(name)}) IN {(*_JSON_TYPES[kind], '')} "
         f"THEN TRY_CAST(json->>{_path(name)} AS {_SQL_TYPES[kind]}) END"
-        for name, (kind, kinds) in typed.items()
+        for name, kind in declared.items()
     } | {name: f"TRY_CAST(json->>{_path(name)} AS {sql})" for name, sql in others.items()}
     columns = ", ".join(f'{value} AS "{name}"' for name, value in values.items())
     rows: pd.DataFrame = connection.execute(f"SELECT filename, row, {columns} FROM lines").df()

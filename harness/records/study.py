@@ -14,7 +14,6 @@ from harness.errors import UserError
 from harness.records.files import read_json, write_json
 from harness.records.schema import SCHEMA_VERSION
 
-
 FRAMES = "frames"
 """Directory of a study's sample frames."""
 

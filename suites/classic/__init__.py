@@ -19,19 +19,27 @@ ZOO = "RL Baselines3 Zoo, hyperparams/dqn.yml"
 SB3 = "Stable-Baselines3, DQN's default"
 SMOKE = "smoke profile: seconds, for tests; learns nothing"
 
-ACROBOT: Mapping[str, Any] = {
-    "training.steps": cite(100_000, f"{ZOO}: Acrobot-v1"),
-    "training.capacity": cite(50_000, f"{ZOO}: Acrobot-v1"),
-    "evaluation.every": cite(10_000, "choice; ten evaluations"),
-    "learner.dqn.lr": cite(6.3e-4, f"{ZOO}: Acrobot-v1"),
-    "learner.dqn.batch_size": cite(128, f"{ZOO}: Acrobot-v1"),
-    "learner.dqn.learning_starts": cite(128, f"choice; {ZOO} has 0, a batch must be there first"),
-    "learner.dqn.target_every": cite(250, f"{ZOO}: Acrobot-v1"),
-    "learner.dqn.train_every": cite(4, f"{ZOO}: Acrobot-v1"),
-    "learner.dqn.gradient_steps": cite(4, f"{ZOO}: Acrobot-v1, where -1 means as many as steps"),
-    "learner.dqn.exploration_share": cite(0.12, f"{ZOO}: Acrobot-v1"),
-    "learner.dqn.epsilon_end": cite(0.1, f"{ZOO}: Acrobot-v1"),
-}
+
+def _also_iqn(layer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A layer whose settings of DQN, the only learner in the zoo's file, hold for IQN too."""
+    return {**layer, **{key.replace(".dqn.", ".iqn."): layer[key] for key in layer if key.startswith("learner.dqn.")}}
+
+
+ACROBOT = _also_iqn(
+    {
+        "training.steps": cite(100_000, f"{ZOO}: Acrobot-v1"),
+        "training.capacity": cite(50_000, f"{ZOO}: Acrobot-v1"),
+        "evaluation.every": cite(10_000, "choice; ten evaluations"),
+        "learner.dqn.lr": cite(6.3e-4, f"{ZOO}: Acrobot-v1"),
+        "learner.dqn.batch_size": cite(128, f"{ZOO}: Acrobot-v1"),
+        "learner.dqn.learning_starts": cite(128, f"choice; {ZOO} has 0, a batch must be there first"),
+        "learner.dqn.target_every": cite(250, f"{ZOO}: Acrobot-v1"),
+        "learner.dqn.train_every": cite(4, f"{ZOO}: Acrobot-v1"),
+        "learner.dqn.gradient_steps": cite(4, f"{ZOO}: Acrobot-v1, where -1 means as many as steps"),
+        "learner.dqn.exploration_share": cite(0.12, f"{ZOO}: Acrobot-v1"),
+        "learner.dqn.epsilon_end": cite(0.1, f"{ZOO}: Acrobot-v1"),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -59,24 +67,26 @@ class Classic:
     judge: ClassVar[str] = ""
     events: ClassVar[tuple[str, ...]] = ()
     drawing: ClassVar[type] = ClassicDrawing
-    defaults: ClassVar[Mapping[str, Any]] = {
-        "training.steps": cite(50_000, f"{ZOO}: CartPole-v1"),
-        "training.capacity": cite(100_000, f"{ZOO}: CartPole-v1"),
-        "evaluation.every": cite(5_000, "choice; ten evaluations"),
-        "evaluation.episodes": cite(10, "choice"),
-        "learner.dqn.lr": cite(2.3e-3, f"{ZOO}: CartPole-v1"),
-        "learner.dqn.batch_size": cite(64, f"{ZOO}: CartPole-v1"),
-        "learner.dqn.discount": cite(0.99, f"{ZOO}: CartPole-v1, Acrobot-v1"),
-        "learner.dqn.double": cite(False, "Stable-Baselines3's DQN has one form, which is not double"),
-        "learner.dqn.learning_starts": cite(1_000, f"{ZOO}: CartPole-v1"),
-        "learner.dqn.target_every": cite(10, f"{ZOO}: CartPole-v1"),
-        "learner.dqn.train_every": cite(256, f"{ZOO}: CartPole-v1"),
-        "learner.dqn.gradient_steps": cite(128, f"{ZOO}: CartPole-v1"),
-        "learner.dqn.exploration_share": cite(0.16, f"{ZOO}: CartPole-v1"),
-        "learner.dqn.epsilon_end": cite(0.04, f"{ZOO}: CartPole-v1"),
-        "learner.dqn.hidden": cite((256, 256), f"{ZOO}: CartPole-v1, Acrobot-v1"),
-        "learner.dqn.max_grad_norm": cite(10.0, SB3),
-    }
+    defaults: ClassVar[Mapping[str, Any]] = _also_iqn(
+        {
+            "training.steps": cite(50_000, f"{ZOO}: CartPole-v1"),
+            "training.capacity": cite(100_000, f"{ZOO}: CartPole-v1"),
+            "evaluation.every": cite(5_000, "choice; ten evaluations"),
+            "evaluation.episodes": cite(10, "choice"),
+            "learner.dqn.lr": cite(2.3e-3, f"{ZOO}: CartPole-v1"),
+            "learner.dqn.batch_size": cite(64, f"{ZOO}: CartPole-v1"),
+            "learner.dqn.discount": cite(0.99, f"{ZOO}: CartPole-v1, Acrobot-v1"),
+            "learner.dqn.double": cite(False, "Stable-Baselines3's DQN has one form, which is not double"),
+            "learner.dqn.learning_starts": cite(1_000, f"{ZOO}: CartPole-v1"),
+            "learner.dqn.target_every": cite(10, f"{ZOO}: CartPole-v1"),
+            "learner.dqn.train_every": cite(256, f"{ZOO}: CartPole-v1"),
+            "learner.dqn.gradient_steps": cite(128, f"{ZOO}: CartPole-v1"),
+            "learner.dqn.exploration_share": cite(0.16, f"{ZOO}: CartPole-v1"),
+            "learner.dqn.epsilon_end": cite(0.04, f"{ZOO}: CartPole-v1"),
+            "learner.dqn.hidden": cite((256, 256), f"{ZOO}: CartPole-v1, Acrobot-v1"),
+            "learner.dqn.max_grad_norm": cite(10.0, SB3),
+        }
+    )
     profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {"by_task": {"Acrobot-v1": ACROBOT}},
         "quick": {
@@ -89,18 +99,20 @@ class Classic:
                 }
             },
         },
-        "smoke": {
-            "tasks": ("CartPole-v1",),
-            "training.steps": cite(600, SMOKE),
-            "training.capacity": cite(600, SMOKE),
-            "evaluation.every": cite(200, SMOKE),
-            "evaluation.episodes": cite(2, SMOKE),
-            "learner.dqn.batch_size": cite(32, SMOKE),
-            "learner.dqn.learning_starts": cite(128, SMOKE),
-            "learner.dqn.train_every": cite(4, SMOKE),
-            "learner.dqn.gradient_steps": cite(1, SMOKE),
-            "learner.dqn.hidden": cite((16, 16), SMOKE),
-        },
+        "smoke": _also_iqn(
+            {
+                "tasks": ("CartPole-v1",),
+                "training.steps": cite(600, SMOKE),
+                "training.capacity": cite(600, SMOKE),
+                "evaluation.every": cite(200, SMOKE),
+                "evaluation.episodes": cite(2, SMOKE),
+                "learner.dqn.batch_size": cite(32, SMOKE),
+                "learner.dqn.learning_starts": cite(128, SMOKE),
+                "learner.dqn.train_every": cite(4, SMOKE),
+                "learner.dqn.gradient_steps": cite(1, SMOKE),
+                "learner.dqn.hidden": cite((16, 16), SMOKE),
+            }
+        ),
     }
 
     def spaces(self, task: str) -> tuple[Observations, Actions]:

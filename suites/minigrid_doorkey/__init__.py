@@ -69,6 +69,9 @@ class MiniGridDoorKey:
             "learner.dqn.lr": cite(3e-4, f"{QUICK}; table 3's needs several times the steps"),
             "learner.dqn.channels": cite(32, QUICK),
             "learner.dqn.batch_size": cite(64, f"{QUICK}; as good on 5x5 as 128 at half the cost"),
+            "learner.iqn.lr": cite(3e-4, f"{QUICK}; as DQN's"),
+            "learner.iqn.channels": cite(32, f"{QUICK}; as DQN's"),
+            "learner.iqn.batch_size": cite(64, f"{QUICK}; as DQN's"),
             "evaluation.every": cite(2_000, QUICK),
             "evaluation.episodes": cite(16, QUICK),
             "by_task": {
@@ -87,6 +90,11 @@ class MiniGridDoorKey:
             "learner.dqn.channels": cite(8, SMOKE),
             "learner.dqn.learning_starts": cite(128, SMOKE),
             "learner.dqn.batch_size": cite(32, SMOKE),
+            "learner.iqn.channels": cite(8, SMOKE),
+            "learner.iqn.learning_starts": cite(128, SMOKE),
+            "learner.iqn.batch_size": cite(32, SMOKE),
+            "learner.iqn.train_quantiles": cite(8, SMOKE),
+            "learner.iqn.target_quantiles": cite(8, SMOKE),
             "judge.delay": cite(64, SMOKE),
         },
     }

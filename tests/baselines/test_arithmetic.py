@@ -31,3 +31,12 @@ def test_the_count_is_that_of_the_network_s_own_weights(observations: Observatio
             per_cell = name.startswith("encoder") and "pooled" not in name
             expected += math.prod(spec.shape) * (cells if per_cell else 1)
     assert arithmetic.for_observations(*arguments) == expected
+
+
+def test_the_encoder_is_the_network_without_what_turns_features_into_values() -> None:
+    """On a vector the hidden layers encode, and without them nothing does."""
+    vector = Observations((6,), "float32")
+    for observations, rest in ((GRID, (16, 7, 9, 5)), (vector, (9, 5))):
+        arguments = (observations, 8, 16, (7, 9))
+        assert arithmetic.encoder(*arguments) + arithmetic.mlp(rest) == arithmetic.for_observations(*arguments, 5)
+    assert arithmetic.encoder(vector, 8, 16, ()) == 0

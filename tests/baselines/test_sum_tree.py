@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from baselines import sum_tree
-from baselines.sum_tree import SumTree
+from baselines.sum_tree import MaxSumTree, SumTree
 from harness.errors import UserError
 from harness.interfaces import Span
 
@@ -175,3 +175,24 @@ def test_it_behaves_as_a_plain_array(size: int, top: int, seed: int, writes: lis
     mass = rng.random((2, 30)) * tree.total[:, None]
     expected = [np.cumsum(plain[row]).searchsorted(mass[row], side="right") for row in range(2)]
     assert np.array_equal(tree.find(mass), expected)
+
+
+def test_the_largest_priority_follows_every_change() -> None:
+    tree, rng = MaxSumTree(2, 700), np.random.default_rng(0)
+    wanted = np.zeros((2, 700))
+    for _ in range(200):
+        index = rng.integers(700, size=(2, 8))
+        priority = rng.random((2, 8)) * rng.integers(0, 2, (2, 8))
+        tree.set(index, priority)
+        for row in range(2):
+            for slot, value in zip(index[row], priority[row], strict=True):
+                wanted[row, slot] = value
+        slot = int(rng.integers(700))
+        tree.set_all_rows(slot, 0.0)
+        wanted[:, slot] = 0.0
+        tree.set_row(1, index[0], 0.25)
+        wanted[1, index[0]] = 0.25
+        assert tree.largest.tolist() == wanted.max(axis=1).tolist()
+    restored = MaxSumTree(2, 700)
+    restored.load_leaves(0, tree.leaves(1))
+    assert restored.largest.tolist() == [wanted[1].max(), 0.0]

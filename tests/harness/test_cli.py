@@ -131,6 +131,32 @@ def test_show_prints_setting_value_and_source_on_one_line(bench, overrides: tupl
         assert "VLM-RB, table 3" in line, line
 
 
+def test_show_lists_the_ablations_that_a_method_declares(bench) -> None:
+    declared = registry.get("method", "vlm_rb").ablations
+    code, out, _ = bench("show", *SMOKE, "method=vlm_rb")
+    assert code == 0 and f"ablations, run by bench ablate: {', '.join(declared)}" in out
+    (cell,) = json.loads(bench("show", *SMOKE, "method=vlm_rb", "--json")[1])
+    assert cell["ablations"] == declared
+    assert "ablations" not in bench("show", *SMOKE, "method=uer")[1]
+
+
+def test_a_dry_run_of_a_matrix_names_each_cell_s_role(bench, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = ("ablate", *SMOKE, "method=vlm_rb", "--only", "td_boost", "--dry-run")
+    code, out, _ = bench(*command, "--json")
+    full, boosted = json.loads(out)["cells"]
+    assert code == 0 and list(tmp_path.iterdir()) == []
+    assert full["matrix"] == {"kind": "ablation", "name": "full: td_boost=false", "reference": full["cell"]}
+    assert boosted["matrix"] == {"kind": "ablation", "name": "td_boost=true", "reference": full["cell"]}
+    assert boosted["row"] == "vlm_rb (td_boost=true) · sprite · smoke" and boosted["row"] in bench(*command)[1]
+
+
+def test_a_scripted_judge_is_called_an_instrument_before_anything_runs(bench) -> None:
+    command = ("perturb", *SMOKE, "method=vlm_rb", "--dry-run")
+    assert bench(*command)[1].startswith("Judge sprite: hand-written for this task: ")
+    assert len(json.loads(bench(*command, "--json")[1])["cells"]) == 3
+
+
 def test_show_tells_which_layer_set_a_value(bench) -> None:
     shown = settings(bench, *SMOKE, "method=vlm_rb", "replay.clip_length=8")
     assert (shown["replay.clip_length"]["value"], shown["replay.clip_length"]["layer"]) == (8, "command line")
@@ -218,6 +244,10 @@ def test_a_mistake_is_one_short_message_and_exit_code_2(bench, tmp_path, monkeyp
         (("run", *SMOKE, "learner.lr=[1"), r"'learner.lr=\[1' cannot be read"),
         (("run", *SMOKE, "device=gpu"), "device=gpu: expected one of 'auto', 'cpu', 'cuda'"),
         (("show", "method=vlmrb"), "did you mean 'vlm_rb'"),
+        (("ablate", *SMOKE), "method 'uer' declares no ablations .those that do: .*vlm_rb"),
+        (("ablate", *SMOKE, "method=vlm_rb", "--only", "lamda_max"), "did you mean 'lambda_max'.*known: clip_length, "),
+        (("perturb", *SMOKE, "method=per"), r"no chosen method has a judge \(per\)"),
+        (("perturb", *SMOKE, "method=vlm_rb", "--only", "blur"), "unknown perturbation .*known: sprite_swap, texture"),
         (("status", "nowhere"), "nowhere does not exist; give the directory"),
         (("status", "."), "is not a study"),
         (("report", "nowhere"), "no study at nowhere"),

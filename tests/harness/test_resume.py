@@ -1,4 +1,4 @@
-"""A run killed at any moment and continued, in another packing, writes the same evaluation rows."""
+"""A run killed at any moment and continued, in another packing, writes the same evaluation and probe rows."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import registry
 from harness.errors import Stopped
 
 SMALL = (
@@ -24,19 +25,26 @@ SMALL = (
 
 
 def rows(study: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(study)): path.read_bytes() for path in study.glob("*/*/*/seed-*/evaluations.parquet")}
+    """What the runs wrote that holds no clock: evaluations, and what was seen along the reference episode."""
+    names = ("evaluations.parquet", "probes.jsonl")
+    found = (path for name in names for path in study.glob(f"*/*/*/seed-*/{name}"))
+    return {str(path.relative_to(study)): path.read_bytes() for path in found}
 
 
-@pytest.mark.parametrize("method", ["uer", "per", "vlm_rb"])
-def test_stopping_anywhere_and_continuing_in_another_packing_changes_no_byte(train, method: str) -> None:
-    settings = (f"method={method}", *(text for text in SMALL if method == "vlm_rb" or not text.startswith("judge")))
-    whole = train(*settings, packs=[(0, 1, 2)], checkpoint_every=130)
+@pytest.mark.parametrize(
+    ("method", "learner"), [*((name, "dqn") for name in registry.names("replay")), ("per", "iqn"), ("vlm_rb", "iqn")]
+)
+def test_stopping_anywhere_and_continuing_in_another_packing_changes_no_byte(train, method: str, learner: str) -> None:
+    judged = registry.get("replay", method).judged
+    small = (text for text in SMALL if judged or not text.startswith("judge"))
+    settings = (f"method={method}", f"learner={learner}", *small)
+    whole = train(*settings, packs=[(0, 1, 2)], checkpoint_every=130, probes=4)
     for moment, first, then in [(301, [(0, 1, 2)], [(0,), (1, 2)]), (777, [(0, 2)], [(0, 2), (1,)])]:
         directory = whole.with_name(f"interrupted-{moment}")
         stop = (call == moment for call in range(1, 10_000)).__next__
         with pytest.raises(Stopped):
-            train(*settings, packs=first, checkpoint_every=130, directory=directory, stop=stop)
-        train(*settings, packs=then, checkpoint_every=130, directory=directory)
+            train(*settings, packs=first, checkpoint_every=130, probes=4, directory=directory, stop=stop)
+        train(*settings, packs=then, checkpoint_every=130, probes=4, directory=directory)
         assert rows(directory) == rows(whole)
 
 
@@ -92,7 +100,7 @@ def test_kill_9_of_parent_worker_or_judge_at_ten_random_moments_changes_no_byte(
             break
     assert process.returncode == 0, output
     assert killed >= 10, f"the study ended after {killed} kills; make it longer"
-    assert len(rows(tmp_path / "killed")) == 3
+    assert len(rows(tmp_path / "killed")) == 6
     assert rows(tmp_path / "killed") == rows(tmp_path / "whole")
 
 

@@ -101,7 +101,7 @@ def test_a_finished_run_keeps_results_and_logs_and_drops_the_rest(study) -> None
     for run in directory.glob("*/*/*/seed-*"):
         assert {path.name for path in run.iterdir()} - {".lock"} == {
             "run.json", "evaluations.parquet", "policy.safetensors",
-            "metrics.jsonl", "timings.jsonl", "judgements.jsonl",
+            "metrics.jsonl", "timings.jsonl", "judgements.jsonl", "probes.jsonl",
         }  # fmt: skip
         content = json.loads((run / "run.json").read_text())
         assert (content["status"], content["step"], content["error"]) == ("finished", 600, None)
@@ -121,7 +121,7 @@ def test_another_output_directory_changes_no_byte_of_the_rows(study, train) -> N
     assert ours[0]["study"] != theirs[0]["study"]
 
 
-@pytest.mark.parametrize("method", ["per", "vlm_rb"])
+@pytest.mark.parametrize("method", ["per", "vlm_rb", "aer", "ero", "relo"])
 def test_how_often_a_run_is_saved_and_where_it_broke_changes_no_byte(train, monkeypatch, method: str) -> None:
     """The run outgrows its replay, so that the ring comes round; a resume may start two checkpoints back."""
     from harness import building, checkpoints

@@ -7,22 +7,28 @@ from pathlib import Path
 import pytest
 from safetensors.numpy import load_file
 
-STEPS = (
-    "training.steps=5000",
-    "evaluation.every=1000",
-    "evaluation.episodes=4",
-    "learner.learning_starts=128",
-)
+from harness import registry
+
+STEPS = ("evaluation.episodes=4", "learner.learning_starts=128")
 
 
 def runs(study: Path) -> dict[str, Path]:
     return {path.parent.name: path for path in study.glob("*/*/*/seed-*/evaluations.parquet")}
 
 
-@pytest.mark.parametrize("method", ["uer", "per", "vlm_rb"])
-def test_one_seed_alone_and_three_together_are_the_same_run_over_5000_steps(train, method: str) -> None:
-    together = train(f"method={method}", "seeds=[0,1,2]", *STEPS, packs=[(0, 1, 2)])
-    alone = train(f"method={method}", "seeds=[0,1,2]", *STEPS, packs=[(0,), (1,), (2,)])
+@pytest.mark.parametrize(
+    ("method", "learner", "steps"),
+    [
+        ("vlm_rb", "dqn", 5000),
+        *((name, "dqn", 1500) for name in registry.names("replay") if name != "vlm_rb"),
+        ("relo", "iqn", 1000),
+    ],
+)
+def test_one_seed_alone_and_three_together_are_the_same_run(train, method: str, learner: str, steps: int) -> None:
+    length = (f"training.steps={steps}", f"evaluation.every={steps // 5}")
+    settings = (f"method={method}", f"learner={learner}", "seeds=[0,1,2]", *length, *STEPS)
+    together = train(*settings, packs=[(0, 1, 2)])
+    alone = train(*settings, packs=[(0,), (1,), (2,)])
     found, single = runs(together), runs(alone)
     assert set(found) == set(single) == {"seed-0", "seed-1", "seed-2"}
     for seed, path in found.items():

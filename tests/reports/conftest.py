@@ -43,6 +43,7 @@ class Writer:
         settings: Mapping[str, Any] | None = None,
         provenance: Mapping[str, Any] | None = None,
         error: str | None = None,
+        matrix: Mapping[str, str] | None = None,
         **identity: str,
     ) -> Path:
         """`curves`: seed -> step -> successes (0 or 1 per episode); the return of an episode is its success × 0.5."""
@@ -63,6 +64,7 @@ class Writer:
             "directory": directory,
             "seeds": sorted(planned if planned is not None else curves),
             "label_variant": variant,
+            **({"matrix": dict(matrix)} if matrix else {}),
         }
         for seed, curve in curves.items():
             state = (status or {}).get(seed, "finished")

@@ -18,7 +18,9 @@ def _page(writer: Writer) -> str:
     study = results.study(writer.finish(f"study {EVIL}"))
     found = summary.summarise(study, results.load(study), reps=200)
     judgings = judges.judging(study, {row.cell.id: row.label for row in found.rows})
-    return page.render(study, found, figures.learning_curves(found.rows), judgings)
+    return page.render(
+        study, found, [figures.Gallery("Learning curves", "", figures.learning_curves(found.rows))], judgings
+    )
 
 
 class _Tags(HTMLParser):

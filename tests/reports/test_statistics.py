@@ -132,3 +132,22 @@ def test_a_difference_has_zero_in_its_interval_only_where_the_groups_overlap() -
 def test_scores_that_are_not_a_full_finite_table_are_refused(scores: np.ndarray) -> None:
     with pytest.raises(ValueError, match="scores"):
         statistics.intervals(scores, ["mean"])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        # s = sqrt(.08 / 4), t at 4 degrees of freedom 2.776445 + 0.940965, sqrt(1/3 + 1/3)
+        ([0.1, 0.3, 0.5], [0.2, 0.2, 0.2], 3.717410 * 0.1414214 * 0.8164966),
+        # s = sqrt(.5 / 3), t at 3 degrees of freedom 3.182446 + 0.978472, sqrt(1/2 + 1/3)
+        ([0.0, 1.0], [0.0, 0.0, 0.0], 4.160918 * 0.4082483 * 0.9128709),
+    ],
+)
+def test_the_detectable_difference_of_a_worked_example(first: list, second: list, expected: float) -> None:
+    assert statistics.detectable_difference(np.array(first), np.array(second)) == pytest.approx(expected, rel=1e-5)
+    assert statistics.detectable_difference(np.array(second), np.array(first)) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(("first", "second"), [([0.5], [0.1, 0.2]), ([0.1] * 3, [0.7] * 3)])
+def test_without_a_spread_between_runs_no_difference_is_called_detectable(first: list, second: list) -> None:
+    assert np.isnan(statistics.detectable_difference(np.array(first), np.array(second)))

@@ -172,6 +172,17 @@ def test_a_log_that_no_run_wrote_is_empty_with_its_columns(directory: Path) -> N
         results.load(_study(directory), what="judgments")  # type: ignore[arg-type]
 
 
+def test_a_probe_row_says_what_it_tells_of_and_a_finite_number(directory: Path) -> None:
+    row = {"step": 100, "t": 3, "quantity": "critic", "value": 0.5}
+    write_rows(directory / "seed-0", "probes", [row, {**row, "quantity": "event/key", "value": 1}])
+    rows = results.load(_study(directory), what="probes")
+    assert rows["quantity"].tolist() == ["critic", "event/key"] and rows["value"].tolist() == [0.5, 1.0]
+    for name, wrong, words in [("t", -1, "at least 0"), ("quantity", 7, "text"), ("value", "1", "a finite number")]:
+        write_rows(directory / "seed-0", "probes", [row, {**row, name: wrong}])
+        with pytest.raises(UserError, match=f"row 2, column '{name}': .*{words}"):
+            results.load(_study(directory), what="probes")
+
+
 def test_events_of_a_clip_may_be_missing_but_not_wrong(directory: Path) -> None:
     row = {"asked": 1, "applied": 2, "score": 0.5}
     write_rows(directory / "seed-0", "judgements", [row, {**row, "events": 2}])

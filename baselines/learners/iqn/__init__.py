@@ -52,24 +52,25 @@ class Iqn(QLearning):
             return (self.features, *self.hidden)
         return (*observations.shape, *self.hidden)[-1:]
 
-    def _multiplications(self, observations: Observations, actions: Actions) -> tuple[int, int]:
-        """Of the encoder, and of one quantile of one observation."""
+    def _multiplications(self, observations: Observations, actions: Actions) -> tuple[int, int, int]:
+        """Of the encoder, of one fraction's embedding, and of what turns features into one quantile of each action."""
         from baselines import arithmetic
 
         assert actions.count is not None
         head = self._head(observations)
         encoder = arithmetic.encoder(observations, self.channels, self.features, self.hidden)
-        return encoder, self.cosines * head[0] + arithmetic.mlp((*head, actions.count))
+        return encoder, self.cosines * head[0], arithmetic.mlp((*head, actions.count))
 
     def multiplications_to_act(self, observations: Observations, actions: Actions) -> int:
-        encoder, quantile = self._multiplications(observations, actions)
-        return encoder + self.policy_quantiles * quantile
+        encoder, embedding, quantile = self._multiplications(observations, actions)
+        return encoder + self.policy_quantiles * (embedding + quantile)
 
     def multiplications_to_learn(self, observations: Observations, actions: Actions) -> int:
-        """Three evaluations, with the quantiles of the target, the policy and the loss, and one gradient."""
-        encoder, quantile = self._multiplications(observations, actions)
-        quantiles = self.target_quantiles + self.policy_quantiles + 3 * self.train_quantiles
-        return 5 * encoder + quantiles * quantile
+        """Three evaluations and one gradient, twice an evaluation's arithmetic and once that of the embedding, whose
+        fractions have none; policy fractions are embedded once for the whole batch."""
+        encoder, embedding, quantile = self._multiplications(observations, actions)
+        train, target = self.train_quantiles, self.target_quantiles
+        return 5 * encoder + (2 * train + target) * embedding + (3 * train + target + self.policy_quantiles) * quantile
 
     def spawn(self, build: Build) -> Learner:
         from baselines.learners.iqn.learner import IqnLearner

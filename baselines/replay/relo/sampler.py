@@ -8,7 +8,7 @@ import numpy as np
 
 from baselines.prioritised import PrioritisedSampler
 from baselines.sum_tree import MaxSumTree
-from harness.interfaces import Array, Metrics, Span, State, Transition, Update
+from harness.interfaces import Array, Metrics, Span, Transition, Update
 
 if TYPE_CHECKING:
     from baselines.replay.relo import Relo

@@ -7,12 +7,11 @@ import pytest
 from scipy.stats import chisquare
 
 from harness.interfaces import Moment, Span, Update
-
-UNSEEN = (np.empty(0), None)
-"""An observation and a store that these samplers do not look at."""
 from methods.vlm_rb import VlmRb
 from methods.vlm_rb.sampler import BoostedSampler, JudgedSampler, prioritised_share
 
+UNSEEN = (np.empty(0), None)
+"""An observation and a store that these samplers do not look at."""
 STEPS = 1000
 ALL = Span(0, 8, 10)
 

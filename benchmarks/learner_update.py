@@ -1,9 +1,10 @@
-"""Gradient steps per second of the DQN learner on one CPU thread, and beside the same update in plain PyTorch.
+"""Gradient steps per second of DQN and IQN on one CPU thread, and DQN's beside the same update in plain PyTorch.
 
-    python benchmarks/dqn_update.py [--seconds 2]
+    python benchmarks/learner_update.py [--seconds 2]
 
-Grids: batch 128, double DQN. The MLP: CartPole's spaces, widths (256, 256), batch 64, beside the same with `torch.nn`,
-`torch.optim.Adam` and `clip_grad_norm_`; the two take turns, so that a change in the machine's load meets both.
+Grids: batch 128, double target. The MLP: DQN, CartPole's spaces, widths (256, 256), batch 64, beside the same with
+`torch.nn`, `torch.optim.Adam` and `clip_grad_norm_`; the two take turns, so that a change in the machine's load meets
+both.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 import torch
 
 from baselines.learners.dqn import Dqn
+from baselines.learners.iqn import Iqn
 from harness.interfaces import Actions, Batch, Build, Observations
 from harness.streams import Streams
 
@@ -71,14 +73,14 @@ def timed(call: Callable[[], object], seconds: float) -> float:
     return min(times)
 
 
-def learner_update(config: Dqn, observations: Observations, actions: int, seeds: int) -> Callable[[], object]:
+def learner_update(config: Dqn | Iqn, observations: Observations, actions: int, seeds: int) -> Callable[[], object]:
     learner = config.spawn(build(observations, actions, seeds))
     batch = random_batch(observations, actions, seeds, config.batch_size)
     active = np.ones(seeds, bool)
     return lambda: learner.update(batch, active, 1)
 
 
-def greedy(config: Dqn, observations: Observations, actions: int, seeds: int, count: int) -> Callable[[], object]:
+def greedy(config: Dqn | Iqn, observations: Observations, actions: int, seeds: int, count: int) -> Callable[[], object]:
     """Choosing greedy actions for `count` observations of each seed."""
     learner = config.spawn(build(observations, actions, seeds))
     seen = random_batch(observations, actions, seeds, count).observation.reshape(-1, *observations.shape)
@@ -122,20 +124,21 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0, help="time spent on each measurement")
     seconds = parser.parse_args().seconds
     torch.set_num_threads(1)
-    print("| grid | channels | seeds | updates/s | seed-updates/s | ms to act on 1 | ms to act on 32 |")
-    print("|---|---|---|---|---|---|---|")
-    for size, channels, seeds in itertools.product((5, 8, 16), (32, 64), (1, 3)):
+    print("| learner | grid | channels | seeds | updates/s | seed-updates/s | ms to act on 1 | ms to act on 32 |")
+    print("|---|---|---|---|---|---|---|---|")
+    for learner, size, channels, seeds in itertools.product((Dqn, Iqn), (5, 8, 16), (32, 64), (1, 3)):
         observations = Observations((size, size, 3), "uint8", CATEGORIES)
-        config = Dqn(channels=channels)
+        config = learner(channels=channels)
         rate = 1 / timed(learner_update(config, observations, 5, seeds), seconds)
         acting = [1e3 * timed(greedy(config, observations, 5, seeds, count), seconds / 4) for count in (1, 32)]
         print(
-            f"| {size} | {channels} | {seeds} | {rate:.1f} | {rate * seeds:.1f} | {acting[0]:.2f} | {acting[1]:.2f} |"
+            f"| {learner.__name__} | {size} | {channels} | {seeds} | {rate:.1f} | {rate * seeds:.1f} "
+            f"| {acting[0]:.2f} | {acting[1]:.2f} |"
         )
-    config = Dqn(hidden=(256, 256), batch_size=64)
+    vector = Dqn(hidden=(256, 256), batch_size=64)
     print("\n| MLP (256, 256), batch 64 | ms an update | ms per seed |\n|---|---|---|")
-    rivals = {f"this, seeds {seeds}": (learner_update(config, VECTOR, 2, seeds), seeds) for seeds in (1, 3, 5)}
-    rivals["plain PyTorch"] = (plain_update(config), 1)
+    rivals = {f"this, seeds {seeds}": (learner_update(vector, VECTOR, 2, seeds), seeds) for seeds in (1, 3, 5)}
+    rivals["plain PyTorch"] = (plain_update(vector), 1)
     rounds: dict[str, list[float]] = {name: [] for name in rivals}
     for _ in range(5):
         for name, (update, _) in rivals.items():

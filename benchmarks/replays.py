@@ -1,0 +1,61 @@
+"""Training with each replay beside uniform replay: DQN's and IQN's environment steps per second.
+
+    python -m benchmarks.replays [--rounds 10] [--task 8x8] [--profile quick]
+
+One process per replay, one thread each, taking turns (see benchmarks/turns.py); the ratio to `uer` is the median over
+rounds. The turns begin after `--start` steps, when learning goes on. A judge has its own process and needs a core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from typing import Any
+
+from benchmarks.turns import Contender, cell_arguments, interleave, rate, ratios
+from harness import registry
+
+LEARNERS = ("dqn", "iqn")
+
+
+def measure(rounds: int, start: int, turn: int, profile: str, task: str) -> dict[str, Any]:
+    """Steps per second of every pair, and the ratio to the same learner's with uniform replay."""
+    rows = []
+    for learner in LEARNERS:
+        given = {"suite": "minigrid_doorkey", "task": task, "profile": profile, "learner": learner}
+        contenders = {
+            replay: Contender("benchmarks.turns", cell_arguments(start, turn, {**given, "method": replay}))
+            for replay in registry.names("replay")
+        }
+        interleave(list(contenders.values()), rounds)
+        for replay, contender in contenders.items():
+            ratio = statistics.median(ratios(contenders["uer"], contender))
+            rows.append(
+                {"learner": learner, "replay": replay, "steps_per_second": rate(contender, turn), "ratio": ratio}
+            )
+        for contender in contenders.values():
+            contender.close()
+    return {"task": task, "profile": profile, "rounds": rounds, "turn": turn, "rows": rows}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--start", type=int, default=2_000, help="steps before the first turn")
+    parser.add_argument("--turn", type=int, default=400, help="steps of a turn")
+    parser.add_argument("--task", default="8x8")
+    parser.add_argument("--profile", default="quick")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    asked = parser.parse_args()
+    found = measure(asked.rounds, asked.start, asked.turn, asked.profile, asked.task)
+    if asked.json:
+        print(json.dumps(found))
+        return
+    print(f"{'learner':9}{'replay':10}{'steps/s':>9}{'beside uer':>12}")
+    for row in found["rows"]:
+        print(f"{row['learner']:9}{row['replay']:10}{row['steps_per_second']:9.0f}{row['ratio']:12.3f}")
+
+
+if __name__ == "__main__":
+    main()

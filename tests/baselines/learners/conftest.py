@@ -1,0 +1,102 @@
+"""Learners of a few seeds and what they learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from baselines.learners.q_learning.learner import QLearner, Terms
+from harness.interfaces import Actions, Batch, Build, Observations
+from harness.streams import Streams
+
+GRID = Observations((5, 5, 3), "uint8", (11, 6, 4))
+VECTOR = Observations((2,), "float32")
+SMALL: dict[str, Any] = {"batch_size": 16, "channels": 16, "features": 32, "hidden": (32,)}
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """As in a worker: more threads change the last bits of sums."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def make(
+    config: Any,
+    observations: Observations = VECTOR,
+    actions: int = 2,
+    seeds: tuple[int, ...] = (0,),
+    device: str = "cpu",
+    streams: Sequence[Streams] = (),
+) -> Any:
+    """The learner that `config` makes of these seeds."""
+    return config.spawn(
+        Build(
+            seeds=seeds,
+            observations=observations,
+            actions=Actions(actions),
+            steps=1000,
+            horizon=100,
+            events=(),
+            device=device,
+            streams=streams or [Streams(seed) for seed in seeds],
+            directories=tuple(Path() for _ in seeds),
+            capacity=0,
+            slots=0,
+        )
+    )
+
+
+def batches(observations: Observations, seed: int, size: int, actions: int, count: int) -> list[Batch]:
+    """Batches [1, size, …] of one seed, the same whichever seeds stand beside it."""
+    rng = np.random.default_rng(seed)
+
+    def seen() -> np.ndarray:
+        if observations.categories:
+            return rng.integers(0, observations.categories, (1, size, *observations.shape)).astype(np.uint8)
+        return rng.standard_normal((1, size, *observations.shape)).astype(np.float32)
+
+    return [
+        Batch(
+            observation=seen(),
+            action=rng.integers(actions, size=(1, size)),
+            reward=rng.standard_normal((1, size)).astype(np.float32),
+            next_observation=seen(),
+            terminated=rng.random((1, size)) < 0.2,
+            weight=rng.random((1, size)).astype(np.float32),
+        )
+        for _ in range(count)
+    ]
+
+
+def beside(*single: Batch) -> Batch:
+    def joined(name: str) -> np.ndarray:
+        return np.concatenate([getattr(batch, name) for batch in single])
+
+    return Batch(
+        observation=joined("observation"),
+        action=joined("action"),
+        reward=joined("reward"),
+        next_observation=joined("next_observation"),
+        terminated=joined("terminated"),
+        weight=joined("weight"),
+    )
+
+
+def same(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    """Two states equal to the last bit."""
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    return bool(np.array_equal(a, b))
+
+
+def terms(learner: QLearner, batch: Batch) -> Terms:
+    """What a learner's only seed computes of a batch."""
+    return learner.terms(learner.online.parts[0], learner.target.parts[0], learner.sample(batch, slice(0, 1)), True)

@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from baselines import arithmetic
+from baselines.learners.iqn import Iqn
+from baselines.learners.iqn.learner import IqnLearner, quantile_huber
+from baselines.parameters import Parameters
+from harness.interfaces import Actions, Batch, Observations
+from harness.streams import Streams
+from tests.baselines.learners.conftest import GRID, SMALL, VECTOR, batches, make, same, terms
+
+FRACTIONS = {3: torch.tensor([0, 0.5, 1]), 2: torch.tensor([0.0, 1.0])}
+"""τ of the loss, of which there are three, and τ' of the target; 1 + cos πτ is (2, 1, 0) and (2, 0)."""
+
+
+def by_hand(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> IqnLearner:
+    """Features are the observation, φ(τ) = (1 + cos πτ, 1), so Z_τ(x) = ((1 + cos πτ)·x₀, 2x₁) online and
+    Z̄_τ(x) = (10·(1 + cos πτ)·x₀, x₁ + 1). Over [0, 1] the mean of 1 + cos πτ is 1."""
+    quantiles = {"train_quantiles": 3, "target_quantiles": 2, "policy_quantiles": 4, "cosines": 2}
+    learner: IqnLearner = make(Iqn(hidden=(), discount=0.5, **quantiles, **settings))
+    embedding = {"quantile.weight": np.array([[1, 1], [1, 0]]), "quantile.bias": np.zeros(2)}
+    online = {"head.0.weight": np.array([[1, 0], [0, 2]]), "head.0.bias": np.zeros(2)}
+    target = {"head.0.weight": np.array([[10, 0], [0, 1]]), "head.0.bias": np.array([0, 1])}
+    learner.online.load(0, embedding | online)
+    learner.target.load(0, embedding | target)
+    monkeypatch.setattr(learner, "fractions", lambda rows, size, count: FRACTIONS[count].expand(1, size, -1))
+    return learner
+
+
+WORKED = Batch(
+    observation=np.array([[[1, 1], [1, 1], [3, 0]]], np.float32),
+    action=np.array([[0, 1, 0]]),
+    reward=np.array([[1, 1, 1]], np.float32),
+    next_observation=np.array([[[1, 2], [1, 2], [1, 2]]], np.float32),
+    terminated=np.array([[False, False, True]]),
+    weight=None,
+)
+"""Z(s, a) = (2, 1, 0), (2, 2, 2), (6, 3, 0). At s′ = (1, 2): Q = (1, 4); Z̄ = (20, 0) and (3, 3), so Q̄ = (10, 3). The
+last transition terminates."""
+
+
+def close(values: torch.Tensor, expected: list[float]) -> bool:
+    return bool(np.allclose(values.detach(), [expected], atol=1e-5))
+
+
+def test_the_embedding_is_a_rectified_sum_of_cosines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """τ = ⅓: cos 0, cos π/3, cos 2π/3 = 1, ½, −½, so relu(1·1 + ½·2 + ½·4 − ½, −½·4 + 1); τ = 1: 1, −1, 1."""
+    network = Iqn(hidden=(), cosines=3).network(VECTOR, Actions(2))
+    weight = torch.tensor([[[1.0, 0.0], [2.0, -4.0], [-4.0, 0.0]]])
+    parameters = {"quantile.weight": weight, "quantile.bias": torch.tensor([[-0.5, 1.0]])}
+    embedding = network.embedding(parameters, torch.tensor([[[1 / 3, 1.0]]]))
+    torch.testing.assert_close(embedding, torch.tensor([[[[3.5, 0.0], [0.0, 5.0]]]]))
+
+
+def test_quantiles_are_of_features_times_the_embedding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """x = (3, 5): ((2, 1, 0)·3, 10)."""
+    learner = by_hand(monkeypatch)
+    views = learner.online.parts[0].views
+    quantiles = learner.network.quantiles(views, torch.tensor([[[3.0, 5.0]]]), FRACTIONS[3].view(1, 1, 3))
+    torch.testing.assert_close(quantiles, torch.tensor([[[[6.0, 10.0], [3.0, 10.0], [0.0, 10.0]]]]))
+
+
+def test_q_values_are_means_over_the_middles_of_equal_parts() -> None:
+    """Two parts: τ = ¼ and ¾, where relu(cos πτ) is √½ and 0."""
+    network = Iqn(hidden=(), cosines=2, policy_quantiles=2).network(Observations((1,), "float32"), Actions(1))
+    parameters = {
+        "quantile.weight": torch.tensor([[[0.0], [1.0]]]),
+        "quantile.bias": torch.zeros(1, 1),
+        "head.0.weight": torch.ones(1, 1, 1),
+        "head.0.bias": torch.zeros(1, 1),
+    }
+    assert network(parameters, torch.ones(1, 1, 1)).item() == pytest.approx(math.sqrt(0.5) / 2)
+
+
+def test_a_quantile_does_not_depend_on_those_beside_it() -> None:
+    network = Iqn(**SMALL).network(GRID, Actions(3))
+    parameters = Parameters(network.specs(), 2, together=True)
+    parameters.initialise([np.random.default_rng(seed) for seed in range(2)])
+    views = parameters.parts[0].views
+    inputs = torch.cat([torch.from_numpy(batches(GRID, seed, 4, 3, 1)[0].observation) for seed in range(2)])
+    fractions = torch.rand(2, 4, 5, generator=torch.Generator().manual_seed(0))
+    every = network.quantiles(views, inputs, fractions)
+    for seed, transition, quantile in np.ndindex(2, 4, 5):
+        alone = {name: view[seed : seed + 1] for name, view in views.items()}
+        one = inputs[seed, transition].view(1, 1, *GRID.shape), fractions[seed, transition, quantile].view(1, 1, 1)
+        torch.testing.assert_close(every[seed, transition, quantile], network.quantiles(alone, *one).view(3))
+    shared = fractions[:, :1]
+    torch.testing.assert_close(
+        network.quantiles(views, inputs, shared), network.quantiles(views, inputs, shared.expand(-1, 4, -1))
+    )
+
+
+@pytest.mark.parametrize(
+    ("kappa", "wanted", "expected"),
+    [
+        # δ = 1, 4 and −1, 2; L = ½, 3½ and ½, 1½; τ or 1 − τ = ¼, ¼ and ¼, ¾: (⅛ + ⅞)/2 + (⅛ + 9/8)/2
+        (1.0, [1.0, 4.0], 1.125),
+        # L/κ = ¼, 3 and ¼, 1: (1/16 + ¾)/2 + (1/16 + ¾)/2
+        (2.0, [1.0, 4.0], 0.8125),
+        # a mean over what is wanted, a sum over quantiles: ⅛ + ⅛
+        (1.0, [1.0], 0.25),
+    ],
+)
+def test_quantile_huber_loss(kappa: float, wanted: list[float], expected: float) -> None:
+    quantiles, fractions = torch.tensor([[[0.0, 2.0]]]), torch.tensor([[[0.25, 0.75]]])
+    assert quantile_huber(quantiles, torch.tensor([[wanted]]), fractions, kappa).tolist() == [[pytest.approx(expected)]]
+
+
+def test_double_target_values_the_online_networks_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """y = 1 + ½·3 twice, then 1. Mean Z(s, a) − mean y = 1 − 2½, 2 − 2½, 3 − 1. δ = y − Z: ½, 1½, 2½; ½ thrice;
+    −5, −2, 1; |τ − 1{δ<0}| = 0, ½, 1 but for the last 1, ½, 1."""
+    result = terms(by_hand(monkeypatch), WORKED)
+    assert close(result.value, [1, 2, 3]) and close(result.td_error, [-1.5, -0.5, 2])
+    assert close(result.loss, [0.5 * 1 + 2, 0.5 * 0.125 + 0.125, 4.5 + 0.5 * 1.5 + 0.5])
+
+
+def test_single_target_is_the_target_networks_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """y = 1 + ½·(20, 0) twice, then 1. δ of the first: (9, −1), (10, 0), (11, 1); of the second (9, −1) thrice."""
+    result = terms(by_hand(monkeypatch, double=False), WORKED)
+    assert close(result.td_error, [-5, -4, 2])
+    first = (1 * 0.5) / 2 + 0.5 * 9.5 / 2 + (10.5 + 0.5) / 2
+    second = (1 * 0.5) / 2 + 0.5 * (8.5 + 0.5) / 2 + 8.5 / 2
+    assert close(result.loss, [first, second, 4.5 + 0.5 * 1.5 + 0.5])
+
+
+def test_an_end_by_time_bootstraps(monkeypatch: pytest.MonkeyPatch) -> None:
+    truncated = WORKED._replace(terminated=np.zeros((1, 3), bool))
+    assert close(terms(by_hand(monkeypatch), truncated).td_error, [-1.5, -0.5, 0.5])
+
+
+@pytest.mark.parametrize("double", [True, False])
+def test_reducible_is_by_how_much_the_online_error_exceeds_the_targets(
+    monkeypatch: pytest.MonkeyPatch, double: bool
+) -> None:
+    """y = 1 + ½·10 twice, the greater mean of Z̄(s′, ·) = (20, 0), (3, 3), then 1. Mean Z̄(s, a) = 10, 2, 30:
+    |1 − 6| − |10 − 6|, |2 − 6| − |2 − 6|, |3 − 1| − |30 − 1|."""
+    update = by_hand(monkeypatch, double=double).update(WORKED, np.ones(1, bool), 1, reducible=True)
+    assert update.reducible is not None and np.allclose(update.reducible, [[1, 0, -27]], atol=1e-5)
+    assert by_hand(monkeypatch).update(WORKED, np.ones(1, bool), 1).reducible is None
+
+
+def test_only_the_online_quantiles_have_a_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """dL/dZ_i = −|τ_i − 1{δ<0}|·clip(δ, ±1)/3 with δ = ½, 1½, 2½; ½ thrice; −5, −2, 1. Z depends on the bias by 1."""
+    learner = by_hand(monkeypatch, max_grad_norm=100.0)
+    learner.update(WORKED, np.ones(1, bool), 1)
+    bias = np.array([-(0.5 * 1 + 1) + 1 + 0.5 - 1, -(0.5 * 0.5 + 0.5)]) / 3
+    np.testing.assert_allclose(learner.gradient.arrays(0)["head.0.bias"], bias, atol=1e-5)
+
+
+def test_fractions_are_the_seeds_own_draws_in_their_order() -> None:
+    """τ first, then τ'; acting and values take none."""
+    streams, twins = [Streams(3), Streams(4)], [Streams(3), Streams(4)]
+    learner = make(Iqn(**SMALL), GRID, 3, seeds=(3, 4), streams=streams)
+    batch = Batch(*(np.concatenate([field] * 2) for field in batches(GRID, 0, 16, 3, 1)[0][:6]))
+    learner.update(batch, np.ones(2, bool), 1)
+    learner.act(batch.observation[:, 0], np.arange(2), [stream.explore for stream in streams], 900)
+    learner.value(batch.observation[:, 0], np.arange(2))
+    for ours, twin in zip(streams, twins, strict=True):
+        twin.noise.random((16, 64), np.float32)
+        twin.noise.random((16, 64), np.float32)
+        assert same(ours.noise.bit_generator.state, twin.noise.bit_generator.state)
+    drawn = learner.fractions(slice(1, 2), 5, 7)
+    assert np.array_equal(drawn, twins[1].noise.random((1, 5, 7), np.float32))
+
+
+def test_the_distribution_of_a_bandits_rewards_is_learnt() -> None:
+    """Arm 0 pays 0 or 1, arm 1 always .6. With a small κ quantiles are quantiles, not expectiles."""
+    rng = np.random.default_rng(0)
+    config = Iqn(hidden=(), lr=5e-3, kappa=0.05, train_quantiles=16, target_quantiles=8, max_grad_norm=10.0)
+    learner = make(config, Observations((8,), "float32"))
+    seen = np.ones((1, 64, 8), np.float32)
+    for step in range(1, 401):
+        action = rng.integers(2, size=(1, 64))
+        reward = np.where(action == 0, rng.integers(2, size=(1, 64)), 0.6).astype(np.float32)
+        learner.update(Batch(seen, action, reward, seen, np.ones((1, 64), bool), None), np.ones(1, bool), step)
+    views = learner.online.parts[0].views
+    fractions = torch.tensor([[[0.1, 0.25, 0.75, 0.9]]])
+    with torch.no_grad():
+        quantiles = learner.network.quantiles(views, torch.ones(1, 1, 8), fractions)[0, 0]
+    np.testing.assert_allclose(quantiles[:, 0], [0, 0, 1, 1], atol=0.15)
+    np.testing.assert_allclose(quantiles[:, 1], 0.6, atol=0.05)
+    assert learner.value(seen[0, :1], np.array([0])) == pytest.approx(0.6, abs=0.05)
+    assert learner.act(seen[0, :1], np.array([0]), None, 0).tolist() == [1]
+
+
+@pytest.mark.parametrize("observations", [GRID, VECTOR])
+def test_estimates_count_the_weights_once_per_quantile(observations: Observations) -> None:
+    config = Iqn(channels=8, features=16, hidden=(7, 9), cosines=5, policy_quantiles=3)
+    specs = config.network(observations, Actions(4)).specs()
+    per_quantile = sum(
+        math.prod(spec.shape)
+        for name, spec in specs.items()
+        if name.endswith("weight") and not name.startswith("encoder")
+    )
+    encoder = arithmetic.encoder(observations, 8, 16, (7, 9))
+    assert config.multiplications_to_act(observations, Actions(4)) == encoder + 3 * per_quantile
+    more = Iqn(channels=8, features=16, hidden=(7, 9), cosines=5, policy_quantiles=3, target_quantiles=65)
+    extra = more.multiplications_to_learn(observations, Actions(4)) - config.multiplications_to_learn(
+        observations, Actions(4)
+    )
+    assert extra == per_quantile
+
+
+def test_defaults_are_table_3() -> None:
+    config = Iqn()
+    assert (config.policy_quantiles, config.train_quantiles, config.target_quantiles) == (32, 64, 64)
+    assert (config.cosines, config.kappa) == (64, 1.0)

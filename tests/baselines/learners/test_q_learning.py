@@ -1,0 +1,280 @@
+"""What holds for every learner of action values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from baselines.arithmetic import for_observations
+from baselines.learners.dqn import Dqn
+from baselines.learners.iqn import Iqn
+from baselines.parameters import Parameters
+from harness.errors import UserError
+from harness.interfaces import Actions, Observations
+from harness.streams import Streams
+from tests.baselines.learners.conftest import GRID, SMALL, VECTOR, batches, beside, make, same
+
+BOTH = pytest.mark.parametrize("learner_of", [Dqn, Iqn])
+
+
+PACKINGS = {
+    "dqn, grid": (GRID, Dqn(batch_size=32, channels=32, lr=1e-3), 50),
+    "dqn, cartpole": (Observations((4,), "float32"), Dqn(batch_size=64, hidden=(256, 256), lr=1e-3), 50),
+    "dqn, odd": (Observations((5,), "float32"), Dqn(batch_size=33, hidden=(31, 7), lr=1e-3), 50),
+    "iqn, grid": (GRID, Iqn(batch_size=32, channels=16, lr=1e-3), 4),
+    "iqn, vector": (Observations((4,), "float32"), Iqn(batch_size=64, hidden=(64, 64), lr=1e-3), 4),
+    "iqn, odd": (
+        Observations((5,), "float32"),
+        Iqn(batch_size=33, hidden=(31, 7), train_quantiles=5, target_quantiles=11, policy_quantiles=3, cosines=9),
+        50,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PACKINGS)
+def test_a_seed_learns_the_same_bits_alone_and_beside_others(case: str) -> None:
+    observations, config, steps = PACKINGS[case]
+    data = [batches(observations, seed, config.batch_size, 3, steps) for seed in range(3)]
+    together = make(config, observations, 3, seeds=(0, 1, 2))
+    alone = [make(config, observations, 3, seeds=(seed,)) for seed in range(3)]
+    for step, parts in enumerate(zip(*data, strict=True)):
+        packed = together.update(beside(*parts), np.ones(3, bool), step * 100, True)
+        for row in range(3):
+            single = alone[row].update(parts[row], np.ones(1, bool), step * 100, True)
+            assert np.array_equal(packed.td_error[row], single.td_error[0])
+            assert np.array_equal(packed.reducible[row], single.reducible[0])
+            assert all(packed.metrics[name][row] == single.metrics[name][0] for name in packed.metrics)
+    assert all(same(together.state(row), alone[row].state(0)) for row in range(3))
+
+
+@BOTH
+def test_one_seeds_nan_stays_with_it(learner_of: type) -> None:
+    config = learner_of(**SMALL)
+    clean, spoilt = (make(config, GRID, 3, seeds=(0, 1, 2)) for _ in range(2))
+    for step in range(3):
+        batch = beside(*(batches(GRID, 10 * step + seed, 16, 3, 1)[0] for seed in range(3)))
+        clean.update(batch, np.ones(3, bool), step)
+        reward = batch.reward.copy()
+        reward[1, 3] = np.nan
+        update = spoilt.update(batch._replace(reward=reward), np.ones(3, bool), step)
+        assert np.isnan(update.metrics["loss"]).tolist() == [False, True, False]
+    assert same(clean.state(0), spoilt.state(0)) and same(clean.state(2), spoilt.state(2))
+    assert np.isnan(spoilt.parameters(1)["head.0.bias"]).all()
+
+
+@BOTH
+def test_an_inactive_seed_keeps_everything(learner_of: type) -> None:
+    learner = make(learner_of(target_every=1, **SMALL), GRID, 3, seeds=(0, 1))
+    batch = beside(*(batches(GRID, seed, 16, 3, 1)[0] for seed in range(2)))
+    learner.update(batch, np.ones(2, bool), 1)
+    before = learner.state(0), learner.state(1)
+    learner.update(batch, np.array([True, False]), 2)
+    assert same(before[1], learner.state(1)) and not same(before[0], learner.state(0))
+
+
+def test_target_is_renewed_when_a_multiple_has_passed() -> None:
+    """target_every = 10: at the first update from step 10 on, then from 20 on, and never twice for one multiple."""
+    learner = make(Dqn(hidden=(), batch_size=8, target_every=10))
+    batch = batches(VECTOR, 0, 8, 2, 1)[0]
+    renewed = []
+    for step in (4, 8, 12, 12, 16, 20, 24, 45, 48):
+        online, target = learner.online.flat.clone(), learner.target.flat.clone()
+        learner.update(batch, np.ones(1, bool), step)
+        if not torch.equal(learner.target.flat, target):
+            assert torch.equal(learner.target.flat, online)  # as it was before this gradient step
+            renewed.append(step)
+    assert renewed == [12, 20, 45]
+
+
+def test_target_rate_mixes_online_into_target() -> None:
+    learner = make(Dqn(hidden=(), batch_size=8, target_rate=0.25, target_every=1))
+    learner.target.flat.add_(1)
+    online, target = learner.online.flat.clone(), learner.target.flat.clone()
+    learner.update(batches(VECTOR, 0, 8, 2, 1)[0], np.ones(1, bool), 1)
+    torch.testing.assert_close(learner.target.flat, 0.25 * online + 0.75 * target)
+
+
+def test_epsilon_falls_linearly_over_its_share_of_the_run() -> None:
+    learner = make(Dqn(exploration_share=0.5))
+    assert [learner.epsilon(step) for step in (0, 250, 500, 1000)] == pytest.approx([1.0, 0.525, 0.05, 0.05])
+    assert make(Dqn(exploration_share=0.0)).epsilon(1) == pytest.approx(0.05)
+
+
+def test_share_of_greedy_actions_follows_epsilon() -> None:
+    """Action 1 is greedy. At ε = 0.525 it is taken with probability 1 − 0.525/2."""
+    learner = make(Dqn(hidden=()))
+    learner.load_parameters(0, {"head.0.weight": np.eye(2), "head.0.bias": np.zeros(2)})
+    rng = np.random.default_rng(0)
+    taken = [learner.act(np.array([[0, 1]], np.float32), np.array([0]), [rng], 250)[0] for _ in range(2000)]
+    assert np.mean(taken) == pytest.approx(1 - 0.525 / 2, abs=4 * np.sqrt(0.25 / 2000))
+
+
+def test_exploring_seeds_draw_as_many_numbers_whatever_happens() -> None:
+    """Seed 2 draws the same alone and packed; its stream stands the same after greedy and random actions."""
+    config = Dqn(**SMALL)
+    packed, alone = make(config, GRID, 5, seeds=(0, 1, 2)), make(config, GRID, 5, seeds=(2,))
+    observation = beside(*(batches(GRID, seed, 1, 5, 1)[0] for seed in range(3))).observation[:, 0]
+    many, one, other = [Streams(seed).explore for seed in range(3)], Streams(2).explore, Streams(2).explore
+    for _ in range(20):
+        actions = packed.act(observation, np.arange(3), many, 400)
+        assert actions[2] == alone.act(observation[2:], np.array([0]), [one], 400)[0]
+        alone.act(observation[2:], np.array([0]), [other], 0)
+    assert many[2].bit_generator.state == one.bit_generator.state == other.bit_generator.state
+
+
+def test_no_network_is_evaluated_when_every_seed_explores(monkeypatch: pytest.MonkeyPatch) -> None:
+    learner = make(Dqn(), GRID, 5)
+    monkeypatch.setattr(learner, "network", None)
+    observation, rows, rng = np.zeros((1, 5, 5, 3), np.uint8), np.array([0]), np.random.default_rng(0)
+    assert {int(learner.act(observation, rows, [rng], 0)[0]) for _ in range(99)} == {0, 1, 2, 3, 4}
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["apart", "together"])
+def test_greedy_actions_of_a_seed_are_its_own_networks(together: bool) -> None:
+    """Seeds that disagree, observations out of order, none of seed 3; all seeds at once is what a GPU does."""
+    learner = make(Dqn(hidden=()), seeds=(0, 1, 2, 3))
+    learner.online = Parameters(learner.network.specs(), 4, together=together)
+    for row, sign in enumerate((1, -1, 1, 1)):
+        learner.load_parameters(row, {"head.0.weight": sign * np.eye(2), "head.0.bias": np.zeros(2)})
+    observation = np.array([[2, 1], [2, 1], [1, 2], [2, 1], [1, 2]], np.float32)
+    assert learner.act(observation, np.array([2, 1, 0, 0, 1]), None, 0).tolist() == [0, 1, 1, 0, 0]
+
+
+def test_the_value_of_an_observation_is_its_own_seeds_highest_q() -> None:
+    learner = make(Dqn(hidden=()), seeds=(0, 1))
+    for row, scale in enumerate((1, -1)):
+        learner.load_parameters(row, {"head.0.weight": scale * np.eye(2), "head.0.bias": np.zeros(2)})
+    values = learner.value(np.array([[2, 1], [2, 1], [5, 7]], np.float32), np.array([1, 0, 0]))
+    assert values.dtype == np.float32 and values.tolist() == [-1.0, 2.0, 7.0]
+
+
+@BOTH
+def test_the_loss_of_all_seeds_at_once_is_each_ones_own(learner_of: type) -> None:
+    """As a GPU computes it."""
+    apart, learner = (make(learner_of(**SMALL), GRID, 3, seeds=(0, 1, 2)) for _ in range(2))
+    together = Parameters(learner.network.specs(), 3, together=True)
+    together.flat.copy_(learner.online.flat)
+    all_at_once = together.parts[0]
+    singles = [batches(GRID, seed, 16, 3, 1)[0] for seed in range(3)]
+    packed = learner.terms(all_at_once, all_at_once, learner.sample(beside(*singles), slice(0, 3)), True)
+    for row, (single, part) in enumerate(zip(singles, apart.online.parts, strict=True)):
+        alone = apart.terms(part, part, apart.sample(single, slice(0, 1)), True)
+        for all_seeds, own in zip(packed, alone, strict=True):
+            torch.testing.assert_close(all_seeds[row], own[0], atol=1e-5, rtol=1e-5)
+
+
+def test_updates_are_due_every_fourth_step_once_learning_starts() -> None:
+    learner = make(Dqn(batch_size=2, learning_starts=10, train_every=4, gradient_steps=3))
+    assert [step for step in range(21) if learner.updates_due(step)] == [12, 16, 20]
+    assert learner.updates_due(12) == 3
+
+
+@BOTH
+def test_a_seed_restored_into_another_packing_continues_bit_for_bit(learner_of: type) -> None:
+    """With its streams, which a checkpoint holds beside the learner."""
+    config = learner_of(target_every=7, lr=1e-3, **SMALL)
+    data, other = (batches(GRID, seed, 16, 3, 14) for seed in (1, 2))
+    streams, own = [Streams(0), Streams(1)], Streams(5)
+    whole = make(config, GRID, 3, seeds=(0, 1), streams=streams)
+    resumed = make(config, GRID, 3, seeds=(5,), streams=[own])
+    for step in range(7):
+        whole.update(beside(other[step], data[step]), np.ones(2, bool), step)
+    resumed.load_state(0, whole.state(1))
+    own.load_state(streams[1].state())
+    for step in range(7, 14):
+        whole.update(beside(other[step], data[step]), np.ones(2, bool), step)
+        resumed.update(data[step], np.ones(1, bool), step)
+    assert same(whole.state(1), resumed.state(0))
+
+
+def test_a_state_does_not_change_with_later_updates() -> None:
+    learner = make(Dqn(hidden=(), batch_size=8))
+    state = learner.state(0)
+    before = {name: array.copy() for name, array in state["parameters"].items()}
+    learner.update(batches(VECTOR, 0, 8, 2, 1)[0], np.ones(1, bool), 1)
+    assert same(before, state["parameters"]) and not same(before, dict(learner.parameters(0)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"batch_size": 600}, r"learner\.batch_size=600.*learning_starts=500.*at least 600"),
+        ({"epsilon_start": 0.1, "epsilon_end": 0.2}, r"epsilon_end=0\.2.*epsilon_start=0\.1"),
+        ({"channels": 0}, r"learner\.channels=0: expected int at least 1"),
+        ({"hidden": (64, 0)}, r"learner\.hidden=\[64,0\]"),
+        ({"discount": 1.5}, r"learner\.discount=1\.5: expected float in \[0, 1\]"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Dqn(**settings)
+
+
+@pytest.mark.parametrize(
+    ("observations", "actions", "reason"),
+    [
+        (GRID, Actions(5), ""),
+        (VECTOR, Actions(2), ""),
+        (VECTOR, Actions(shape=(3,)), "discrete"),
+        (Observations((64, 64, 3), "uint8"), Actions(5), "uint8 of shape"),
+        (Observations((7,), "uint8", (3,)), Actions(5), "grid"),
+    ],
+)
+def test_spaces_that_do_not_fit_are_named(observations: Observations, actions: Actions, reason: str) -> None:
+    told = Dqn().fits(observations, actions)
+    assert reason in told if reason else told == ""
+
+
+def test_estimated_cost_counts_updates_and_acting() -> None:
+    """Doubling the batch doubles an update's arithmetic; updating half as often halves its share of a step."""
+
+    def cost(**settings: Any) -> float:
+        return Dqn(**settings).seconds_per_step(GRID, Actions(5))
+
+    rare = cost(train_every=10**9)
+    assert cost(train_every=8) - rare == pytest.approx((cost(train_every=4) - rare) / 2, rel=1e-3)
+    single, double = (cost(batch_size=size, train_every=1) for size in (128, 256))
+    arithmetic = 5 * 128 * for_observations(GRID, 64, 256, (256,), 5)
+    assert double - single == pytest.approx(arithmetic / 3.5e10)
+    assert 0 < Dqn().seconds_per_action(GRID, Actions(5)) < rare
+
+
+@BOTH
+def test_defaults_are_table_3(learner_of: type) -> None:
+    config = learner_of()
+    assert (config.lr, config.batch_size, config.discount, config.max_grad_norm) == (4e-5, 128, 0.95, 1.0)
+    assert (config.target_every, config.target_rate, config.learning_starts, config.train_every) == (1000, 1.0, 500, 4)
+    assert (config.epsilon_start, config.epsilon_end, config.exploration_share, config.double) == (1.0, 0.05, 0.5, True)
+
+
+@BOTH
+def test_the_encoder_of_a_grid_is_the_networks_own(learner_of: type) -> None:
+    config = learner_of(channels=8, features=32)
+    encoder, network = config.encoder(GRID), config.network(GRID, Actions(3))
+    assert encoder.specs().items() <= network.specs().items()
+    views = Parameters(encoder.specs(), 1).parts[0].views
+    assert encoder(views, torch.zeros(1, 4, *GRID.shape, dtype=torch.uint8)).shape == (1, 4, 32)
+
+
+def test_the_encoder_of_a_vector_is_its_hidden_layers() -> None:
+    """x·(1, −1) with ReLU, as in the middle of the network; without hidden layers there is nothing to encode by."""
+    encoder = Dqn(hidden=(2,)).encoder(Observations((1,), "float32"))
+    views = {"encoder.0.weight": torch.tensor([[[1.0, -1.0]]]), "encoder.0.bias": torch.zeros(1, 2)}
+    assert encoder(views, torch.tensor([[[3.0], [-2.0]]])).tolist() == [[[3.0, 0.0], [0.0, 2.0]]]
+    assert Dqn(hidden=()).encoder(VECTOR) is None and Iqn(hidden=()).encoder(VECTOR) is None
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("observations", [GRID, VECTOR], ids=["grid", "vector"])
+@BOTH
+def test_an_update_on_a_gpu_agrees(learner_of: type, observations: Observations) -> None:
+    config = learner_of(**SMALL)
+    learners = [make(config, observations, 3, seeds=(0, 1), device=device) for device in ("cpu", "cuda")]
+    batch = beside(*(batches(observations, seed, 16, 3, 1)[0] for seed in range(2)))
+    cpu, gpu = (learner.update(batch, np.ones(2, bool), 1) for learner in learners)
+    np.testing.assert_allclose(gpu.td_error, cpu.td_error, atol=1e-4)
+    np.testing.assert_allclose(gpu.metrics["grad_norm"], cpu.metrics["grad_norm"], rtol=1e-3)

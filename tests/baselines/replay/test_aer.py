@@ -1,0 +1,173 @@
+"""AER against the rule of VLM-RB, appendix E, worked by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from baselines.learners.dqn import Dqn
+from baselines.parameters import Spec
+from baselines.replay.aer import Aer
+from baselines.replay.aer.sampler import AerSampler
+from baselines.storage import Storage
+from harness.errors import UserError
+from harness.interfaces import Actions, Build, Moment, Observations, Transition
+from harness.matrix import plan
+from harness.streams import Streams
+
+PLANE = Observations((2,), "float32")
+HERE = np.zeros((1, 2), np.float32)
+
+
+class Halving:
+    """An encoder whose features are known: half of the observation."""
+
+    def specs(self) -> dict[str, Spec]:
+        return {"unused": Spec((1,), "uniform", 1.0)}
+
+    def __call__(self, parameters: dict[str, torch.Tensor], inputs: torch.Tensor) -> torch.Tensor:
+        return inputs / 2
+
+
+KNOWN = SimpleNamespace(encoder=lambda observations: Halving(), encoder_width=lambda observations: 2)
+
+
+def built(path: Path, learner: object, seeds: tuple[int, ...] = (0,), capacity: int = 30) -> tuple[AerSampler, Storage]:
+    build = Build(
+        seeds=seeds,
+        observations=PLANE,
+        actions=Actions(count=2),
+        steps=100,
+        horizon=10,
+        events=(),
+        device="cpu",
+        streams=[Streams(seed) for seed in seeds],
+        directories=tuple(path / f"seed-{seed}" for seed in seeds),
+        capacity=capacity,
+        slots=capacity + 40,
+        parts={"learner": learner},
+    )
+    sampler = AerSampler(Aer(), build)
+    return sampler, Storage(build, (), sampler.columns)
+
+
+def store(sampler: AerSampler, storage: Storage, points: list[tuple[float, float]]) -> None:
+    """A transition at each point, the same for every seed."""
+    rows = sampler.parameters.rows
+    for point in points:
+        observation = np.tile(np.array(point, np.float32), (rows, 1))
+        no = np.zeros(rows, bool)
+        transition = Transition(
+            observation, np.zeros(rows, int), np.zeros(rows), no, no, observation, np.zeros((rows, 0), bool), None
+        )
+        slot = storage.append(transition)
+        sampler.added(slot, storage.live, transition)
+
+
+class Dice:
+    """A generator whose draws are given; it notes how many were asked for."""
+
+    def __init__(self, *draws: int) -> None:
+        self.draws, self.asked = draws, 0
+
+    def integers(self, high: int, size: int) -> np.ndarray:
+        self.asked = size
+        return np.resize(np.array(self.draws), size)
+
+
+def test_the_pool_shrinks_linearly_from_four_batches_to_one(tmp_path: Path) -> None:
+    sampler, storage = built(tmp_path, KNOWN)
+    store(sampler, storage, [(1, 0), (2, 0)])
+    sizes = []
+    for step in (0, 10, 50, 99, 100):
+        dice = Dice(0, 1)
+        sampler.draw(6, Moment(step, storage.live, [dice], HERE, storage))
+        sizes.append(dice.asked)
+    # floor of 6 times 4, 3.7, 2.5, 1.03, 1
+    assert sizes == [24, 22, 15, 6, 6]
+
+
+def test_the_nearest_candidates_to_the_current_observation_are_chosen(tmp_path: Path) -> None:
+    sampler, storage = built(tmp_path, KNOWN)
+    store(sampler, storage, [(0, 0), (3, 4), (1, 0), (6, 8), (0, 2), (-1, 0), (9, 9), (5, 5)])
+    here = np.array([[5.0, 7.0]], np.float32)
+    # squared distances from (5, 7), features halved: slot 3 is 2/4, slot 7 4/4, slot 1 13/4, slot 6 20/4
+    draw = sampler.draw(2, Moment(0, storage.live, [Dice(0, 1, 2, 3, 4, 5, 6, 7)], here, storage))
+    assert draw.index.tolist() == [[3, 7]] and draw.weight is None
+    draw = sampler.draw(2, Moment(0, storage.live, [Dice(6, 0, 1, 2, 4, 5, 0, 0)], here, storage))
+    assert draw.index.tolist() == [[1, 6]], "only among the candidates"
+
+
+def test_of_equally_near_candidates_the_first_drawn_is_chosen(tmp_path: Path) -> None:
+    sampler, storage = built(tmp_path, KNOWN)
+    store(sampler, storage, [(1, 0), (0, 1), (-1, 0), (0, -1)])
+    draw = sampler.draw(1, Moment(0, storage.live, [Dice(2, 1, 0, 3)], HERE, storage))
+    assert draw.index.tolist() == [[2]]
+
+
+def test_without_more_candidates_than_places_draws_are_uniform(tmp_path: Path) -> None:
+    sampler, storage = built(tmp_path, KNOWN)
+    store(sampler, storage, [(1, 0), (100, 0), (2, 0)])
+    draw = sampler.draw(4, Moment(100, storage.live, [Dice(1, 1, 0, 2)], HERE, storage))
+    assert draw.index.tolist() == [[1, 1, 0, 2]]
+
+
+def test_the_encoder_has_the_learner_s_architecture_and_each_seed_its_own_start(tmp_path: Path) -> None:
+    learner = Dqn(hidden=(8, 5))
+    sampler, storage = built(tmp_path, learner, seeds=(0, 1))
+    network = list(learner.network(PLANE, Actions(count=2)).specs().values())
+    assert list(sampler.encoder.specs().values()) == network[:4] and len(network) == 6
+    before = sampler.parameters.flat.clone()
+    store(sampler, storage, [(1, 0), (0, 1), (3, 3)])
+    here = np.zeros((2, 2), np.float32)
+    rngs = [np.random.default_rng(seed) for seed in (0, 1)]
+    sampler.draw(2, Moment(0, storage.live, rngs, here, storage))
+    assert torch.equal(before, sampler.parameters.flat) and not torch.equal(before[0], before[1])
+    stored = storage.column("features", np.array([[0, 1, 2]] * 2))
+    observations = np.array([[(1, 0), (0, 1), (3, 3)]] * 2, np.float32)
+    assert stored.shape == (2, 3, 5) and stored == pytest.approx(sampler.features(observations))
+
+
+def test_features_do_not_join_the_batch(tmp_path: Path) -> None:
+    sampler, storage = built(tmp_path, KNOWN)
+    store(sampler, storage, [(1, 0)])
+    assert storage.gather(np.array([[0]])).columns == {}
+
+
+def test_a_seed_draws_alone_as_beside_others_and_after_a_restart(tmp_path: Path) -> None:
+    learner = Dqn(hidden=(8, 5))
+
+    def play(sampler: AerSampler, storage: Storage, rngs: list[np.random.Generator], steps: range) -> list[np.ndarray]:
+        drawn = []
+        for step in steps:
+            store(sampler, storage, [(np.sin(step), np.cos(3 * step))])
+            if step % 4 == 3:
+                here = np.full((len(rngs), 2), step / 50, np.float32)
+                drawn.append(sampler.draw(3, Moment(step, storage.live, rngs, here, storage)).index)
+        return drawn
+
+    together, storage = built(tmp_path / "together", learner, seeds=(3, 4))
+    rngs = [np.random.default_rng(seed) for seed in (3, 4)]
+    first = play(together, storage, rngs, range(42))  # two transitions are not yet encoded
+    state, kept, position = together.state(1), storage.state(1), rngs[1].bit_generator.state
+    rest = play(together, storage, rngs, range(42, 60))
+
+    alone, own = built(tmp_path / "alone", learner, seeds=(4,))
+    rng = [np.random.default_rng(4)]
+    assert [index[0].tolist() for index in play(alone, own, rng, range(42))] == [index[1].tolist() for index in first]
+    restored, own = built(tmp_path / "together", learner, seeds=(4,))
+    restored.load_state(0, state)
+    own.load_state(0, kept)
+    rng[0].bit_generator.state = position
+    again = play(restored, own, rng, range(42, 60))
+    assert [index[0].tolist() for index in again] == [index[1].tolist() for index in rest]
+
+
+def test_observations_that_the_learner_does_not_encode_are_refused() -> None:
+    with pytest.raises(UserError, match=r"replay 'aer' does not fit .* Dqn has none .* at least one layer"):
+        plan(["suite=classic", "method=aer", "profile=smoke", "learner=dqn", "learner.hidden=[]"])
+    assert "states none" in Aer().fits({"learner": object()}, PLANE, Actions(count=2))
