@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 REMARK = (
-    "Of the transitions that were learnt from, the shares on the way to each event of the task, means over seeds; dashed "
-    "lines bound the same shares of all that was stored, which a uniform replay follows. Events are privileged "
+    "Of the transitions that were learnt from, the shares on the way to each event of the task, means over seeds; "
+    "dashed lines bound the same shares of all that was stored, which a uniform replay follows. Events are privileged "
     "information, for diagnosis only."
 )
 COLUMNS = 2
