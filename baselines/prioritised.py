@@ -22,12 +22,22 @@ class PrioritisedSampler(BaseSampler):
 
     def draw(self, count: int, moment: Moment) -> Draw:
         """Independent draws with replacement; weights float32 [S, B] with 1 the batch's largest, or None."""
-        mass = np.empty((self.tree.rows, count))
+        uniform = np.empty((self.tree.rows, count))
         for row, rng in enumerate(moment.rngs):
-            rng.random(out=mass[row])
-        mass *= self.tree.total[:, None]
-        index = self.tree.find(mass)
+            rng.random(out=uniform[row])
+        index = self.tree.sample(uniform)
         return Draw(index, self._weight(index, self.beta(moment.step)) if self._importance_weights else None)
+
+    def _learnt(self, index: Array, magnitude: Array) -> Array:
+        """Set the priorities of [S, B] by max(0, magnitude); one that is not finite leaves its transition's as it is.
+
+        The largest finite magnitude of each seed, [S], at least 0."""
+        value = np.maximum(magnitude, 0.0, dtype=np.float64)
+        priority, finite = self._priority(value), np.isfinite(magnitude)
+        if not finite.all():
+            priority, value = np.where(finite, priority, self.tree.get(index)), np.where(finite, value, 0.0)
+        self.tree.set(index, priority)
+        return np.asarray(value.max(axis=1))
 
     def _priority(self, magnitude: Array) -> Array:
         """(magnitude + ε)^α: what the tree holds."""

@@ -50,7 +50,7 @@ class SumTree:
 
     def get(self, index: Array) -> Array:
         """Priorities of slots `index` [rows, B], [rows, B]."""
-        return np.take_along_axis(self._nodes, index, axis=1)
+        return np.asarray(_get(self._nodes, index))
 
     def set(self, index: Array, priority: Array) -> None:
         """Give slots `index` [rows, B] the priorities [rows, B]."""
@@ -81,6 +81,10 @@ class SumTree:
         total is 0 there is nothing to find, and what is returned means nothing.
         """
         return np.asarray(_find(self._nodes, self._starts, mass))
+
+    def sample(self, uniform: Array) -> Array:
+        """Slots drawn in proportion to their priorities by numbers `uniform` [rows, B] in [0, 1); as `find`."""
+        return np.asarray(_find(self._nodes, self._starts, uniform * self.total[:, None]))
 
     def leaves(self, row: int) -> Array:
         """A row's priorities, float64 [size]: all that its state is."""
@@ -155,6 +159,15 @@ def _total(nodes: Array, starts: Array) -> Array:
     for row in range(len(nodes)):
         totals[row] = _sum(nodes[row], starts[-2], starts[-1] - starts[-2])
     return totals
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _get(nodes: Array, index: Array) -> Array:
+    found = np.empty(index.shape)
+    for row in range(len(index)):
+        for item in range(index.shape[1]):
+            found[row, item] = nodes[row, index[row, item]]
+    return found
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]

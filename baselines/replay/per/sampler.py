@@ -31,15 +31,7 @@ class PerSampler(PrioritisedSampler):
 
     def feedback(self, index: Array, update: Update) -> None:
         """Take over TD errors [S, B]; one that is not finite leaves its transition's priority as it is."""
-        error = np.abs(update.td_error, dtype=np.float64)
-        priority = self._priority(error)
-        largest = error.max(axis=1)
-        if not np.isfinite(largest).all():
-            finite = np.isfinite(error)
-            priority = np.where(finite, priority, self.tree.get(index))
-            largest = np.where(finite, error, 0.0).max(axis=1)
-        self.tree.set(index, priority)
-        np.maximum(self._largest, largest, out=self._largest)
+        np.maximum(self._largest, self._learnt(index, np.abs(update.td_error)), out=self._largest)
 
     def metrics(self, step: int) -> Metrics:
         return {"replay/largest_td_error": self._largest.copy()}

@@ -40,10 +40,8 @@ class ReloSampler(PrioritisedSampler):
     def feedback(self, index: Array, update: Update) -> None:
         """Take over |δ| − |δ̄| [S, B]; one that is not finite leaves its transition's priority as it is."""
         assert update.reducible is not None, "asked for by wants_reducible"
-        reducible = update.reducible.astype(np.float64)
-        self._clipped = (reducible <= 0).mean(axis=1)
-        priority = self._priority(np.maximum(reducible, 0.0))
-        self.tree.set(index, np.where(np.isfinite(reducible), priority, self.tree.get(index)))
+        self._clipped = (update.reducible <= 0).mean(axis=1)
+        self._learnt(index, update.reducible)
 
     def metrics(self, step: int) -> Metrics:
         return {"replay/beta": np.full(self.tree.rows, self.beta(step)), "replay/clipped_share": self._clipped.copy()}
