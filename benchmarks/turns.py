@@ -112,7 +112,7 @@ def cell_arguments(start: int, turn: int, given: Mapping[str, object]) -> list[s
 
 
 def train(given: Mapping[str, str], stop: Callable[[], bool]) -> dict[str, float]:
-    """Train seed 0 of a cell without evaluation until `stop`; what its own clock says.
+    """Train seed 0 of a cell until `stop`, which comes before any evaluation; what its own clock says.
 
     Settings other than names are whole numbers."""
     from harness import config, settings
@@ -130,7 +130,8 @@ def train(given: Mapping[str, str], stop: Callable[[], bool]) -> dict[str, float
         section, field = key.split(".")
         overrides[key] = settings.check(known[section][field], int(given[key]), key)
     steps = overrides.get("training.steps", config.base_settings(names)["training.steps"].value)
-    cell = config.resolve(names, {**overrides, "evaluation.every": steps}, {})
+    # as late as a replay that learns from evaluations allows
+    cell = config.resolve(names, {**overrides, "evaluation.every": (steps - 1) // 2}, {})
     config.validate(cell)
     with tempfile.TemporaryDirectory() as directory:
         study = StudyDirectory(Path(directory))

@@ -36,6 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.command is None:
             parser.print_help()
             return 0
+        if hasattr(args, "overrides") and not any(word.startswith("-") for word in rest):
+            args.overrides, rest = [*args.overrides, *rest], []  # argparse takes no overrides after an option
         if rest:
             parser.error(f"unrecognized arguments: {' '.join(rest)}")
         return int(modules[args.command].run(args))

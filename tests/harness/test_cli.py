@@ -314,3 +314,10 @@ def test_doctor_names_what_is_missing_or_too_old(bench, monkeypatch: pytest.Monk
     assert re.search(r"PROBLEM +numpy .* does not fit numpy>=99", out)
     assert re.search(r"PROBLEM +no-such-package +not installed; pip install 'no-such-package>=1'", out)
     assert not re.search(r"^ *\w+ +x ", out, re.MULTILINE)
+
+
+def test_overrides_may_stand_after_an_option(bench) -> None:
+    code, out, _ = bench("ablate", "--only", "td_boost", *SMOKE, "--dry-run", "method=vlm_rb")
+    assert code == 0 and "td_boost=true" in out
+    code, _, err = bench("run", *SMOKE, "--often", "seeds=1")
+    assert code == 2 and "--often" in err
