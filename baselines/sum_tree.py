@@ -69,10 +69,14 @@ class SumTree:
 
     def store(self, index: int, priority: Array | float, live: Span) -> None:
         """A transition went to slot `index` of every row; the one that it pushed out of `live`, if any, gets 0."""
+        self.forget(index, live)
+        self.set_all_rows(index, priority)
+
+    def forget(self, index: int, live: Span) -> None:
+        """Give 0 to the transition, if any, that the one in slot `index` pushed out of `live`."""
         left = (live.start - 1) % live.size
         if left != index:
             self.set_all_rows(left, 0.0)
-        self.set_all_rows(index, priority)
 
     def find(self, mass: Array) -> Array:
         """The slot, int64 [rows, B], in whose share of the priorities laid end to end `mass` [rows, B] falls.

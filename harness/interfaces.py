@@ -273,8 +273,8 @@ class Batch(NamedTuple):
 class Column(NamedTuple):
     """A column that a guide or a sampler adds to every transition.
 
-    A fixed one is written once with the transition; a mutable one (a relabelled reward) may be rewritten and is kept
-    in memory and in checkpoints; a late one (a model's answer) is written once, some time after the transition.
+    A fixed one is written once, before it is first read; a mutable one (a relabelled reward) may be rewritten and is
+    kept in memory and in checkpoints; a late one (a model's answer) is written once, some time after the transition.
     """
 
     name: str

@@ -18,6 +18,8 @@ class Method:
 
     summary: str
     replay: str = "uer"
+    suite: str | None = None
+    """The suite that is meant where a command names none, its paper's first; None: one must be named."""
     learner: str | None = None
     """None: the suite's default learner."""
     guide: str = "none"

@@ -56,6 +56,11 @@ def perturbations(plan: Plan, only: Sequence[str] = ()) -> Plan:
     if not judged:
         methods = ", ".join(dict.fromkeys(cell.names.method for cell in plan.cells))
         raise UserError(f"no chosen method has a judge ({methods}), and perturbations change only what a judge sees")
+    drawn: dict[tuple[str, str], str] = {}
+    for cell in judged:
+        look = repr(cell.section("drawing"))
+        if drawn.setdefault((cell.names.suite, cell.names.task), look) != look:
+            raise UserError("drawing.* is given several values, and there is one set of sample frames: give it one")
     cells: list[Cell] = []
     roles: dict[str, Role] = {}
     for cell in plan.cells:

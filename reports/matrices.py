@@ -79,7 +79,8 @@ def legend(found: Sequence[Matrix]) -> str:
 
 def remarks(found: Sequence[Matrix]) -> list[str]:
     """What must be said of the judges of these matrices."""
-    perturbed = [line.row.cell for matrix in found if matrix.kind == "perturbation" for line in matrix.lines]
+    cells = [line.row.cell for matrix in found for line in matrix.lines]
+    perturbed = [cell for cell in cells if cell.role and cell.role.kind == "perturbation"]
     judges = dict.fromkeys(cell.model for cell in perturbed if cell.backend == "scripted")
     return [f"Judge {judge}: {INSTRUMENT_CHECK}" for judge in judges]
 

@@ -52,10 +52,14 @@ def spreads(study: Study, labels: Mapping[str, str]) -> list[Spread]:
         own = [event for event in events if mine[DRAWN + event].notna().any()]
         if not own:
             continue
-        means = mine.groupby("step")[[kind + event for kind in (DRAWN, STORED) for event in own]].mean().dropna()
+        columns, seeds = [kind + event for kind in (DRAWN, STORED) for event in own], mine["seed"].nunique()
+        told = mine.dropna(subset=columns).groupby("step")
+        means = told[columns].mean()[told["seed"].nunique() == seeds]  # as curves: the same seeds at every step
+        if means.empty:
+            continue
         drawn, stored = (means[[kind + event for event in own]].set_axis(own, axis=1) for kind in (DRAWN, STORED))
         label = labels.get(cell.id, cell.label)
-        found.append(Spread(label, f"{cell.suite}/{cell.task}", drawn, stored, mine["seed"].nunique()))
+        found.append(Spread(label, f"{cell.suite}/{cell.task}", drawn, stored, seeds))
     return found
 
 
@@ -125,7 +129,7 @@ def _words(where: str, members: Sequence[Spread]) -> str:
         late = spread.drawn.index >= spread.drawn.index.max() / 2
         drawn, stored = spread.drawn[late].mean(), spread.stored[late].mean()
         shares = ", ".join(f"{event} {drawn[event]:.2f} ({stored[event]:.2f})" for event in spread.drawn)
-        parts.append(f"{spread.label}: {shares}")
+        parts.append(f"{spread.label} (seeds: {spread.seeds}): {shares}")
     return (
         f"Shares of draws on {where} by the phase of the task, in brackets those of all stored transitions; means over "
         f"the second half of training. {'; '.join(parts)}."

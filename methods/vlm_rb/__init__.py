@@ -49,6 +49,7 @@ register.method("vlm_rb")(
     Method(
         summary="replay that prefers clips in which a judge sees something meaningful happen",
         replay="vlm_rb",
+        suite="minigrid_doorkey",
         on_suite={"ogbench_scene": {"replay.td_boost": cite(True, "VLM-RB, §4.1")}},
         ablations={
             "lambda_max=null": {"replay.lambda_max": None},

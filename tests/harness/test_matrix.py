@@ -129,3 +129,11 @@ def test_every_override_of_every_suite_and_method_names_a_setting_that_exists() 
         recipe = registry.get("method", method)
         for layer in [recipe.defaults, *recipe.on_suite.values(), *recipe.ablations.values()]:
             assert set(layer) - set(config.PARTS) <= known, method
+
+
+def test_a_method_of_one_suite_is_run_there_where_none_is_named() -> None:
+    (cell,) = matrix.plan(["method=vlm_rb", "profile=smoke"]).cells
+    assert cell.names.suite == "minigrid_doorkey"
+    assert {c.names.suite for c in matrix.plan(["method=uer,vlm_rb", "profile=smoke"]).cells} == {"minigrid_doorkey"}
+    with pytest.raises(UserError, match="no suite named"):
+        matrix.plan(["method=uer,per"])

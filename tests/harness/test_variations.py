@@ -172,6 +172,12 @@ def test_what_cannot_be_perturbed_is_refused(overrides: tuple[str, ...], only: t
         perturb(*overrides, only=only)
 
 
+def test_frames_drawn_in_several_ways_are_refused_since_samples_are_of_one() -> None:
+    plan = matrix.plan(["suite=minigrid_doorkey", "method=vlm_rb", "profile=smoke", "drawing.seed=0,1"])
+    with pytest.raises(UserError, match=r"drawing\.\* is given several values"):
+        variations.perturbations(plan)
+
+
 def test_a_suite_without_perturbations_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     from harness import config
 

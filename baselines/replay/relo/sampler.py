@@ -33,9 +33,10 @@ class ReloSampler(PrioritisedSampler):
         return start + (end - start) * min(1.0, step / self._steps)
 
     def added(self, index: int, live: Span, transition: Transition) -> None:
-        """A new transition gets the largest priority of those stored, 1 if there is none (VLM-RB, app. E)."""
+        """A new transition gets the largest priority of those stored (VLM-RB, app. E), 1 if there is none [choice]."""
+        self.tree.forget(index, live)
         largest = self._priorities.largest
-        self.tree.store(index, np.where(largest > 0, largest, 1.0), live)
+        self.tree.set_all_rows(index, np.where(largest > 0, largest, 1.0))
 
     def feedback(self, index: Array, update: Update) -> None:
         """Take over |δ| − |δ̄| [S, B]; one that is not finite leaves its transition's priority as it is."""

@@ -53,10 +53,11 @@ def test_what_leaves_the_buffer_no_longer_sets_the_largest() -> None:
     for index in range(3):
         sampler.added(index, Span(0, index + 1, 5), None)
     sampler.feedback(np.array([[0, 1, 2]]), told([9.0, 2.0, 1.0]))
-    sampler.added(3, Span(1, 3, 5), None)  # slot 0 leaves as slot 3 comes in, which still saw it
+    sampler.added(3, Span(1, 3, 5), None)  # slot 0 leaves as slot 3 comes in
+    assert sampler.tree.get(np.array([[3]]))[0, 0] == pytest.approx(2.0, rel=1e-5)
     sampler.feedback(np.array([[3]]), told([0.5]))
     sampler.added(4, Span(2, 3, 5), None)  # slot 1 leaves
-    assert sampler.tree.get(np.array([[0, 1, 2, 3, 4]]))[0] == pytest.approx([0, 0, 1, 0.5, 2], rel=1e-5)
+    assert sampler.tree.get(np.array([[0, 1, 2, 3, 4]]))[0] == pytest.approx([0, 0, 1, 0.5, 1], rel=1e-5)
 
 
 def test_beta_rises_linearly_over_the_run_and_shapes_the_weights() -> None:
