@@ -1,0 +1,74 @@
+"""A paper's printed numbers by what identifies them, exact, for tests that recompute what the paper derives of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any
+
+from results import published
+
+
+class Printed:
+    """The numbers of one paper, looked up by table, task, method, variant and metric, and its claims by name."""
+
+    def __init__(self, paper: str) -> None:
+        self.rows: list[Any] = list(published.load(paper).itertuples())
+        self.claims: dict[str, Any] = {row.claim: row for row in published.claims(paper).itertuples()}
+        self._values = {(r.table, r.task, r.method, r.variant, r.metric): Decimal(str(r.value)) for r in self.rows}
+
+    def __call__(
+        self, table: str, task: str, method: str, variant: str = "", metric: str = "success_percent"
+    ) -> Decimal:
+        """The one number so identified."""
+        return self._values[table, task, method, variant, metric]
+
+    def averages(self) -> list[Any]:
+        """The rows that average others."""
+        return [row for row in self.rows if _several(row) and self.parts(row)]
+
+    def parts(self, row: Any) -> list[Decimal]:
+        """What a row averages: its table's rows of single tasks that are alike but for the goal."""
+        return [
+            Decimal(str(part.value))
+            for part in self.rows
+            if not _several(part)
+            and (part.table, part.method, part.metric) == (row.table, row.method, row.metric)
+            and _without_goal(part) == _without_goal(row)
+        ]
+
+
+def _several(row: Any) -> bool:
+    return row.task == "all" or "," in row.task
+
+
+def _without_goal(row: Any) -> dict[str, str]:
+    return {key: value for key, value in published.variant(row.variant).items() if key != "goal"}
+
+
+def mean(values: Iterable[Decimal]) -> Decimal:
+    numbers = list(values)
+    return sum(numbers, Decimal(0)) / len(numbers)
+
+
+def rounded(value: Decimal, places: int = 2) -> Decimal:
+    return value.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
+
+
+def listed(values: Iterable[Decimal | int]) -> str:
+    """Numbers as a note lists them.
+
+    >>> listed([30, -5, 0])
+    '30, −5 and 0'
+    """
+    *first, last = (f"{Decimal(v).normalize():f}".replace("-", "−") for v in values)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def follows(row: Any, derived: Decimal, places: int) -> None:
+    """A printed number is the derived one, rounded; or else its note says what its parts give."""
+    said = re.search(r" give (-?[\d.]+)", row.note)
+    value, given = Decimal(str(row.value)), rounded(derived, places)
+    assert given == (Decimal(said[1]) if said else value)
+    assert not said or given != value
