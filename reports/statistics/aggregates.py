@@ -1,0 +1,178 @@
+"""Mean, median, interquartile mean and optimality gap, as numbers, curves and tables with bootstrap intervals.
+
+The definitions are those of rliable (Agarwal et al. 2021). Each is a function of scores [runs, tasks, ...] and, for
+speed, one of resamples given as counts. For the interquartile mean scores are sorted once, and counts accumulated along
+that order say which share of each score lies in the middle half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from reports.statistics.resampling import (
+    CHUNK_BYTES,
+    LEVEL,
+    ONE_RUN,
+    REPS,
+    Array,
+    Interval,
+    checked,
+    draws,
+    ends,
+    name_seed,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def mean(scores: Array) -> Array:
+    """Mean over tasks of the mean over runs; scores [runs, tasks, ...] -> [...]."""
+    return np.asarray(np.mean(np.mean(scores, axis=0), axis=0))
+
+
+def median(scores: Array) -> Array:
+    """Median over tasks of the mean over runs; scores [runs, tasks, ...] -> [...]."""
+    return np.asarray(np.median(np.mean(scores, axis=0), axis=0))
+
+
+def iqm(scores: Array) -> Array:
+    """Interquartile mean: mean of the runs × tasks scores without their lowest and highest quarter (rounded down)."""
+    flat = np.reshape(scores, (scores.shape[0] * scores.shape[1], *scores.shape[2:]))
+    low, high = _middle(len(flat))
+    return np.asarray(np.mean(np.partition(flat, (low, high - 1), axis=0)[low:high], axis=0))
+
+
+def optimality_gap(scores: Array, gamma: float = 1.0) -> Array:
+    """How far the mean score stays below `gamma`, scores above it counted as `gamma`; [runs, tasks, ...] -> [...]."""
+    return np.asarray(gamma - np.mean(np.minimum(scores, gamma), axis=(0, 1)))
+
+
+def _middle(count: int) -> tuple[int, int]:
+    cut = int(0.25 * count)
+    return cut, count - cut
+
+
+def _resampled_mean(scores: Array, counts: Array) -> Array:
+    """scores [runs, tasks, checkpoints], counts [tasks, runs, n] -> [checkpoints, n]."""
+    size = scores.shape[0] * scores.shape[1]
+    return np.asarray(_by_task(scores).T @ counts.reshape(size, -1).astype(float) / size)
+
+
+def _resampled_median(scores: Array, counts: Array) -> Array:
+    drawn = counts.astype(float)
+    found = np.empty((scores.shape[2], counts.shape[2]))
+    for index, row in enumerate(found):
+        totals = np.matmul(scores[:, :, index].T[:, None], drawn)[:, 0]  # [tasks, n]
+        row[:] = np.median(totals, axis=0)
+    found /= scores.shape[0]
+    return found
+
+
+def _resampled_iqm(scores: Array, counts: Array) -> Array:
+    """Interquartile mean of each resample from counts accumulated in the order of the scores.
+
+    With sorted scores s_1..s_n and accumulated counts C_i cut to [low, high], the middle half holds C_i - C_(i-1)
+    copies of s_i. Summed by parts only the steps between distinct scores remain: s_n high - s_1 low - Σ (s_(i+1) -
+    s_i) C_i.
+    """
+    values, drawn = _by_task(scores), counts.reshape(-1, counts.shape[2])
+    low, high = _middle(len(values))
+    order = np.argsort(values, axis=0, kind="stable")
+    ordered = np.take_along_axis(values, order, axis=0)
+    found = np.empty((scores.shape[2], counts.shape[2]))
+    for index, total in enumerate(found):
+        column = ordered[:, index]
+        total[:] = column[-1] * high - column[0] * low
+        below: Array = np.zeros(counts.shape[2], np.int16 if len(values) < 2**15 else np.int32)
+        for place, step in zip(order[:-1, index], np.diff(column), strict=True):
+            below += drawn[place]
+            if step > 0:
+                total -= step * np.clip(below, low, high)
+    found /= high - low
+    return found
+
+
+def _resampled_gap(scores: Array, counts: Array) -> Array:
+    return np.asarray(1.0 - _resampled_mean(np.minimum(scores, 1.0), counts))
+
+
+def _by_task(scores: Array) -> Array:
+    """[runs, tasks, checkpoints] -> [tasks × runs, checkpoints], the order of counts."""
+    return np.asarray(scores.transpose(1, 0, 2).reshape(-1, scores.shape[2]))
+
+
+class Metric(NamedTuple):
+    """An aggregate: of scores [runs, tasks, ...] -> [...]; of scores and resamples -> [checkpoints, n]."""
+
+    point: Callable[[Array], Array]
+    resampled: Callable[[Array, Array], Array]
+
+
+METRICS: dict[str, Metric] = {
+    "mean": Metric(mean, _resampled_mean),
+    "median": Metric(median, _resampled_median),
+    "iqm": Metric(iqm, _resampled_iqm),
+    "optimality_gap": Metric(optimality_gap, _resampled_gap),
+}
+
+
+def distribution(
+    scores: Array, metrics: Sequence[str], reps: int, rng: np.random.Generator
+) -> tuple[dict[str, Array], Array | None]:
+    """Each metric over the same resamples of scores [runs, tasks, checkpoints]: name -> [checkpoints, n].
+
+    Beside them how often each of the n was drawn, [n] with the sum `reps`; None where n is `reps`.
+    """
+    parts: dict[str, list[Array]] = {name: [] for name in metrics}
+    runs, tasks = scores.shape[:2]
+    times = None
+    for counts, times in draws(runs, tasks, reps, rng):  # noqa: B007
+        for name, values in parts.items():
+            values.append(METRICS[name].resampled(scores, counts))
+    return {name: np.concatenate(values, axis=1) for name, values in parts.items()}, times
+
+
+def intervals(
+    scores: Array, metrics: Sequence[str], reps: int = REPS, seed: int = 0, level: float = LEVEL
+) -> dict[str, Interval]:
+    """Metrics of scores [runs, tasks] (numbers) or [runs, tasks, checkpoints] (arrays [checkpoints]) with intervals.
+
+    Every checkpoint is resampled with the same draws, since it is runs that are drawn; a whole run is in or out. With
+    the metric `iqm` the second is a sample-efficiency curve. Raises ValueError for scores of another shape or not
+    finite.
+    """
+    scores = checked(scores)
+    curve = scores.reshape(*scores.shape[:2], -1)
+    checkpoints = curve.shape[2]
+    found = {name: np.full((2, checkpoints), np.nan) for name in metrics}
+    if len(scores) > 1:
+        block = max(1, CHUNK_BYTES // (8 * reps * max(1, len(metrics))))
+        for start in range(0, checkpoints, block):
+            part = slice(start, start + block)
+            resamples, times = distribution(curve[:, :, part], metrics, reps, np.random.default_rng(seed))
+            for name, values in resamples.items():
+                found[name][:, part] = ends(values, level, times)
+    points = {name: METRICS[name].point(scores) for name in metrics}
+    return {name: Interval(point, *found[name].reshape(2, *point.shape)) for name, point in points.items()}
+
+
+def aggregate(scores: Mapping[str, Array], reps: int = REPS, seed: int = 0) -> pd.DataFrame:
+    """Mean, median, IQM and optimality gap per method with 95 % intervals.
+
+    `scores`: method -> [runs, tasks]. Columns: method, metric, estimate, low, high, note. A method with one run has
+    NaN for low and high and a note that says why. A method's interval depends on its name, its scores and `seed`,
+    not on which other methods stand beside it.
+    """
+    import pandas as pd
+
+    rows = []
+    for method, values in scores.items():
+        found = intervals(checked(values, "[runs, tasks]"), list(METRICS), reps, name_seed(method, seed))
+        note = ONE_RUN if len(values) < 2 else ""
+        for metric, (estimate, low, high) in found.items():
+            rows.append((method, metric, float(estimate), float(low), float(high), note))
+    return pd.DataFrame(rows, columns=["method", "metric", "estimate", "low", "high", "note"])

@@ -1,0 +1,89 @@
+"""How often a run of one method beats a run of another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+
+import numpy as np
+
+from reports.statistics.resampling import (
+    LEVEL,
+    REPS,
+    Array,
+    Interval,
+    checked,
+    checked_pair,
+    chunks,
+    drawn,
+    ends,
+    name_seed,
+)
+
+
+def probability_of_improvement(
+    first: Array, second: Array, reps: int = REPS, seed: int = 0, level: float = LEVEL
+) -> Interval:
+    """Mean over tasks of P(run of `first` > run of `second`), ties half; scores [n, tasks] and [m, tasks].
+
+    Agarwal et al. 2021, section 4.3; per task it is the Mann–Whitney statistic U / (n m). Both sides are resampled
+    independently. NaN ends where a side has one run. Raises ValueError for shapes that do not fit or scores not finite.
+    """
+    first, second = checked_pair(first, second)
+    (n, tasks), m = first.shape, len(second)
+    once = np.ones((tasks, n, 1), np.uint8), np.ones((tasks, m, 1), np.uint8)
+    estimate = _improvement(first, second, *once)[0]
+    if min(n, m) < 2:
+        return Interval(estimate, np.asarray(np.nan), np.asarray(np.nan))
+    ours, theirs = np.random.default_rng(seed).spawn(2)
+    values = [
+        _improvement(first, second, drawn(n, tasks, size, ours), drawn(m, tasks, size, theirs))
+        for size in chunks(reps, (n + m) * tasks)
+    ]
+    return Interval(estimate, *ends(np.concatenate(values), level))
+
+
+def improvements(
+    scores: Mapping[str, Array], reps: int = REPS, seed: int = 0, level: float = LEVEL
+) -> dict[tuple[str, str], Interval]:
+    """`probability_of_improvement` of the first over the second of every ordered pair of methods.
+
+    What is drawn for a method depends on its name and `seed` only, and serves all its pairs.
+    """
+    tables = {name: checked(values, "[runs, tasks]") for name, values in scores.items()}
+    pairs = {(first, second): checked_pair(tables[first], tables[second]) for first, second in combinations(tables, 2)}
+    streams = {name: np.random.default_rng(name_seed(name, seed)) for name in tables}
+    values: dict[tuple[str, str], list[Array]] = {pair: [] for pair in pairs}
+    for size in chunks(reps, sum(each.size for each in tables.values())):
+        counts = {name: drawn(len(each), each.shape[1], size, streams[name]) for name, each in tables.items()}
+        for (first, second), (ours, theirs) in pairs.items():
+            values[first, second].append(_improvement(ours, theirs, counts[first], counts[second]))
+    found = {}
+    for (first, second), (ours, theirs) in pairs.items():
+        once = [np.ones((each.shape[1], len(each), 1), np.uint8) for each in (ours, theirs)]
+        estimate = _improvement(ours, theirs, *once)[0]
+        low = high = np.asarray(np.nan)
+        if min(len(ours), len(theirs)) > 1:
+            low, high = ends(np.concatenate(values[first, second]), level)
+        found[first, second] = Interval(estimate, low, high)
+        found[second, first] = Interval(1 - estimate, 1 - high, 1 - low)
+    return found
+
+
+def _improvement(first: Array, second: Array, ours: Array, theirs: Array) -> Array:
+    """Scores [n, tasks], [m, tasks], counts [tasks, n, reps], [tasks, m, reps] -> [reps].
+
+    `below[k]` counts the drawn runs among the k lowest of `second`; a run of `first` that beats `low` of them and ties
+    with those up to `high` adds (below[low] + below[high]) / 2.
+    """
+    (n, tasks), m, reps = first.shape, len(second), ours.shape[2]
+    total = np.zeros(reps, np.int64)
+    below = np.zeros((m + 1, reps), np.int32)
+    for task in range(tasks):
+        order = np.argsort(second[:, task])
+        np.cumsum(theirs[task, order], axis=0, out=below[1:])
+        ordered = second[order, task]
+        lows, highs = (np.searchsorted(ordered, first[:, task], side) for side in ("left", "right"))
+        for run, (low, high) in enumerate(zip(lows, highs, strict=True)):
+            total += ours[task, run] * (below[low] + below[high])
+    return np.asarray(total / (2 * n * m * tasks))
