@@ -1,0 +1,235 @@
+"""What a paper claims in prose, tested on our runs by the formula that each claim bears.
+
+A gain, saving or difference is averaged over the tasks and learners of a suite and is tested beside each baseline on
+its own; all of them must bear the claim out. Wins are counted over every task, learner and baseline, and a range holds
+in each. Where the variant lists several values of a setting, the first is compared with each of the others instead of
+one method with another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from reports.papers import verdicts
+from reports.papers.estimates import METRICS, Estimator, Setting, interval
+from reports.papers.matching import Shelf
+from reports.statistics import Array, Interval
+from reports.summary import Row
+from results import published
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LOWER_IS_BETTER = ("steps_", "seconds_")
+BASELINE = "baseline."
+"""Starts the keys of a variant that describe what the method is compared with; other keys hold for both sides."""
+OF_THE_METHOD = ("ablation", "model", "prompt", "planner", "performer")
+"""Keys that hold for the method's side alone."""
+
+
+class Claim(NamedTuple):
+    """A row of `results.published.claims`, its variant taken apart; `value` and `high` are NaN where it has none."""
+
+    claim: str
+    where: str
+    statement: str
+    formula: str
+    method: str
+    baseline: str
+    suite: str
+    task: str
+    variant: dict[str, str]
+    metric: str
+    value: float
+    high: float
+    unit: str
+    note: str
+
+
+class Finding(NamedTuple):
+    """One of the numbers that a claim is tested by, and what it is of."""
+
+    of: str
+    ours: Interval
+    holds: bool
+
+
+class Outcome(NamedTuple):
+    """A claim beside what our runs say of it."""
+
+    claim: Claim
+    findings: tuple[Finding, ...]
+    verdict: str
+    reasons: tuple[str, ...]
+
+
+class _Side(NamedTuple):
+    """A method with settings, as a claim means it."""
+
+    method: str
+    variant: dict[str, str]
+
+    def __str__(self) -> str:
+        return " ".join([self.method, *(f"{key}={value}" for key, value in self.variant.items())])
+
+    def beside(self, other: _Side) -> str:
+        """Both, or where they differ by one setting its two values."""
+        differing = [
+            key for key in {**self.variant, **other.variant} if self.variant.get(key) != other.variant.get(key)
+        ]
+        if self.method != other.method or len(differing) != 1 or not set(differing) <= self.variant.keys():
+            return f"{self} beside {other}"
+        (key,) = differing
+        return f"{key}={self.variant[key]} beside {other.variant.get(key, 'as given')}"
+
+
+class _Case(NamedTuple):
+    """One comparison on one task with one learner."""
+
+    of: str
+    suite: str
+    ours: Row
+    theirs: Row | None
+
+
+class _MissingRun(Exception):
+    """What no chosen study has."""
+
+
+_DIFFERENCES: dict[str, Callable[[Array, Array], Array]] = {
+    "difference": lambda ours, theirs: ours - theirs,
+    "relative_gain": lambda ours, theirs: 100 * (ours - theirs) / theirs,
+    "relative_saving": lambda ours, theirs: 100 * (theirs - ours) / theirs,
+}
+
+
+def test(claims: pd.DataFrame, numbers: pd.DataFrame, shelf: Shelf, estimator: Estimator) -> list[Outcome]:
+    """Every claim of a paper; `claims` and `numbers` as `results.published` has them."""
+    found = []
+    for row in claims.itertuples(index=False):
+        values: dict[str, Any] = {name: getattr(row, name) for name in Claim._fields}
+        claim = Claim(**{**values, "variant": published.variant(values["variant"])})
+        found.append(_tested(claim, numbers, shelf, estimator))
+    return found
+
+
+def _tested(claim: Claim, numbers: pd.DataFrame, shelf: Shelf, estimator: Estimator) -> Outcome:
+    if claim.formula == "none":
+        return Outcome(claim, (), verdicts.PUBLISHED_ONLY, ("runs cannot test it",))
+    if claim.suite in shelf.paper.robots:
+        return Outcome(claim, (), verdicts.PUBLISHED_ONLY, ("real robots",))
+    if claim.metric not in METRICS:
+        return Outcome(claim, (), verdicts.NOT_RUN, (f"{claim.metric.replace('_', ' ')} of no run",))
+    try:
+        cases, reasons = _cases(claim, numbers, shelf)
+    except _MissingRun as missing:
+        return Outcome(claim, (), verdicts.NOT_RUN, (str(missing),))
+    findings = tuple(_findings(claim, cases, estimator))
+    if any(np.isnan(finding.ours.estimate) for finding in findings):
+        reasons = (*reasons, "not defined here: a baseline that never succeeded")
+    if reasons:
+        return Outcome(claim, findings, verdicts.NOT_COMPARABLE, reasons)
+    holds = all(finding.holds for finding in findings)
+    return Outcome(claim, findings, verdicts.REPRODUCED if holds else verdicts.NOT_REPRODUCED, ())
+
+
+def _cases(claim: Claim, numbers: pd.DataFrame, shelf: Shelf) -> tuple[list[_Case], tuple[str, ...]]:
+    """The rows to compare, and why they are not what the paper ran."""
+    cases: list[_Case] = []
+    reasons: list[str] = []
+
+    def row(where: tuple[str, str, str], side: _Side) -> Row:
+        found = shelf.row(*where[:2], side.method, where[2], side.variant)
+        if found is None:
+            raise _MissingRun(" ".join(part for part in [str(side), f"on {where[1]}", where[2]] if part))
+        reasons.extend(shelf.reasons(found, where[1], side.variant))
+        return found
+
+    for where in _places(claim, numbers):
+        for first, second in _pairs(claim):
+            of = first.beside(second) if second else str(first)
+            cases.append(_Case(of, where[0], row(where, first), row(where, second) if second else None))
+    if not cases:
+        raise _MissingRun(f"{claim.task or 'its tasks'} in none of the paper's tables")
+    return cases, tuple(dict.fromkeys(reasons))
+
+
+def _pairs(claim: Claim) -> list[tuple[_Side, _Side | None]]:
+    """What stands beside what; a level stands alone."""
+    given = {key: text.split(",") for key, text in claim.variant.items() if key != "learner"}
+    shared = {key: values[0] for key, values in given.items() if len(values) == 1 and not key.startswith(BASELINE)}
+    first = _Side(claim.method, shared)
+    if claim.formula in ("level", "range"):
+        return [(first, None)]
+    others = []
+    for key, values in given.items():
+        if key.startswith(BASELINE):
+            both = {name: value for name, value in shared.items() if name not in OF_THE_METHOD}
+            others += [_Side(claim.baseline, {**both, key.removeprefix(BASELINE): value}) for value in values]
+        elif len(values) > 1:
+            first = _Side(claim.method, {**shared, key: values[0]})
+            others += [_Side(claim.method, {**shared, key: value}) for value in values[1:]]
+    others = others or [_Side(name, {}) for name in claim.baseline.split(",") if name]
+    if claim.formula == "ordering":
+        return list(zip([first, *others], others, strict=False))
+    return [(first, other) for other in others]
+
+
+def _places(claim: Claim, numbers: pd.DataFrame) -> Iterator[tuple[str, str, str]]:
+    """(suite, task, learner); what a paper means by all tasks is what its tables name."""
+    for suite in claim.suite.split(","):
+        mine = numbers[numbers["suite"] == suite]
+        single = mine[~mine["task"].str.contains(",") & (mine["task"] != "all")]
+        known = list(dict.fromkeys(single["task"]))
+        variants = map(published.variant, dict.fromkeys(mine["variant"]))
+        learners = {name for variant in variants for name in variant.get("learner", "").split(",")}
+        named = claim.task.split(",")
+        tasks = known if claim.task == "all" else [name for name in named if name in known or len(named) == 1]
+        wanted = claim.variant.get("learner", "").split(",")
+        for task in tasks:
+            for learner in [name for name in wanted if len(wanted) == 1 or name in learners]:
+                yield suite, task, learner
+
+
+def _findings(claim: Claim, cases: Sequence[_Case], estimator: Estimator) -> Iterator[Finding]:
+    several = len({case.suite for case in cases}) > 1
+    groups: dict[str, list[_Case]] = {}
+    for case in cases:
+        each = claim.formula in ("wins", "range")
+        place = f"{case.ours.where} {case.ours.cell.learner}" if each else case.suite if several else ""
+        groups.setdefault(" on ".join(part for part in (case.of, place) if part), []).append(case)
+    if claim.formula == "wins":
+        won = [_better(claim, members, estimator)[0][0] > 0 for members in groups.values()]
+        count = np.asarray(float(sum(won)))
+        holds = count >= claim.value if claim.value else count == 0
+        yield Finding(f"of {len(won)} settings", Interval(count, count, count), bool(holds))
+        return
+    for of, members in groups.items():
+        if claim.formula in ("level", "range"):
+            ours = estimator(claim.metric, [Setting(case.ours) for case in members])
+            high = claim.high if claim.high == claim.high else claim.value
+            yield Finding(of, ours, bool(ours.low <= high and ours.high >= claim.value))
+        elif claim.formula in ("best", "ordering"):
+            ours = interval(*_better(claim, members, estimator))
+            yield Finding(of, ours, bool(ours.low > 0))
+        else:
+            ours = interval(*_compared(claim, members, estimator, _DIFFERENCES[claim.formula]))
+            yield Finding(of, ours, verdicts.agrees(claim.value, ours, difference=True))
+
+
+def _compared(
+    claim: Claim, cases: Sequence[_Case], estimator: Estimator, formula: Callable[[Array, Array], Array]
+) -> tuple[Array, list[Setting]]:
+    ours = [Setting(case.ours, case.theirs) for case in cases]
+    theirs = [Setting(case.theirs) for case in cases if case.theirs is not None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return formula(estimator.samples(claim.metric, ours), estimator.samples(claim.metric, theirs)), ours
+
+
+def _better(claim: Claim, cases: Sequence[_Case], estimator: Estimator) -> tuple[Array, list[Setting]]:
+    """By how much the first is better, whichever way the metric goes."""
+    sign = -1 if claim.metric.startswith(LOWER_IS_BETTER) else 1
+    return _compared(claim, cases, estimator, lambda ours, theirs: sign * (ours - theirs))

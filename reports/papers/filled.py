@@ -1,0 +1,139 @@
+"""A paper's tables filled with what our runs say: every published number beside ours, with a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from reports.papers import verdicts
+from reports.papers.catalogue import Column, Layout, Paper
+from reports.papers.estimates import METRICS, Estimator
+from reports.papers.matching import Missing, Number, Shelf
+from reports.statistics import Interval
+from reports.summary import Row
+from results import published
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Entry(NamedTuple):
+    """A published number, and ours where some run has it."""
+
+    number: Number
+    ours: Interval | None
+    verdict: str
+    reasons: tuple[str, ...]
+    """Why it cannot be compared, or what is missing."""
+    agrees: bool | None
+    """Whether ours bears the published value out, comparable or not; None without an interval of ours."""
+    rows: tuple[Row, ...]
+
+
+class Line(NamedTuple):
+    """A line of a table; a cell holds the entries of its column, the first with the column's verdict."""
+
+    names: tuple[str, ...]
+    cells: tuple[tuple[Entry, ...], ...]
+
+    @property
+    def verdicts(self) -> tuple[str, ...]:
+        """Those of the cells that hold something."""
+        return tuple(cell[0].verdict for cell in self.cells if cell)
+
+
+class Filled(NamedTuple):
+    """One table of a paper: `names` heads the columns that name a line."""
+
+    layout: Layout
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
+    lines: tuple[Line, ...]
+
+
+def fill(paper: Paper, numbers: pd.DataFrame, shelf: Shelf, estimator: Estimator) -> list[Filled]:
+    """The tables of a paper; `numbers` as `results.published.load(name)` has them."""
+    tables = []
+    for layout in paper.layouts:
+        mine = [number(row) for row in numbers[numbers["table"] == layout.table].itertuples(index=False)]
+        tasks = ",".join(dict.fromkeys(each.task for each in mine if "," not in each.task and each.task != "all"))
+        mine = [each._replace(task=tasks) if each.task == "all" and tasks else each for each in mine]
+        tables.append(_table(layout, [entry(each, paper, layout.table, shelf, estimator) for each in mine]))
+    return tables
+
+
+def number(row: object) -> Number:
+    """A row of `results.published.load()` (as `itertuples` gives it) as a Number."""
+    values = {name: getattr(row, name) for name in Number._fields}
+    seeds = None if str(values["seeds"]) == "<NA>" else int(values["seeds"])
+    return Number(**{**values, "variant": published.variant(values["variant"]), "seeds": seeds})
+
+
+def entry(number: Number, paper: Paper, table: str, shelf: Shelf, estimator: Estimator) -> Entry:
+    """A number beside ours."""
+    if table in paper.hardware:
+        return Entry(number, None, verdicts.PUBLISHED_ONLY, ("measured on the authors' hardware",), None, ())
+    if number.suite in paper.robots:
+        return Entry(number, None, verdicts.PUBLISHED_ONLY, ("real robots",), None, ())
+    if number.metric not in METRICS:
+        return Entry(number, None, verdicts.NOT_RUN, (f"{words(number.metric)} of no run",), None, ())
+    found = shelf.match(number)
+    if isinstance(found, Missing):
+        return Entry(number, None, verdicts.NOT_RUN, (found.what,), None, ())
+    ours = estimator(number.metric, found.settings)
+    compares = METRICS[number.metric].compares
+    rows = tuple({id(row): row for setting in found.settings for row in setting if row is not None}.values())
+    reasons = found.reasons if ours.low == ours.low else (*found.reasons, "no interval of ours")
+    decided = verdicts.verdict(number.value, ours, compares, reasons)
+    agrees = verdicts.agrees(number.value, ours, compares) if ours.low == ours.low else None
+    return Entry(number, ours, decided, tuple(dict.fromkeys(reasons)), agrees, rows)
+
+
+def property_of(number: Number, name: str) -> str:
+    """Suite, task, method or metric of a number, or a key of its variant; "" where it has none."""
+    if name in ("suite", "task", "method", "metric"):
+        return str(getattr(number, name))
+    return number.variant.get(name, "")
+
+
+def words(name: str) -> str:
+    """A name of data as a reader reads it."""
+    return name.replace("_", " ")
+
+
+def _table(layout: Layout, entries: Sequence[Entry]) -> Filled:
+    columns = list(layout.composed) or list(
+        dict.fromkeys(tuple(property_of(each.number, name) for name in layout.columns) for each in entries)
+    )
+    lines: dict[tuple[str, ...], dict[object, list[Entry]]] = {}
+    for each in entries:
+        names = tuple(property_of(each.number, name) for name in layout.lines)
+        cells = lines.setdefault(names, {})
+        if layout.composed:
+            for column in layout.composed:
+                if _place(each.number) in column.numbers:
+                    cells.setdefault(column, []).append(each)
+        else:
+            cells.setdefault(tuple(property_of(each.number, name) for name in layout.columns), []).append(each)
+    return Filled(
+        layout,
+        tuple(words(name.rpartition(".")[2]) for name in layout.lines),
+        tuple(
+            column.title if isinstance(column, Column) else ", ".join(words(part) for part in column if part)
+            for column in columns
+        ),
+        tuple(
+            Line(names, tuple(tuple(_ordered(column, cells.get(column, []))) for column in columns))
+            for names, cells in lines.items()
+        ),
+    )
+
+
+def _place(number: Number) -> tuple[str, str]:
+    return number.metric, "baseline" if number.method == number.variant.get("baseline") else "method"
+
+
+def _ordered(column: object, entries: Sequence[Entry]) -> Sequence[Entry]:
+    if not isinstance(column, Column):
+        return entries
+    return sorted(entries, key=lambda each: column.numbers.index(_place(each.number)))

@@ -1,0 +1,32 @@
+"""A paper's report as one self-contained HTML page: no script, no network, everything that came from a file escaped."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING
+
+from reports.page import environment
+from reports.papers import text, verdicts
+
+if TYPE_CHECKING:
+    from reports.papers.report import PaperReport
+
+
+def render(found: PaperReport) -> str:
+    """The page."""
+    return (
+        environment()
+        .get_template("paper.html.j2")
+        .render(
+            found=found,
+            text=text,
+            marks={
+                verdicts.REPRODUCED: "✓",
+                verdicts.NOT_REPRODUCED: "✗",
+                verdicts.NOT_COMPARABLE: "≁",
+                verdicts.PUBLISHED_ONLY: "○",
+                verdicts.NOT_RUN: "–",
+            },
+            base64=lambda content: base64.b64encode(content).decode("ascii"),
+        )
+    )

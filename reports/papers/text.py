@@ -1,0 +1,207 @@
+"""A paper's filled tables as text: for a terminal (rich) and for LaTeX (booktabs), each line published, then ours."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reports.latex import escape
+from reports.papers import verdicts
+from reports.papers.claims import Outcome
+from reports.papers.filled import Entry, Filled, Line, words
+from reports.statistics import Interval
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+HEADER_CHARACTERS = 14
+"""Of a column's name on one line in LaTeX."""
+_BREAK = r"\\"
+Letters = Mapping[str, str]
+"""Why a number cannot be compared -> the letter that stands for it."""
+
+
+def letters(tables: Iterable[Filled], claims: Iterable[Outcome]) -> dict[str, str]:
+    """A letter for each reason that keeps a number from being compared, in the order of the tables."""
+    entries = [cell[0] for table in tables for line in table.lines for cell in line.cells if cell]
+    found = [each.reasons for each in [*entries, *claims] if each.verdict == verdicts.NOT_COMPARABLE]
+    distinct = list(dict.fromkeys(reason for reasons in found for reason in reasons))
+    return {reason: _letter(index) for index, reason in enumerate(distinct)}
+
+
+def key(known: Letters) -> str:
+    """What the letters stand for."""
+    return "; ".join(f"{letter}: {reason}" for reason, letter in known.items())
+
+
+def value(metric: str, number: float) -> str:
+    """A number of this metric as a reader reads it."""
+    if math.isnan(number):
+        return "—"
+    if metric.startswith(("steps_", "seconds_")):
+        return "never" if math.isinf(number) else f"{number / 1000:,.0f}K" if number >= 1000 else f"{number:g}"
+    if math.isinf(number):
+        return "never"  # a saving of steps that are never done
+    if metric.endswith(("gain_percent", "saving_percent")):
+        return f"{number:+.1f}%".replace("-", "−")
+    if metric.endswith("_rate"):
+        return f"{number:.2f}"
+    return f"{number:,.2f}".rstrip("0").rstrip(".")
+
+
+def spread(metric: str, interval: Interval) -> str:
+    """`0.82 [0.71, 0.90]`, without brackets where there is no interval."""
+    point = value(metric, float(interval.estimate))
+    if math.isnan(interval.low):
+        return point
+    return f"{point} [{value(metric, float(interval.low))}, {value(metric, float(interval.high))}]"
+
+
+def published(cell: Sequence[Entry]) -> str:
+    """The numbers of a cell as the paper has them: the first, then the others in parentheses."""
+    return _together(
+        [
+            value(each.number.metric, each.number.value)
+            + ("" if np.isnan(each.number.error) else f" ± {each.number.error:g}")
+            for each in cell
+        ]
+    )
+
+
+def ours(cell: Sequence[Entry]) -> str:
+    """Ours, with the interval of the first; a dash where there is none."""
+    if not cell or cell[0].ours is None:
+        return "—"
+    parts = [spread(cell[0].number.metric, cell[0].ours)]
+    parts += [value(each.number.metric, float(each.ours.estimate)) for each in cell[1:] if each.ours is not None]
+    return _together(parts)
+
+
+def judged(line: Line, columns: Sequence[str], known: Letters) -> str:
+    """The line's verdict, or that of each column where they differ."""
+    cells = [(column, cell[0]) for column, cell in zip(columns, line.cells, strict=True) if cell]
+    texts = {column: _verdict(entry, known) for column, entry in cells}
+    if len(set(texts.values())) <= 1:
+        return next(iter(texts.values()), "")
+    counts = {text: list(texts.values()).count(text) for text in texts.values()}
+    if len(texts) > 3:
+        return "; ".join(f"{text}: {count} of {len(texts)}" for text, count in counts.items())
+    return "; ".join(f"{column}: {text}" for column, text in texts.items())
+
+
+def terminal(table: Filled, known: Letters) -> Table:
+    """A table whose lines have two rows: what was published, then ours."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    found = Table(title=Text(heading(table)), title_justify="left", header_style="bold", box=box.SIMPLE_HEAD)
+    for name in [*table.names, ""]:
+        found.add_column(Text(name))
+    for name in table.columns:
+        found.add_column(Text(name), justify="right")
+    found.add_column("verdict", max_width=34)
+    for line in table.lines:
+        above, below = [published(cell) if cell else "" for cell in line.cells], [ours(cell) for cell in line.cells]
+        names = [name or "—" for name in line.names]
+        found.add_row(*map(Text, [*names, "published", *above, judged(line, table.columns, known)]))
+        if any(cell and cell[0].ours is not None for cell in line.cells):
+            found.add_row(*map(Text, [*[""] * len(names), "ours", *below, ""]), style="bold")
+    return found
+
+
+def claims_table(claims: Sequence[Outcome], known: Letters) -> Table:
+    """The claims that some run of ours speaks to."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    found = Table(
+        title="Claims made in the text",
+        title_justify="left",
+        header_style="bold",
+        box=box.SIMPLE_HEAD,
+        show_lines=False,
+    )
+    for name in ("claim", "where", "published", "ours", "verdict"):
+        found.add_column(name, overflow="fold")
+    for each in claims:
+        found.add_row(*map(Text, [each.claim.statement, each.claim.where, *beside(each), _verdict(each, known)]))
+    return found
+
+
+def beside(tested: Outcome) -> tuple[str, str]:
+    """A claim's published number and ours."""
+    claim = tested.claim
+    parts = [f"{number:g}" for number in (claim.value, claim.high) if not math.isnan(number)]
+    unit = {"percent": " %"}.get(claim.unit, f" {words(claim.unit)}" if claim.unit else "")
+    metric = {"relative_gain": "gain_percent", "relative_saving": "saving_percent"}.get(claim.formula, claim.metric)
+    said = " to ".join(parts) + unit if parts else "better"
+    if claim.formula == "wins":
+        said = f"{claim.value:g} of {claim.high:g}"
+        return said, " ".join(f"{float(found.ours.estimate):g} {found.of}" for found in tested.findings)
+    return said, "; ".join(
+        f"{found.of}: {spread(metric, found.ours)}" if found.of else spread(metric, found.ours)
+        for found in tested.findings
+    )
+
+
+def heading(table: Filled) -> str:
+    return f"Table {table.layout.table}: {table.layout.title}"
+
+
+def latex(table: Filled, known: Letters, caption: str, note: str) -> str:
+    """A `table*` that needs array and booktabs; published above, ours below in italics."""
+    columns = "@{}" + "l" * (len(table.names) + 1) + "r" * len(table.columns) + r"p{0.16\linewidth}@{}"
+    lines = [
+        r"\begin{table*}[t]",
+        r"\centering\scriptsize\setlength{\tabcolsep}{3pt}",
+        rf"\caption{{{escape(caption)}}}",
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        " & ".join([*map(escape, table.names), "", *map(_stacked, table.columns), "verdict"]) + r" \\",
+        r"\midrule",
+    ]
+    for line in table.lines:
+        names = [escape(name or "—") for name in line.names]
+        above = [_numbers(published(cell)) if cell else "" for cell in line.cells]
+        verdict = rf"\raggedright {escape(judged(line, table.columns, known))}\arraybackslash"
+        lines.append(" & ".join([*names, "published", *above, verdict]) + r" \\")
+        if any(cell and cell[0].ours is not None for cell in line.cells):
+            below = [rf"\textit{{{_numbers(ours(cell))}}}" for cell in line.cells]
+            lines.append(" & ".join([*[""] * len(names), r"\textit{ours}", *below, ""]) + r" \\")
+        lines.append(r"\addlinespace[2pt]")
+    lines += [
+        r"\bottomrule",
+        r"\end{tabular}",
+        "",
+        r"\smallskip",
+        rf"\parbox{{\linewidth}}{{\scriptsize {escape(note)}}}",
+        r"\end{table*}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _stacked(name: str) -> str:
+    return rf"\shortstack[r]{{{_BREAK.join(map(escape, textwrap.wrap(name, HEADER_CHARACTERS)))}}}"
+
+
+def _verdict(entry: Entry | Outcome, known: Letters) -> str:
+    marks = ", ".join(known[reason] for reason in entry.reasons if reason in known)
+    return f"{entry.verdict} ({marks})" if entry.verdict == verdicts.NOT_COMPARABLE else entry.verdict
+
+
+def _together(parts: Sequence[str]) -> str:
+    return f"{parts[0]} ({'/'.join(parts[1:])})" if len(parts) > 1 else "".join(parts)
+
+
+def _numbers(text: str) -> str:
+    return escape(text.replace("−", "-").replace("∞", "inf")).replace("-", "$-$").replace("inf", r"$\infty$")
+
+
+def _letter(index: int) -> str:
+    return chr(ord("a") + index) if index < 26 else f"{_letter(index // 26 - 1)}{_letter(index % 26)}"

@@ -1,0 +1,110 @@
+"""Claims of the text, tested on studies whose curves are chosen by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from reports.papers import claims, verdicts
+from reports.papers.claims import Outcome
+from reports.papers.estimates import Estimator
+from reports.papers.matching import Shelf
+from results import published
+
+END = 1_000_000
+
+
+def claim(formula: str, **given: Any) -> pd.DataFrame:
+    row = {
+        **dict.fromkeys(published.CLAIMS, ""),
+        **{"paper": "vlm_rb", "claim": "c", "formula": formula, "method": "vlm_rb", "suite": "minigrid_doorkey"},
+        **{
+            "task": "8x8",
+            "variant": "learner=dqn",
+            "metric": "success_rate",
+            "value": float("nan"),
+            "high": float("nan"),
+        },
+        **given,
+    }
+    return pd.DataFrame([row])
+
+
+@pytest.fixture
+def tested(add: Callable[..., None], shelf: Callable[..., Shelf]) -> Callable[..., Outcome]:
+    """Final success: vlm_rb .9 and 1.0, uer .4 and .6, per .9 and .9; `tested(claim)`."""
+    finals: Mapping[str, tuple[float, float]] = {"vlm_rb": (0.9, 1.0), "uer": (0.4, 0.6), "per": (0.9, 0.9)}
+    for method, (one, other) in finals.items():
+        add(method, {0: {100: 0.0, END: one}, 1: {100: 0.0, END: other}}, method=method)
+
+    def test(rows: pd.DataFrame) -> Outcome:
+        (found,) = claims.test(rows, published.load("vlm_rb"), shelf(), Estimator(lambda _: 1.0, reps=400))
+        return found
+
+    return test
+
+
+def test_a_level_is_reproduced_where_our_interval_covers_it(tested: Callable[..., Outcome]) -> None:
+    assert tested(claim("level", value=0.95)).verdict == verdicts.REPRODUCED
+    assert tested(claim("level", value=0.5)).verdict == verdicts.NOT_REPRODUCED
+    assert tested(claim("level", value=0.5, high=0.92)).verdict == verdicts.REPRODUCED
+
+
+def test_a_difference_is_reproduced_beside_every_baseline_or_not_at_all(tested: Callable[..., Outcome]) -> None:
+    found = tested(claim("relative_gain", baseline="uer", value=10.0))
+    assert found.verdict == verdicts.REPRODUCED
+    assert float(found.findings[0].ours.estimate) == pytest.approx(100 * 0.45 / 0.5)
+    both = tested(claim("relative_gain", baseline="uer,per", value=10.0))
+    assert [finding.holds for finding in both.findings] == [True, False]  # per: .9 beside .9 with seed 0 drawn twice
+    assert both.verdict == verdicts.NOT_REPRODUCED
+
+
+def test_wins_are_counted_over_settings(tested: Callable[..., Outcome]) -> None:
+    found = tested(claim("wins", baseline="uer,per", value=2, high=2))
+    assert float(found.findings[0].ours.estimate) == 2 and found.findings[0].of == "of 2 settings"
+    assert found.verdict == verdicts.REPRODUCED
+    assert tested(claim("wins", method="uer", baseline="per", value=1, high=1)).verdict == verdicts.NOT_REPRODUCED
+
+
+def test_best_and_ordering_need_intervals_off_zero(tested: Callable[..., Outcome]) -> None:
+    assert tested(claim("best", baseline="uer")).verdict == verdicts.REPRODUCED
+    assert tested(claim("best", baseline="uer,per")).verdict == verdicts.NOT_REPRODUCED
+    assert tested(claim("ordering", method="per", baseline="uer")).verdict == verdicts.REPRODUCED
+    assert tested(claim("ordering", method="uer", baseline="per")).verdict == verdicts.NOT_REPRODUCED
+
+
+def test_fewer_steps_are_better(tested: Callable[..., Outcome], add: Callable[..., None]) -> None:
+    add("sooner", {0: {100: 0.9, END: 0.9}, 1: {100: 0.9, END: 0.9}}, method="aer")
+    found = tested(claim("wins", method="aer", baseline="uer", metric="steps_to_baseline_best", value=1, high=1))
+    assert found.verdict == verdicts.REPRODUCED
+
+
+def test_a_run_that_is_not_there_is_named(tested: Callable[..., Outcome]) -> None:
+    found = tested(claim("best", baseline="ero"))
+    assert found.verdict == verdicts.NOT_RUN and found.reasons == ("ero on 8x8 dqn",)
+    assert tested(claim("level", metric="dollars", value=1)).verdict == verdicts.NOT_RUN
+    assert tested(claim("none")).verdict == verdicts.PUBLISHED_ONLY
+
+
+def test_values_of_a_variant_are_compared_the_first_with_each_other(
+    add: Callable[..., None], shelf: Callable[..., Shelf]
+) -> None:
+    for value, final in ((0.5, 0.9), (0.25, 0.4)):
+        settings = {"replay.lambda_max": {"value": value, "layer": "command line", "source": ""}}
+        add(f"l{value}", {0: {END: final}, 1: {END: final}}, method="vlm_rb", variant=str(value), settings=settings)
+    row = claim("best", variant="learner=dqn; replay.lambda_max=0.5,0.25")
+    (found,) = claims.test(row, published.load("vlm_rb"), shelf(), Estimator(lambda _: 1.0, reps=100))
+    assert found.verdict == verdicts.REPRODUCED
+    assert found.findings[0].of == "replay.lambda_max=0.5 beside 0.25"
+
+
+@pytest.mark.parametrize("paper", list(published.PAPERS))
+def test_every_claim_of_every_paper_can_be_put_to_a_shelf(paper: str) -> None:
+    from reports.papers import catalogue
+
+    empty = Shelf([], catalogue.paper(paper), {})
+    found = claims.test(published.claims(paper), published.load(paper), empty, Estimator(lambda _: 1.0, reps=10))
+    assert {each.verdict for each in found} <= {verdicts.NOT_RUN, verdicts.PUBLISHED_ONLY}

@@ -1,0 +1,102 @@
+"""Which rows of ours a published number is about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from reports.papers.matching import Match, Missing, Number, Shelf
+
+FLAT = {0: {100: 0.5}, 1: {100: 0.5}}
+
+
+def number(method: str = "vlm_rb", task: str = "8x8", metric: str = "best_success_rate", **variant: str) -> Number:
+    return Number("7", "minigrid_doorkey", task, method, variant, metric, 1.0, float("nan"), "", 5, "")
+
+
+def set_to(value: Any, layer: str) -> dict[str, Any]:
+    return {"replay.lambda_max": {"value": value, "layer": layer, "source": ""}}
+
+
+def test_a_number_is_matched_by_suite_task_method_learner_and_variant(
+    add: Callable[..., None], shelf: Callable[..., Shelf]
+) -> None:
+    add("plain", FLAT, method="vlm_rb", settings=set_to(0.5, "default"))
+    add("other", FLAT, method="vlm_rb", learner="iqn", settings=set_to(0.5, "default"))
+    add("swept", FLAT, method="vlm_rb", variant="replay.lambda_max=1.0", settings=set_to(1.0, "command line"))
+    found = shelf()
+    for variant, cell in (
+        ({"learner": "dqn"}, "plain"),
+        ({"learner": "iqn"}, "other"),
+        ({"replay.lambda_max": "1"}, "swept"),
+        ({"learner": "dqn", "replay.lambda_max": "0.5"}, "plain"),
+    ):
+        match = found.match(number(**variant))
+        assert isinstance(match, Match) and match.settings[0].row.cell.id == cell
+    assert found.match(number(task="16x16")) == Missing("vlm_rb on 16x16")
+    assert isinstance(found.match(number(learner="sac")), Missing)
+    assert isinstance(found.match(number(**{"replay.lambda_max": "null"})), Missing)
+
+
+def test_an_ablation_never_stands_for_the_full_method(add: Callable[..., None], shelf: Callable[..., Shelf]) -> None:
+    role = {"kind": "ablation", "name": "lambda_max=1", "reference": "full"}
+    add("full", {0: {100: 0.1}, 1: {100: 0.1}}, method="vlm_rb", settings=set_to(0.5, "default"))
+    add("ablated", FLAT, method="vlm_rb", variant="x", settings=set_to(1.0, "ablation lambda_max=1"), matrix=role)
+    match = shelf().match(number())
+    assert isinstance(match, Match) and match.settings[0].row.cell.id == "full"
+
+
+def test_a_baseline_is_matched_beside_it_and_must_be_there(
+    add: Callable[..., None], shelf: Callable[..., Shelf]
+) -> None:
+    add("ours", FLAT, method="vlm_rb")
+    assert shelf().match(number(baseline="uer")) == Missing("uer on 8x8")
+    add("theirs", FLAT, method="uer")
+    match = shelf().match(number(baseline="uer"))
+    assert isinstance(match, Match)
+    assert match.settings[0].baseline is not None and match.settings[0].baseline.cell.id == "theirs"
+    own = shelf().match(number(method="uer", baseline="uer"))
+    assert isinstance(own, Match) and own.settings[0].baseline is None
+
+
+def test_another_task_stands_in_only_when_asked_and_says_so(
+    add: Callable[..., None], shelf: Callable[..., Shelf]
+) -> None:
+    add("ours", {0: {1_000_000: 0.5}, 1: {1_000_000: 0.5}}, method="uer")
+    assert isinstance(shelf().match(number("uer", task="16x16")), Missing)
+    match = shelf(_16x16="8x8").match(number("uer", task="16x16"))
+    assert isinstance(match, Match) and match.reasons == ("task 8x8 instead of 16x16",)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"profile": "quick"}, "profile quick"),
+        ({"steps": 500_000}, "500,000 of 1,000,000 steps"),
+        ({"backend": "scripted", "model": "sprite"}, "judge sprite, scripted"),
+        ({"backend": "transformers", "model": "perception_lm_1b"}, "prompts of our own"),
+        ({"backend": "external", "model": ""}, "runs logged elsewhere"),
+        ({"settings": set_to(0.3, "command line")}, "replay.lambda_max=0.3"),
+    ],
+)
+def test_what_differs_from_the_paper_is_a_reason(
+    given: dict[str, Any], reason: str, add: Callable[..., None], shelf: Callable[..., Shelf]
+) -> None:
+    add(
+        "ours",
+        {0: {given.get("steps", 1_000_000): 0.5}, 1: {given.get("steps", 1_000_000): 0.5}},
+        method="vlm_rb",
+        **given,
+    )
+    match = shelf().match(number())
+    assert isinstance(match, Match) and match.reasons == (reason,)
+
+
+def test_nothing_differs_in_a_finished_run_of_the_papers_own_configuration(
+    add: Callable[..., None], shelf: Callable[..., Shelf]
+) -> None:
+    add("ours", {0: {1_000_000: 0.5}, 1: {1_000_000: 0.5}}, method="uer")
+    match = shelf().match(number("uer"))
+    assert isinstance(match, Match) and match.reasons == ()

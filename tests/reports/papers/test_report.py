@@ -1,0 +1,117 @@
+"""A paper's report as a whole: its files, what it refuses, and that LaTeX typesets it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import results
+from harness.errors import UserError
+from reports import command
+from reports.papers import page, report
+from reports.papers.report import PaperReport
+from results import published
+from tests.reports.conftest import Writer
+
+END = 1_000_000
+RISES = {0: {END // 2: 0.2, END: 0.9}, 1: {END // 2: 0.4, END: 1.0}}
+LAGS = {0: {END // 2: 0.0, END: 0.4}, 1: {END // 2: 0.1, END: 0.6}}
+
+
+@pytest.fixture
+def study(add: Callable[..., None], writer: Writer) -> Path:
+    add("ours", RISES, method="vlm_rb", backend="scripted", model="sprite")
+    add("theirs", LAGS, method="uer")
+    return writer.finish("a_study_&_more")
+
+
+def made(study: Path, paper: str = "vlm_rb", **stand_ins: str) -> PaperReport:
+    return report.report([results.study(study)], paper, stand_ins, reps=200)
+
+
+def test_every_number_and_claim_is_in_the_json_with_its_runs(study: Path) -> None:
+    found = json.loads(json.dumps(report.plain(made(study)), allow_nan=False))
+    numbers = [number for table in found["tables"] for number in table["numbers"]]
+    assert len(numbers) == len(published.load("vlm_rb"))
+    assert len(found["claims"]) == len(published.claims("vlm_rb"))
+    (own,) = [n for n in numbers if n["table"] == "7" and n["method"] == "uer" and n["task"] == "8x8"
+              and n["metric"] == "best_success_rate" and n["variant"]["learner"] == "dqn"]  # fmt: skip
+    assert own["ours"]["estimate"] == pytest.approx(0.5) and own["verdict"] == "not reproduced"
+    assert own["runs"] == ["minigrid_doorkey/8x8/uer-theirs/seed-0", "minigrid_doorkey/8x8/uer-theirs/seed-1"]
+    (ours,) = [n for n in numbers if n["table"] == "7" and n["metric"] == "gain_percent" and n["task"] == "8x8"
+               and n["variant"] == {"baseline": "uer", "learner": "dqn"}]  # fmt: skip
+    assert ours["verdict"] == "not comparable" and ours["reasons"] == ["judge sprite, scripted"]
+    assert ours["agrees"] is False, "published as no gain, ours one"
+
+
+def test_figures_are_drawn_where_there_are_runs_and_named_where_not(study: Path) -> None:
+    found = made(study)
+    assert [drawing.name for drawing in found.figures.drawings] == ["figure-5", "figure-9"]
+    assert "vlm_rb ends at 0.95" in found.figures.drawings[0].alt
+    assert "figure 7 (size of the model)" in found.figures.missing
+
+
+def test_the_page_escapes_what_came_from_files(add: Callable[..., None], writer: Writer) -> None:
+    add("ours", RISES, method="vlm_rb", backend="scripted", model="<script>alert(1)</script>")
+    text = page.render(made(writer.finish()))
+    assert "<script>" not in text and "&lt;script&gt;" in text
+
+
+@pytest.mark.parametrize("paper", list(published.PAPERS))
+def test_every_paper_has_a_page_tables_and_claims_whatever_has_been_run(paper: str, study: Path) -> None:
+    files = report.files(made(study, paper))
+    assert {f"{paper}.html", f"{paper}.tex", f"{paper}.json", f"{paper}-document.tex"} <= set(files)
+    assert files[f"{paper}.tex"].count(rb"\begin{tabular}") == len(set(published.load(paper)["table"]))
+
+
+@pytest.mark.parametrize("paper", list(published.PAPERS))
+def test_the_document_compiles_where_it_lies(
+    paper: str, study: Path, tmp_path: Path, pdflatex: Callable[..., str]
+) -> None:
+    for name, content in report.files(made(study, paper)).items():
+        (tmp_path / name).write_bytes(content)
+    log = pdflatex(tmp_path / f"{paper}-document.tex")
+    assert (tmp_path / f"{paper}-document.pdf").stat().st_size > 10_000
+    assert "Missing character" not in log
+
+
+def test_several_studies_need_a_place_for_their_report(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main([str(study), str(study), "--paper", "vlm_rb", "--resamples", "100"]) == 1
+    assert "--output DIR" in capsys.readouterr().err
+    assert command.main([str(study), str(study), "--resamples", "100"]) == 1
+    assert "bench compare" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--paper", "vlm_br"], "vlm_rb"),
+        (["--paper", "vlm_rb", "--stand-in", "16x16"], "as in 16x16=6x6"),
+        (["--paper", "vlm_rb", "--stand-in", "32x32=8x8"], "the paper has no task '32x32'"),
+        (["--paper", "vlm_rb", "--stand-in", "16x16=9x9"], "the studies have no task '9x9'"),
+        (["--stand-in", "16x16=8x8"], "--stand-in belongs to --paper"),
+    ],
+)
+def test_what_is_mistyped_is_named(
+    arguments: list[str], message: str, study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main([str(study), *arguments]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_the_command_prints_tables_claims_and_what_is_missing(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main([str(study), "--paper", "vlm_rb", "--stand-in", "12x12=8x8", "--resamples", "200"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "Table 7: Every task and algorithm" in told and "task 8x8 instead of 12x12" in told
+    assert "Table 6: Training throughput: 9 numbers, published only" in told
+    assert (study / "report" / "vlm_rb" / "vlm_rb.html").is_file()
+
+
+def test_a_study_that_is_another_paper_s_is_refused_by_nothing_and_matches_nothing(study: Path) -> None:
+    found = made(study, "lagea")
+    assert {each.verdict for each in found.claims} <= {"not run", "published only"}
+    with pytest.raises(UserError, match="unknown paper"):
+        made(study, "nobody")
