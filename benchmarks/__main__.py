@@ -21,14 +21,14 @@ from harness.records.provenance import provenance
 
 ROOT = Path(__file__).resolve().parents[1]
 WITH_PEERS = ("replay", "cartpole")
-HERE = ("command_line", "engine", "doorkey_steps", "bootstrap", "judged_training", "samplers", "replays")
+HERE = ("command_line", "engine", "doorkey_steps", "statistics", "judged_training", "samplers", "replays")
 SMALL = {
     "replay": ["--size", "20000", "--turns", "20", "--repeats", "2"],
     "cartpole": ["--rounds", "2", "--start", "1024", "--turn", "256"],
     "command_line": ["--repeats", "2", "--cells", "100"],
     "engine": ["--repeats", "1", "--run-steps", "600", "--slots", "2000", "--transitions", "500"],
     "doorkey_steps": ["--rounds", "1"],
-    "bootstrap": ["--reps", "500", "--rliable-reps", "20"],
+    "statistics": ["--reps", "200", "--rliable-reps", "5", "2", "2"],
     "judged_training": ["--pairs", "1", "--rounds", "2", "--start", "1200", "--turn", "64", "--task", "5x5"],
     "samplers": ["--size", "5000", "--batch", "16", "--rounds", "3"],
     "replays": ["--rounds", "1", "--start", "150", "--turn", "32", "--task", "5x5", "--profile", "smoke"],
@@ -70,9 +70,16 @@ def lines(results: dict[str, Any]) -> list[Line]:
                 row = entry[kind]
                 rates = [f"{row[key]:,.0f}/s" for key in ("ours_per_second", "peer_per_second")]
                 found.append(Line(f"DoorKey {name}, {kind}: MiniGrid", *rates, row["ratio"], goal))
-    if bootstrap := results.get("bootstrap"):
-        times = f"{bootstrap['ours_seconds']:.2f} s", f"{bootstrap['rliable_seconds']:.0f} s"
-        found.append(Line("aggregates, 50k resamples: rliable", *times, bootstrap["ratio"], "50"))
+    if statistics := results.get("statistics"):
+        said = {
+            "aggregates": "four aggregates",
+            "curves": "IQM curves of 50 points",
+            "improvement": "P(improvement), pairs",
+        }
+        for work, row in statistics["rows"].items():
+            times = f"{row['ours_seconds']:.2f} s", f"{row['rliable_seconds']:,.0f} s"
+            what = f"{said[work]}, {statistics['reps']:,} resamples: rliable"
+            found.append(Line(what, *times, row["ratio"], "50" if work == "aggregates" else "200"))
     if judged := results.get("judged_training"):
         rates = [f"{judged[f'{name}_steps_per_second']:.0f} steps/s" for name in ("vlm_rb", "uer")]
         found.append(Line(f"DoorKey {judged['task']}, vlm_rb + sprite: uer", *rates, judged["ratio"], "0.98"))

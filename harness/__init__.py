@@ -16,7 +16,8 @@ def run(*overrides: str, **settings: Any) -> Study:
 
     `harness.run("suite=classic", "method=uer", seeds=3)`: settings as strings of the command line's grammar, or as
     keywords (`method=["uer", "per"]` sweeps; dotted names by `**{"learner.lr": 1e-4}`). Raises UserError on a mistake
-    before anything starts. A run that fails does not raise: look at `study.runs`.
+    before anything starts. A run that fails does not raise: look at `study.runs`. Reports and comparisons are written
+    by `bench report` and `bench compare`, so `report` and `against` do nothing here.
     """
     from harness import matrix, study
     from harness.settings import show

@@ -24,6 +24,8 @@ examples:
   bench ablate suite=minigrid_doorkey method=vlm_rb profile=quick seeds=3 --only lambda_max
   bench perturb suite=minigrid_doorkey method=vlm_rb,per profile=quick seeds=3
   bench report runs/NAME
+  bench compare runs/NAME --against measured               beside runs that nobody needs to repeat
+  bench cite runs/NAME > used.bib
 """
 
 

@@ -39,3 +39,5 @@ class Execution:
     """Continue runs that were started by another commit of this project."""
     report: bool = True
     """Write the report when the study ends."""
+    against: str | None = None
+    """Directory of a stored study, or `measured`, to compare with when the study ends (bench compare)."""

@@ -103,6 +103,8 @@ class Suite(Protocol):
     version: ClassVar[int]
     title: ClassVar[str]
     source: ClassVar[str]
+    citation: ClassVar[str]
+    """BibTeX entries for who uses it, or a comment (%) that says why there are none; so for every registered thing."""
     tasks: ClassVar[tuple[str, ...]]
     learner: ClassVar[str]
     method: ClassVar[str]

@@ -23,6 +23,7 @@ from harness.execution import Execution
 from harness.records.schema import label
 
 NAME_KEYS = ("suite", "task", "method", "profile", *PARTS)
+PATHS = ("output", "against")
 DEFAULT_SEEDS = (0, 1, 2, 3, 4)
 MAX_SEED = 2**32 - 1
 
@@ -145,8 +146,9 @@ def parse(overrides: Sequence[str]) -> list[Given]:
     for text in overrides:
         if "=" not in text:
             raise UserError(f"{text!r} is not of the form key=value")
-        if text.startswith("output="):
-            result.append(Given("output", (_path(text.removeprefix("output=")),), False))
+        key, _, value = text.partition("=")
+        if key in PATHS:
+            result.append(Given(key, (_path(key, value),), False))
             continue
         try:
             override: Override = parser.parse_override(text)
@@ -164,12 +166,12 @@ def parse(overrides: Sequence[str]) -> list[Given]:
     return result
 
 
-def _path(text: str) -> str | None:
+def _path(key: str, text: str) -> str | None:
     """A path as it stands, whatever characters it holds; in quotes as the grammar has them, or null."""
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
         text = text[1:-1]
     if not text:
-        raise UserError("output=: expected a directory")
+        raise UserError(f"{key}=: expected a directory")
     return None if text == "null" else os.path.expanduser(text)
 
 

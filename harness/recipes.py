@@ -33,6 +33,7 @@ class Method:
     version: int = 1
     """Raised when the method's results change."""
     citation: str = ""
+    """BibTeX entries for who uses the method; a comment (%) says why there are none."""
 
 
 @dataclass(frozen=True)

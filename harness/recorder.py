@@ -94,9 +94,10 @@ class Recorder:
         self._rows = Rows(self._run.path / "evaluations.jsonl", 0)
         self._run.update(status="running", seed=seed, step=0, steps=steps, error=None, provenance=provenance("unknown"))
 
-    def episode(self, *, step: int, ret: float, success: bool, length: int) -> None:
-        """Log one evaluation episode after `step` environment steps; steps must not go back."""
-        step, length = _whole("step", step, self._last[0], self._steps), _whole("length", length, 1)
+    def episode(self, *, step: int, ret: float, success: bool, length: int = 0) -> None:
+        """Log one evaluation episode of `length` steps (0: not known) after `step` environment steps of training, which
+        must not go back."""
+        step, length = _whole("step", step, self._last[0], self._steps), _whole("length", length, 0)
         if not math.isfinite(ret):
             raise UserError(f"ret={ret}: expected a finite return")
         number = self._last[1] + 1 if step == self._last[0] else 0

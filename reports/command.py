@@ -6,12 +6,15 @@ import argparse
 import json
 import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import UserError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from reports.judges import Judging
     from reports.summary import Summary
 
@@ -22,9 +25,33 @@ COLUMNS = (110, 140)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `bench report`."""
-    parser.add_argument("study", metavar="STUDY", help="directory that `bench run` wrote, such as runs/NAME")
+    parser.add_argument(
+        "study",
+        metavar="STUDY",
+        nargs="+",
+        help="directory that `bench run` wrote, such as runs/NAME; several with --paper",
+    )
     parser.add_argument("--output", metavar="DIR", help="where the files go (default: STUDY/report)")
     parser.add_argument("--resamples", metavar="N", type=int, default=50_000, help="bootstrap resamples (%(default)s)")
+    parser.add_argument(
+        "--paper",
+        metavar="NAME",
+        help="the tables and figures of a paper instead: vlm_rb, lagea, kagi, dsadf, rl_sallm_f",
+    )
+    parser.add_argument(
+        "--stand-in",
+        metavar="TASK=TASK",
+        action="append",
+        default=[],
+        help="with --paper: where its task has no run, show another's in its place, as in 16x16=6x6",
+    )
+    parser.add_argument(
+        "--spread",
+        choices=("interval", "pm"),
+        default="interval",
+        help="in table.tex: 95 %% intervals, or ± the standard error (%(default)s)",
+    )
+    parser.add_argument("--siunitx", action="store_true", help="in table.tex: columns of siunitx, aligned by the point")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON instead of the table")
 
 
@@ -32,40 +59,83 @@ def run(args: argparse.Namespace) -> int:
     """Write the report and print it; UserError if there is no study or a file of it does not fit the schema."""
     if args.resamples < 100:
         raise UserError(f"--resamples {args.resamples}: a 95 % interval needs at least 100; 50000 is the default")
+    if args.paper:
+        return _paper(args)
+    if args.stand_in:
+        raise UserError("--stand-in belongs to --paper")
+    if len(args.study) > 1:
+        raise UserError("one study at a time; `bench compare` sets several side by side, and --paper takes several")
     import results
-    from reports import export, figures, judges, page, phases, probes, summary, tables
+    from reports import crossed, export, figures, judges, latex, overviews, page, phases, probes, summary
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        study = results.study(args.study)
+        study = results.study(args.study[0])
         evaluations = results.load(study)
         found = summary.summarise(study, evaluations, reps=args.resamples)
         labels = {row.cell.id: row.label for row in found.rows}
         judgings, seen = judges.judging(study, labels), probes.probed(study, labels)
         spreads = phases.spreads(study, labels)
     found = summary.with_notes(found, [str(warning.message) for warning in caught if _ours(warning)])
+    places = figures.styles(row.label for row in found.rows)
+    style = latex.Style(args.spread, args.siunitx)
     galleries = [
         figures.Gallery("Learning curves", "", figures.learning_curves(found.rows)),
+        figures.Gallery(
+            "Two settings crossed", crossed.REMARK, crossed.drawings(crossed.grids(study.cells, found.rows))
+        ),
+        figures.Gallery("Methods beside each other", overviews.REMARK, overviews.drawings(found.overviews, places)),
         figures.Gallery("What the draws served", phases.REMARK, phases.drawings(spreads)),
         figures.Gallery("Reference episodes", probes.REMARK, probes.drawings(seen)),
     ]
 
     directory = Path(args.output) if args.output else study.directory / "report"
     contents: dict[str, bytes] = {
-        "report.html": page.render(study, found, galleries, judgings, results.pictures(study)).encode(),
-        "table.tex": tables.latex(found).encode(),
+        "report.html": page.render(study, found, galleries, judgings, results.pictures(study), style).encode(),
+        "table.tex": latex.latex(found, style).encode(),
         "summary.json": (
             json.dumps(export.plain(found), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         ).encode(),
     }
     for drawing in (drawing for gallery in galleries for drawing in gallery.drawings):
         contents[f"{drawing.name}.png"], contents[f"{drawing.name}.pdf"] = drawing.png, drawing.pdf
-    files = _write(directory, contents)
+    files = write(directory, contents)
     if args.json:
         print(json.dumps({**export.plain(found), "files": [str(file) for file in files]}, allow_nan=False))
     else:
         _print(found, judgings, files)
     return 0
+
+
+def _paper(args: argparse.Namespace) -> int:
+    """Write and print a paper's report."""
+    import results
+    from reports.papers import catalogue, report
+
+    catalogue.paper(args.paper)
+    stand_ins = dict(_stand_in(text) for text in args.stand_in)
+    if len(args.study) > 1 and not args.output:
+        raise UserError("several studies: say with --output DIR where the report goes")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        studies = [results.study(directory) for directory in args.study]
+        found = report.report(studies, args.paper, stand_ins, args.resamples)
+    found = report.with_notes(found, [str(warning.message) for warning in caught if _ours(warning)])
+    directory = Path(args.output) if args.output else studies[0].directory / "report" / args.paper
+    files = write(directory, report.files(found))
+    if args.json:
+        print(json.dumps({**report.plain(found), "files": [str(file) for file in files]}, allow_nan=False))
+        return 0
+    report.show(found, console())
+    tell(found.notes, files)
+    return 0
+
+
+def _stand_in(text: str) -> tuple[str, str]:
+    theirs, equals, ours = text.partition("=")
+    if not (theirs and equals and ours):
+        raise UserError(f"--stand-in {text}: give the paper's task and yours, as in 16x16=6x6")
+    return theirs, ours
 
 
 def main(argv: list[str]) -> int:
@@ -84,7 +154,8 @@ def _ours(warning: warnings.WarningMessage) -> bool:
     return warning.category is UserWarning
 
 
-def _write(directory: Path, contents: dict[str, bytes]) -> list[Path]:
+def write(directory: Path, contents: dict[str, bytes]) -> list[Path]:
+    """Write files by name into a directory, made if need be; where they are."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for name, content in contents.items():
@@ -97,25 +168,35 @@ def _write(directory: Path, contents: dict[str, bytes]) -> list[Path]:
 
 
 def _print(found: Summary, judgings: list[Judging], files: list[Path]) -> None:
+    from reports import legends, tables
+
+    screen = console()
+    for table in tables.terminal(found):
+        screen.print(table)
+    if not found.rows:
+        screen.print("No run has finished an evaluation yet, so there are no numbers.")
+    else:
+        screen.print(legends.whole(found, "*"), markup=False)
+        for table in tables.judging(judgings):
+            screen.print()
+            screen.print(table)
+    tell(found.notes, files)
+
+
+def console() -> Console:
+    """A console on which tables keep their lines."""
     from rich.console import Console
 
-    from reports import tables
-
     width = max(Console().width, COLUMNS[0]) if sys.stdout.isatty() else COLUMNS[1]
-    console = Console(width=width, highlight=False)
-    for table in tables.terminal(found):
-        console.print(table)
-    if not found.rows:
-        console.print("No run has finished an evaluation yet, so there are no numbers.")
-    else:
-        console.print(tables.legend(found, "*"), markup=False)
-        for table in tables.judging(judgings):
-            console.print()
-            console.print(table)
-    if found.notes:
-        console.print("\nNotes")
-        for note in found.notes:
-            console.print(f"- {note}", markup=False)
+    return Console(width=width, highlight=False)
+
+
+def tell(notes: Sequence[str], files: list[Path]) -> None:
+    """Print what must be said of the numbers, and the files."""
+    if notes:
+        print("\nNotes")
+        for note in notes:
+            print(f"- {note}")
     print("\nWritten:")
     for file in files:
         print(f"  {file}")

@@ -7,18 +7,38 @@ from typing import Any
 import numpy as np
 
 from reports import statistics
-from reports.statistics import Interval
+from reports.aggregates import STEPS
+from reports.statistics import Array, Comparison, Interval
 from reports.summary import Summary
 
 
 def plain(summary: Summary) -> dict[str, Any]:
-    """Rows with their curves and runs, aggregates, notes."""
+    """Rows with their curves and runs, aggregates, matrices, how rows stand to each other, notes."""
 
     def number(value: Any) -> float | None:
         return float(value) if np.isfinite(value) else None
 
     def spread(interval: Interval) -> dict[str, float | None]:
         return {name: number(value) for name, value in interval._asdict().items()}
+
+    def points(name: str, places: Array, found: Interval) -> list[dict[str, float | None]]:
+        return [
+            {name: float(place), **spread(Interval(*values))}
+            for place, values in zip(places, zip(*found, strict=True), strict=True)
+        ]
+
+    def compared(found: Comparison | None) -> dict[str, Any]:
+        if found is None:
+            names = ("difference", "adjusted_difference", "p", "adjusted_p", "paired", "detectable_difference")
+            return dict.fromkeys(names)
+        return {
+            "difference": spread(found.difference),
+            "adjusted_difference": spread(found.adjusted),
+            "p": number(found.p),
+            "adjusted_p": number(found.adjusted_p),
+            "paired": found.paired,
+            "detectable_difference": number(found.detectable),
+        }
 
     return {
         "study": summary.study,
@@ -49,6 +69,10 @@ def plain(summary: Summary) -> dict[str, Any]:
                 "baseline": row.baseline,
                 "baseline_best": row.target,
                 "steps_to_baseline_best": row.reached,
+                "seeds_to_baseline_best": {name: spread(found) for name, found in row.arrival._asdict().items()}
+                if row.arrival
+                else None,
+                "area_under_curve": spread(row.area),
                 "curve": [
                     {"step": int(step), "success": spread(Interval(*success)), "return": spread(Interval(*returns))}
                     for step, success, returns in zip(
@@ -68,6 +92,7 @@ def plain(summary: Summary) -> dict[str, Any]:
                 "profile": entry.profile,
                 "metric": entry.metric,
                 **spread(entry.interval),
+                "standard_error": number(entry.error),
                 "seeds": list(entry.seeds),
                 "tasks": list(entry.tasks),
                 "leading": entry.leading,
@@ -83,13 +108,33 @@ def plain(summary: Summary) -> dict[str, Any]:
                         "name": line.name,
                         "cell": line.row.cell.id,
                         "final_success": spread(line.row.final),
-                        "difference": spread(line.difference) if line.difference else None,
-                        "detectable_difference": number(line.detectable),
+                        **compared(line.comparison),
                         "seeds": list(line.row.seeds),
                     }
                     for line in matrix.lines
                 ],
             }
             for matrix in summary.matrices
+        ],
+        "overviews": [
+            {
+                "suite": each.scores.suite,
+                "profile": each.scores.profile,
+                "tasks": list(each.scores.tasks),
+                "seeds": {label: list(seeds) for label, seeds in each.scores.seeds.items()},
+                "probability_of_improvement": [
+                    {"first": first, "second": second, **spread(found)}
+                    for (first, second), found in each.improvement.items()
+                ],
+                "performance_profiles": {
+                    label: points("success", each.thresholds, found) for label, found in each.profiles.items()
+                },
+                "iqm_curves": {
+                    label: points("step" if each.scores.unit == STEPS else "share_of_steps", each.scores.steps, found)
+                    for label, found in each.efficiency.items()
+                },
+                "ranks": [] if each.ranks is None else each.ranks.to_dict("records"),
+            }
+            for each in summary.overviews
         ],
     }

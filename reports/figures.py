@@ -1,15 +1,20 @@
-"""Learning curves at column width, the same bytes for the same numbers. matplotlib is imported when one is drawn."""
+"""Figures at column width in one style: lines with bands, heat maps, and learning curves.
+
+The same numbers give the same bytes. matplotlib is imported when a figure is drawn.
+"""
 
 from __future__ import annotations
 
 import io
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from reports.statistics import Array, Interval
 from reports.summary import Row
 
 if TYPE_CHECKING:
@@ -18,7 +23,12 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 WIDTH_INCHES = 3.3
+DPI = 300
 LABEL_CHARACTERS = 50
+ROW_CHARACTERS = 24
+"""Of a row's name beside a heat map."""
+LUMINANCE = (0.299, 0.587, 0.114)
+"""How bright red, green and blue are."""
 CHARACTERS = 200
 """Of a file's name, without its ending."""
 SUCCESS = "success rate"
@@ -26,6 +36,8 @@ RETURN = "mean return"
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 """Colours that readers with any common colour blindness tell apart (Okabe and Ito), best contrast first."""
 LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)), (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)))
+SEQUENTIAL, DIVERGING = "cividis", "PuOr"
+"""Colour maps that readers with any common colour blindness can order."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 STYLE: Any = {
     "font.size": 8,
@@ -62,20 +74,46 @@ class Gallery(NamedTuple):
     drawings: Sequence[Drawing]
 
 
+class Curve(NamedTuple):
+    """A named line and its band: `values` [n] at `x` [n]."""
+
+    label: str
+    x: Array
+    values: Interval
+
+
+class Chart(NamedTuple):
+    """Lines over one axis."""
+
+    title: str
+    xlabel: str
+    ylabel: str
+    curves: Sequence[Curve]
+    unit_interval: bool = True
+    """Whether values are shares, drawn from 0 to 1."""
+    steps: bool = False
+    """Whether a value holds up to the next x rather than being joined with it."""
+
+
 def learning_curves(rows: Sequence[Row]) -> list[Drawing]:
     """One drawing per task of `rows`, in their order."""
     tasks: dict[str, list[Row]] = {}
     for row in rows:
         tasks.setdefault(row.where, []).append(row)
-    styles = {label: index for index, label in enumerate(dict.fromkeys(row.label for row in rows))}
+    places = styles(row.label for row in rows)
     names: list[str] = []
     drawings = []
     for where, members in tasks.items():
         name = file_name("curves", where, names)
         names.append(name)
-        png, pdf = _draw(members, styles)
+        png, pdf = lines(_learning(where, members), places)
         drawings.append(Drawing(where, name, png, pdf, _words(where, members)))
     return drawings
+
+
+def styles(labels: Iterable[str]) -> dict[str, int]:
+    """Label -> its place among colours and lines, the same in every figure of a study."""
+    return {label: index for index, label in enumerate(dict.fromkeys(labels))}
 
 
 def file_name(kind: str, what: str, taken: Sequence[str]) -> str:
@@ -84,71 +122,129 @@ def file_name(kind: str, what: str, taken: Sequence[str]) -> str:
     return name if name not in taken else f"{name}-{len(taken) + 1}"
 
 
-def _measure(rows: Sequence[Row]) -> str:
-    """What is drawn: the success rate, or the return where no episode of any row succeeded."""
-    return SUCCESS if any(row.success.any() for row in rows) else RETURN
+def _learning(where: str, rows: Sequence[Row]) -> Chart:
+    """The success rate, or the return where no episode of any row succeeded."""
+    succeeded = any(row.success.any() for row in rows)
+    curves = [Curve(row.label, row.steps, row.success_curve if succeeded else row.return_curve) for row in rows]
+    return Chart(where, "environment steps per seed", SUCCESS if succeeded else RETURN, curves, succeeded)
 
 
-def _draw(rows: Sequence[Row], styles: Mapping[str, int]) -> tuple[bytes, bytes]:
-    """PNG and PDF; `styles`: label -> its place among colours and lines, the same in every drawing of a study."""
+@contextmanager
+def canvas(height: float, width: float = WIDTH_INCHES) -> Iterator[Figure]:
+    """A figure of so many inches, one column wide, to be drawn and `saved` within the block."""
     import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    labels = [textwrap.fill(literal(row.label), LABEL_CHARACTERS) for row in rows]
-    columns = 2 if max(len(label) for label in labels) <= LABEL_CHARACTERS // 2 and len(rows) > 1 else 1
-    lines = sum(label.count("\n") + 1 for label in labels)
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH_INCHES, 2.1 + 0.15 * -(-lines // columns)), layout="constrained")
-        FigureCanvasAgg(figure)
-        handles = _plot(figure.add_subplot(), rows, styles)
-        figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, handlelength=3.2)
-        return saved(figure)
+        yield Figure(figsize=(width, height), dpi=DPI, layout="constrained")
 
 
 def saved(figure: Figure) -> tuple[bytes, bytes]:
     """PNG and PDF, the same bytes for the same figure."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from PIL import Image
+
     png, pdf = io.BytesIO(), io.BytesIO()
-    figure.savefig(png, format="png", dpi=300, metadata={"Software": None})
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB").save(png, "PNG", dpi=(DPI, DPI))
+    figure.set_layout_engine(None)  # what was laid out once stands in both files
     figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, "Producer": None, "Creator": None})
     return png.getvalue(), pdf.getvalue()
 
 
-def _plot(axes: Axes, rows: Sequence[Row], styles: Mapping[str, int]) -> list[Line2D]:
+def lines(chart: Chart, places: Mapping[str, int]) -> tuple[bytes, bytes]:
+    """PNG and PDF of a chart; `places` as from `styles`."""
+    labels = [textwrap.fill(literal(curve.label), LABEL_CHARACTERS) for curve in chart.curves]
+    columns = 2 if max(map(len, labels)) <= LABEL_CHARACTERS // 2 and len(labels) > 1 else 1
+    below = sum(label.count("\n") + 1 for label in labels)
+    with canvas(2.1 + 0.15 * -(-below // columns)) as figure:
+        handles = plot(figure.add_subplot(), chart, places)
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, handlelength=3.2)
+        return saved(figure)
+
+
+def plot(axes: Axes, chart: Chart, places: Mapping[str, int]) -> list[Line2D]:
+    """The lines of a chart on `axes`, with their bands where there are intervals; their handles for a legend."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    measure = _measure(rows)
     handles = []
-    for row in rows:
-        index = styles[row.label]
+    for label, x, (centre, low, high) in chart.curves:
+        index = places[label]
         colour = PALETTE[index % len(PALETTE)]
-        centre, low, high = row.success_curve if measure == SUCCESS else row.return_curve
         handles += axes.plot(
-            row.steps,
+            x,
             centre,
             color=colour,
             linestyle=LINES[index % len(LINES)],
             linewidth=1.2,
             marker=MARKERS[index % len(MARKERS)],
             markersize=2.8,
-            markevery=max(1, len(row.steps) // 8),
+            markevery=max(1, len(x) // 8),
+            drawstyle="steps-post" if chart.steps else "default",
             zorder=3,
             clip_on=False,
         )
         if np.isfinite(low).all():
-            axes.fill_between(row.steps, low, high, color=colour, alpha=0.18, linewidth=0)
-    if measure == SUCCESS:
+            axes.fill_between(x, low, high, step="post" if chart.steps else None, color=colour, alpha=0.18, linewidth=0)
+    if chart.unit_interval:
         axes.set_ylim(0, 1)
-    first, last = min(int(row.steps[0]) for row in rows), max(row.last for row in rows)
-    axes.set_xlim(0 if first <= last / 2 else first - 1, max(last, 1))
-    axes.set_xlabel("environment steps per seed")
-    axes.set_ylabel(measure)
-    axes.set_title(textwrap.fill(literal(rows[0].where), LABEL_CHARACTERS))
+    first, last = min(curve.x[0] for curve in chart.curves), max(curve.x[-1] for curve in chart.curves)
+    axes.set_xlim(0 if first <= last / 2 else first - 1, last if last > 0 else 1)
+    axes.set(xlabel=chart.xlabel, ylabel=chart.ylabel)
+    axes.set_title(textwrap.fill(literal(chart.title), LABEL_CHARACTERS))
     axes.set_axisbelow(True)
     axes.grid(axis="y", linewidth=0.4, color="#BBBBBB")
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=last > 1))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
     return handles
+
+
+class Cells(NamedTuple):
+    """A table as colours: `values` and `texts` [rows, columns], NaN where there is none; `bold` those to look at."""
+
+    values: Array
+    texts: Sequence[Sequence[str]]
+    bold: Array
+    rows: Sequence[str]
+    columns: Sequence[str]
+    scale: tuple[float, float]
+    colours: str = SEQUENTIAL
+
+
+def heat_map(title: str, cells: Cells, xlabel: str, ylabel: str = "") -> tuple[bytes, bytes]:
+    """PNG and PDF of a table with a number in every cell, dark or light as its colour asks for."""
+    names = [textwrap.fill(literal(name), ROW_CHARACTERS) for name in cells.rows]
+    lines = [part for line in title.split("\n") for part in textwrap.wrap(literal(line), LABEL_CHARACTERS)]
+    height = sum(max(0.24, 0.11 * (name.count("\n") + 1)) for name in names)
+    with canvas(height + 0.65 + 0.13 * len(lines)) as figure:
+        axes = figure.add_subplot()
+        shown = np.ma.masked_invalid(cells.values)
+        image = axes.imshow(
+            shown, cmap=cells.colours, vmin=cells.scale[0], vmax=cells.scale[1], aspect="auto", interpolation="nearest"
+        )
+        for (row, column), value in np.ndenumerate(cells.values):
+            dark = np.isfinite(value) and np.dot(image.cmap(image.norm(value))[:3], LUMINANCE) < 0.5
+            axes.text(
+                column,
+                row,
+                cells.texts[row][column],
+                ha="center",
+                va="center",
+                fontsize=7 if len(cells.columns) <= 8 else 6,
+                color="white" if dark else "black",
+                fontweight="bold" if cells.bold[row, column] else "normal",
+            )
+        axes.set_xticks(range(len(cells.columns)), [literal(name) for name in cells.columns])
+        axes.set_yticks(range(len(names)), names)
+        axes.set_xticks(np.arange(0.5, len(cells.columns) - 1), minor=True)
+        axes.set_yticks(np.arange(0.5, len(names) - 1), minor=True)
+        axes.grid(which="minor", color="white", linewidth=0.8)
+        axes.tick_params(which="both", length=0)
+        axes.spines[:].set_visible(False)
+        axes.set(xlabel=literal(xlabel), ylabel=literal(ylabel))
+        figure.suptitle("\n".join(lines), fontsize=8)
+        return saved(figure)
 
 
 def short(value: float) -> str:
@@ -164,10 +260,10 @@ def literal(text: str) -> str:
 
 
 def _words(where: str, rows: Sequence[Row]) -> str:
-    measure = _measure(rows)
-    ends = []
-    for row in rows:
-        curve = row.success_curve if measure == SUCCESS else row.return_curve
-        ends.append(f"{row.label} ends at {curve.estimate[-1]:.2f} after {row.last:,} steps")
+    chart = _learning(where, rows)
+    ends = [
+        f"{row.label} ends at {curve.values.estimate[-1]:.2f} after {row.last:,} steps"
+        for row, curve in zip(rows, chart.curves, strict=True)
+    ]
     band = ", with shaded 95 % intervals over seeds" if any(len(row.seeds) > 1 for row in rows) else ""
-    return f"Learning curves on {where}: {measure} against environment steps{band}. {'; '.join(ends)}."
+    return f"Learning curves on {where}: {chart.ylabel} against environment steps{band}. {'; '.join(ends)}."

@@ -1,4 +1,5 @@
-"""A matrix of cells around a reference: each one's difference from it, and the smallest one that could have shown."""
+"""A matrix of cells around a reference: each one's difference from it, corrected for how many there are, and the
+smallest one that could have shown."""
 
 from __future__ import annotations
 
@@ -9,21 +10,20 @@ import numpy as np
 
 from harness.records.schema import INSTRUMENT_CHECK
 from reports import statistics
-from reports.statistics import Interval
 
 if TYPE_CHECKING:
+    from reports.statistics import Comparison
     from reports.summary import Row
 
-HEADERS = ("final success", "difference from\nthe first row", "detectable\ndifference", "seeds")
+PAIRED = "seed by seed where both rows have the same seeds, else resampled independently"
 
 
 class Line(NamedTuple):
-    """A row beside its reference; no difference for the reference itself and where they stand at different steps."""
+    """A row beside its reference; `comparison` is None for the reference and where they stand at different steps."""
 
     name: str
     row: Row
-    difference: Interval | None
-    detectable: float
+    comparison: Comparison | None
 
 
 class Matrix(NamedTuple):
@@ -44,11 +44,23 @@ def matrices(rows: Sequence[Row], reps: int, seed: int = 0) -> list[Matrix]:
         members = [row for row in rows if row.cell.role and row.cell.role.reference == reference.cell.id]
         beside = [row for row in rows if row.cell.role is None and _place(row) == _place(reference)]
         others = [row for row in [*members, *beside] if row is not reference]
-        lines = [Line(role.name, reference, None, np.nan), *(_line(row, reference, reps, seed) for row in others)]
         kinds = dict.fromkeys(row.cell.role.kind for row in members if row.cell.role)
         heading = f"{reference.where}: {' and '.join(f'{kind}s' for kind in kinds)} beside {reference.label}"
-        found.append(Matrix(role.kind, heading, tuple(lines)))
+        found.append(Matrix(role.kind, heading, tuple(lines(reference, others, reps, seed))))
     return found
+
+
+def lines(reference: Row, others: Sequence[Row], reps: int, seed: int) -> list[Line]:
+    """The reference, then the others; what Holm corrects for is every row that is compared."""
+    level = [row for row in others if not (row.behind or reference.behind)]
+    compared = statistics.compare(
+        reference.success[:, -1:],
+        {row.label: row.success[:, -1:] for row in level},
+        paired={row.label: row.seeds == reference.seeds for row in level},
+        reps=reps,
+        seed=seed,
+    )
+    return [Line(_name(row), row, compared.get(row.label)) for row in (reference, *others)]
 
 
 def in_order(rows: Sequence[Row]) -> list[Row]:
@@ -59,17 +71,24 @@ def in_order(rows: Sequence[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (first[_reference(row)], row.cell.id != _reference(row)))
 
 
-def legend(found: Sequence[Matrix]) -> str:
-    """What the numbers of these matrices are, and what they cannot show; empty without any."""
+def legend(found: Sequence[Matrix], pm: bool = False) -> str:
+    """What the numbers of these matrices are, and what they cannot show; empty without any.
+
+    `pm`: differences have their standard errors rather than intervals.
+    """
     if not found:
         return ""
-    values = sorted(line.detectable for matrix in found for line in matrix.lines if np.isfinite(line.detectable))
+    compared = [line.comparison for matrix in found for line in matrix.lines if line.comparison]
+    paired = {each.paired for each in compared}
+    how = "seed by seed" if paired == {True} else "rows resampled independently" if paired == {False} else PAIRED
+    values = sorted(each.detectable for each in compared if np.isfinite(each.detectable))
+    interval = "in brackets its bootstrap interval at Holm's level for so many rows (95 % or more)"
     parts = [
-        "Difference: final success minus that of the first row, in brackets the bootstrap 95 % interval (both rows "
-        "resampled independently; not corrected for the number of rows).",
-        "Detectable difference: the smallest that so many seeds could have shown, (t.975 + t.80) · s · sqrt(1/n + 1/m) "
-        "for a two-sided test at 5 % with a power of 80 %, with s the standard deviation between seeds, pooled over "
-        "the row and the first; a dash where it cannot be estimated (a single seed, or seeds that do not differ).",
+        f"Difference: final success minus that of the first row ({how}), {'± its standard error' if pm else interval}. "
+        "p: two-sided t test, Holm-corrected over the rows.",
+        "Detectable difference: the smallest that so many seeds could have shown with a power of 80 % in one such "
+        "test at 5 %, from the standard deviation between the seeds of the row and of the first (of their "
+        "differences, where paired); a dash where it cannot be estimated (a single seed, or seeds that do not differ).",
     ]
     if values:
         spread = f"{values[0]:.2f}" if values[0] == values[-1] else f"{values[0]:.2f} (least) to {values[-1]:.2f}"
@@ -93,14 +112,5 @@ def _place(row: Row) -> tuple[str, str]:
     return row.where, row.cell.profile
 
 
-def _line(row: Row, reference: Row, reps: int, seed: int) -> Line:
-    name = row.cell.role.name if row.cell.role else row.label
-    if row.behind or reference.behind:
-        return Line(name, row, None, np.nan)
-    ours, theirs = row.success[:, -1:], reference.success[:, -1:]
-    return Line(
-        name,
-        row,
-        statistics.difference(ours, theirs, "mean", reps, statistics.name_seed(row.label, seed)),
-        statistics.detectable_difference(ours[:, 0], theirs[:, 0]),
-    )
+def _name(row: Row) -> str:
+    return row.cell.role.name if row.cell.role else row.label

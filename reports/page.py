@@ -6,15 +6,19 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from reports import judges, statistics, tables
+from reports import judges, legends, statistics, tables
+from reports import latex as tex
 from reports.figures import Gallery
 from reports.judges import Judging
 from reports.summary import Row, Summary
 from results import Cell, Picture, Study
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -34,37 +38,49 @@ def render(
     galleries: Sequence[Gallery],
     judgings: Sequence[Judging],
     pictures: Sequence[Picture] = (),
+    style: tex.Style | None = None,
 ) -> str:
-    """The page of a study."""
+    """The page of a study; `style` is that of the LaTeX tables that it shows."""
+    columns, differing = differences(study, summary)
+    return (
+        environment()
+        .get_template("report.html.j2")
+        .render(
+            summary=summary,
+            command=" ".join(study.command),
+            counts=_counts(study),
+            tasks=tables.by_task(summary.rows),
+            aggregates=tables.aggregates_by_label(summary.aggregates),
+            metrics=[tables.METRIC_NAMES[name] for name in statistics.METRICS],
+            galleries=[gallery for gallery in galleries if gallery.drawings],
+            pictures=pictures,
+            judgings=judgings,
+            beside_events=judges.BESIDE_EVENTS,
+            latex=tex.latex(summary, style),
+            packages=(style or tex.Style()).packages,
+            legend=legends.whole(summary, "Bold with *"),
+            columns=columns,
+            differences=differing,
+            origins=origins(study),
+            number=tables.number,
+            maybe=lambda value, digits: "—" if value is None else f"{value:,.{digits}f}",
+            finite=np.isfinite,
+            reached=tables.reached,
+            seeds=tables.seeds,
+            steps=lambda value: f"{value:,.0f}" if np.isfinite(value) else "not reached",
+            p_value=tables.p_value,
+            remark=_remark,
+            base64=lambda content: base64.b64encode(content).decode("ascii"),
+        )
+    )
+
+
+def environment() -> Environment:
+    """Where templates are found; everything that goes into one is escaped."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    columns, differing = differences(study, summary)
-    return environment.get_template("report.html.j2").render(
-        summary=summary,
-        command=" ".join(study.command),
-        counts=_counts(study),
-        tasks=tables.by_task(summary.rows),
-        aggregates=tables.aggregates_by_label(summary.aggregates),
-        metrics=[tables.METRIC_NAMES[name] for name in statistics.METRICS],
-        galleries=[gallery for gallery in galleries if gallery.drawings],
-        pictures=pictures,
-        judgings=judgings,
-        beside_events=judges.BESIDE_EVENTS,
-        latex=tables.latex(summary),
-        legend=tables.legend(summary, "Bold with *"),
-        columns=columns,
-        differences=differing,
-        origins=origins(study),
-        number=tables.number,
-        maybe=lambda value, digits: "—" if value is None else f"{value:,.{digits}f}",
-        finite=np.isfinite,
-        reached=tables.reached,
-        remark=_remark,
-        base64=lambda content: base64.b64encode(content).decode("ascii"),
-    )
+    loader = FileSystemLoader(TEMPLATES)
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
 
 
 def _remark(row: Row) -> str:

@@ -78,16 +78,12 @@ def drawings(found: Sequence[Spread]) -> list[Drawing]:
 
 
 def _draw(members: Sequence[Spread]) -> tuple[bytes, bytes]:
-    import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     columns = min(COLUMNS, len(members))
     rows = -(-len(members) // columns)
-    with matplotlib.rc_context(figures.STYLE):
-        figure = Figure(figsize=(figures.WIDTH_INCHES, 1.3 * rows + 0.7), layout="constrained")
-        FigureCanvasAgg(figure)
+    with figures.canvas(1.3 * rows + 0.7) as figure:
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
         for axes, spread in zip(grid, members, strict=False):
             _panel(axes, spread)
@@ -97,7 +93,7 @@ def _draw(members: Sequence[Spread]) -> tuple[bytes, bytes]:
         grid[0].xaxis.set_major_locator(MaxNLocator(nbins=3, integer=True))
         grid[0].xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
         events = list(dict.fromkeys(event for spread in members for event in spread.drawn))
-        patches = [matplotlib.patches.Patch(color=_colour(number), alpha=0.5) for number in range(len(events))]
+        patches = [Patch(color=_colour(number), alpha=0.5) for number in range(len(events))]
         figure.supylabel("share of draws", fontsize=8)
         for axes in grid[max(0, len(members) - columns) : len(members)]:
             axes.set_xlabel("environment steps")

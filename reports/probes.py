@@ -105,16 +105,10 @@ def drawings(found: Sequence[Probed]) -> list[Drawing]:
 
 
 def _draw(probe: Probed, scale: tuple[float, float]) -> tuple[bytes, bytes]:
-    import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     names = list(dict.fromkeys(name for _, name in probe.events))
     judged = len(probe.score) > 0
     heights = [0.14 * (len(names) + 1), *([0.5] if judged else []), 1.2]
-    with matplotlib.rc_context(figures.STYLE):
-        figure = Figure(figsize=(figures.WIDTH_INCHES, sum(heights) + 1.1), layout="constrained")
-        FigureCanvasAgg(figure)
+    with figures.canvas(sum(heights) + 1.1) as figure:
         axes = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
         for each in axes[1:]:
             for t, _ in probe.events:

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reports import matrices, statistics
+from reports import aggregates, matrices, statistics
+from reports.aggregates import TOLERANCE, Aggregate, Overview, leads
 from reports.matrices import Matrix
-from reports.statistics import Array, Interval
+from reports.statistics import Array, Interval, Survival
 from results import Cell, Run, Study
 
 if TYPE_CHECKING:
     import pandas as pd
 
 BASELINES = ("uer", "per")
-_TOLERANCE = 1e-12
+NONE = Interval(*(np.asarray(np.nan) for _ in Interval._fields))
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,16 @@ class Row:
     best_step: int
     mean_of_best: float
     """Mean over seeds of each seed's own maximum."""
+    area: Interval
+    """Mean over seeds of the area under the curve of success rates, as a share of the span of steps; NaN for a single
+    evaluation."""
     baseline: str = ""
     target: float | None = None
     """The baseline's `best`; None if it never succeeded."""
     reached: int | None = None
     """First step at which the mean over seeds reaches `target`; None if it does not."""
+    arrival: Survival | None = None
+    """When each seed by itself first reaches `target`; seeds that never do are censored at their last evaluation."""
     leading: bool = False
     """`final` is the highest of its task and profile, or its difference from the highest has 0 in its interval."""
     behind: bool = False
@@ -78,20 +84,6 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Aggregate:
-    """A metric of the final success rates of one label over all tasks of a suite."""
-
-    label: str
-    suite: str
-    profile: str
-    metric: str
-    interval: Interval
-    seeds: tuple[int, ...]
-    tasks: tuple[str, ...]
-    leading: bool = False
-
-
-@dataclass(frozen=True)
 class Summary:
     """What a report shows; `complete` is False while a run is missing, running, stopped or failed."""
 
@@ -102,38 +94,46 @@ class Summary:
     notes: tuple[str, ...]
     complete: bool
     matrices: tuple[Matrix, ...] = ()
+    overviews: tuple[Overview, ...] = ()
+    """One per suite and profile with more than one row."""
 
 
 def summarise(study: Study, evaluations: pd.DataFrame, reps: int = statistics.REPS, seed: int = 0) -> Summary:
     """The summary of a study's evaluation rows (`results.load`), intervals from `reps` resamples of its runs."""
     notes: list[str] = []
-    labels = _labels(study.cells, notes)
-    rows = []
-    by_cell = dict(list(evaluations.groupby("cell", sort=False)))
-    for cell in study.cells:
-        runs = [run for run in study.runs if run.cell.id == cell.id]
-        name = f"{cell.suite}/{cell.task}, {labels[cell.id]}"
-        notes.extend(_states(name, runs))
-        if cell.id in by_cell:
-            row = _row(cell, labels[cell.id], name, runs, by_cell[cell.id], notes, reps, seed)
-            rows.extend([row] if row else [])
-    order = {place: rank for rank, place in enumerate(dict.fromkeys(row.where for row in rows))}
-    rows = sorted(matrices.in_order(rows), key=lambda row: order[row.where])
-    rows = _compared(rows, notes, reps, seed)
-    aggregates = _aggregates(rows, notes, reps, seed)
+    rows = _compared(evaluated(study, evaluations, notes, reps, seed), notes, reps, seed)
+    scores = aggregates.gather(rows, notes)
+    overviews = [found for each in scores if (found := aggregates.overview(each, reps, seed)) is not None]
     around = tuple(matrices.matrices(rows, reps, seed))
     notes[:0] = matrices.remarks(around)
-    notes.extend(_mixtures(study))
+    notes.extend(mixtures(study))
     complete = all(run.status == "finished" for run in study.runs) and all(row.complete for row in rows)
     return Summary(
         study.name,
         reps,
         tuple(rows),
-        tuple(aggregates),
+        tuple(entry for each in scores for entry in aggregates.aggregates(each, reps, seed)),
         tuple(dict.fromkeys(notes)),
         complete,
         around,
+        tuple(overviews),
     )
+
+
+def evaluated(study: Study, evaluations: pd.DataFrame, notes: list[str], reps: int, seed: int = 0) -> list[Row]:
+    """The rows of a study by task, compared with nothing yet; what they leave out is added to `notes`."""
+    labels = row_labels(study.cells, notes)
+    rows = []
+    tables = _by_evaluation(evaluations)
+    for cell in study.cells:
+        runs = [run for run in study.runs if run.cell.id == cell.id]
+        name = f"{cell.suite}/{cell.task}, {labels[cell.id]}"
+        notes.extend(_states(name, runs))
+        if cell.id in tables:
+            row = _row(cell, labels[cell.id], name, runs, tables[cell.id], notes, reps, seed)
+            rows.extend([row] if row else [])
+    order = {place: rank for rank, place in enumerate(dict.fromkeys(row.where for row in rows))}
+    return sorted(matrices.in_order(rows), key=lambda row: order[row.where])
 
 
 def with_notes(summary: Summary, notes: Iterable[str]) -> Summary:
@@ -141,7 +141,7 @@ def with_notes(summary: Summary, notes: Iterable[str]) -> Summary:
     return replace(summary, notes=tuple(dict.fromkeys([*summary.notes, *notes])))
 
 
-def _labels(cells: Iterable[Cell], notes: list[str]) -> dict[str, str]:
+def row_labels(cells: Iterable[Cell], notes: list[str]) -> dict[str, str]:
     """Cell id -> row label, told apart where two cells of one task would share it: they are never merged."""
     groups: dict[tuple[str, str, str], list[Cell]] = {}
     for cell in cells:
@@ -186,23 +186,33 @@ def _printable(text: str) -> str:
     return "".join(char for char in text if char.isprintable())[:300]
 
 
+def _by_evaluation(evaluations: pd.DataFrame) -> dict[str, dict[int, pd.DataFrame]]:
+    """Cell -> seed -> success rate, number of episodes and mean return of each evaluation, by step."""
+    if evaluations.empty:
+        return {}
+    grouped = evaluations.groupby(["cell", "seed", "step"], sort=True)
+    table = grouped.agg(success=("success", "mean"), episodes=("success", "size"), **{"return": ("return", "mean")})
+    found: dict[str, dict[int, pd.DataFrame]] = {}
+    for (cell, seed), curve in table.groupby(level=["cell", "seed"], sort=False):
+        found.setdefault(str(cell), {})[int(seed)] = curve.droplevel(["cell", "seed"])
+    return found
+
+
 def _row(
     cell: Cell,
     label: str,
     name: str,
     runs: list[Run],
-    rows: pd.DataFrame,
+    evaluations: Mapping[int, pd.DataFrame],
     notes: list[str],
     reps: int,
     seed: int,
 ) -> Row | None:
     by_seed = {run.seed: run for run in runs}
-    table = rows.groupby(["seed", "step"])[["success", "return"]].agg({"success": ["mean", "size"], "return": "mean"})
-    table.columns = ["success", "episodes", "return"]
-    usual = int(table["episodes"].max())
+    usual = max(int(curve["episodes"].max()) for curve in evaluations.values())
+    fewest = min(int(curve["episodes"].min()) for curve in evaluations.values())
     curves: dict[int, pd.DataFrame] = {}
-    for number in sorted(set(rows["seed"])):
-        curve = table.loc[number]
+    for number, curve in sorted(evaluations.items()):
         short = curve.index[curve["episodes"] < usual]
         if len(short) and by_seed[number].status != "finished" and short[-1] == curve.index[-1]:
             counted = f"{int(curve['episodes'].iloc[-1])} of {usual} episodes"
@@ -211,7 +221,7 @@ def _row(
         if len(short):
             notes.append(f"{name}: seed {number} has fewer than {usual} episodes at step {_listed(short)}; counted")
         if len(curve):
-            curves[int(number)] = curve
+            curves[number] = curve
     for number, run in by_seed.items():
         if number not in curves and run.status != "waiting":
             notes.append(f"{name}: seed {number} has no evaluations and is left out")
@@ -237,12 +247,13 @@ def _row(
         np.stack([curve.loc[common, column].to_numpy(float) for curve in curves.values()])
         for column in ("success", "return")
     )
-    own_seed = statistics.name_seed(name, seed)
-
-    def interval(values: Array, metric: str = "mean") -> Interval:
-        return statistics.intervals(values[:, None], [metric], reps, own_seed)[metric]
-
-    success_curve, return_curve = interval(success), interval(returns)
+    own = statistics.name_seed(name, seed)
+    success_curve, return_curve = _bands(success, returns, min(reps, statistics.CURVE_REPS), own)
+    numbers = [success[:, -1], returns[:, -1]]
+    if len(common) > 1:
+        numbers.append(statistics.area_under_curve(success[:, None], np.asarray(common))[:, 0])
+    found = statistics.intervals(np.stack(numbers, axis=1)[:, None], ["mean", "iqm"], reps, own)
+    final, final_return, *area = _apart(found["mean"])
     best = int(np.argmax(success_curve.estimate))
     reached_end = all(run.status == "finished" for run in runs) and set(by_seed) == set(curves)
     return Row(
@@ -250,20 +261,33 @@ def _row(
         cell=cell,
         seeds=tuple(curves),
         directories=tuple(by_seed[number].directory for number in curves),
-        episodes=(int(table["episodes"].min()), usual),
+        episodes=(fewest, usual),
         steps=np.asarray(common),
         success=success,
         returns=returns,
         complete=reached_end and len(common) == max(len(curve) for curve in curves.values()),
         success_curve=success_curve,
         return_curve=return_curve,
-        final=Interval(*(part[-1] for part in success_curve)),
-        final_iqm=interval(success[:, -1], "iqm"),
-        final_return=Interval(*(part[-1] for part in return_curve)),
+        final=final,
+        final_iqm=_apart(found["iqm"])[0],
+        final_return=final_return,
         best=float(success_curve.estimate[best]),
         best_step=int(common[best]),
         mean_of_best=float(success.max(axis=1).mean()),
+        area=area[0] if area else NONE,
     )
+
+
+def _bands(success: Array, returns: Array, reps: int, seed: int) -> list[Interval]:
+    """Means over seeds with intervals at each checkpoint, of both [seeds, checkpoints] from the same resamples."""
+    both = np.concatenate([success, returns], axis=1)[:, None]
+    found = statistics.intervals(both, ["mean"], reps, seed)["mean"]
+    return [Interval(*(part[place] for part in found)) for place in np.split(np.arange(both.shape[2]), 2)]
+
+
+def _apart(interval: Interval) -> list[Interval]:
+    """An interval of arrays as one for each of their numbers."""
+    return [Interval(*map(np.asarray, ends)) for ends in zip(*interval, strict=True)]
 
 
 def _listed(steps: Iterable[int]) -> str:
@@ -280,7 +304,7 @@ def _compared(rows: list[Row], notes: list[str], reps: int, seed: int) -> list[R
         target = baseline.best if baseline.best > 0 else None
         if target is None:
             notes.append(f"{row.where}: {baseline.label} never succeeded, so steps to its best are not defined")
-        hits = row.steps[:0] if target is None else row.steps[row.success_curve.estimate >= target - _TOLERANCE]
+        hits = row.steps[:0] if target is None else row.steps[row.success_curve.estimate >= target - TOLERANCE]
         level = [peer for peer in peers if not _behind(peer, peers)]
         behind = _behind(row, peers)
         if behind:
@@ -292,84 +316,24 @@ def _compared(rows: list[Row], notes: list[str], reps: int, seed: int) -> list[R
                 baseline=baseline.label,
                 target=target,
                 reached=int(hits[0]) if len(hits) else None,
+                arrival=None if target is None else _arrival(row, target, reps, seed),
                 behind=behind,
-                leading=not behind and _leads(row.success[:, -1:], finals, "mean", reps, seed),
+                leading=not behind and leads(row.success[:, -1:], finals, reps, seed),
             )
         )
     return compared
+
+
+def _arrival(row: Row, target: float, reps: int, seed: int) -> Survival:
+    reached = statistics.steps_to_threshold(row.success[:, None], row.steps, target - TOLERANCE)
+    return statistics.survival(reached, min(reps, statistics.CURVE_REPS), statistics.name_seed(row.label, seed))
 
 
 def _behind(row: Row, peers: Iterable[Row]) -> bool:
     return not row.complete and row.last < max(peer.last for peer in peers)
 
 
-def _leads(scores: Array, peers: list[Array], metric: str, reps: int, seed: int) -> bool:
-    """Whether these scores [runs, tasks] are the highest of their peers', or statistically tied with the highest."""
-    point = statistics.METRICS[metric].point
-    values = [float(point(peer)) for peer in peers]
-    top = int(np.argmax(values))
-    if len(peers) < 2 or max(values) - min(values) < _TOLERANCE:  # nothing to tell apart
-        return False
-    if values[top] - float(point(scores)) < _TOLERANCE:
-        return True
-    gap = statistics.difference(peers[top], scores, metric, reps, seed)
-    return bool(gap.low <= 0)  # False for the NaN of a single run
-
-
-def _aggregates(rows: list[Row], notes: list[str], reps: int, seed: int) -> list[Aggregate]:
-    """Aggregates of each suite with several tasks: of labels that have all of them, over the seeds that all have."""
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row.cell.suite, row.cell.profile), []).append(row)
-    found: list[Aggregate] = []
-    for (suite, profile), members in groups.items():
-        tasks = tuple(dict.fromkeys(row.cell.task for row in members))
-        if len(tasks) < 2:
-            continue
-        scores: dict[str, Array] = {}
-        shared: dict[str, tuple[int, ...]] = {}
-        for label in dict.fromkeys(row.label for row in members):
-            own = {row.cell.task: row for row in members if row.label == label}
-            lacking = [task for task in tasks if task not in own]
-            seeds = sorted(set.intersection(*(set(row.seeds) for row in own.values())))
-            behind = [task for task, row in own.items() if row.behind]
-            if lacking or behind or not seeds:
-                why = "no seed that every task has"
-                if lacking or behind:
-                    why = f"{'no evaluations of' if lacking else 'not far enough on'} {', '.join(lacking or behind)}"
-                notes.append(f"{suite}, {label}: left out of the aggregates over tasks ({why})")
-                continue
-            unused = sorted(set().union(*(row.seeds for row in own.values())) - set(seeds))
-            if unused:
-                numbers = ", ".join(map(str, unused))
-                notes.append(f"{suite}, {label}: seeds {numbers} are not in the aggregates: some tasks lack them")
-            columns = [[own[task].success[own[task].seeds.index(s), -1] for s in seeds] for task in tasks]
-            scores[label], shared[label] = np.array(columns).T, tuple(seeds)
-        found.extend(_suite_aggregates(suite, profile, tasks, scores, shared, reps, seed))
-    return found
-
-
-def _suite_aggregates(
-    suite: str,
-    profile: str,
-    tasks: tuple[str, ...],
-    scores: Mapping[str, Array],
-    seeds: Mapping[str, tuple[int, ...]],
-    reps: int,
-    seed: int,
-) -> Iterable[Aggregate]:
-    table = statistics.aggregate(scores, reps, seed)
-    for label, metric, estimate, low, high in table[["method", "metric", "estimate", "low", "high"]].itertuples(
-        index=False
-    ):
-        sign = -1 if metric == "optimality_gap" else 1
-        interval = Interval(*(np.asarray(value) for value in (estimate, low, high)))
-        judged = "mean" if sign < 0 else metric  # the gap of rates in [0, 1] is 1 - mean
-        leading = _leads(scores[label], list(scores.values()), judged, reps, seed)
-        yield Aggregate(label, suite, profile, metric, interval, seeds[label], tasks, leading)
-
-
-def _mixtures(study: Study) -> Iterable[str]:
+def mixtures(study: Study) -> Iterable[str]:
     """Notes on runs that should not silently stand side by side."""
     commits: dict[str, list[str]] = {}
     for run in study.runs:

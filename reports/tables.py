@@ -1,65 +1,24 @@
-"""The summary as text: tables for a terminal (rich) and one LaTeX table to paste (booktabs)."""
+"""The summary as tables for a terminal (rich), and how every table writes a number."""
 
 from __future__ import annotations
 
 import textwrap
-import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reports import judges, matrices, statistics
+from reports import judges, statistics
+from reports.aggregates import Aggregate
 from reports.judges import Judging
+from reports.matrices import Line, Matrix
 from reports.statistics import Array, Interval
-from reports.summary import Aggregate, Row, Summary
+from reports.summary import Row, Summary
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 METRIC_NAMES = {"mean": "mean", "median": "median", "iqm": "IQM", "optimality_gap": "optimality gap"}
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "_": r"\_",
-    "%": r"\%",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
-    "·": r"$\cdot$",
-    "×": r"$\times$",
-    "±": r"$\pm$",
-    "≥": r"$\geq$",
-    "–": "--",
-    "—": "---",
-    "…": r"\ldots{}",
-    "†": r"$\dagger$",
-}
-_GREEK = {
-    unicodedata.lookup(f"GREEK SMALL LETTER {name.replace('lambda', 'lamda').upper()}"): rf"$\{name}$"
-    for name in (
-        "alpha",
-        "beta",
-        "gamma",
-        "delta",
-        "epsilon",
-        "eta",
-        "theta",
-        "kappa",
-        "lambda",
-        "mu",
-        "rho",
-        "sigma",
-        "tau",
-    )
-}
 
 
 def number(value: float | Array, digits: int = 2) -> str:
@@ -81,6 +40,12 @@ def reached(row: Row) -> str:
     if row.target is None:
         return "—"
     return f"{row.reached:,}" if row.reached is not None else f"> {row.budget:,}"
+
+
+def seeds(row: Row) -> str:
+    """How many there are, in parentheses how many of them reach the baseline's best by themselves."""
+    count = len(row.seeds)
+    return f"{count}" if row.arrival is None else f"{count} ({round(float(row.arrival.share.estimate) * count)})"
 
 
 def best(row: Row) -> str:
@@ -109,16 +74,26 @@ def terminal(summary: Summary) -> list[Table]:
     """One table per task and profile, then one of aggregates per suite; * marks the best and what is tied with it."""
     tables = []
     for heading, rows in by_task(summary.rows).items():
-        baseline = textwrap.fill(f"steps to best of {rows[0].baseline}", 16)
-        headers = ["final success", "IQM", "best (mean\nof maxima)", baseline, "final\nreturn", "seeds"]
+        name = rows[0].baseline if len(rows[0].baseline) <= 16 else "the baseline"
+        baseline = textwrap.fill(f"steps to best of {name}", 16)
+        headers = [
+            "final success",
+            "IQM",
+            "AUC",
+            "best (mean\nof maxima)",
+            baseline,
+            "final\nreturn",
+            "seeds\n(reach)",
+        ]
         cells = {
             row.label: [
                 spread(row.final) + ("*" if row.leading else "†" if row.behind else ""),
                 spread(row.final_iqm),
+                number(row.area.estimate),
                 best(row),
                 reached(row),
                 number(row.final_return.estimate),
-                str(len(row.seeds)),
+                seeds(row),
             ]
             for row in rows
         }
@@ -129,18 +104,27 @@ def terminal(summary: Summary) -> list[Table]:
             for label, entries in labels.items()
         }
         tables.append(_table(f"{heading}: final success", [METRIC_NAMES[name] for name in statistics.METRICS], cells))
-    for matrix in summary.matrices:
-        cells = {
-            line.name: [
-                spread(line.row.final),
-                spread(line.difference) if line.difference else "—",
-                number(line.detectable),
-                str(len(line.row.seeds)),
-            ]
-            for line in matrix.lines
-        }
-        tables.append(_table(matrix.heading, matrices.HEADERS, cells))
-    return tables
+    return [*tables, *map(matrix, summary.matrices)]
+
+
+def matrix(found: Matrix) -> Table:
+    """Differences from the first row."""
+    headers = ["final success", "difference from\nthe first row", "p\n(Holm)", "detectable\ndifference", "seeds"]
+    cells = {line.name: [spread(line.row.final), *compared(line), str(len(line.row.seeds))] for line in found.lines}
+    return _table(found.heading, headers, cells)
+
+
+def compared(line: Line) -> list[str]:
+    """Difference with its corrected interval, corrected p value, detectable difference; dashes for the reference."""
+    found = line.comparison
+    if found is None:
+        return ["—"] * 3
+    return [spread(found.adjusted), p_value(found.adjusted_p), number(found.detectable)]
+
+
+def p_value(value: float) -> str:
+    """Three decimals, `< 0.001` below them, a dash where there is none."""
+    return "< 0.001" if value < 0.001 else number(value, 3)
 
 
 def judging(judgings: Sequence[Judging]) -> list[Table]:
@@ -165,7 +149,9 @@ def _table(heading: str, headers: Sequence[str], rows: Mapping[str, Sequence[str
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(heading), title_justify="left", header_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1))
+    table = Table(
+        title=Text(heading), title_justify="left", header_style="bold", box=box.SIMPLE_HEAD, collapse_padding=True
+    )
     table.add_column("row", overflow="fold")
     for index, header in enumerate(headers):
         width = max(map(len, [*header.split("\n"), *(cells[index] for cells in rows.values())]))
@@ -173,102 +159,3 @@ def _table(heading: str, headers: Sequence[str], rows: Mapping[str, Sequence[str
     for label, cells in rows.items():
         table.add_row(Text(label), *(Text(cell, style="bold" if cell.endswith("*") else "") for cell in cells))
     return table
-
-
-def legend(summary: Summary, mark: str = "Bold") -> str:
-    """What the numbers are, in one paragraph: belongs under every table; `mark` is how the best are marked there."""
-    counts = sorted({len(row.seeds) for row in summary.rows})
-    evaluations = sorted({len(row.steps) for row in summary.rows})
-    episodes = sorted({count for row in summary.rows for count in row.episodes})
-    profiles = sorted({row.cell.profile for row in summary.rows})
-    judged = sorted(
-        {(row.cell.model or row.cell.backend, row.cell.backend) for row in summary.rows if row.cell.backend}
-    )
-    parts = [
-        f"Mean over {_range(counts)} seeds of the success rate over {_range(episodes)} episodes at the last "
-        f"evaluation; in brackets the stratified bootstrap 95 % interval over seeds ({summary.reps:,} resamples).",
-        "Best: maximum over evaluations of the mean over seeds, in parentheses the mean of each seed's maximum "
-        f"({_range(evaluations)} evaluations).",
-        f"{mark}: the highest, or not told apart from it (95 % interval of the difference holds 0).",
-        f"Profile: {', '.join(profiles)}.",
-    ]
-    for name, backend in judged:
-        remark = judges.remark(backend)
-        judge = f"Judge {name}: {backend}" if judges.is_judge(backend) else "External"
-        parts.append(f"{judge}{f', {remark}' if remark else ''}.")
-    if any(row.behind for row in summary.rows):
-        parts.append("†: at an earlier step than the others, compared with none.")
-    if not summary.complete:
-        parts.append("Partial: not every run is finished.")
-    return " ".join([*parts, *filter(None, [matrices.legend(summary.matrices)])])
-
-
-def _range(counts: Sequence[int]) -> str:
-    if not counts:
-        return "no"
-    return f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
-
-
-def latex(summary: Summary) -> str:
-    r"""A `table` environment that needs only booktabs; every name is escaped."""
-    lines = [
-        "% needs \\usepackage{booktabs}",
-        r"\begin{table}[t]",
-        r"\centering\footnotesize\setlength{\tabcolsep}{4pt}",
-        rf"\caption{{Success rates, study {escape(summary.study)}.}}",
-        r"\begin{tabular}{@{}p{0.28\linewidth}rrrr@{}}",
-        r"\toprule",
-        r"Method & Final success & IQM & Best & Steps to best \\",
-    ]
-    for heading, rows in by_task(summary.rows).items():
-        lines += [r"\midrule", rf"\multicolumn{{5}}{{@{{}}l}}{{\emph{{{escape(heading)}}}}} \\"]
-        for row in rows:
-            mark = r"\rlap{$^{\dagger}$}" if row.behind else ""
-            cells = [_spread(row.final, row.leading) + mark, _spread(row.final_iqm), best(row), escape(reached(row))]
-            lines.append(" & ".join([_first(row.label), *cells]) + r" \\")
-    for heading, labels in aggregates_by_label(summary.aggregates).items():
-        names = " & ".join(METRIC_NAMES[name] for name in statistics.METRICS)
-        lines += [r"\midrule", rf"{_first(heading, 'emph')} & {names} \\"]
-        for label, entries in labels.items():
-            cells = [_spread(entry.interval, entry.leading) for entry in entries]
-            lines.append(" & ".join([_first(label), *cells]) + r" \\")
-    for matrix in summary.matrices:
-        lines += [
-            r"\midrule",
-            rf"{_first(matrix.heading, 'emph')} & Final success & Difference & Detectable & Seeds \\",
-        ]
-        for line in matrix.lines:
-            difference = _spread(line.difference).replace("-", "$-$") if line.difference else "---"
-            detectable = number(line.detectable).replace("—", "---")
-            cells = [_spread(line.row.final), difference, detectable, str(len(line.row.seeds))]
-            lines.append(" & ".join([_first(line.name), *cells]) + r" \\")
-    baselines = ", ".join(dict.fromkeys(row.baseline for row in summary.rows))
-    note = f"{legend(summary)} Steps to best: environment steps until the mean reaches the best of {baselines}."
-    lines += [
-        r"\bottomrule",
-        r"\end{tabular}",
-        "",
-        r"\smallskip",
-        rf"\parbox{{\linewidth}}{{\footnotesize {escape(note)}}}",
-        r"\end{table}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _first(text: str, command: str = "textnormal") -> str:
-    """The first column's cell: long names run on below, indented."""
-    return rf"\raggedright\hangindent=1em \{command}{{{escape(text)}}}"
-
-
-def _spread(interval: Interval, bold: bool = False) -> str:
-    estimate = number(interval.estimate).replace("—", "---")
-    estimate = rf"\textbf{{{estimate}}}" if bold else estimate
-    if not np.isfinite(interval.low):
-        return estimate
-    return rf"{estimate} {{\scriptsize [{number(interval.low)}, {number(interval.high)}]}}"
-
-
-def escape(text: str) -> str:
-    """Text as LaTeX sets it literally; a character that pdfLaTeX's fonts lack is named by its code point."""
-    known = {**_LATEX, **_GREEK}
-    return "".join(known.get(char, char if ord(char) < 0x180 else f"[U+{ord(char):04X}]") for char in text)

@@ -46,6 +46,8 @@ class Cell:
     label: str
     settings: Mapping[str, Mapping[str, Any]]
     versions: Mapping[str, Any]
+    parts: Mapping[str, Any]
+    """Kind (learner, replay, …) -> name, "" for none; empty for runs made elsewhere."""
     role: Role | None = None
 
 
@@ -140,7 +142,7 @@ def _cell(root: Path, study_path: Path, cell_id: str, entry: Mapping[str, Any]) 
     if not path.is_file():  # planned and not started: the directory's name is all that is known
         suite, task, name = [*Path(directory).parts, "", "", ""][:3]
         method = name.rpartition("-")[0] or name
-        return Cell(cell_id, directory, suite, task, method, "", "", "", "", 0, "", method, {}, {}, role)
+        return Cell(cell_id, directory, suite, task, method, "", "", "", "", 0, "", method, {}, {}, {}, role)
     content = _document(path)
     names = {name: _name(path, content, name) for name in IDENTITY if name != "seed"}
     if names.pop("cell") != cell_id:
@@ -157,6 +159,7 @@ def _cell(root: Path, study_path: Path, cell_id: str, entry: Mapping[str, Any]) 
         label=schema.label(names["method"], names["backend"], names["model"], names["profile"], variant),
         settings=_field(path, content, "settings", dict, {}),
         versions=_field(path, content, "versions", dict, {}),
+        parts=_parts(path, content),
         role=role,
     )
 
@@ -169,6 +172,11 @@ def _role(path: Path, entry: Mapping[str, Any]) -> Role | None:
     if role.kind not in schema.MATRICES:
         raise UserError(f"{path}: matrix of kind {role.kind!r}; expected one of {', '.join(schema.MATRICES)}")
     return role
+
+
+def _parts(path: Path, content: Mapping[str, Any]) -> Mapping[str, str]:
+    parts: dict[str, Any] = _field(path, content, "parts", dict, {})
+    return {kind: _name(path, parts, kind) for kind in parts}
 
 
 def _runs(root: Path, study_path: Path, cell: Cell, entry: Mapping[str, Any]) -> Iterable[Run]:

@@ -79,9 +79,14 @@ def test_the_wheel_holds_the_packages_with_their_data_and_nothing_else(wheel: Pa
     assert {"harness/py.typed", "results/py.typed"} <= set(names)
     sources = {str(path) for path in tracked() if path.parts[0] in PACKAGES and path.suffix == ".py"}
     assert sources <= set(names)
-    # Of what was measured, only the rows.
-    shipped = {Path(name).name for name in names if name.startswith("results/measured/")}
-    assert shipped <= {"evaluations.parquet"}
+    published = {str(path) for path in tracked() if path.match("results/published/*.csv")}
+    assert len(published) == 10 and published <= set(names)
+    # Of what was measured, only what comparing with it reads, all of it.
+    read = {"study.json", "cell.json", "run.json", "evaluations.parquet"}
+    measured = {name for name in names if name.startswith("results/measured/")}
+    assert {Path(name).name for name in measured} == read
+    kept = {path for path in tracked() if path.parts[:2] == ("results", "measured") and path.name in read}
+    assert measured == {str(path) for path in kept}
 
 
 @pytest.mark.slow
@@ -98,6 +103,15 @@ def test_the_installed_wheel_lists_trains_and_reports_outside_the_tree(site: Pat
     run = json.loads(next(tmp_path.glob("study/*/*/uer-*/seed-0/run.json")).read_text())
     # Written by a worker, which therefore ran what was installed: the tree would have named its commit.
     assert run["provenance"]["commit"].startswith("guidebench ")
+
+
+@pytest.mark.slow
+def test_the_installed_wheel_compares_with_what_was_measured(site: Path, outside, tmp_path: Path) -> None:
+    out = outside("-m", "harness", "compare", "measured", "--task", "5x5", "--method", "uer,per", "--json")
+    (table,) = json.loads(out)["tables"]
+    assert table["reference"]["studies"] == ["measured/doorkey_5x5"] and table["rows"][0]["difference"] is not None
+    assert Path(table["reference"]["runs"][0]).is_relative_to(site), "the editable install must not win"
+    assert (tmp_path / "comparison" / "table.tex").is_file()
 
 
 @pytest.mark.slow

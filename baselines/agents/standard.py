@@ -39,6 +39,7 @@ class Standard:
     """Slots for learner, replay and guide, which most methods only fill."""
 
     version: ClassVar[int] = 1
+    citation: ClassVar[str] = "% it joins the other parts"
 
     def spawn(self, build: Build) -> Agent:
         from baselines.phases import TaskPhases

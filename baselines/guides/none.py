@@ -15,6 +15,7 @@ class Unguided:
     """Adds nothing to a transition and changes nothing in a batch."""
 
     version: ClassVar[int] = 1
+    citation: ClassVar[str] = "% it changes nothing"
     columns: ClassVar[tuple[Column, ...]] = ()
 
     def spawn(self, build: Build) -> Guide:

@@ -20,6 +20,15 @@ class Uer:
 
     version: ClassVar[int] = 1
     judged: ClassVar[bool] = False
+    citation: ClassVar[str] = """@article{lin1992self,
+  title = {Self-Improving Reactive Agents Based on Reinforcement Learning, Planning and Teaching},
+  author = {Lin, Long-Ji},
+  journal = {Machine Learning},
+  volume = {8},
+  number = {3},
+  pages = {293--321},
+  year = {1992}
+}"""
 
     def spawn(self, build: Build) -> Sampler:
         return UerSampler()
@@ -29,14 +38,7 @@ register.method("uer")(
     Method(
         summary="the suite's default learner with uniform experience replay",
         replay="uer",
-        citation="""@article{lin1992self,
-  title = {Self-Improving Reactive Agents Based on Reinforcement Learning, Planning and Teaching},
-  author = {Lin, Long-Ji},
-  journal = {Machine Learning},
-  volume = {8},
-  pages = {293--321},
-  year = {1992}
-}""",
+        citation=Uer.citation,
     )
 )
 

@@ -6,7 +6,9 @@ Overrides have the form key=value; a comma list or range(…) sweeps:
   SECTION.FIELD                     any setting that `bench show` prints, e.g. learner.lr=1e-4
   seeds=5  seeds=[0,3,7]            how many, or which
   output, workers, pack, gpus, per_gpu, device, checkpoint_every, probes, tensorboard, keep_replay, mixed_commits,
-  report
+  report, against
+
+  bench run suite=minigrid_doorkey task=8x8 method=vlm_rb profile=quick seeds=5 against=measured
 """
 
 from __future__ import annotations
@@ -52,6 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
 def carry_out(plan: Plan, args: argparse.Namespace, add: Callable[[Study], None] = lambda outcome: None) -> int:
     """Do with `plan` what the flags in `args` ask for; `add` puts what else belongs to the study beside its runs."""
+    comparison = _comparison(plan)
     if args.dry_run:
         return dry_run(plan, args.json)
     from harness import progress, study
@@ -66,8 +69,12 @@ def carry_out(plan: Plan, args: argparse.Namespace, add: Callable[[Study], None]
         _summarise(outcome)
     if outcome.stopped:
         return 130
-    if not args.json and plan.execution.report and any(run.status == "finished" for run in outcome.runs):
-        _report(outcome)
+    if not args.json and any(run.status == "finished" for run in outcome.runs):
+        if plan.execution.report:
+            _report(outcome)
+        if comparison is not None:
+            print()
+            _run(comparison, [str(outcome.directory), "--against", str(plan.execution.against)])
     return 0 if outcome.finished else 1
 
 
@@ -169,6 +176,27 @@ def _report(outcome: Study) -> None:
     if report is None:
         print(f"no report: the package that writes it is not installed; the results are in {outcome.directory}")
         return
-    parser = argparse.ArgumentParser(prog="bench report")
-    report.add_arguments(parser)
-    report.run(parser.parse_args([str(outcome.directory)]))
+    _run(report, [str(outcome.directory)])
+
+
+def _comparison(plan: Plan) -> Any | None:
+    """The command that compares, if the plan names what with and could be compared with it; None if it names none."""
+    against = plan.execution.against
+    if against is None:
+        return None
+    from harness import config, study
+    from harness.cli import command
+    from harness.errors import UserError
+
+    compare = command("compare")
+    if compare is None:
+        raise UserError(f"against={against}: the package that compares is not installed; leave it out")
+    planned = [(cell.names, config.versions(cell.names)["suite"], cell.steps) for cell in plan.cells]
+    compare.check(against, planned, study.directory_of(plan))
+    return compare
+
+
+def _run(command: Any, words: list[str]) -> None:
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    command.run(parser.parse_args(words))

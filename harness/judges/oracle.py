@@ -27,6 +27,7 @@ class EventOracle:
     (choice: as the other judges' default, so that only the answers differ)."""
 
     version: ClassVar[int] = 1
+    citation: ClassVar[str] = "% no model, it is told the task's own events"
     backend: ClassVar[str] = "oracle"
     privileged: ClassVar[bool] = True
     title: ClassVar[str] = "privileged: it is told the task's own events"

@@ -18,6 +18,11 @@ class VlmRb:
 
     version: ClassVar[int] = 1
     judged: ClassVar[bool] = True
+    citation: ClassVar[str] = """@misc{sharony_vlm_guided,
+  title = {{VLM}-Guided Experience Replay},
+  author = {Sharony, Elad and Jurgenson, Tom and Krupnik, Orr and Di Castro, Dotan and Mannor, Shie},
+  note = {Preprint}
+}"""
 
     lambda_max: Annotated[float | None, Bounds(0, 1)] = 0.5
     """Largest share of a batch drawn by judged priority, reached from 0 linearly; null: no schedule, all of every
@@ -72,10 +77,6 @@ register.method("vlm_rb")(
             "judge=oracle+false_negative=0.1": {"judge": "oracle", "judge.false_negative": 0.1},
             "judge=oracle+false_negative=0.3": {"judge": "oracle", "judge.false_negative": 0.3},
         },
-        citation="""@misc{sharony_vlm_guided,
-  title = {{VLM}-Guided Experience Replay},
-  author = {Sharony, Elad and Jurgenson, Tom and Krupnik, Orr and Di Castro, Dotan and Mannor, Shie},
-  note = {Preprint}
-}""",
+        citation=VlmRb.citation,
     )
 )

@@ -61,6 +61,36 @@ class Classic:
     version: ClassVar[int] = 1
     title: ClassVar[str] = "Classic control"
     source: ClassVar[str] = "Gymnasium 1.4.0; hyperparameters of RL Baselines3 Zoo"
+    citation: ClassVar[str] = """@article{barto1983neuronlike,
+  title = {Neuronlike Adaptive Elements That Can Solve Difficult Learning Control Problems},
+  author = {Barto, Andrew G. and Sutton, Richard S. and Anderson, Charles W.},
+  journal = {IEEE Transactions on Systems, Man, and Cybernetics},
+  volume = {SMC-13},
+  number = {5},
+  pages = {834--846},
+  year = {1983}
+}
+@inproceedings{sutton1995generalization,
+  title = {Generalization in Reinforcement Learning: Successful Examples Using Sparse Coarse Coding},
+  author = {Sutton, Richard S.},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume = {8},
+  pages = {1038--1044},
+  year = {1995}
+}
+@misc{towers2024gymnasium,
+  title = {Gymnasium: A Standard Interface for Reinforcement Learning Environments},
+  author = {Towers, Mark and Kwiatkowski, Ariel and Terry, Jordan and Balis, John U. and De Cola, Gianluca and
+    Deleu, Tristan and Goul{\\~a}o, Manuel and Kallinteris, Andreas and others},
+  note = {arXiv preprint arXiv:2407.17032},
+  year = {2024}
+}
+@misc{raffin2020zoo,
+  title = {{RL Baselines3 Zoo}},
+  author = {Raffin, Antonin},
+  howpublished = {\\url{https://github.com/DLR-RM/rl-baselines3-zoo}},
+  year = {2020}
+}"""
     tasks: ClassVar[tuple[str, ...]] = tuple(OBSERVED)
     learner: ClassVar[str] = "dqn"
     method: ClassVar[str] = "uer"

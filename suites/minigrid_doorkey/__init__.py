@@ -51,6 +51,16 @@ class MiniGridDoorKey:
     version: ClassVar[int] = 1
     title: ClassVar[str] = "MiniGrid DoorKey"
     source: ClassVar[str] = "VLM-RB, §4.1 and app. B; MiniGrid (Chevalier-Boisvert et al., 2023), minigrid 3.2.0"
+    citation: ClassVar[str] = """@inproceedings{chevalierboisvert2023minigrid,
+  title = {Minigrid \\& Miniworld: Modular \\& Customizable Reinforcement Learning Environments for
+    Goal-Oriented Tasks},
+  author = {Chevalier-Boisvert, Maxime and Dai, Bolun and Towers, Mark and Perez-Vicente, Rodrigo and
+    Willems, Lucas and Lahlou, Salem and Pal, Suman and Castro, Pablo Samuel and Terry, Jordan},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume = {36},
+  pages = {73383--73394},
+  year = {2023}
+}"""
     tasks: ClassVar[tuple[str, ...]] = tuple(SIZES)
     learner: ClassVar[str] = "dqn"
     method: ClassVar[str] = "uer"
@@ -139,6 +149,7 @@ class Sprite:
     drawing the sprites of 96 pixels a tile half a minute)."""
 
     version: ClassVar[int] = 1
+    citation: ClassVar[str] = "% hand-written for this task"
     backend: ClassVar[str] = "scripted"
     privileged: ClassVar[bool] = False
     title: ClassVar[str] = "hand-written for this task"

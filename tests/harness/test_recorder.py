@@ -160,7 +160,7 @@ def test_what_a_study_cannot_hold_is_refused(tmp_path: Path, wrong: dict, says: 
         ({"step": 49}, "step=49: expected a whole number from 50 to 100"),
         ({"step": 60.5}, "step=60.5: expected a whole number"),
         ({"ret": float("inf")}, "ret=inf: expected a finite return"),
-        ({"length": 0}, "length=0: expected a whole number of at least 1"),
+        ({"length": -1}, "length=-1: expected a whole number of at least 0"),
     ],
 )
 def test_an_episode_that_cannot_be_is_refused_and_the_others_stay(tmp_path: Path, wrong: dict, says: str) -> None:

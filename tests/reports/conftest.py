@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -126,3 +129,41 @@ def writer(tmp_path: Path) -> Writer:
 @pytest.fixture
 def rows_writer() -> Callable[..., Path]:
     return write_rows
+
+
+@pytest.fixture
+def pdflatex() -> Callable[[Path], str]:
+    """Compiles a document beside it; what pdfLaTeX said."""
+    if shutil.which("pdflatex") is None:
+        missing = "pdflatex is missing; install texlive-latex-base, texlive-latex-recommended and texlive-science"
+        if os.environ.get("CI_REQUIRES_SYSTEM") == "1":
+            pytest.fail(missing)
+        pytest.skip(missing)
+
+    def compile_(document: Path) -> str:
+        command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", document.name]
+        done = subprocess.run(command, cwd=document.parent, capture_output=True, timeout=120)
+        said = done.stdout.decode(errors="replace")  # the log is not always UTF-8
+        assert done.returncode == 0, said[-2000:]
+        return said
+
+    return compile_
+
+
+@pytest.fixture
+def typeset(tmp_path: Path, pdflatex: Callable[[Path], str]) -> Callable[[str, Sequence[str]], str]:
+    """Compiles LaTeX for a column of 3.3 inches with some packages; what pdfLaTeX said."""
+
+    def compile_(body: str, packages: Sequence[str]) -> str:
+        lacking = [
+            name for name in packages if subprocess.run(["kpsewhich", f"{name}.sty"], capture_output=True).returncode
+        ]
+        if lacking and os.environ.get("CI_REQUIRES_SYSTEM") != "1":
+            pytest.skip(f"LaTeX lacks {', '.join(lacking)}; install texlive-science")
+        loaded = "".join(rf"\usepackage{{{name}}}" for name in packages)
+        page = r"\documentclass{article}\usepackage[textwidth=3.3in]{geometry}"
+        document = tmp_path / "table.tex"
+        document.write_text(f"{page}{loaded}\n\\begin{{document}}\n{body}\\end{{document}}\n", encoding="utf-8")
+        return pdflatex(document)
+
+    return compile_

@@ -24,6 +24,15 @@ def test_a_report_is_written_and_its_files_named(writer: Writer, capsys: pytest.
     assert "1.00 [1.00, 1.00]" in printed
 
 
+def test_how_latex_shows_uncertainty_is_chosen_on_the_command_line(writer: Writer) -> None:
+    writer.cell("a", CURVES, steps=200)
+    root = writer.finish()
+    assert command.main([str(root), "--resamples", "200", "--spread", "pm", "--siunitx"]) == 0
+    text = (root / "report" / "table.tex").read_text()
+    assert "1.00 +- 0.00" in text and r"\usepackage{siunitx}" in text
+    assert r"\usepackage{siunitx}" in (root / "report" / "report.html").read_text()
+
+
 def test_the_same_study_gives_the_same_files(writer: Writer, tmp_path: Path) -> None:
     writer.cell("a", CURVES, steps=200)
     root = writer.finish()

@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 import results
 from reports import figures, summary
+from reports.figures import Cells, Chart, Curve
+from reports.statistics import Interval
 from reports.summary import Row
 from tests.reports.conftest import Writer
 
@@ -37,7 +40,7 @@ def test_there_is_a_drawing_per_task_with_safe_distinct_names(writer: Writer) ->
 
 def _axes(rows: tuple[Row, ...]):
     axes = Figure().add_subplot()
-    handles = figures._plot(axes, rows, {row.label: index for index, row in enumerate(rows)})
+    handles = figures.plot(axes, figures._learning("grid/8x8", rows), figures.styles(row.label for row in rows))
     return axes, handles
 
 
@@ -79,3 +82,34 @@ def test_names_with_mathematics_and_great_length_are_drawn(writer: Writer) -> No
     writer.cell("a", RISING, method="_$\\frac{1}$" + "long " * 30)
     (drawing,) = figures.learning_curves(_rows(writer))
     assert "ends at 1.00 after 300 steps" in drawing.alt
+
+
+def test_a_share_that_holds_up_to_the_next_threshold_is_drawn_as_steps() -> None:
+    x, values = np.array([0.0, 0.5, 1.0]), np.array([1.0, 0.5, 0.0])
+    curves = [Curve("a", x, Interval(values, values - 0.1, values + 0.1))]
+    axes = Figure().add_subplot()
+    (line,) = figures.plot(axes, Chart("t", "x", "y", curves, steps=True), {"a": 0})
+    assert line.get_drawstyle() == "steps-post"
+    assert axes.get_xlim() == (0.0, 1.0) and axes.get_ylim() == (0.0, 1.0)
+
+
+def test_numbers_in_a_heat_map_can_be_read_on_their_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(figures, "saved", lambda figure: (drawn.append(figure), (b"", b""))[1])
+    values = np.array([[0.0, 1.0], [np.nan, 0.5]])
+    bold = np.array([[False, True], [False, False]])
+    cells = Cells(values, [["0.00", "1.00"], ["—", "0.50"]], bold, ["$a", "b"], ["c", "d"], (0.0, 1.0))
+    figures.heat_map("two\nlines", cells, "x", "y")
+    (axes,) = drawn[0].axes
+    texts = {text.get_text(): text for text in axes.texts}
+    assert {name: text.get_position() for name, text in texts.items()} == {
+        "0.00": (0, 0),
+        "1.00": (1, 0),
+        "—": (0, 1),
+        "0.50": (1, 1),
+    }
+    # cividis goes from dark blue to yellow; what is missing is white
+    assert [texts[name].get_color() for name in ("0.00", "1.00", "—")] == ["white", "black", "black"]
+    assert [text.get_fontweight() for text in axes.texts] == ["normal", "bold", "normal", "normal"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [r"\$a", "b"]
+    assert drawn[0].get_suptitle() == "two\nlines" and drawn[0].get_figwidth() == 3.3

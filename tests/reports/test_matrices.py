@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from rich.console import Console
 
 import results
 from harness.errors import UserError
-from reports import export, figures, matrices, page, summary, tables
+from reports import export, figures, latex, matrices, page, summary, tables
 from reports.summary import Summary
 from results import Study
 from tests.reports.conftest import Writer
@@ -41,11 +43,32 @@ def test_differences_from_the_reference_of_a_worked_example(ablated: Writer) -> 
     (matrix,) = found.matrices
     first, second = matrix.lines
     assert (first.name, second.name) == ("full: lambda_max=0.5", "lambda_max=1")
-    assert first.difference is None and second.difference is not None
-    # final success 1 and .5 against .25 and .5; one resample in 16 takes the worst of one and the best of the other
-    assert [float(value) for value in second.difference] == pytest.approx([0.375 - 0.75, 0.25 - 1.0, 0.5 - 0.5])
-    # pooled s = sqrt((.125 + .03125) / 2), t = 4.30265 + 1.06066 at 2 degrees of freedom, sqrt(1/2 + 1/2) = 1
-    assert second.detectable == pytest.approx(5.36331 * 0.279508, rel=1e-5)
+    assert first.comparison is None and second.comparison is not None
+    assert second.comparison.paired
+    # seed by seed the differences are .25 - 1 and .5 - .5; one resample in four is twice the first, one the second
+    assert [float(value) for value in second.comparison.difference] == pytest.approx([-0.375, -0.75, 0.0])
+    # s of the two differences .53033, t = 12.7062 + 1.37638 at 1 degree of freedom
+    assert second.comparison.detectable == pytest.approx((12.7062 + 1.37638) * 0.53033 / 2**0.5, rel=1e-4)
+    assert second.comparison.adjusted_p == second.comparison.p == pytest.approx(0.5, abs=0.1)
+
+
+def test_rows_with_other_seeds_than_the_reference_are_not_paired(ablated: Writer) -> None:
+    more = {seed: {200: [1, 0, 0, 0]} for seed in (0, 1, 2)}
+    ablated.cell("more", more, steps=200, variant="more", matrix=role("ablation", "more"), **SPRITE)
+    _, found = opened(ablated)
+    assert [line.comparison.paired for line in found.matrices[0].lines[1:] if line.comparison] == [True, False]
+    assert "seed by seed where both rows have the same seeds, else" in matrices.legend(found.matrices)
+
+
+def test_p_values_are_corrected_for_every_row_that_is_compared(writer: Writer) -> None:
+    """Five seeds, lower by 1, .5, 1, .5, 1: t = .8 / sqrt(.075 / 5) = 6.53 at four degrees, and four rows count."""
+    for name in ("full", "a", "b", "c", "d"):
+        curves = {seed: {200: [1, 1] if name == "full" else [0, seed % 2]} for seed in range(5)}
+        writer.cell(name, curves, steps=200, variant=name, matrix=role("ablation", name), **SPRITE)
+    _, found = opened(writer)
+    compared = [line.comparison for line in found.matrices[0].lines[1:] if line.comparison]
+    assert [each.p for each in compared] == [pytest.approx(0.002838, rel=1e-3)] * 4
+    assert [each.adjusted_p for each in compared] == [pytest.approx(4 * 0.002838, rel=1e-3)] * 4
 
 
 def test_the_reference_comes_first_and_rows_keep_the_name_of_the_ablation(ablated: Writer) -> None:
@@ -61,20 +84,36 @@ def test_terminal_latex_page_and_json_give_name_difference_and_detectable_differ
     console = Console(width=140, color_system=None)
     with console.capture() as capture:
         console.print(tables.terminal(found)[-1])
+    compared = found.matrices[0].lines[1].comparison
+    assert compared is not None
+    p = f"{compared.adjusted_p:.3f}"
     (line,) = (line for line in capture.get().splitlines() if line.strip().startswith("lambda_max=1"))
-    assert " ".join(line.split()) == "lambda_max=1 0.38 [0.25, 0.50] -0.38 [-0.75, 0.00] 1.50 2"
-    (line,) = (line for line in tables.latex(found).splitlines() if r"\textnormal{lambda\_max=1}" in line)
-    assert line.endswith(r" & $-$0.38 {\scriptsize [$-$0.75, 0.00]} & 1.50 & 2 \\")
+    assert " ".join(line.split()) == f"lambda_max=1 0.38 [0.25, 0.50] -0.38 [-0.75, 0.00] {p} 5.28 2"
+    text = re.sub(r"\\penalty\d+\{\}", "", latex.latex(found))
+    (line,) = (line for line in text.splitlines() if line.startswith(r"lambda\_max=1 &"))
+    assert line == rf"lambda\_max=1 & 0.38 & $-$0.38\ {{\scriptsize [$-$0.75, 0.00]}} & {p} & 5.28 \\"
+    assert "Final: mean over 2 seeds" in text and "are too narrow" in text
+    # standard error of the mean of two differences, -.75 and 0
+    assert r"& $-$0.38 {\scriptsize$\pm$\,0.37} &" in latex.latex(found, latex.Style("pm"))
     text = page.render(study, found, [figures.Gallery("Learning curves", "", figures.learning_curves(found.rows))], [])
-    assert '<th scope="row">lambda_max=1</th>' in text and "<td>1.50</td><td>2</td>" in text
+    assert '<th scope="row">lambda_max=1</th>' in text and f"<td>{p}</td><td>5.28</td><td>2</td>" in text
     assert "[-0.75, 0.00]" in text
     assert "the smallest that so many seeds could have shown" in text
-    assert "Smaller differences than 1.50 could not have been shown here." in text
+    assert "Smaller differences than 5.28 could not have been shown here." in text
     (plain,) = export.plain(found)["matrices"]
     assert plain["kind"] == "ablation"
     assert [row["name"] for row in plain["rows"]] == ["full: lambda_max=0.5", "lambda_max=1"]
-    assert plain["rows"][1]["difference"]["estimate"] == -0.375
-    assert plain["rows"][0]["difference"] is None and plain["rows"][0]["detectable_difference"] is None
+    first, second = plain["rows"]
+    assert second["difference"]["estimate"] == -0.375 and second["paired"] is True
+    assert second["adjusted_p"] == compared.adjusted_p and second["adjusted_difference"]["low"] == -0.75
+    assert first["difference"] is None and first["detectable_difference"] is None and first["p"] is None
+
+
+def test_one_seed_has_a_difference_without_interval(writer: Writer) -> None:
+    for name, rates in (("full", [1, 1]), ("less", [1, 0])):
+        writer.cell(name, {0: {200: rates}}, steps=200, variant=name, matrix=role("ablation", name), **SPRITE)
+    _, found = opened(writer)
+    assert tables.compared(found.matrices[0].lines[1]) == ["-0.50", "—", "—"]
 
 
 def test_rows_without_a_role_stand_below_on_their_own_task_only(writer: Writer) -> None:
@@ -98,7 +137,7 @@ def test_a_scripted_judge_under_perturbation_is_an_instrument_check(writer: Writ
     _, found = opened(writer)
     words = "is a check of the instrument, not a finding about any model"
     assert any(words in note for note in found.notes) is said
-    assert (words in tables.latex(found)) is said
+    assert (words in re.sub(r"\\penalty\d+\{\}", "", latex.latex(found))) is said
 
 
 def test_an_ablation_with_a_scripted_judge_is_no_instrument_check(ablated: Writer) -> None:
@@ -112,7 +151,7 @@ def test_rows_at_different_steps_have_no_difference(writer: Writer) -> None:
     state = {0: "running", 1: "running"}
     writer.cell("less", early, variant="less", matrix=role("ablation", "less"), status=state, **SPRITE)
     _, found = opened(writer)
-    assert found.matrices[0].lines[1].difference is None
+    assert found.matrices[0].lines[1].comparison is None
 
 
 def test_a_reference_without_evaluations_makes_no_matrix(writer: Writer) -> None:

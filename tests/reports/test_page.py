@@ -90,7 +90,7 @@ def test_the_page_shows_numbers_judge_differences_and_the_runs_they_come_from(wr
     assert "learner.lr 0.1 (command line) 0.2 (command line)" in text
     assert "grid/8x8/vlm_rb-a/seed-0 grid/8x8/vlm_rb-a/seed-1" in text
     assert "abc123 torch 2.0 processor some CPU, cores 2 4" in text
-    assert r"\begin{tabular}" in text
+    assert r"\begin{tabularx}" in text and r"Needs \usepackage{booktabs}\usepackage{tabularx} ." in text
 
 
 def test_configurations_with_the_same_settings_share_a_column(writer: Writer) -> None:

@@ -34,6 +34,13 @@ class Iqn(QLearning):
     product; [] on a vector multiplies the observation itself (choice: "a small MLP", as of DQN)."""
 
     version: ClassVar[int] = 1
+    citation: ClassVar[str] = """@inproceedings{dabney2018implicit,
+  title = {Implicit Quantile Networks for Distributional Reinforcement Learning},
+  author = {Dabney, Will and Ostrovski, Georg and Silver, David and Munos, R{\\'e}mi},
+  booktitle = {International Conference on Machine Learning},
+  pages = {1096--1105},
+  year = {2018}
+}"""
 
     def network(self, observations: Observations, actions: Actions) -> QuantileNetwork:
         """The network that these spaces need."""

@@ -19,6 +19,14 @@ class Aer:
 
     version: ClassVar[int] = 1
     judged: ClassVar[bool] = False
+    citation: ClassVar[str] = """@inproceedings{sun2020attentive,
+  title = {Attentive Experience Replay},
+  author = {Sun, Peiquan and Zhou, Wengang and Li, Houqiang},
+  booktitle = {AAAI Conference on Artificial Intelligence},
+  volume = {34},
+  pages = {5900--5907},
+  year = {2020}
+}"""
 
     lambda_start: Annotated[float, Bounds(1)] = 4.0
     """Candidates per place in the batch at step 0, falling linearly to 1 over the run (VLM-RB, app. E)."""
@@ -45,11 +53,6 @@ register.method("aer")(
     Method(
         summary="the suite's default learner with replay of what resembles the current observation",
         replay="aer",
-        citation="""@inproceedings{sun2020attentive,
-  title = {Attentive Experience Replay},
-  author = {Sun, Peiquan and Zhou, Wengang and Li, Houqiang},
-  booktitle = {AAAI Conference on Artificial Intelligence},
-  year = {2020}
-}""",
+        citation=Aer.citation,
     )
 )

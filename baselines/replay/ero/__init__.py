@@ -19,6 +19,12 @@ class Ero:
 
     version: ClassVar[int] = 1
     judged: ClassVar[bool] = False
+    citation: ClassVar[str] = """@inproceedings{zha2019experience,
+  title = {Experience Replay Optimization},
+  author = {Zha, Daochen and Lai, Kwei-Herng and Zhou, Kaixiong and Hu, Xia},
+  booktitle = {International Joint Conference on Artificial Intelligence},
+  year = {2019}
+}"""
 
     candidates: Annotated[int, Bounds(1), Unit("batches")] = 4
     """Uniformly drawn candidates per place in the batch (VLM-RB, app. E: N_cand = 4B)."""
@@ -52,11 +58,6 @@ register.method("ero")(
     Method(
         summary="the suite's default learner with a replay policy learnt from evaluation returns",
         replay="ero",
-        citation="""@inproceedings{zha2019experience,
-  title = {Experience Replay Optimization},
-  author = {Zha, Daochen and Lai, Kwei-Herng and Zhou, Kaixiong and Hu, Xia},
-  booktitle = {International Joint Conference on Artificial Intelligence},
-  year = {2019}
-}""",
+        citation=Ero.citation,
     )
 )

@@ -18,6 +18,12 @@ class Per:
 
     version: ClassVar[int] = 1
     judged: ClassVar[bool] = False
+    citation: ClassVar[str] = """@inproceedings{schaul2016prioritized,
+  title = {Prioritized Experience Replay},
+  author = {Schaul, Tom and Quan, John and Antonoglou, Ioannis and Silver, David},
+  booktitle = {International Conference on Learning Representations},
+  year = {2016}
+}"""
 
     alpha: Annotated[float, Bounds(0, 1)] = 0.7
     """Exponent of the priority: 0 draws uniformly, 1 in proportion to |TD error| (VLM-RB, tables 2 and 3)."""
@@ -49,11 +55,6 @@ register.method("per")(
             "importance_weights=false": {"replay.importance_weights": False},
             "new_priority=maximum": {"replay.new_priority": "maximum"},
         },
-        citation="""@inproceedings{schaul2016prioritized,
-  title = {Prioritized Experience Replay},
-  author = {Schaul, Tom and Quan, John and Antonoglou, Ioannis and Silver, David},
-  booktitle = {International Conference on Learning Representations},
-  year = {2016}
-}""",
+        citation=Per.citation,
     )
 )

@@ -18,6 +18,14 @@ class Relo:
 
     version: ClassVar[int] = 1
     judged: ClassVar[bool] = False
+    citation: ClassVar[str] = """@inproceedings{sujit2023prioritizing,
+  title = {Prioritizing Samples in Reinforcement Learning with Reducible Loss},
+  author = {Sujit, Shivakanth and Nath, Somjit and Braga, Pedro H. M. and Ebrahimi Kahou, Samira},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume = {36},
+  pages = {23237--23258},
+  year = {2023}
+}"""
 
     alpha: Annotated[float, Bounds(0, 1)] = 0.6
     """Exponent of the priority (VLM-RB, app. E)."""
@@ -41,11 +49,6 @@ register.method("relo")(
         summary="the suite's default learner with replay prioritised by reducible loss",
         replay="relo",
         ablations={"importance_weights=false": {"replay.importance_weights": False}},
-        citation="""@inproceedings{sujit2023prioritizing,
-  title = {Prioritizing Samples in Reinforcement Learning with Reducible Loss},
-  author = {Sujit, Shivakanth and Nath, Somjit and Braga, Pedro H. M. and Ebrahimi Kahou, Samira},
-  booktitle = {Advances in Neural Information Processing Systems},
-  year = {2023}
-}""",
+        citation=Relo.citation,
     )
 )

@@ -1,0 +1,240 @@
+"""Rows of several tasks as one: the scores that all have, aggregates of them, and how methods stand to each other.
+
+What is left out because some task or row lacks it is named in the notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from reports import statistics
+from reports.statistics import Array, Interval
+from reports.statistics.resampling import ends
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from reports.summary import Row
+
+STEPS = "environment steps per seed and task"
+SHARE = "share of a task's training steps"
+TOLERANCE = 1e-12
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """A metric of the final success rates of one label over all tasks of a suite."""
+
+    label: str
+    suite: str
+    profile: str
+    metric: str
+    interval: Interval
+    error: float
+    """Standard deviation of the metric over resamples, NaN with one run."""
+    seeds: tuple[int, ...]
+    tasks: tuple[str, ...]
+    leading: bool = False
+    """The highest of its peers (the lowest gap), or its difference from it has 0 in its interval."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Success rates of the labels that have all tasks of a suite and profile, of the seeds that all of them have."""
+
+    suite: str
+    profile: str
+    tasks: tuple[str, ...]
+    seeds: Mapping[str, tuple[int, ...]]
+    final: Mapping[str, Array]
+    """Label -> [runs, tasks] at the last evaluation."""
+    steps: Array
+    """Where every row has an evaluation, in `unit`, [checkpoints]."""
+    unit: str
+    curves: Mapping[str, Array]
+    """Label -> [runs, tasks, checkpoints] at `steps`."""
+
+    @property
+    def place(self) -> str:
+        """The suite, with the task where there is only one."""
+        return self.suite if len(self.tasks) > 1 else f"{self.suite}/{self.tasks[0]}"
+
+    @property
+    def where(self) -> str:
+        """What a heading calls them."""
+        tasks = f", {len(self.tasks)} tasks" if len(self.tasks) > 1 else ""
+        return f"{self.place}{tasks}, {self.profile} profile"
+
+
+class Overview(NamedTuple):
+    """How the labels of `scores` stand to each other; of a single task only `improvement` says more than its rows."""
+
+    scores: Scores
+    improvement: Mapping[tuple[str, str], Interval]
+    """(first, second) -> probability that a run of the first beats one of the second, ties counted half."""
+    thresholds: Array
+    """Every success rate among the final ones, 0 and 1: where performance profiles change."""
+    profiles: Mapping[str, Interval]
+    """Share of runs above each of `thresholds`, which holds up to the next."""
+    efficiency: Mapping[str, Interval]
+    """IQM over runs and tasks at each of `scores.steps`."""
+    ranks: pd.DataFrame | None
+    """Columns method, rank, probability: how often a run of a label has each rank on a task, ties sharing ranks."""
+
+
+def gather(rows: Sequence[Row], notes: list[str]) -> list[Scores]:
+    """The scores of each suite and profile: of labels that have all of its tasks, over the seeds that all have."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.cell.suite, row.cell.profile), []).append(row)
+    found = []
+    for (suite, profile), members in groups.items():
+        tasks = tuple(dict.fromkeys(row.cell.task for row in members))
+        chosen: dict[str, list[Row]] = {}
+        seeds: dict[str, tuple[int, ...]] = {}
+        for label in dict.fromkeys(row.label for row in members):
+            own = {row.cell.task: row for row in members if row.label == label}
+            why, shared = _incomplete(own, tasks)
+            if why and len(tasks) > 1:
+                notes.append(f"{suite}, {label}: left out of the aggregates over tasks ({why})")
+            if why:
+                continue
+            unused = sorted(set().union(*(row.seeds for row in own.values())) - set(shared))
+            if unused:
+                numbers = ", ".join(map(str, unused))
+                notes.append(f"{suite}, {label}: seeds {numbers} are not in the aggregates: some tasks lack them")
+            chosen[label], seeds[label] = [own[task] for task in tasks], shared
+        if chosen:
+            found.append(_scores(suite, profile, tasks, chosen, seeds, notes))
+    return found
+
+
+def _incomplete(own: Mapping[str, Row], tasks: Iterable[str]) -> tuple[str, tuple[int, ...]]:
+    """Why a label's rows cannot be aggregated, empty if they can, and the seeds that all of them have."""
+    lacking = [task for task in tasks if task not in own]
+    behind = [task for task, row in own.items() if row.behind]
+    seeds = tuple(sorted(set.intersection(*(set(row.seeds) for row in own.values()))))
+    if lacking:
+        return f"no evaluations of {', '.join(lacking)}", seeds
+    if behind:
+        return f"not far enough on {', '.join(behind)}", seeds
+    return "" if seeds else "no seed that every task has", seeds
+
+
+def _scores(
+    suite: str,
+    profile: str,
+    tasks: tuple[str, ...],
+    chosen: Mapping[str, Sequence[Row]],
+    seeds: Mapping[str, tuple[int, ...]],
+    notes: list[str],
+) -> Scores:
+    rows = [row for own in chosen.values() for row in own]
+    unit = STEPS if len({row.cell.steps for row in rows}) == 1 else SHARE
+    places = [{_place(step, row, unit): index for index, step in enumerate(row.steps)} for row in rows]
+    steps = sorted(set.intersection(*map(set, places)))
+    most = max(map(len, places))
+    if len(tasks) > 1 and len(steps) < most:
+        notes.append(
+            f"{suite}: curves over tasks show {len(steps)} of up to {most} evaluations, those that all rows share"
+        )
+    at = {id(row): [place[step] for step in steps] for row, place in zip(rows, places, strict=True)}
+    final, curves = {}, {}
+    for label, own in chosen.items():
+        of_seeds = [row.success[[row.seeds.index(seed) for seed in seeds[label]]] for row in own]
+        final[label] = np.stack([values[:, -1] for values in of_seeds], axis=1)
+        curves[label] = np.stack([each[:, at[id(row)]] for row, each in zip(own, of_seeds, strict=True)], axis=1)
+    return Scores(suite, profile, tasks, dict(seeds), final, np.array(steps), unit, curves)
+
+
+def _place(step: int, row: Row, unit: str) -> float:
+    return float(step) if unit == STEPS else round(step / max(row.cell.steps, 1), 9)
+
+
+def aggregates(scores: Scores, reps: int, seed: int = 0) -> list[Aggregate]:
+    """Every metric of every label over the tasks of `scores`; none for a single task, whose rows say it all.
+
+    Intervals are those of `statistics.aggregate`; all metrics of a label are of the same resamples.
+    """
+    if len(scores.tasks) < 2:
+        return []
+    points = {
+        metric: [float(rule.point(own)) for own in scores.final.values()] for metric, rule in statistics.METRICS.items()
+    }
+    resamples = [_resamples(own, reps, statistics.name_seed(label, seed)) for label, own in scores.final.items()]
+    found = []
+    for index, label in enumerate(scores.final):
+        for metric, values in points.items():
+            own = resamples[index][metric]
+            top = highest([-value for value in values] if metric == "optimality_gap" else values)
+            found.append(
+                Aggregate(
+                    label,
+                    scores.suite,
+                    scores.profile,
+                    metric,
+                    Interval(np.asarray(values[index]), *ends(own)),
+                    float(np.std(own)),
+                    scores.seeds[label],
+                    scores.tasks,
+                    top is not None
+                    and (abs(values[top] - values[index]) < TOLERANCE or _meet(resamples[top][metric], own)),
+                )
+            )
+    return found
+
+
+def _resamples(scores: Array, reps: int, seed: int) -> dict[str, Array]:
+    """Metric -> its values over resamples [reps], NaN with one run; scores [runs, tasks] of several tasks."""
+    if len(scores) < 2:
+        return {metric: np.full(1, np.nan) for metric in statistics.METRICS}
+    values, _ = statistics.distribution(scores[:, :, None], list(statistics.METRICS), reps, np.random.default_rng(seed))
+    return {metric: each[0] for metric, each in values.items()}
+
+
+def _meet(first: Array, second: Array) -> bool:
+    """Whether the interval of the difference of resampled values [reps] holds 0; False for NaN, of a single run."""
+    low, high = ends(first - second)
+    return bool(low <= 0 <= high)
+
+
+def highest(values: Sequence[float]) -> int | None:
+    """The place of the highest value; None where there is nothing to tell apart."""
+    if len(values) < 2 or max(values) - min(values) < TOLERANCE:
+        return None
+    return int(np.argmax(values))
+
+
+def leads(scores: Array, peers: Sequence[Array], reps: int, seed: int) -> bool:
+    """Whether the mean of these scores [runs, 1] is the highest of their peers', or statistically tied with it."""
+    values = [float(np.mean(peer)) for peer in peers]
+    top = highest(values)
+    if top is None:
+        return False
+    if values[top] - float(np.mean(scores)) < TOLERANCE:
+        return True
+    gap = statistics.difference(peers[top], scores, "mean", reps, seed)
+    return bool(gap.low <= 0)  # False for the NaN of a single run
+
+
+def overview(scores: Scores, reps: int, seed: int = 0) -> Overview | None:
+    """How the labels of `scores` stand to each other; None for a single label of a single task."""
+    several = len(scores.tasks) > 1
+    if len(scores.final) < 2 and not several:
+        return None
+    improvement = statistics.improvements(scores.final, reps=reps, seed=seed)
+    few = min(reps, statistics.CURVE_REPS)
+    thresholds = np.unique(np.concatenate([[0.0, 1.0], *(own.ravel() for own in scores.final.values())]))
+    profiles, efficiency = {}, {}
+    for label in scores.final if several else ():
+        own = statistics.name_seed(label, seed)
+        profiles[label] = statistics.performance_profile(scores.final[label], thresholds, reps=few, seed=own)
+        if len(scores.steps):
+            efficiency[label] = statistics.intervals(scores.curves[label], ["iqm"], few, own)["iqm"]
+    ranked = several and len(scores.final) > 1
+    ranks = statistics.ranks(scores.final, reps=reps, seed=seed) if ranked else None
+    return Overview(scores, improvement, thresholds, profiles, efficiency, ranks)

@@ -1,0 +1,90 @@
+"""What a study used, and the BibTeX entries that the registered things give for themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.metadata import version
+from typing import NamedTuple
+
+from harness import registry
+from harness.errors import UserError
+from reports import bibtex
+from results import Study
+
+GUIDEBENCH = """@misc{{guidebench,
+  title = {{{{guidebench}}: Benchmark and Evaluation Harness for Reinforcement Learning Guided by Foundation Models}},
+  author = {{{{The guidebench authors}}}},
+  note = {{Version {version}}},
+  year = {{2026}}
+}}"""
+RLIABLE = """@inproceedings{agarwal2021deep,
+  title = {Deep Reinforcement Learning at the Edge of the Statistical Precipice},
+  author = {Agarwal, Rishabh and Schwarzer, Max and Castro, Pablo Samuel and Courville, Aaron and Bellemare, Marc G.},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume = {34},
+  year = {2021}
+}"""
+EXTERNAL = "external"
+"""Backend of runs that were made elsewhere."""
+
+
+class Cited(NamedTuple):
+    """BibTeX with a comment above each entry that says what uses it, and what no entry is known of."""
+
+    text: str
+    missing: tuple[str, ...]
+
+
+class _Use(NamedTuple):
+    what: str
+    citation: str
+    problem: str = ""
+
+
+def cite(study: Study) -> Cited:
+    """Every entry that a study calls for, once, in the order of first use."""
+    uses = [
+        _Use("this benchmark", GUIDEBENCH.format(version=version("guidebench"))),
+        _Use("aggregates and intervals", RLIABLE),
+        *(_use(*thing) for thing in dict.fromkeys(_things(study))),
+    ]
+    entries: dict[str, tuple[bibtex.Entry, list[str]]] = {}
+    plain: list[str] = []
+    missing: list[str] = []
+    for what, citation, problem in uses:
+        try:
+            own = bibtex.entries(citation)
+        except ValueError as error:
+            own, problem = [], f"its citation is not BibTeX ({error})"
+        for entry in own:
+            first, names = entries.setdefault(entry.key, (entry, []))
+            names.append(what)
+            if first.text != entry.text:
+                missing.append(f"{what}: its entry has the key {entry.key}, as a different one of {names[0]}")
+        if problem or not citation:
+            missing.append(f"{what}: {problem or 'it gives no citation'}")
+        elif not own:
+            plain.append(f"{what}: nothing to cite: {' '.join(citation.replace('%', ' ').split())}")
+    blocks = [f"% {', '.join(names)}\n{entry.text}\n" for entry, names in entries.values()]
+    blocks += [f"% {line}\n" for line in [*plain, *missing]]
+    return Cited("\n".join(blocks), tuple(missing))
+
+
+def _things(study: Study) -> Iterable[tuple[str, str, bool]]:
+    """Kind and name of all that the cells are made of, and whether it was made elsewhere."""
+    for cell in study.cells:
+        external = cell.backend == EXTERNAL
+        named = {"learner": cell.learner, "judge": cell.model, **cell.parts}
+        things = [("suite", cell.suite, False), ("method", cell.method, external)]
+        things += [(kind, name, external) for kind, name in named.items()]
+        yield from ((kind, name, elsewhere) for kind, name, elsewhere in things if name)
+
+
+def _use(kind: str, name: str, external: bool) -> _Use:
+    what = f"{kind} {name}"
+    if external:
+        return _Use(what, "", "made elsewhere; its entry is not known here")
+    try:
+        return _Use(what, str(getattr(registry.get(kind, name), "citation", "")))
+    except UserError:
+        return _Use(what, "", "not installed here; install the package that it comes from")

@@ -1,0 +1,33 @@
+"""BibTeX for what a study used: suites, methods, learners, replays, guides, agents and models, each entry once.
+
+Examples:
+  bench cite runs/mine > used.bib
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+HELP = "BibTeX for every suite, method, learner, replay and model of a study"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `bench cite`."""
+    parser.add_argument("studies", metavar="STUDY", nargs="+", help="directory of a study, or `measured`")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the entries; what none is known of is named there as a comment and on the error stream."""
+    from dataclasses import replace
+
+    import results
+    from reports import citations
+
+    found = [study for name in args.studies for study in results.opened(name).values()]
+    everything = replace(found[0], cells=tuple(cell for study in found for cell in study.cells))
+    cited = citations.cite(everything)
+    print(cited.text, end="")
+    for line in cited.missing:
+        print(f"bench cite: {line}", file=sys.stderr)
+    return 0

@@ -1,0 +1,149 @@
+"""New runs beside stored ones: what each row's final success differs by, and the smallest difference that could show.
+
+Examples:
+  bench compare runs/mine --against measured                   beside what this project has measured
+  bench compare runs/mine --against runs/theirs --task 8x8     each row beside each of theirs
+  bench compare runs/one runs/two                              all beside the baseline of the first
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.errors import UserError
+
+if TYPE_CHECKING:
+    from harness.config import Names
+    from reports.comparability import Place
+    from reports.summary import Summary
+    from results import Cell, Study
+
+HELP = "new runs beside stored ones: difference, interval, what could have shown"
+STORED = "what the rows are compared with: a study's directory, or `measured`: all that this project has measured"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `bench compare`."""
+    parser.add_argument("studies", metavar="STUDY", nargs="+", help="directory of a study, or `measured`")
+    parser.add_argument("--against", metavar="STUDY", help=f"{STORED} (default: the baseline of the first STUDY)")
+    parser.add_argument("--method", metavar="NAME,…", default="", help="only these methods")
+    parser.add_argument("--task", metavar="NAME,…", default="", help="only these tasks: 8x8, or SUITE/TASK")
+    parser.add_argument("--mixed-profiles", action="store_true", help="compare across profiles and lengths of training")
+    parser.add_argument("--mixed-protocols", action="store_true", help="compare across versions of a suite")
+    parser.add_argument("--output", metavar="DIR", help="where the files go (default: STUDY/comparison)")
+    parser.add_argument("--resamples", metavar="N", type=int, default=50_000, help="bootstrap resamples (%(default)s)")
+    parser.add_argument("--json", action="store_true", help="print the comparison as JSON instead of tables")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the comparison and write it; UserError where nothing can be compared."""
+    if args.resamples < 100:
+        raise UserError(f"--resamples {args.resamples}: a 95 % interval needs at least 100; 50000 is the default")
+    import results
+    from reports import comparability, comparing, figures, latex, summary
+    from reports.command import write
+
+    mixing = comparability.Mixing(args.mixed_profiles, args.mixed_protocols)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        named = [results.opened(name) for name in args.studies]
+        stored = named[0]
+        if args.against:
+            own = [study.directory for side in named for study in side.values()]
+            stored = _others(results.opened(args.against), own if args.against == results.MEASURED else [])
+        notes = []
+        reference = args.against or args.studies[0]
+        for name, side in zip(args.studies, named, strict=True):
+            strict = results.MEASURED not in (name, reference)
+            ours, theirs = _places(name, side, args), _places(reference, stored, args)
+            notes += comparability.require(ours, theirs, mixing, (name, reference), strict)
+        new = {name: study for side in named for name, study in side.items()}
+        tasks = {_where(cell) for study in new.values() for cell in study.cells}
+        chosen = {
+            name: results.select(study, lambda cell: _wanted(cell, args) and _where(cell) in tasks)
+            for name, study in {**new, **stored}.items()
+        }
+        joined = results.join({name: study for name, study in chosen.items() if study.cells or name in new})
+        found = comparing.compare(
+            joined,
+            (cell.id for name in new for cell in chosen[name].cells),
+            (cell.id for name in stored for cell in chosen[name].cells),
+            every=bool(args.against),
+            mixing=mixing,
+            reps=args.resamples,
+        )
+    notes += [str(warning.message) for warning in caught if warning.category is UserWarning]
+    found = found._replace(summary=summary.with_notes(found.summary, notes))
+    first = next(iter(new.values())).directory
+    if not args.output and args.studies[0] == results.MEASURED:
+        first = Path()
+    directory = Path(args.output) if args.output else first / "comparison"
+    content, style = comparing.plain(found), latex.Style()
+    contents = {
+        "comparison.json": (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(),
+        "table.tex": "\n".join([latex.needs(style), *latex.differences(found.summary, style)]).encode(),
+    }
+    for drawing in figures.learning_curves(found.summary.rows):
+        contents[f"{drawing.name}.png"], contents[f"{drawing.name}.pdf"] = drawing.png, drawing.pdf
+    files = write(directory, contents)
+    if args.json:
+        print(json.dumps({**content, "files": [str(file) for file in files]}, allow_nan=False))
+    else:
+        _print(found.summary, files)
+    return 0
+
+
+def check(against: str, planned: Iterable[tuple[Names, int, int]], output: Path) -> None:
+    """UserError if what is about to run in `output` could be compared with nothing in `against`.
+
+    `planned`: of each cell its names, the version of its suite and its steps.
+    """
+    import results
+    from reports.comparability import UNMIXED, Place, place, require
+
+    ours = [Place(f"{names.suite}/{names.task}", names.method, names.profile, *rest) for names, *rest in planned]
+    stored = [place(cell) for study in _others(results.opened(against), [output]).values() for cell in study.cells]
+    for note in require(ours, stored, UNMIXED, ("this command", against), strict=against != results.MEASURED):
+        print(note, file=sys.stderr)
+
+
+def _others(studies: dict[str, Study], own: Iterable[Path]) -> dict[str, Study]:
+    """The studies that lie in none of the directories."""
+    known = {directory.resolve() for directory in own}
+    return {name: study for name, study in studies.items() if study.directory.resolve() not in known}
+
+
+def _places(name: str, side: dict[str, Study], args: argparse.Namespace) -> list[Place]:
+    from reports.comparability import listed, place
+
+    cells = [cell for study in side.values() for cell in study.cells]
+    found = [place(cell) for cell in cells if _wanted(cell, args)]
+    if not found:
+        raise UserError(f"no runs match --method and --task in {name}; it has {listed(map(place, cells))}")
+    return found
+
+
+def _wanted(cell: Cell, args: argparse.Namespace) -> bool:
+    methods, tasks = (set(filter(None, text.split(","))) for text in (args.method, args.task))
+    return (not methods or cell.method in methods) and (not tasks or bool(tasks & {cell.task, _where(cell)}))
+
+
+def _where(cell: Cell) -> str:
+    return f"{cell.suite}/{cell.task}"
+
+
+def _print(found: Summary, files: list[Path]) -> None:
+    from reports import legends, matrices, tables
+    from reports.command import console, tell
+
+    screen = console()
+    for table in found.matrices:
+        screen.print(tables.matrix(table))
+    screen.print(f"{matrices.legend(found.matrices)} {legends.setting(found)}", markup=False)
+    tell(found.notes, files)

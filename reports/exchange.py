@@ -1,0 +1,78 @@
+"""A study's evaluations for other programs: marl-eval's JSON, or one plain CSV."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CSV_COLUMNS = (
+    "suite", "task", "method", "variant", "learner", "backend", "model", "profile", "cell", "seed", "step", "episode",
+    "success", "return", "length",
+)  # fmt: skip
+METRICS = ("success", "return")
+
+
+class Exported(NamedTuple):
+    """The text to write, and what whoever reads it should know."""
+
+    text: str
+    notes: tuple[str, ...] = ()
+
+
+def plain_csv(rows: pd.DataFrame, labels: Mapping[str, str]) -> Exported:
+    """One row per evaluation episode (`results.load`), identity first."""
+    out = io.StringIO()
+    table = rows[list(CSV_COLUMNS)].assign(success=rows["success"].astype(int))
+    table.to_csv(out, index=False, lineterminator="\n")
+    return Exported(out.getvalue())
+
+
+def marl_eval(rows: pd.DataFrame, labels: Mapping[str, str]) -> Exported:
+    """Suite → task → row → seed → evaluation, as marl-eval reads raw experiments; `labels`: cell -> row name.
+
+    Each evaluation has its `step_count` and per metric a list with one number per episode. Names of suites and tasks
+    are in lower case, as marl-eval looks them up. Its `absolute_metrics` are meant to be ten times as many episodes of
+    the best policy; nothing of that kind is recorded, so they hold the last evaluation's episodes.
+    """
+    import json
+
+    content: dict[str, Any] = {}
+    ordered = rows.sort_values(["step", "episode"], kind="stable")
+    for (cell, seed), run in ordered.groupby(["cell", "seed"], sort=False):
+        first = run.iloc[0]
+        tasks = content.setdefault(str(first["suite"]).lower(), {})
+        runs = tasks.setdefault(str(first["task"]).lower(), {}).setdefault(labels[str(cell)], {})
+        values: dict[str, list[float]] = {}
+        steps: dict[str, Any] = {}
+        for number, (_, episodes) in enumerate(run.groupby("step")):
+            values = {name: episodes[name].astype(float).tolist() for name in METRICS}
+            steps[f"step_{number}"] = {"step_count": int(episodes["step"].iloc[0]), **values}
+        runs[f"seed_{seed}"] = {**steps, "absolute_metrics": values}
+    notes = [
+        "absolute_metrics hold the episodes of the last evaluation; no longer evaluation of the best policy exists"
+    ]
+    return Exported(
+        json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n", (*notes, *ragged(content))
+    )
+
+
+def ragged(content: Mapping[str, Any]) -> list[str]:
+    """What marl-eval will refuse: it wants the same rows, seeds and number of evaluations throughout a suite."""
+    notes = []
+    for suite, tasks in content.items():
+        shapes: dict[str, set[Any]] = {"rows": set(), "seeds": set(), "numbers of evaluations": set()}
+        for rows in tasks.values():
+            shapes["rows"].add(tuple(sorted(rows)))
+            shapes["seeds"] |= {tuple(sorted(runs)) for runs in rows.values()}
+            shapes["numbers of evaluations"] |= {len(run) - 1 for runs in rows.values() for run in runs.values()}
+        uneven = [what for what, found in shapes.items() if len(found) > 1]
+        if uneven:
+            notes.append(f"{suite}: its tasks and rows differ in {', '.join(uneven)}, which marl-eval does not take")
+    return notes
+
+
+FORMATS: Mapping[str, Callable[[Any, Mapping[str, str]], Exported]] = {"marl-eval": marl_eval, "csv": plain_csv}

@@ -1,0 +1,87 @@
+"""What the numbers of a table are, in a paragraph that belongs under it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reports import judges, matrices
+from reports.summary import Summary
+
+FEW_SEEDS = 5
+"""With fewer, percentile intervals cover less than they claim."""
+INTERVAL, PM = SPREADS = ("interval", "pm")
+"""How a number's uncertainty is shown: its interval in brackets, or ± its standard error."""
+
+
+def whole(summary: Summary, mark: str) -> str:
+    """Of everything that a terminal or a page shows; `mark` is how the best are marked there."""
+    parts = [
+        results(summary, mark),
+        "Seeds: in parentheses those whose own curve reaches it too.",
+        aggregates(summary) if summary.aggregates else "",
+        matrices.legend(summary.matrices),
+    ]
+    return " ".join([*filter(None, parts), setting(summary)])
+
+
+def results(summary: Summary, mark: str, spread: str = INTERVAL) -> str:
+    """Of the rows of each task."""
+    counts = sorted({len(row.seeds) for row in summary.rows})
+    evaluations = sorted({len(row.steps) for row in summary.rows})
+    episodes = sorted({count for row in summary.rows for count in row.episodes})
+    baselines = ", ".join(dict.fromkeys(row.baseline for row in summary.rows))
+    shown = f"in brackets the bootstrap 95 % interval over seeds ({summary.reps:,} resamples)"
+    if spread == PM:
+        shown = "± its standard error, the standard deviation between seeds by the root of their number"
+    parts = [
+        f"Mean over {span(counts)} seeds of the success rate over {span(episodes)} episodes at the last "
+        f"evaluation; {shown}.",
+        f"{mark}: the highest, or not told apart from it (95 % interval of the difference holds 0).",
+        "AUC: area under the curve of success rates over training, divided by the steps it spans.",
+        f"Best: maximum over evaluations of the mean over seeds ({span(evaluations)} evaluations).",
+        f"Steps to best: environment steps until the mean over seeds reaches the best of {baselines}.",
+    ]
+    if any(row.behind for row in summary.rows):
+        parts.append("†: at an earlier step than the others, compared with none.")
+    return " ".join(parts)
+
+
+def aggregates(summary: Summary, spread: str = INTERVAL) -> str:
+    """Of the aggregates over tasks."""
+    counts = sorted({len(entry.seeds) for entry in summary.aggregates})
+    shown = "in brackets the bootstrap 95 % interval, stratified by task"
+    if spread == PM:
+        shown = "± the standard deviation over resamples, stratified by task"
+    return (
+        f"Over tasks: mean, median over tasks of the mean over seeds, and interquartile mean over all runs and tasks, "
+        f"of the final success rates of {span(counts)} seeds; {shown} ({summary.reps:,} resamples). "
+        "Optimality gap: 1 minus the mean."
+    )
+
+
+def setting(summary: Summary) -> str:
+    """What must stand beside every number: profile, judges, and what so few seeds or unfinished runs cannot show."""
+    profiles = sorted({row.cell.profile for row in summary.rows})
+    judged = sorted(
+        {(row.cell.model or row.cell.backend, row.cell.backend) for row in summary.rows if row.cell.backend}
+    )
+    parts = [f"Profile: {', '.join(profiles)}."]
+    for name, backend in judged:
+        remark = judges.remark(backend)
+        judge = f"Judge {name}: {backend}" if judges.is_judge(backend) else "External"
+        parts.append(f"{judge}{f', {remark}' if remark else ''}.")
+    seeds = {len(row.seeds) for row in summary.rows}
+    if seeds & set(range(2, FEW_SEEDS)):
+        parts.append(f"Percentile intervals of fewer than {FEW_SEEDS} seeds are too narrow.")
+    if 1 in seeds:
+        parts.append("A single seed has no interval.")
+    if not summary.complete:
+        parts.append("Partial: not every run is finished.")
+    return " ".join(parts)
+
+
+def span(counts: Sequence[int]) -> str:
+    """Rising numbers as "3" or "3 to 5"."""
+    if not counts:
+        return "no"
+    return f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"

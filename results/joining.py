@@ -1,0 +1,106 @@
+"""Several studies as one: the same cell and seed is one run, and two accounts of it that differ are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from harness.errors import UserError
+from results.rows import load
+from results.store import Cell, Run, Study, study
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MEASURED = "measured"
+"""What stands for every study that this project has measured itself (results/measured)."""
+_SAME = ("suite", "task", "method", "learner", "backend", "model", "profile", "steps")
+"""What cells of one id have in common."""
+_ACCOUNT = ["step", "episode", "return", "success", "length"]
+"""The columns of an evaluation row that tell what happened."""
+
+
+class Joined(NamedTuple):
+    """Studies as one, whose run directories are relative to the working directory."""
+
+    study: Study
+    evaluations: pd.DataFrame
+    origins: Mapping[str, tuple[str, ...]]
+    """Cell id -> names of the studies that have it."""
+
+
+def opened(name: str) -> dict[str, Study]:
+    """The study in a directory, or all of those `measured`, by the names they are shown by."""
+    if name != MEASURED:
+        return {name: study(name)}
+    root = Path(__file__).parent / MEASURED
+    found = {f"{MEASURED}/{path.parent.name}": study(path.parent) for path in sorted(root.glob("*/study.json"))}
+    if not found:
+        raise UserError(f"this installation holds no measured studies (looked in {root}); name a study's directory")
+    return found
+
+
+def select(source: Study, wanted: Callable[[Cell], bool]) -> Study:
+    """The study with only the cells that are `wanted`, and their runs."""
+    cells = tuple(cell for cell in source.cells if wanted(cell))
+    return replace(source, cells=cells, runs=tuple(run for run in source.runs if run.cell in cells))
+
+
+def join(studies: Mapping[str, Study]) -> Joined:
+    """Studies by name as one, cells in the order in which they first appear.
+
+    A cell that several studies have keeps its first name and has the runs of all; a run that several have is counted
+    once, by the account that goes furthest. UserError where two accounts of a run, or two cells of one id, differ.
+    """
+    import pandas as pd
+
+    cells: dict[str, Cell] = {}
+    origins: dict[str, list[str]] = {}
+    found: dict[tuple[str, int], tuple[Run, pd.DataFrame]] = {}
+    for name, source in studies.items():
+        for cell in source.cells:
+            first = cells.setdefault(cell.id, cell)
+            origins.setdefault(cell.id, []).append(name)
+            for field in _SAME:
+                if getattr(cell, field) != getattr(first, field) and "" not in (cell.profile, first.profile):
+                    raise UserError(
+                        f"cell {cell.id} has {field} {getattr(first, field)!r} in {origins[cell.id][0]} and "
+                        f"{getattr(cell, field)!r} in {name}: one of the two was altered; restore it or leave it out"
+                    )
+            if not first.profile:  # known there by its directory alone
+                cells[cell.id] = cell
+        rows = load(source)
+        by_run = dict(list(rows.groupby(["cell", "seed"], sort=False)))
+        for run in source.runs:
+            key = (run.cell.id, run.seed)
+            own = replace(run, directory=str(source.directory / run.directory)), by_run.get(key, rows.iloc[:0])
+            found[key] = _further(found[key], own) if key in found else own
+    runs = tuple(
+        replace(run, cell=cell) for cell in cells.values() for (id, _), (run, _) in found.items() if id == cell.id
+    )
+    joined = Study(" + ".join(studies), Path(), (), tuple(cells.values()), runs)
+    frames = [rows for _, rows in found.values() if len(rows)]
+    evaluations = pd.concat(frames, ignore_index=True) if frames else load(replace(joined, cells=(), runs=()))
+    return Joined(joined, evaluations, {id: tuple(names) for id, names in origins.items()})
+
+
+def _further(first: tuple[Run, pd.DataFrame], second: tuple[Run, pd.DataFrame]) -> tuple[Run, pd.DataFrame]:
+    """Of two accounts of one run the one that goes further; UserError where they differ as far as both go."""
+    (one, rows), (other, more) = first, second
+    count = min(len(rows), len(more))
+    here, there = (frame[_ACCOUNT].iloc[:count].reset_index(drop=True) for frame in (rows, more))
+    differs = (here != there).any(axis=1).to_numpy()
+    if differs.any():
+        index = int(differs.argmax())
+        column = next(name for name in _ACCOUNT if here[name][index] != there[name][index])
+        cell = one.cell
+        raise UserError(
+            f"{cell.suite}/{cell.task}, {cell.label}, seed {one.seed}: {one.directory} and {other.directory} are of "
+            f"the same cell ({cell.id}) and tell different things: at step {here['step'][index]:,}, episode "
+            f"{here['episode'][index]}, {column} is {here[column][index]} and {there[column][index]}. "
+            f"Leave one of the two out; which of them is right cannot be told from here"
+        )
+    further = len(more) > len(rows) or (len(more) == len(rows) and one.status != "finished")
+    return second if further else first

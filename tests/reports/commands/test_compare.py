@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import results
+from harness import cli
+from tests.reports.conftest import Writer
+
+SMOKE = ("suite=classic", "method=uer", "profile=smoke", "seeds=1", "report=false")
+
+
+def ends(low: int, high: int) -> dict[int, dict[int, list[int]]]:
+    return {0: {300: [low, high]}, 1: {300: [high, high]}}
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> tuple[str, str]:
+    """A study of vlm_rb and one of uer and per, on the same task."""
+    for name, methods in (("mine", ["vlm_rb"]), ("theirs", ["uer", "per"])):
+        writer = Writer(tmp_path / name)
+        for method in methods:
+            writer.cell(method, ends(int(method == "vlm_rb"), 1), method=method)
+        writer.finish()
+    return str(tmp_path / "mine"), str(tmp_path / "theirs")
+
+
+def compare(*words: str) -> int:
+    return cli.main(["compare", *words, "--resamples", "200"])
+
+
+def test_the_comparison_is_printed_and_written_beside_the_report(
+    two: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine, theirs = two
+    assert compare(mine, "--against", theirs) == 0
+    out = capsys.readouterr().out
+    assert "grid/8x8: beside uer · quick" in out and "grid/8x8: beside per · quick" in out
+    assert "0.25 [0.00, 0.50]" in out and "Smaller differences than" in out
+    written = {path.name for path in (Path(mine) / "comparison").iterdir()}
+    assert written == {"comparison.json", "table.tex", "curves-grid-8x8.png", "curves-grid-8x8.pdf"}
+    assert all(str(Path(mine) / "comparison" / name) in out for name in written)
+    assert r"\begin{table}" in (Path(mine) / "comparison" / "table.tex").read_text()
+
+
+def test_methods_and_tasks_narrow_both_sides(two: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    mine, theirs = two
+    assert compare(mine, "--against", theirs, "--method", "vlm_rb,per", "--task", "grid/8x8", "--json") == 0
+    (table,) = json.loads(capsys.readouterr().out)["tables"]
+    assert table["reference"]["cell"] == "per" and [row["cell"] for row in table["rows"]] == ["vlm_rb"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--method", "per"], "no runs match --method and --task in MINE; it has grid/8x8 (vlm_rb; quick)"),
+        (["--task", "5x5"], "no runs match --method and --task in MINE"),
+        (["--against", "nowhere"], "no study at nowhere"),
+        ([], "nothing to compare"),
+        (["--against", "measured"], "no runs match: MINE has grid/8x8"),
+    ],
+)
+def test_what_cannot_be_compared_is_told(
+    two: tuple[str, str], words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert compare(two[0], *words) == 2
+    assert says.replace("MINE", two[0]) in capsys.readouterr().err
+
+
+def test_profiles_are_mixed_only_when_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for profile in ("quick", "paper"):
+        writer = Writer(tmp_path / profile)
+        writer.cell(profile, ends(0, 1), profile=profile)
+        writer.finish()
+    names = str(tmp_path / "quick"), str(tmp_path / "paper")
+    assert compare(*names) == 2
+    assert "profile paper beside quick; --mixed-profiles" in capsys.readouterr().err
+    assert compare(*names, "--mixed-profiles") == 0
+    assert "profiles paper and quick stand side by side, as asked for" in capsys.readouterr().out
+
+
+def test_a_value_that_is_no_number_is_refused_with_its_place(
+    two: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Path(two[0]) / "grid/8x8/vlm_rb-vlm_rb/seed-0"
+    rows = [{**row, "return": float("nan")} for row in _rows(run)]
+    import pandas as pd
+
+    pd.DataFrame(rows).to_parquet(run / "evaluations.parquet", index=False)
+    assert compare(two[0], "--against", two[1]) == 2
+    assert "seed-0/evaluations.parquet, row 1, column 'return': nan" in capsys.readouterr().err
+
+
+def test_measured_studies_are_compared_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert compare("measured", "--task", "5x5", "--json") == 0
+    (table,) = json.loads(capsys.readouterr().out)["tables"]
+    assert table["reference"]["label"] == "uer · quick" and table["reference"]["studies"] == ["measured/doorkey_5x5"]
+    assert (tmp_path / "comparison" / "comparison.json").is_file()
+
+
+def test_a_run_that_could_be_compared_with_nothing_does_not_start(
+    two: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "out"
+    for against, says in (
+        (two[1], f"no runs match: this command has classic/CartPole-v1 (uer; smoke); {two[1]} has grid/8x8"),
+        ("nowhere", "no study at nowhere"),
+        ("measured", "this command and measured cannot be compared as they are: classic/CartPole-v1: not compared: "),
+    ):
+        assert cli.main(["run", *SMOKE, f"output={output}", f"against={against}"]) == 2
+        assert says in capsys.readouterr().err
+    assert not output.exists()
+
+
+@pytest.mark.slow
+def test_a_run_ends_with_its_comparison_and_its_cells_do_not_depend_on_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored, new = tmp_path / "stored", tmp_path / "new"
+    assert cli.main(["run", *SMOKE, f"output={stored}"]) == 0
+    capsys.readouterr()
+    words = ["run", "suite=classic", "method=uer,per", "profile=smoke", "seeds=1", "report=false"]
+    assert cli.main([*words, f"output={new}", f"against={stored}"]) == 0
+    out = capsys.readouterr().out
+    assert "classic/CartPole-v1: beside uer · smoke" in out and "its runs are pooled" in out
+    assert (new / "comparison" / "comparison.json").is_file()
+    uer = next(path.parent.name for path in stored.glob("*/*/uer-*/cell.json"))
+    assert (new / "classic" / "CartPole-v1" / uer).is_dir(), "what it is compared with is no part of a cell"
+
+
+def test_a_measured_study_is_not_compared_with_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = str(Path(results.__file__).parent / "measured" / "doorkey_6x6_lambda_max")
+    words = ["--against", "measured", "--task", "6x6", "--output", str(tmp_path), "--json"]
+    assert compare(own, *words) == 0
+    content = json.loads(capsys.readouterr().out)
+    references = [table["reference"]["studies"] for table in content["tables"]]
+    assert references and all("measured/doorkey_6x6_perturbed" in studies for studies in references)
+    assert not any("measured/doorkey_6x6_lambda_max" in studies for studies in references)
+
+
+def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("compare", "cite", "export", "import"):
+        with pytest.raises(SystemExit):
+            cli.main([command, "--help"])
+        assert f"\n  bench {command} " in capsys.readouterr().out
+
+
+def _rows(run: Path) -> list[dict]:
+    import pandas as pd
+
+    return pd.read_parquet(run / "evaluations.parquet").to_dict("records")
