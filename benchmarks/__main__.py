@@ -21,7 +21,7 @@ from harness.records.provenance import provenance
 
 ROOT = Path(__file__).resolve().parents[1]
 WITH_PEERS = ("replay", "cartpole")
-HERE = ("command_line", "engine", "doorkey_steps", "statistics", "judged_training", "samplers", "replays")
+HERE = ("command_line", "engine", "doorkey_steps", "statistics", "report", "judged_training", "samplers", "replays")
 SMALL = {
     "replay": ["--size", "20000", "--turns", "20", "--repeats", "2"],
     "cartpole": ["--rounds", "2", "--start", "1024", "--turn", "256"],
@@ -29,6 +29,7 @@ SMALL = {
     "engine": ["--repeats", "1", "--run-steps", "600", "--slots", "2000", "--transitions", "500"],
     "doorkey_steps": ["--rounds", "1"],
     "statistics": ["--reps", "200", "--rliable-reps", "5", "2", "2"],
+    "report": ["--methods", "2", "--tasks", "2", "--seeds", "2", "--evaluations", "3", "--repeats", "1"],
     "judged_training": ["--pairs", "1", "--rounds", "2", "--start", "1200", "--turn", "64", "--task", "5x5"],
     "samplers": ["--size", "5000", "--batch", "16", "--rounds", "3"],
     "replays": ["--rounds", "1", "--start", "150", "--turn", "32", "--task", "5x5", "--profile", "smoke"],
@@ -80,6 +81,10 @@ def lines(results: dict[str, Any]) -> list[Line]:
             times = f"{row['ours_seconds']:.2f} s", f"{row['rliable_seconds']:,.0f} s"
             what = f"{said[work]}, {statistics['reps']:,} resamples: rliable"
             found.append(Line(what, *times, row["ratio"], "50" if work == "aggregates" else "200"))
+    if report := results.get("report"):
+        size = f"{report['peak_bytes'] / 2**30:.1f} GiB"
+        what = f"bench report, {report['runs']:,} runs of {report['rows_per_run']} rows, seconds"
+        found.append(Line(f"{what} ({size} at most)", f"{report['seconds']:.1f} s", "", report["seconds"], "<10"))
     if judged := results.get("judged_training"):
         rates = [f"{judged[f'{name}_steps_per_second']:.0f} steps/s" for name in ("vlm_rb", "uer")]
         found.append(Line(f"DoorKey {judged['task']}, vlm_rb + sprite: uer", *rates, judged["ratio"], "0.98"))

@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--resamples {args.resamples}: a 95 % interval needs at least 100; 50000 is the default")
     import results
     from reports import comparability, comparing, figures, latex, summary
-    from reports.command import write
+    from reports.commands.report import write
 
     mixing = comparability.Mixing(args.mixed_profiles, args.mixed_protocols)
     with warnings.catch_warnings(record=True) as caught:
@@ -140,7 +140,7 @@ def _where(cell: Cell) -> str:
 
 def _print(found: Summary, files: list[Path]) -> None:
     from reports import legends, matrices, tables
-    from reports.command import console, tell
+    from reports.commands.report import console, tell
 
     screen = console()
     for table in found.matrices:

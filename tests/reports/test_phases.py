@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import results
-from reports import command, phases
+from reports import phases
+from reports.commands import report as command
 from reports.phases import Spread
 from tests.reports.conftest import Writer, write_rows
 

@@ -9,7 +9,8 @@ import pytest
 from matplotlib.figure import Figure
 
 import results
-from reports import command, probes
+from reports import probes
+from reports.commands import report as command
 from reports.probes import Probed
 from tests.reports.conftest import Writer, write_rows
 

@@ -10,7 +10,7 @@ import pytest
 
 import results
 from harness.errors import UserError
-from reports import command
+from reports.commands import report as command
 from reports.papers import page, report
 from reports.papers.report import PaperReport
 from results import published
