@@ -45,6 +45,17 @@ class Panels(NamedTuple):
     learners: tuple[str, ...] = ("",)
     reference: str = ""
     """A method of which only the level at the end is drawn, dashed."""
+    arrows: bool = False
+    """Whether to mark how much sooner and higher the first curve is than the better of the baselines."""
+
+
+class Episode(NamedTuple):
+    """A figure of the judge's score beside the critic along a reference episode, of a method's own configuration."""
+
+    figure: str
+    suite: str
+    tasks: tuple[str, ...]
+    method: str
 
 
 @dataclass(frozen=True)
@@ -62,8 +73,7 @@ class Paper:
     robots: tuple[str, ...] = ("real_robot",)
     """Suites that are no simulation."""
     panels: tuple[Panels, ...] = ()
-    probes: str = ""
-    """The figure that shows the judge's score beside the critic along a reference episode."""
+    episode: Episode | None = None
     schedule: str = ""
     """The figure that also shows how λ rose."""
     samples: str = ""
@@ -140,6 +150,7 @@ PAPERS: dict[str, Paper] = {
                 ("8x8", "12x12", "16x16"),
                 tuple((name, name, {}) for name in (_VLM_RB, "uer", "per")),
                 learners=("dqn", "iqn"),
+                arrows=True,
             ),
             Panels(
                 "9",
@@ -148,9 +159,10 @@ PAPERS: dict[str, Paper] = {
                 ("task3", "task4", "task5"),
                 tuple((name, name, {}) for name in (_VLM_RB, "uer", "per")),
                 learners=("sac", "td3"),
+                arrows=True,
             ),
         ),
-        probes="3",
+        episode=Episode("3", "minigrid_doorkey", ("16x16",), _VLM_RB),
         schedule="6",
         samples="8",
     ),

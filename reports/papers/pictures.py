@@ -10,7 +10,7 @@ import numpy as np
 import results
 from reports import figures, probes
 from reports.figures import Drawing, literal, short
-from reports.papers.catalogue import Panels, Paper
+from reports.papers.catalogue import Episode, Panels, Paper
 from reports.papers.matching import Shelf
 from reports.summary import Row
 from results import Study
@@ -53,10 +53,10 @@ def draw(paper: Paper, shelf: Shelf, study_of: Callable[[Row], Study]) -> Figure
         drawn.append(_curves(figure, name, panels, names))
         if figure.figure == paper.schedule:
             drawn += _schedule(figure, panels, names, study_of)
-    if paper.probes:
-        found = _probes(paper, shelf, study_of)
+    if paper.episode is not None:
+        found = _probes(paper.episode, shelf, study_of)
         drawn = [*found, *drawn]
-        missing += [] if found else [f"figure {paper.probes} (the judge's score beside the critic)"]
+        missing += [] if found else [f"figure {paper.episode.figure} (the judge's score beside the critic)"]
     return Figures(tuple(drawn), tuple(missing))
 
 
@@ -89,7 +89,7 @@ def _curves(figure: Panels, name: str, panels: Sequence[Panel], names: Sequence[
             if panel.reference is not None:
                 level = float(panel.reference.final.estimate)
                 handles[figure.reference] = axes.axhline(level, color=_GREY, linewidth=0.9, linestyle=(0, (4, 2)))
-            if set(panel.curves) & set(BASELINES) and figure.figure == "9":
+            if figure.arrows and set(panel.curves) & set(BASELINES):
                 _arrows(axes, panel)
             last = max(row.last for row in panel.curves.values())
             axes.set(xlim=(0, last), ylim=(-0.03, 1.03), title=literal(panel.title))
@@ -178,21 +178,15 @@ def _schedule(
     return [Drawing(about, name, *_saved(plot, (figures.WIDTH_INCHES, 2.1)), f"{about}. {words}.")]
 
 
-def _probes(paper: Paper, shelf: Shelf, study_of: Callable[[Row], Study]) -> list[Drawing]:
-    """The reference episode of the methods that a model judges, on the largest of the tasks of its figures."""
+def _probes(episode: Episode, shelf: Shelf, study_of: Callable[[Row], Study]) -> list[Drawing]:
     drawings = []
-    for figure in paper.panels[:1]:
-        for task in figure.tasks:
-            _, method, variant = figure.curves[0]
-            row = shelf.row(figure.suite, task, method, "", {}) or shelf.row(figure.suite, task, method, "", variant)
-            if row is None:
-                continue
+    for task in episode.tasks:
+        row = shelf.row(episode.suite, task, episode.method, "", {})
+        if row is not None:
             seen = probes.probed(study_of(row), {row.cell.id: row.label})
-            own = [each for each in seen if (each.label, each.where) == (row.label, row.where)]
-            drawings += [
-                each._replace(name=f"figure-{paper.probes}", where=f"Figure {paper.probes}, {each.where}")
-                for each in probes.drawings(own)
-            ]
+            own = probes.drawings([each for each in seen if (each.label, each.where) == (row.label, row.where)])
+            where = f"Figure {episode.figure}, {row.where}"
+            drawings += [each._replace(name=f"figure-{episode.figure}", where=where) for each in own]
     return drawings
 
 
