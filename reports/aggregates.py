@@ -13,7 +13,7 @@ import numpy as np
 
 from reports import statistics
 from reports.statistics import Array, Interval
-from reports.statistics.resampling import ends
+from reports.statistics.resampling import ends, spread
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -209,16 +209,23 @@ def highest(values: Sequence[float]) -> int | None:
     return int(np.argmax(values))
 
 
-def leads(scores: Array, peers: Sequence[Array], reps: int, seed: int) -> bool:
-    """Whether the mean of these scores [runs, 1] is the highest of their peers', or statistically tied with it."""
-    values = [float(np.mean(peer)) for peer in peers]
+def leading(scores: Sequence[Array], reps: int, seed: int) -> list[bool]:
+    """Which means of scores [runs, 1] are the highest of all, or statistically tied with it."""
+    values = [float(np.mean(own)) for own in scores]
     top = highest(values)
     if top is None:
-        return False
-    if values[top] - float(np.mean(scores)) < TOLERANCE:
-        return True
-    gap = statistics.difference(peers[top], scores, "mean", reps, seed)
-    return bool(gap.low <= 0)  # False for the NaN of a single run
+        return [False] * len(values)
+    streams = np.random.default_rng(seed).spawn(len(scores))
+    means = [_means(own, reps, stream) for own, stream in zip(scores, streams, strict=True)]
+    return [values[top] - value < TOLERANCE or _meet(means[top], own) for value, own in zip(values, means, strict=True)]
+
+
+def _means(scores: Array, reps: int, rng: np.random.Generator) -> Array:
+    """The mean of scores [runs, 1] over resamples [reps], in random order; NaN with one run."""
+    if len(scores) < 2:
+        return np.full(1, np.nan)
+    values, times = statistics.distribution(scores[:, :, None], ["mean"], reps, rng)
+    return spread(values["mean"][0], times, rng)
 
 
 def overview(scores: Scores, reps: int, seed: int = 0) -> Overview | None:

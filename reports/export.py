@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,17 +10,12 @@ import numpy as np
 from reports import statistics
 from reports.aggregates import STEPS
 from reports.statistics import Array, Comparison, Interval
+from reports.subgoals import Subgoals
 from reports.summary import Summary
 
 
 def plain(summary: Summary) -> dict[str, Any]:
     """Rows with their curves and runs, aggregates, matrices, how rows stand to each other, notes."""
-
-    def number(value: Any) -> float | None:
-        return float(value) if np.isfinite(value) else None
-
-    def spread(interval: Interval) -> dict[str, float | None]:
-        return {name: number(value) for name, value in interval._asdict().items()}
 
     def points(name: str, places: Array, found: Interval) -> list[dict[str, float | None]]:
         return [
@@ -138,3 +134,27 @@ def plain(summary: Summary) -> dict[str, Any]:
             for each in summary.overviews
         ],
     }
+
+
+def subgoals(found: Sequence[Subgoals]) -> list[dict[str, Any]]:
+    """The tables of subgoals: task, and per row the share of episodes that met each."""
+    return [
+        {
+            "task": each.where,
+            "rows": [
+                {"label": label, **{name: spread(rate) for name, rate in zip(each.names, rates, strict=True)}}
+                for label, rates in each.rates.items()
+            ],
+        }
+        for each in found
+    ]
+
+
+def number(value: Any) -> float | None:
+    """A number as JSON has it; null where it is not defined."""
+    return float(value) if np.isfinite(value) else None
+
+
+def spread(interval: Interval) -> dict[str, float | None]:
+    """An interval with its ends, likewise."""
+    return {name: number(value) for name, value in interval._asdict().items()}

@@ -14,6 +14,7 @@ from reports import judges, legends, statistics, tables
 from reports import latex as tex
 from reports.figures import Gallery
 from reports.judges import Judging
+from reports.subgoals import HEADING, Subgoals
 from reports.summary import Row, Summary
 from results import Cell, Picture, Study
 
@@ -39,6 +40,7 @@ def render(
     judgings: Sequence[Judging],
     pictures: Sequence[Picture] = (),
     style: tex.Style | None = None,
+    parts: Sequence[Subgoals] = (),
 ) -> str:
     """The page of a study; `style` is that of the LaTeX tables that it shows."""
     columns, differing = differences(study, summary)
@@ -55,6 +57,8 @@ def render(
             galleries=[gallery for gallery in galleries if gallery.drawings],
             pictures=pictures,
             judgings=judgings,
+            parts=parts,
+            parts_heading=HEADING,
             beside_events=judges.BESIDE_EVENTS,
             latex=tex.latex(summary, style),
             packages=(style or tex.Style()).packages,

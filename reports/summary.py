@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reports import aggregates, matrices, statistics
-from reports.aggregates import TOLERANCE, Aggregate, Overview, leads
+from reports.aggregates import TOLERANCE, Aggregate, Overview, leading
 from reports.matrices import Matrix
 from reports.statistics import Array, Interval, Survival
 from results import Cell, Run, Study
@@ -193,8 +193,8 @@ def _by_evaluation(evaluations: pd.DataFrame) -> dict[str, dict[int, pd.DataFram
     grouped = evaluations.groupby(["cell", "seed", "step"], sort=True)
     table = grouped.agg(success=("success", "mean"), episodes=("success", "size"), **{"return": ("return", "mean")})
     found: dict[str, dict[int, pd.DataFrame]] = {}
-    for (cell, seed), curve in table.groupby(level=["cell", "seed"], sort=False):
-        found.setdefault(str(cell), {})[int(seed)] = curve.droplevel(["cell", "seed"])
+    for (cell, seed), curve in table.reset_index(["cell", "seed"]).groupby(["cell", "seed"], sort=False):
+        found.setdefault(str(cell), {})[int(seed)] = curve
     return found
 
 
@@ -244,7 +244,7 @@ def _row(
     if len(curves) == 1:
         notes.append(f"{name}: {statistics.ONE_RUN}")
     success, returns = (
-        np.stack([curve.loc[common, column].to_numpy(float) for curve in curves.values()])
+        np.stack([curve[column].to_numpy(float)[curve.index.isin(common)] for curve in curves.values()])
         for column in ("success", "return")
     )
     own = statistics.name_seed(name, seed)
@@ -297,19 +297,25 @@ def _listed(steps: Iterable[int]) -> str:
 
 def _compared(rows: list[Row], notes: list[str], reps: int, seed: int) -> list[Row]:
     """Rows with their baseline and leaders, each within its own task and profile."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.where, row.cell.profile), []).append(row)
+    leaders: set[int] = set()
+    for peers in groups.values():
+        level = [peer for peer in peers if not _behind(peer, peers)]
+        ahead = leading([peer.success[:, -1:] for peer in level], reps, seed)
+        leaders |= {id(peer) for peer, leads in zip(level, ahead, strict=True) if leads}
     compared = []
     for row in rows:
-        peers = [r for r in rows if (r.where, r.cell.profile) == (row.where, row.cell.profile)]
+        peers = groups[row.where, row.cell.profile]
         baseline = next((r for name in BASELINES for r in peers if r.cell.method == name), peers[0])
         target = baseline.best if baseline.best > 0 else None
         if target is None:
             notes.append(f"{row.where}: {baseline.label} never succeeded, so steps to its best are not defined")
         hits = row.steps[:0] if target is None else row.steps[row.success_curve.estimate >= target - TOLERANCE]
-        level = [peer for peer in peers if not _behind(peer, peers)]
         behind = _behind(row, peers)
         if behind:
             notes.append(f"{row.where}, {row.label}: stands at step {row.last:,}, so it is compared with no other row")
-        finals = [peer.success[:, -1:] for peer in level]
         compared.append(
             replace(
                 row,
@@ -318,7 +324,7 @@ def _compared(rows: list[Row], notes: list[str], reps: int, seed: int) -> list[R
                 reached=int(hits[0]) if len(hits) else None,
                 arrival=None if target is None else _arrival(row, target, reps, seed),
                 behind=behind,
-                leading=not behind and leads(row.success[:, -1:], finals, reps, seed),
+                leading=id(row) in leaders,
             )
         )
     return compared

@@ -13,6 +13,7 @@ from reports.aggregates import Aggregate
 from reports.judges import Judging
 from reports.matrices import Line, Matrix
 from reports.statistics import Array, Interval
+from reports.subgoals import HEADING, Subgoals
 from reports.summary import Row, Summary
 
 if TYPE_CHECKING:
@@ -125,6 +126,18 @@ def compared(line: Line) -> list[str]:
 def p_value(value: float) -> str:
     """Three decimals, `< 0.001` below them, a dash where there is none."""
     return "< 0.001" if value < 0.001 else number(value, 3)
+
+
+def subgoals(found: Sequence[Subgoals]) -> list[Table]:
+    """One table per task whose suite tells of subgoals."""
+    return [
+        _table(
+            f"{each.where}: {HEADING}",
+            each.names,
+            {label: [spread(rate) for rate in rates] for label, rates in each.rates.items()},
+        )
+        for each in found
+    ]
 
 
 def judging(judgings: Sequence[Judging]) -> list[Table]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import duckdb
     import pandas as pd
 
-What = Literal["evaluations", "timings", "metrics", "judgements", "probes"]
+What = Literal["evaluations", "timings", "metrics", "judgements", "probes", "subgoals"]
 
 COLUMNS: dict[str, dict[str, type]] = {
     "evaluations": schema.EVALUATION,
@@ -29,6 +29,7 @@ COLUMNS: dict[str, dict[str, type]] = {
     "metrics": {"step": int},
     "judgements": {"asked": int, "applied": int, "score": float},
     "probes": {"step": int, "t": int, "quantity": str, "value": float},
+    "subgoals": {"step": int, "episode": int, "subgoal": str, "met": bool},
 }
 """Columns that every row must have. Evaluation rows have no others; logs may, and absent ones read as missing."""
 OPTIONAL: dict[str, dict[str, type]] = {"judgements": {"events": int}}
@@ -49,8 +50,8 @@ _WORDS = {int: "a whole number", float: "a finite number", bool: "true or false"
 def load(source: str | Path | Study, *, what: What = "evaluations") -> pd.DataFrame:
     """The rows that a study's runs wrote, in the order of its runs, with variant, label and directory beside them.
 
-    Logs (`timings`, `metrics`, `judgements`, `probes`) get the identity of their run as leading columns. A log's
-    further columns read as missing where a row lacks them; only those of `metrics` may hold NaN (a diverged loss).
+    Logs (all but `evaluations`) get the identity of their run as leading columns. A log's further columns read as
+    missing where a row lacks them; only those of `metrics` may hold NaN (a diverged loss).
     Raises UserError naming file, row and column of the first value that the schema does not allow.
     """
     import numpy as np
@@ -70,23 +71,38 @@ def load(source: str | Path | Study, *, what: What = "evaluations") -> pd.DataFr
             chosen = [path for path in files if path.endswith(suffix)]
             if chosen:
                 frames.append(read(connection, chosen, what))
-    wanted = COLUMNS[what]
-    empty = pd.DataFrame(columns=["filename", "row", *wanted])
-    rows = pd.concat(frames) if frames else empty
-    _check_values(rows, wanted)
-    for name, kind in OPTIONAL.get(what, {}).items():
-        if name in rows:
-            _check_values(rows[rows[name].notna()], {name: kind})
+    wanted, claimed = COLUMNS[what], _claimed(what)
     rank = {path: index for index, path in enumerate(files)}
-    rows = rows.iloc[np.lexsort([rows["row"], rows["filename"].map(rank)])].reset_index(drop=True)
     owners = pd.DataFrame(
         [identity(run) for run in files.values()], columns=[*IDENTITY, "variant", "label", "directory"]
     )
-    owner = owners.iloc[rows["filename"].map(rank).to_numpy(dtype=int)].reset_index(drop=True)
+
+    def ordered(found: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Rows in the order of runs, and the identity of the run that each belongs to."""
+        places = found["filename"].map(rank).to_numpy(dtype=int)
+        order = np.lexsort((found["row"].to_numpy(dtype=int), places))
+        return found.iloc[order].reset_index(drop=True), owners.iloc[places[order]].reset_index(drop=True)
+
+    empty = pd.DataFrame(columns=["filename", "row", *wanted])
+    nothing = [empty.drop(columns=claimed), empty[["filename", "row", *claimed]]]
+    read_rows, read_claims = [pd.concat(parts) for parts in zip(*frames, strict=True)] or nothing
+    claims, claimants = ordered(read_claims)
+    _check_values(claims, {name: wanted[name] for name in claimed})
+    _check_values(read_rows, {name: kind for name, kind in wanted.items() if name not in claimed})
+    for name, kind in OPTIONAL.get(what, {}).items():
+        if name in read_rows:
+            _check_values(read_rows[read_rows[name].notna()], {name: kind})
+    _check_identity(claims, claimants, claimed)
+    rows, owner = ordered(read_rows)
     if what == "evaluations":
-        _check_identity(rows, owner)
-        return pd.concat([rows.drop(columns=["filename", "row"]), owner[["variant", "label", "directory"]]], axis=1)
-    return pd.concat([owner, rows.drop(columns=["filename", "row"])], axis=1)
+        _check_repeated(rows)
+    found = pd.concat([owner, rows.drop(columns=["filename", "row"])], axis=1)
+    return found[[*wanted, "variant", "label", "directory"]] if what == "evaluations" else found
+
+
+def _claimed(what: str) -> list[str]:
+    """The columns in which a row names its run; it has to be the one in whose directory it lies."""
+    return [name for name in COLUMNS[what] if name in IDENTITY]
 
 
 def _file(directory: Path, what: str, finished: bool) -> Path | None:
@@ -111,11 +127,18 @@ def _globs(paths: Sequence[str]) -> list[str]:
     return ["".join(f"[{char}]" if char in "[*?" else char for char in path) for path in paths]
 
 
-def _read_parquet(connection: duckdb.DuckDBPyConnection, paths: Sequence[str], what: str) -> pd.DataFrame:
+def _read_parquet(
+    connection: duckdb.DuckDBPyConnection, paths: Sequence[str], what: str
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Rows without the columns that name their run, and each different claim of a file to be of a run, by its first
+    row: such texts cost more as a million Python strings than all numbers together."""
     import duckdb
 
-    wanted = COLUMNS[what]
-    columns = ", ".join(f'"{name}"::{_SQL_TYPES[kind]} AS "{name}"' for name, kind in wanted.items())
+    wanted, claimed = COLUMNS[what], _claimed(what)
+    columns = {name: f', "{name}"::{_SQL_TYPES[kind]} AS "{name}"' for name, kind in wanted.items()}
+    values = "".join(column for name, column in columns.items() if name not in claimed)
+    claims = "".join(columns[name] for name in claimed)
+    source = "FROM read_parquet(?, union_by_name=true, filename=true, file_row_number=true)"
     try:
         found: dict[str, dict[str, str]] = {path: {} for path in paths}
         query = "SELECT file_name, name, type FROM parquet_schema(?) WHERE num_children IS NULL OR num_children = 0"
@@ -123,12 +146,12 @@ def _read_parquet(connection: duckdb.DuckDBPyConnection, paths: Sequence[str], w
             found[path][name] = physical
         for path, types in found.items():
             _check_columns(path, types, wanted)
-        rows: pd.DataFrame = connection.execute(
-            f"SELECT filename, file_row_number + 1 AS row, {columns} "
-            "FROM read_parquet(?, union_by_name=true, filename=true, file_row_number=true)",
-            [_globs(paths)],
-        ).df()
-        return rows
+        queries = (
+            f"SELECT filename, file_row_number + 1 AS row{values} {source}",
+            f"SELECT filename, min(file_row_number) + 1 AS row{claims} {source} GROUP BY ALL",
+        )
+        rows, claimants = (connection.execute(query, [_globs(paths)]).df() for query in queries)
+        return rows, claimants
     except duckdb.Error as error:
         if len(paths) == 1:
             problem = str(error).splitlines()[0]
@@ -151,8 +174,10 @@ def _check_columns(path: str, types: Mapping[str, str], wanted: Mapping[str, typ
             raise UserError(f"{path}: column {name!r} is of type {types[name]}; expected {_WORDS[kind]}")
 
 
-def _read_lines(connection: duckdb.DuckDBPyConnection, paths: Sequence[str], what: str) -> pd.DataFrame:
-    """Rows of JSON lines. DuckDB reads them all; a file in which a line or value did not fit is then read closely."""
+def _read_lines(
+    connection: duckdb.DuckDBPyConnection, paths: Sequence[str], what: str
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """`_read_parquet` of JSON lines. A file in which a line or value did not fit is then read closely."""
     wanted, optional = COLUMNS[what], OPTIONAL.get(what, {})
     declared = {**wanted, **optional}
     connection.execute(
@@ -182,8 +207,10 @@ def _read_lines(connection: duckdb.DuckDBPyConnection, paths: Sequence[str], wha
             suspects |= set(connection.execute(odd).df()["filename"])
     for path in sorted(suspects):
         _examine(path, what)
-    fitting: pd.DataFrame = rows[fits].astype({name: _dtype(kind) for name, kind in wanted.items()})
-    return fitting
+    fitting = rows[fits].astype({name: _dtype(kind) for name, kind in wanted.items()})
+    claimed = _claimed(what)
+    claims = fitting.sort_values("row").drop_duplicates(["filename", *claimed])
+    return fitting.drop(columns=claimed), claims[["filename", "row", *claimed]]
 
 
 def _further(connection: duckdb.DuckDBPyConnection, wanted: Mapping[str, type]) -> dict[str, str]:
@@ -263,18 +290,22 @@ def _check_values(rows: pd.DataFrame, wanted: Mapping[str, type]) -> None:
             raise UserError(f"{where}: {_plain(first[name])!r}; expected {words}")
 
 
-def _check_identity(rows: pd.DataFrame, expected: pd.DataFrame) -> None:
-    """UserError if a row claims to be of another run than the one whose directory holds it, or is there twice."""
-    for name in IDENTITY:
-        wrong = rows[name].to_numpy() != expected[name].to_numpy()
+def _check_identity(claims: pd.DataFrame, expected: pd.DataFrame, claimed: Sequence[str]) -> None:
+    """UserError if a row claims to be of another run than the one whose directory holds it."""
+    for name in claimed:
+        wrong = claims[name].to_numpy() != expected[name].to_numpy()
         if wrong.any():
             index = int(wrong.argmax())
-            row = rows.iloc[index]
+            row = claims.iloc[index]
             raise UserError(
                 f"{row['filename']}, row {row['row']}, column {name!r}: {_plain(row[name])!r}, "
                 f"but it lies in the directory of {name} {_plain(expected[name].iloc[index])!r}"
             )
-    repeated = rows.duplicated(["cell", "seed", "step", "episode"])
+
+
+def _check_repeated(rows: pd.DataFrame) -> None:
+    """UserError if an episode is there twice."""
+    repeated = rows.duplicated(["filename", "step", "episode"])
     if repeated.any():
         row = rows[repeated].iloc[0]
         raise UserError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from reports.judges import Judging
+    from reports.subgoals import Subgoals
     from reports.summary import Summary
 
 HELP = "tables, learning curves, LaTeX and an HTML page from a study, finished or not"
@@ -59,6 +61,7 @@ def run(args: argparse.Namespace) -> int:
     """Write the report and print it; UserError if there is no study or a file of it does not fit the schema."""
     if args.resamples < 100:
         raise UserError(f"--resamples {args.resamples}: a 95 % interval needs at least 100; 50000 is the default")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its products are small: threads would only wait for each other
     if args.paper:
         return _paper(args)
     if args.stand_in:
@@ -66,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     if len(args.study) > 1:
         raise UserError("one study at a time; `bench compare` sets several side by side, and --paper takes several")
     import results
-    from reports import crossed, export, figures, judges, latex, overviews, page, phases, probes, summary
+    from reports import crossed, export, figures, judges, latex, overviews, page, phases, probes, subgoals, summary
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -75,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
         found = summary.summarise(study, evaluations, reps=args.resamples)
         labels = {row.cell.id: row.label for row in found.rows}
         judgings, seen = judges.judging(study, labels), probes.probed(study, labels)
+        parts = subgoals.subgoals(study, labels, args.resamples)
         spreads = phases.spreads(study, labels)
     found = summary.with_notes(found, [str(warning.message) for warning in caught if _ours(warning)])
     places = figures.styles(row.label for row in found.rows)
@@ -90,20 +94,19 @@ def run(args: argparse.Namespace) -> int:
     ]
 
     directory = Path(args.output) if args.output else study.directory / "report"
+    content = {**export.plain(found), "subgoals": export.subgoals(parts)}
     contents: dict[str, bytes] = {
-        "report.html": page.render(study, found, galleries, judgings, results.pictures(study), style).encode(),
+        "report.html": page.render(study, found, galleries, judgings, results.pictures(study), style, parts).encode(),
         "table.tex": latex.latex(found, style).encode(),
-        "summary.json": (
-            json.dumps(export.plain(found), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-        ).encode(),
+        "summary.json": (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(),
     }
     for drawing in (drawing for gallery in galleries for drawing in gallery.drawings):
         contents[f"{drawing.name}.png"], contents[f"{drawing.name}.pdf"] = drawing.png, drawing.pdf
     files = write(directory, contents)
     if args.json:
-        print(json.dumps({**export.plain(found), "files": [str(file) for file in files]}, allow_nan=False))
+        print(json.dumps({**content, "files": [str(file) for file in files]}, allow_nan=False))
     else:
-        _print(found, judgings, files)
+        _print(found, parts, judgings, files)
     return 0
 
 
@@ -167,7 +170,7 @@ def write(directory: Path, contents: dict[str, bytes]) -> list[Path]:
     return [directory / name for name in contents]
 
 
-def _print(found: Summary, judgings: list[Judging], files: list[Path]) -> None:
+def _print(found: Summary, parts: list[Subgoals], judgings: list[Judging], files: list[Path]) -> None:
     from reports import legends, tables
 
     screen = console()
@@ -177,7 +180,7 @@ def _print(found: Summary, judgings: list[Judging], files: list[Path]) -> None:
         screen.print("No run has finished an evaluation yet, so there are no numbers.")
     else:
         screen.print(legends.whole(found, "*"), markup=False)
-        for table in tables.judging(judgings):
+        for table in [*tables.subgoals(parts), *tables.judging(judgings)]:
             screen.print()
             screen.print(table)
     tell(found.notes, files)

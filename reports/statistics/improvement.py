@@ -73,17 +73,12 @@ def improvements(
 def _improvement(first: Array, second: Array, ours: Array, theirs: Array) -> Array:
     """Scores [n, tasks], [m, tasks], counts [tasks, n, reps], [tasks, m, reps] -> [reps].
 
-    `below[k]` counts the drawn runs among the k lowest of `second`; a run of `first` that beats `low` of them and ties
-    with those up to `high` adds (below[low] + below[high]) / 2.
+    Of each pair of runs both counts are multiplied, by 1 where the first wins, by 1/2 where they tie. Such sums are
+    exact in single precision up to four million pairs of runs.
     """
-    (n, tasks), m, reps = first.shape, len(second), ours.shape[2]
-    total = np.zeros(reps, np.int64)
-    below = np.zeros((m + 1, reps), np.int32)
+    n, tasks = first.shape
+    won = (np.sign(first.T[:, :, None] - second.T[:, None]).astype(np.float32) + 1) / 2  # [tasks, n, m]
+    total = np.zeros(ours.shape[2])
     for task in range(tasks):
-        order = np.argsort(second[:, task])
-        np.cumsum(theirs[task, order], axis=0, out=below[1:])
-        ordered = second[order, task]
-        lows, highs = (np.searchsorted(ordered, first[:, task], side) for side in ("left", "right"))
-        for run, (low, high) in enumerate(zip(lows, highs, strict=True)):
-            total += ours[task, run] * (below[low] + below[high])
-    return np.asarray(total / (2 * n * m * tasks))
+        total += np.einsum("nr,nr->r", ours[task], won[task] @ theirs[task].astype(np.float32))
+    return np.asarray(total / (n * len(second) * tasks))

@@ -67,14 +67,12 @@ def chunks(reps: int, scores: int) -> Iterator[int]:
 
 def drawn(runs: int, tasks: int, size: int, rng: np.random.Generator) -> Array:
     """`size` resamples as counts [tasks, runs, size]; drawn one after the other, so in any chunks they are the same."""
-    counts = np.empty((tasks, runs, size), np.uint8 if runs < 2**8 else np.uint16)
+    kind = np.uint8 if runs < 2**8 else np.uint16
     picks = rng.integers(0, runs, size=(size, tasks, runs), dtype=np.uint32)  # no bits are left over at a chunk's end
-    offsets = np.arange(size)
-    for task in range(tasks):
-        places = picks[:, task].T.astype(np.intp)
-        places *= size
-        places += offsets
-        counts[task] = np.bincount(places.reshape(-1), minlength=runs * size).reshape(runs, size)
+    picked = np.ascontiguousarray(picks.transpose(1, 2, 0), dtype=kind)
+    counts = np.empty((tasks, runs, size), kind)
+    for run in range(runs):  # whole rows compared at once: several times as fast as np.bincount
+        counts[:, run] = (picked == run).view(np.uint8).sum(axis=1, dtype=kind)
     return counts
 
 

@@ -183,6 +183,18 @@ def test_a_probe_row_says_what_it_tells_of_and_a_finite_number(directory: Path) 
             results.load(_study(directory), what="probes")
 
 
+def test_a_subgoal_row_says_of_an_episode_whether_one_subgoal_was_met(directory: Path) -> None:
+    row = {"step": 100, "episode": 0, "subgoal": "drawer", "met": True}
+    write_rows(directory / "seed-0", "subgoals", [row, {**row, "subgoal": "cube", "met": False}])
+    rows = results.load(_study(directory), what="subgoals")
+    assert rows["subgoal"].tolist() == ["drawer", "cube"] and rows["met"].tolist() == [True, False]
+    assert rows["seed"].tolist() == [0, 0] and rows["met"].dtype == "bool"
+    for name, wrong in [("met", 1), ("met", None), ("subgoal", 7), ("episode", -1)]:
+        write_rows(directory / "seed-0", "subgoals", [row, {**row, name: wrong}])
+        with pytest.raises(UserError, match=f"row 2, column '{name}'"):
+            results.load(_study(directory), what="subgoals")
+
+
 def test_events_of_a_clip_may_be_missing_but_not_wrong(directory: Path) -> None:
     row = {"asked": 1, "applied": 2, "score": 0.5}
     write_rows(directory / "seed-0", "judgements", [row, {**row, "events": 2}])
