@@ -1,6 +1,7 @@
 """All parameters of S seeds in one buffer [S, P], so that optimising, clipping and copying are a few whole operations.
 
-Row s belongs to seed s and to nobody else: nothing here mixes rows, so a NaN in one stays there. On a CPU networks
+Row s belongs to seed s and to nobody else: nothing here mixes rows, so a NaN in one stays there. A row may hold an
+ensemble of N networks, one after the other; to a network they look like N more seeds. On a CPU networks
 are evaluated seed by seed, elsewhere for all seeds at once (`Parameters.parts`): batched matrix products on a CPU
 gain little, and their last bits depend on how many there are. So a seed alone and beside others is the same there.
 """
@@ -8,13 +9,12 @@ gain little, and their last bits depend on how many there are. So a seed alone a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.optim.adam import adam
 
 from harness.errors import UserError
 from harness.interfaces import Array, State
@@ -24,10 +24,10 @@ ALIGNMENT = 16
 
 
 class Spec(NamedTuple):
-    """Shape of one seed's parameter and how it starts: uniform in ±scale, or normal with deviation `scale`."""
+    """Shape of one network's parameter and how it starts: uniform in ±scale, normal of deviation `scale`, or at it."""
 
     shape: tuple[int, ...]
-    distribution: Literal["uniform", "normal"]
+    distribution: Literal["uniform", "normal", "constant"]
     scale: float
 
     @property
@@ -36,7 +36,8 @@ class Spec(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Seeds whose networks are evaluated together: their rows, and their parameters, name -> [seeds, *shape]."""
+    """Seeds whose networks are evaluated together: their rows, and their parameters, name -> [seeds, *shape], of an
+    ensemble [seeds·N, *shape] with the members of a seed side by side."""
 
     rows: slice
     views: dict[str, Tensor]
@@ -45,6 +46,7 @@ class Part(NamedTuple):
 class Parameters:
     """Named float32 parameters of S seeds: `flat` [S, P] is the memory, the views in `parts` look into it.
 
+    With `members` every seed has an ensemble of so many networks of these `specs`, and P is that much larger.
     With `trainable` the views are leaves that autograd differentiates by; change them through `flat` only.
     `together` makes one part of all seeds, the default but on a CPU.
     """
@@ -55,21 +57,25 @@ class Parameters:
         rows: int,
         device: str = "cpu",
         *,
+        members: int | None = None,
         trainable: bool = True,
         together: bool | None = None,
     ) -> None:
         self.specs = dict(specs)
-        self.rows = rows
+        self.rows, self.members = rows, members
         ends = np.cumsum([-(-spec.size // ALIGNMENT) * ALIGNMENT for spec in self.specs.values()])
         starts = [0, *(int(end) for end in ends)]
         self._slices = {
             name: slice(start, start + spec.size)
             for (name, spec), start in zip(self.specs.items(), starts, strict=False)
         }
-        self.flat = torch.zeros(rows, starts[-1], device=device)
+        count = members or 1
+        self.networks = torch.zeros(rows * count, starts[-1], device=device)
+        """The same memory with a row per network, [S·N, P/N]."""
+        self.flat = self.networks.view(rows, -1)
         self.together = device != "cpu" if together is None else together
         taken = [slice(0, rows)] if self.together else [slice(row, row + 1) for row in range(rows)]
-        self.parts = [Part(rows, self._look(self.flat[rows])) for rows in taken]
+        self.parts = [Part(rows, self._look(self.networks[rows.start * count : rows.stop * count])) for rows in taken]
         for part in self.parts:
             for view in part.views.values():
                 view.requires_grad_(trainable)
@@ -82,37 +88,82 @@ class Parameters:
 
     def empty_like(self) -> Parameters:
         """Zeros with the same names, without gradients: a target network, a moment."""
-        return Parameters(self.specs, self.rows, str(self.flat.device), trainable=False, together=self.together)
+        return Parameters(
+            self.specs, self.rows, str(self.flat.device), members=self.members, trainable=False, together=self.together
+        )
 
     def initialise(self, generators: Sequence[np.random.Generator]) -> None:
-        """Draw each row from its own seed's generator, parameters in their order."""
-        for row, generator in enumerate(generators):
+        """Draw each row from its own seed's generator, member by member, parameters in their order."""
+        for number, network in enumerate(self.networks):
+            generator = generators[number // (self.members or 1)]
             for name, spec in self.specs.items():
+                if spec.distribution == "constant":
+                    network[self._slices[name]] = spec.scale
+                    continue
                 if spec.distribution == "uniform":
                     values = generator.uniform(-spec.scale, spec.scale, spec.size)
                 else:
                     values = generator.normal(0.0, spec.scale, spec.size)
-                self.flat[row, self._slices[name]] = torch.from_numpy(values).to(self.flat)
+                network[self._slices[name]] = torch.from_numpy(values).to(self.flat)
+
+    def subset(self, part: Part, chosen: Tensor) -> dict[str, Tensor]:
+        """A copy of some members of each seed of `part`: their numbers [seeds, M] -> name -> [seeds·M, *shape]."""
+        assert self.members is not None
+        rows = torch.arange(part.rows.start, part.rows.stop, device=chosen.device)
+        return self._look(self.networks.index_select(0, (self.members * rows.unsqueeze(1) + chosen).flatten()))
+
+    def evaluate(self, function: Callable[[int, Tensor], Tensor], inputs: Array, rows: Array) -> Array:
+        """What `function(a part's number, [seeds, b, …]) -> [seeds, b, …]` gives for inputs [n, …] of seeds `rows` [n].
+
+        Part by part, without gradients; in a part of several seeds, each is padded to the most inputs of one."""
+        places: list[list[int]] = [[] for _ in range(self.rows)]
+        for position, row in enumerate(rows.tolist()):
+            places[row].append(position)
+        results: Array | None = None
+        for number, part in enumerate(self.parts):
+            own = places[part.rows]
+            longest = max(map(len, own))
+            if longest == 0:
+                continue
+            # what pads is any input; its results are not read
+            padded = inputs[np.array([index + [0] * (longest - len(index)) for index in own])]
+            with torch.no_grad():
+                found = function(number, torch.tensor(padded, device=self.flat.device)).cpu().numpy()
+            if results is None:
+                results = np.empty((len(rows), *found.shape[2:]), found.dtype)
+            for index, each in zip(own, found, strict=True):
+                results[index] = each[: len(index)]
+        assert results is not None, "no inputs"
+        return results
 
     def gradient(self, losses: Sequence[Tensor], out: Parameters) -> Tensor:
         """Gradients of the sums of `losses`, one loss [seeds] per part, into `out`; returns `out.flat` [S, P].
 
         Row s is the gradient of seed s's loss, because no network mixes seeds."""
-        for part, place, loss in zip(self.parts, out.parts, losses, strict=True):
-            gradients = torch.autograd.grad(loss.sum(), list(part.views.values()))
-            for view, gradient in zip(place.views.values(), gradients, strict=True):
-                view.copy_(gradient)
+        for part, loss in enumerate(losses):
+            self.part_gradient(part, loss, out)
         return out.flat
 
+    def part_gradient(self, part: int, loss: Tensor, out: Parameters) -> Tensor:
+        """As `gradient`, of one part alone; returns its rows of `out.flat`."""
+        gradients = torch.autograd.grad(loss.sum(), list(self.parts[part].views.values()))
+        for view, gradient in zip(out.parts[part].views.values(), gradients, strict=True):
+            view.copy_(gradient)
+        return out.flat[self.parts[part].rows]
+
     def arrays(self, row: int) -> dict[str, Array]:
-        """A copy of one seed's parameters as NumPy arrays by name."""
-        values = self.flat[row].cpu().numpy()
-        return {name: values[piece].reshape(self.specs[name].shape).copy() for name, piece in self._slices.items()}
+        """A copy of one seed's parameters as NumPy arrays by name, of an ensemble [N, *shape]."""
+        values = self.flat[row].view(self.members or 1, -1).cpu().numpy()
+        return {name: values[:, piece].reshape(self._shape(name)).copy() for name, piece in self._slices.items()}
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        shape = self.specs[name].shape
+        return shape if self.members is None else (self.members, *shape)
 
     def load(self, row: int, arrays: Mapping[str, Array]) -> None:
         """Overwrite one seed's parameters; UserError if names or shapes are not those of this network."""
         given = {name: tuple(np.shape(array)) for name, array in arrays.items()}
-        wanted = {name: spec.shape for name, spec in self.specs.items()}
+        wanted = {name: self._shape(name) for name in self.specs}
         if given != wanted:
             wrong = sorted(name for name in given.keys() | wanted.keys() if given.get(name) != wanted.get(name))
             name = wrong[0]
@@ -120,16 +171,19 @@ class Parameters:
                 f"stored parameters do not fit this network: {name!r} has shape {given.get(name, 'none')}, expected "
                 f"{wanted.get(name, 'none')} ({len(wrong)} differ); use the task and learner settings they came from"
             )
+        networks = self.flat[row].view(self.members or 1, -1)
         for name, piece in self._slices.items():
-            values = np.ascontiguousarray(arrays[name], dtype=np.float32).reshape(-1)
-            self.flat[row, piece] = torch.from_numpy(values.copy()).to(self.flat.device)
+            values = np.array(arrays[name], np.float32).reshape(len(networks), -1)
+            networks[:, piece] = torch.from_numpy(values).to(self.flat.device)
 
 
-def clip_by_norm(gradient: Tensor, maximum: float) -> Tensor:
+def clip_by_norm(gradient: Tensor, maximum: float | None) -> Tensor:
     """Scale each row of [S, P] in place so that its Euclidean norm is at most `maximum`; the norms before it, [S].
 
-    Per row what `torch.nn.utils.clip_grad_norm_` does for one network."""
+    Per row what `torch.nn.utils.clip_grad_norm_` does for one network; None leaves gradients as they are."""
     norm: Tensor = torch.linalg.vector_norm(gradient, dim=1)
+    if maximum is None or (not gradient.is_cuda and bool((norm + 1e-6 <= maximum).all())):
+        return norm  # on a GPU looking would cost more than a product with ones
     gradient.mul_((maximum / (norm + 1e-6)).clamp(max=1.0).unsqueeze(1))
     return norm
 
@@ -154,10 +208,12 @@ class Adam:
         if not rows:
             return
         values, first, second, steps = ([views[row] for row in rows] for views in self._rows)
-        gradients = [gradient[row] for row in rows]
-        adam(
-            values, gradients, first, second, [], steps, fused=True, amsgrad=False, maximize=False, weight_decay=0.0,
-            lr=self.rate, beta1=self.betas[0], beta2=self.betas[1], eps=self.epsilon,
+        for count in steps:
+            count.add_(1)
+        # what torch.optim.Adam(fused=True) comes to, which takes several times as long to arrive there
+        torch._fused_adam_(
+            values, [gradient[row] for row in rows], first, second, [], steps, amsgrad=False, maximize=False,
+            weight_decay=0.0, lr=self.rate, beta1=self.betas[0], beta2=self.betas[1], eps=self.epsilon,
         )  # fmt: skip
 
     def state(self, row: int) -> State:

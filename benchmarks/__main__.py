@@ -2,7 +2,7 @@
 
     python -m benchmarks [--peers peers/bin/python] [--only cartpole engine] [--output results/measured/speed.json]
 
-Those that need peers (replay, cartpole) run under the Python of the peers' environment, which is made from
+Those that need peers (replay, cartpole, continuous) run under the Python of the peers' environment, which is made from
 benchmarks/peers.txt, and are left out and named without it. Another load on the machine is a load on the figures: the
 load average before each benchmark is written beside it.
 """
@@ -20,14 +20,26 @@ from typing import Any, NamedTuple
 from harness.records.provenance import provenance
 
 ROOT = Path(__file__).resolve().parents[1]
-WITH_PEERS = ("replay", "cartpole")
-HERE = ("command_line", "engine", "doorkey_steps", "statistics", "report", "judged_training", "samplers", "replays")
+WITH_PEERS = ("replay", "cartpole", "continuous")
+HERE = (
+    "command_line",
+    "engine",
+    "doorkey_steps",
+    "frames",
+    "statistics",
+    "report",
+    "judged_training",
+    "samplers",
+    "replays",
+)
 SMALL = {
     "replay": ["--size", "20000", "--turns", "20", "--repeats", "2"],
     "cartpole": ["--rounds", "2", "--start", "1024", "--turn", "256"],
     "command_line": ["--repeats", "2", "--cells", "100"],
+    "continuous": ["--rounds", "1", "--turn", "8", "--warm-up", "8"],
     "engine": ["--repeats", "1", "--run-steps", "600", "--slots", "2000", "--transitions", "500"],
     "doorkey_steps": ["--rounds", "1"],
+    "frames": ["--rounds", "1"],
     "statistics": ["--reps", "200", "--rliable-reps", "5", "2", "2"],
     "report": ["--methods", "2", "--tasks", "2", "--seeds", "2", "--evaluations", "3", "--repeats", "1"],
     "judged_training": ["--pairs", "1", "--rounds", "2", "--start", "1200", "--turn", "64", "--task", "5x5"],
@@ -71,6 +83,10 @@ def lines(results: dict[str, Any]) -> list[Line]:
                 row = entry[kind]
                 rates = [f"{row[key]:,.0f}/s" for key in ("ours_per_second", "peer_per_second")]
                 found.append(Line(f"DoorKey {name}, {kind}: MiniGrid", *rates, row["ratio"], goal))
+    if frames := results.get("frames"):
+        times = [f"{1e3 * frames[f'{name}_seconds']:.0f} ms" for name in ("ours", "peer")]
+        what = f"OGBench frame from a snapshot, {frames['size']} px, {frames['opengl']}: env.render()"
+        found.append(Line(what, *times, frames["ratio"], "8"))
     if statistics := results.get("statistics"):
         said = {
             "aggregates": "four aggregates",
@@ -91,6 +107,11 @@ def lines(results: dict[str, Any]) -> list[Line]:
     if cartpole := results.get("cartpole"):
         rates = [f"{cartpole[f'{name}_steps_per_second']:,.0f} steps/s" for name in ("ours", "peer")]
         found.append(Line("DQN on CartPole: Stable-Baselines3", *rates, cartpole["ratio"], "1.5"))
+    if continuous := results.get("continuous"):
+        for row in continuous["rows"]:
+            rates = [f"{row[f'{name}_per_second']:,.0f}/s" for name in ("ours", "peer")]
+            what = f"{row['learner']} on Pendulum, {row['what']} of {row['seeds']} seeds: Stable-Baselines3"
+            found.append(Line(what, *rates, row["ratio"], "1.2" if row["seeds"] == 1 else "1.4"))
     if samplers := results.get("samplers"):
         for row in samplers["rows"]:
             what = f"draw + feedback, {samplers['size']:,}, S = {row['seeds']}: {row['replay']}"

@@ -21,8 +21,9 @@ import argparse
 import importlib.metadata
 import importlib.util
 import json
+import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from benchmarks.turns import Contender, Turns, cell_arguments, interleave, rate, ratios, tell
@@ -95,18 +96,20 @@ def speed(rounds: int, start: int, turn: int) -> dict[str, Any]:
     }
 
 
-def returns(study: str, seed: int, every: int, episodes: int, steps: int | None) -> None:
-    """Train the peer with one seed and record its greedy episodes as method sb3_dqn."""
+def returns(
+    study: str, model: Any, settings: Mapping[str, Any], *, task: str, method: str, seed: int, every: int, episodes: int
+) -> None:
+    """Train the peer, `settings["steps"]` steps, and record its greedy episodes as `method`."""
     import gymnasium
 
     import harness
 
-    model, settings = peer(seed)
-    total = steps or settings["steps"]
-    environment = gymnasium.make("CartPole-v1")
-    threshold = environment.spec.reward_threshold  # type: ignore[union-attr]
+    total = int(settings["steps"])
+    environment = gymnasium.make(task)
+    known = environment.spec.reward_threshold  # type: ignore[union-attr]
+    threshold = math.inf if known is None else known
     record = harness.Recorder(
-        study, suite="classic", task="CartPole-v1", method="sb3_dqn", learner="sb3", seed=seed, steps=total,
+        study, suite="classic", task=task, method=method, learner="sb3", seed=seed, steps=total,
         settings={**settings, "stable_baselines3": importlib.metadata.version("stable-baselines3")},
     )  # fmt: skip
 
@@ -117,17 +120,17 @@ def returns(study: str, seed: int, every: int, episodes: int, steps: int | None)
             ret, length, over = 0.0, 0, False
             while not over:
                 action, _ = model.predict(observation, deterministic=True)
-                observation, reward, terminated, truncated, _ = environment.step(int(action))
+                observation, reward, terminated, truncated, _ = environment.step(action)
                 ret, length, over = ret + float(reward), length + 1, terminated or truncated
             record.episode(step=step, ret=ret, success=ret >= threshold, length=length)
             gained.append(ret)
-        print(f"seed {seed} step {step:7,} return {statistics.mean(gained):6.1f}", flush=True)
+        print(f"{method} seed {seed} step {step:7,} return {statistics.mean(gained):8.1f}", flush=True)
 
     def look() -> bool:
         step = model.num_timesteps
         if step % every == 0 or step == total:
             evaluate(step)
-        return step >= total
+        return bool(step >= total)
 
     with record:
         model.learn(total, callback=after_each_step(look))
@@ -151,7 +154,19 @@ def main() -> None:
         return
     if asked.returns:
         for seed in range(asked.seeds):
-            returns(asked.returns, seed, min(5_000, asked.steps or 5_000), 10, asked.steps)
+            model, settings = peer(seed)
+            settings["steps"] = asked.steps or settings["steps"]
+            every = min(5_000, settings["steps"])
+            returns(
+                asked.returns,
+                model,
+                settings,
+                task="CartPole-v1",
+                method="sb3_dqn",
+                seed=seed,
+                every=every,
+                episodes=10,
+            )
         return
     found = speed(asked.rounds, asked.start, asked.turn)
     if asked.json:

@@ -111,8 +111,8 @@ def cell_arguments(start: int, turn: int, given: Mapping[str, object]) -> list[s
     return ["--start", str(start), "--turn", str(turn), *(f"{key}={value}" for key, value in given.items())]
 
 
-def train(given: Mapping[str, str], stop: Callable[[], bool]) -> dict[str, float]:
-    """Train seed 0 of a cell until `stop`, which comes before any evaluation; what its own clock says.
+def train(given: Mapping[str, str], stop: Callable[[], bool], seeds: int = 1, device: str = "cpu") -> dict[str, float]:
+    """Train `seeds` seeds of a cell together until `stop`, which comes before any evaluation; what its clock says.
 
     Settings other than names are whole numbers."""
     from harness import config, settings
@@ -136,7 +136,8 @@ def train(given: Mapping[str, str], stop: Callable[[], bool]) -> dict[str, float
     with tempfile.TemporaryDirectory() as directory:
         study = StudyDirectory(Path(directory))
         write_cell(study, cell)
-        job = Job("benchmark", directory, record(cell), seeds=(0,), checkpoint_every=cell.steps)
+        packed = tuple(range(seeds))
+        job = Job("benchmark", directory, record(cell), seeds=packed, device=device, checkpoint_every=cell.steps)
         with contextlib.suppress(Stopped):
             work(job, lambda event: None, stop)
         timings = (study.run(cell.directory, 0).path / "timings.jsonl").read_text()
@@ -147,9 +148,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--start", type=int, required=True, help="steps before the first turn")
     parser.add_argument("--turn", type=int, required=True, help="steps of a turn")
+    parser.add_argument("--seeds", type=int, default=1, help="trained together (default %(default)s)")
+    parser.add_argument("--device", default="cpu", help="default %(default)s")
     parser.add_argument("given", nargs="+", metavar="key=value", help="suite, task, method, profile; parts; settings")
     asked = parser.parse_args()
-    tell(train(dict(item.split("=", 1) for item in asked.given), Turns(asked.start, asked.turn)))
+    given = dict(item.split("=", 1) for item in asked.given)
+    tell(train(given, Turns(asked.start, asked.turn), asked.seeds, asked.device))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from pathlib import Path
 from harness import config
 from harness.config import Cell
 from harness.interfaces import Build
-from harness.recipes import Training
 from harness.streams import Streams
 
 SPACING = 5_000
@@ -35,17 +34,23 @@ def make_build(cell: Cell, seeds: Sequence[int], device: str, directories: Seque
         streams=[Streams(seed) for seed in seeds],
         directories=tuple(directories),
         capacity=training.capacity,
-        slots=ring_slots(training),
+        slots=ring_slots(cell),
         parts={section: cell.section(section) for section in config.SECTIONS if cell.section(section) is not None},
     )
 
 
-def ring_slots(training: Training) -> int:
+def most_stored(cell: Cell) -> int:
+    """Most transitions that a run stores over its whole length: its steps, and as long demonstrations as may be."""
+    training = cell.section("training")
+    demonstrated = training.demonstrations * cell.section("suite").horizon(cell.names.task)
+    return int(training.steps + demonstrated)
+
+
+def ring_slots(cell: Cell) -> int:
     """Slots of the ring of stored transitions."""
-    return min(training.capacity, training.steps) + 2 * SPACING + 1
+    return int(min(cell.section("training").capacity, most_stored(cell)) + 2 * SPACING + 1)
 
 
 def checkpoint_spacing(cell: Cell, asked: int) -> int:
     """Steps between checkpoints: those asked for, but no more than the ring of a long run has room for."""
-    training = cell.section("training")
-    return min(asked, SPACING) if training.steps > ring_slots(training) else asked
+    return min(asked, SPACING) if most_stored(cell) > ring_slots(cell) else asked

@@ -23,6 +23,8 @@ PLAIN: Mapping[str, type] = {"training": Training, "evaluation": Evaluation}
 SECTIONS = ("training", "evaluation", "suite", *PARTS, "drawing")
 PROFILES = ("paper", "quick", "smoke")
 SCHEMA = 1
+WITHOUT: Mapping[str, Any] = {"training.demonstrations": 0}
+"""Settings younger than cells on record, and the value at which a cell is what it was without them: it keeps its id."""
 
 
 class Value(NamedTuple):
@@ -107,7 +109,7 @@ def identity(names: Names, version: Mapping[str, int], values: Mapping[str, Any]
         "profile": names.profile,
         "parts": dict(zip(PARTS, names.parts, strict=True)),
         "versions": version,
-        "settings": values,
+        "settings": {key: value for key, value in values.items() if key not in WITHOUT or value != WITHOUT[key]},
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]
 
@@ -272,6 +274,11 @@ def validate(cell: Cell) -> None:
         raise UserError(
             f"learner.batch_size={learner.batch_size} is larger than training.capacity={training.capacity}; "
             f"lower the one or raise the other"
+        )
+    if training.demonstrations and not hasattr(suite, "demonstrate"):
+        raise UserError(
+            f"training.demonstrations={training.demonstrations}, and suite {cell.names.suite!r} has no solver that "
+            f"demonstrates; leave it out"
         )
     if evaluation.every > training.steps:
         raise UserError(

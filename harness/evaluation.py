@@ -6,7 +6,7 @@ what follows is a cycle without success, so the row is what running it out would
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -24,6 +24,8 @@ class Result(NamedTuple):
     ret: float
     success: bool
     length: int
+    subgoals: Mapping[str, bool] = {}
+    """Which subgoals held when the episode ended, of a task that tells of some and whose episodes are run out."""
 
 
 @dataclass
@@ -93,13 +95,19 @@ class Evaluator:
                     watch(number, task)
                 row, episode = places[number]
                 if step_result.terminated or step_result.truncated:
-                    results[number] = Result(row, episode, returns[number], bool(step_result.success), lengths[number])
+                    success = bool(step_result.success)
+                    results[number] = Result(row, episode, returns[number], success, lengths[number], _subgoals(task))
                 elif agent.deterministic and _repeats(seen[number], task):
                     results[number] = Result(row, episode, returns[number], False, task.max_steps)
                 else:
                     left.append(number)
             alive = left
         return [results[number] for number in range(len(places))]
+
+
+def _subgoals(task: Task) -> Mapping[str, bool]:
+    told: Callable[[], Mapping[str, bool]] | None = getattr(task, "subgoals", None)
+    return told() if told else {}
 
 
 def _repeats(seen: set[bytes], task: Task) -> bool:

@@ -84,6 +84,9 @@ class Task(Protocol):
 
     def load_state(self, state: State) -> None: ...
 
+    # Optionally `subgoals() -> Mapping[str, bool]`: of the parts that make up its success, which hold now; privileged,
+    # for evaluation alone.
+
 
 class Drawer(Protocol):
     """Turns snapshots into pixels, in the frame worker's process."""
@@ -110,11 +113,13 @@ class Suite(Protocol):
     method: ClassVar[str]
     judge: ClassVar[str]
     events: ClassVar[tuple[str, ...]]
-    """What happens on the way to success, in the usual order; an episode's phase is the first not yet seen in it."""
+    """What happens on the way to success, in the usual order; an episode's phase is the first not yet seen in it.
+    A suite whose events come in no order has the class variable `ordered` = False: its episodes have no phases."""
     drawing: ClassVar[type]
     """Configuration class of how frames are drawn, the section `drawing` of cells whose judge looks at frames: a frozen
     dataclass with `spawn(task) -> Drawer` and, where frames can be perturbed, a field `perturbation` whose Literal type
-    lists how."""
+    lists how. If drawing needs what a machine may lack, `ready()` raises a UserError there; it is asked before training
+    begins."""
     defaults: ClassVar[Mapping[str, Any]]
     profiles: ClassVar[Mapping[str, Mapping[str, Any]]]
 
@@ -127,6 +132,9 @@ class Suite(Protocol):
         """Cost of one environment step on the reference machine, for `--dry-run`."""
 
     def make(self, task: str) -> Task: ...
+
+    # Optionally `demonstrate(task: str, seed: int) -> Demonstration | None`: an episode of its own solver that begins
+    # with `reset(seed)` (see `harness.demonstrations.play`), or None where the solver fails.
 
 
 class Transition(NamedTuple):
@@ -206,7 +214,8 @@ class Agent(Protocol):
     deterministic: bool
     """Whether evaluation actions are a function of the observation, so that a repeated state is a cycle."""
     active: Array
-    """[S] bool: seeds still training; one whose loss is no longer finite stops, the others go on."""
+    """[S] bool: seeds still training; one whose action, loss or gradient is no longer finite stops, the others go
+    on."""
 
     def phases(self) -> tuple[Phase, ...]: ...
 
@@ -218,7 +227,9 @@ class Agent(Protocol):
     def act(self, observation: Array, ctx: Context) -> Array:
         """Observations [n, …] of the seeds `ctx.rows` -> actions [n, …]."""
 
-    def observe(self, transition: Transition, ctx: Context) -> None: ...
+    def observe(self, transition: Transition, ctx: Context) -> None:
+        """Store it, ask about it. At step 0, before any episode begins, these are the run's demonstrations, the same
+        transition for every seed."""
 
     def answered(self, answers: Sequence[Answer], ctx: Context) -> None: ...
 

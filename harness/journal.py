@@ -25,7 +25,7 @@ from harness.records.files import Rows, write_bytes
 from harness.records.schema import EVALUATION, Identity
 from harness.records.study import Lock, RunDirectory, StudyDirectory
 
-LOGS = ("evaluations", "timings", "metrics", "judgements", "probes")
+LOGS = ("evaluations", "timings", "metrics", "judgements", "probes", "subgoals")
 PATIENCE = 15.0
 """Seconds to wait for the lock of a run whose last worker is just writing its checkpoint."""
 
@@ -69,6 +69,9 @@ class RunJournal:
             )
             row["return"] = result.ret
             self._rows[result.row]["evaluations"].append({name: row[name] for name in EVALUATION})
+            for subgoal, met in result.subgoals.items():
+                told = {"step": step, "episode": result.episode, "subgoal": subgoal, "met": met}
+                self._rows[result.row]["subgoals"].append(told)
         for number, board in enumerate(self._boards):
             mine = [result for result in results if result.row == number]
             if mine:
@@ -111,7 +114,7 @@ class RunJournal:
 
     def diverged(self, row: int, step: int) -> None:
         self._dropped.add(row)
-        message = f"the loss was no longer finite at step {step}; the last checkpoint before it is kept"
+        message = f"action, loss or gradient were no longer finite at step {step}; the last checkpoint before is kept"
         self.runs[row].update(status="failed", step=step, error=message)
         self._tell({"event": "failed", "seed": self._job.seeds[row], "error": message})
 

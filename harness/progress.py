@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
@@ -54,6 +55,9 @@ class Display:
             return f"{self.name(event.job)}: crashed, retried once{last} (whole error in {event.content['log']})"
         return f"{self.name(event.job)}: {event.kind}{last}"
 
+    def demonstrated(self, content: Mapping[str, Any]) -> str:
+        return f"demonstration {content['found']} of {content['count']} after {content['attempts']} attempts"
+
     def success(self, content: dict[str, Any] | Any) -> str:
         values = [value for value in content.get("success", []) if value is not None]
         return f"success {sum(values) / len(values):.2f}" if values else ""
@@ -76,6 +80,8 @@ class Lines(Display):
             self._told[_key(job)] = now
             steps = job.cell["steps"]
             self._say(f"{self.name(job)}: step {event.content['step']:,} of {steps:,} {self.success(event.content)}")
+        elif event.kind == "demonstrations":
+            self._say(f"{job.cell['suite']}/{job.cell['task']}: {self.demonstrated(event.content)}")
         elif event.kind == "started":
             at = event.content["step"]
             self._say(f"{self.name(job)}: {f'resumed at step {at:,}' if at else 'started'}")
@@ -127,6 +133,8 @@ class Bars(Display):
         if event.kind in ("progress", "started"):
             self._advance(job, bar, float(event.content["step"]) - task.completed)
             self._progress.update(bar, note=self.success(event.content))
+        elif event.kind == "demonstrations":
+            self._progress.update(bar, note=self.demonstrated(event.content))
         elif event.kind == "finished":
             self._advance(job, bar, job.cell["steps"] - task.completed)
             self._progress.update(bar, visible=False)

@@ -44,6 +44,9 @@ class Training:
     """Length of a run."""
     capacity: Annotated[int, Bounds(2), Unit("transitions")] = 1_000_000
     """Transitions that the replay buffer holds (VLM-RB, table 2; choice for MiniGrid)."""
+    demonstrations: Annotated[int, Bounds(0), Unit("episodes")] = 0
+    """Episodes of the suite's own solver that the replay holds before the first step, the same for every method and
+    seed (VLM-RB, app. B and table 2: 10 on OGBench)."""
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from harness import checkpoints
-from harness.building import ring_slots
+from harness import checkpoints, demonstrations
+from harness.building import most_stored, ring_slots
 from harness.config import Cell
 from harness.errors import UserError
 from harness.job import Job
@@ -79,6 +79,8 @@ def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -
         places = local.slots(plan.execution)
         jobs = _jobs(plan, study, places)
         _check_disk(plan, jobs, len(places), directory)
+        _check_drawing(plan, jobs)
+        _demonstrate(plan, jobs, study, watch)
         study.write(plan.name, list(plan.command), entries)
         for cell in plan.cells:
             write_cell(study, cell)
@@ -199,6 +201,26 @@ def _check_commits(plan: Plan, study: StudyDirectory) -> None:
             )
 
 
+def _demonstrate(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watch: Callable[[Event], None]) -> None:
+    """Make what runs begin with before their workers look for it; no run of a cell may have begun with other things."""
+    cells = {cell.id: cell for cell in plan.cells}
+    for job in {job.cell["cell"]: job for job in jobs}.values():
+        cell = cells[job.cell["cell"]]
+        count = cell.section("training").demonstrations
+
+        def tell(found: int, attempts: int, job: Job = job, count: int = count) -> None:
+            watch(Event(job, "demonstrations", {"found": found, "count": count, "attempts": attempts}))
+
+        digest = demonstrations.prepare(cell, tell).digest
+        for seed in plan.seeds:
+            begun = study.run(cell.directory, seed).read().get("provenance", {}).get("demonstrations", digest)
+            if begun != digest:
+                raise UserError(
+                    f"seed {seed} of {cell.directory} in {study.path} began with other demonstrations ({begun[:10]}) "
+                    f"than are made here ({digest[:10]}), by other packages: choose another output=…"
+                )
+
+
 def _check_disk(plan: Plan, jobs: Sequence[Job], places: int, directory: Path) -> None:
     """Refuse to start what cannot be stored: the rings of the jobs that run at a time, less what they hold already."""
     cells = {cell.id: cell for cell in plan.cells}
@@ -216,13 +238,21 @@ def _check_disk(plan: Plan, jobs: Sequence[Job], places: int, directory: Path) -
         )
 
 
+def _check_drawing(plan: Plan, jobs: Sequence[Job]) -> None:
+    """Refuse to train what a judge could later not be shown."""
+    unfinished = {job.cell["cell"] for job in jobs}
+    for cell in plan.cells:
+        drawing = cell.section("drawing")
+        if cell.id in unfinished and hasattr(drawing, "ready"):
+            drawing.ready()
+
+
 def ring_bytes(cell: Cell) -> int:
     """Most bytes that one run's stored transitions can take on disk (last observations of episodes left out)."""
     observations, actions = cell.section("suite").spaces(cell.names.task)
-    training = cell.section("training")
     action = 2 if actions.discrete else 4 * int(np.prod(actions.shape))
     per_slot: Any = int(np.prod(observations.shape)) * np.dtype(observations.dtype).itemsize + action + 6
-    return int(min(ring_slots(training), training.steps) * per_slot)
+    return int(min(ring_slots(cell), most_stored(cell)) * per_slot)
 
 
 def _allocated(directory: Path) -> int:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from harness.demonstrations import Demonstration
 from harness.errors import Stopped
 from harness.evaluation import Evaluator, Result
 from harness.foundation.asks import Asks, InFlight
@@ -52,6 +53,7 @@ class Loop:
         evaluate_every: int,
         checkpoint_every: int,
         asks: Asks | None = None,
+        demonstrations: Sequence[Demonstration] = (),
         probe: Callable[[Agent, int, Sequence[int]], None] = lambda agent, step, rows: None,
         stop: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -59,6 +61,7 @@ class Loop:
         self.rows = np.arange(len(tasks))
         self.step = 0
         self._evaluator, self._journal, self._asks, self._probe, self._stop = evaluator, journal, asks, probe, stop
+        self._demonstrations = demonstrations
         self._evaluate_every, self._checkpoint_every = evaluate_every, checkpoint_every
         self._observation: Array | None = None
         self._returns = np.zeros(len(tasks))
@@ -86,6 +89,8 @@ class Loop:
         self._resumed_at = time.monotonic()
         phases = self.agent.phases()
         self._end = sum(phase.steps for phase in phases)
+        if self.step == 0:
+            self._demonstrate()
         until = 0
         for phase in phases:
             until += phase.steps
@@ -98,12 +103,19 @@ class Loop:
                 self._note(self.agent.update(self))
                 self._housekeep()
 
+    def _demonstrate(self) -> None:
+        """Every seed observes episodes that it did not play."""
+        for episode in self._demonstrations:
+            for step in range(episode.length):
+                shown = episode.transition(step, len(self.tasks))
+                self.agent.observe(shown if self.agent.wants_snapshots else shown._replace(snapshot=None), self)
+
     def _interact(self) -> None:
         """One step of every seed's task."""
         if self._observation is None:
             self._observation = np.stack([task.reset() for task in self.tasks])
             self.agent.begin(self.rows, self._observation, self)
-        actions = self.agent.act(self._observation, self)
+        actions = self._finite(self.agent.act(self._observation, self))
         steps = [task.step(action) for task, action in zip(self.tasks, actions, strict=True)]
         transition = Transition(
             observation=self._observation,
@@ -133,6 +145,14 @@ class Loop:
             for row in ended:
                 self._observation[row] = self.tasks[row].reset()
             self.agent.begin(np.array(ended), self._observation[ended], self)
+
+    def _finite(self, actions: Array) -> Array:
+        """The actions; a seed that tells one which is not finite stops, and its task goes on with zeros."""
+        bad = ~np.isfinite(actions).reshape(len(actions), -1).all(1)
+        if not bad.any():
+            return actions
+        self.agent.active[bad] = False
+        return np.where(bad.reshape(-1, *[1] * (actions.ndim - 1)), 0, actions).astype(actions.dtype)
 
     def _answer(self, asks: Asks) -> None:
         due = list(asks.due(self.step))

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from harness import checkpoints
+from harness import checkpoints, demonstrations
 from harness.building import checkpoint_spacing, make_build
 from harness.config import Cell
 from harness.errors import Notice, Stopped, UserError, of_system
@@ -49,11 +49,14 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         found = resume_point(journal.runs)
         for run, checkpoint in zip(journal.runs, found, strict=True):
             checkpoints.drop_after(run.path, checkpoint.step if checkpoint else -1)
+        # One that continues has its demonstrations in the ring, as everything else that is stored.
+        begins = demonstrations.prepare(cell) if found[0] is None else None
+        origin = provenance(job.device) | ({"demonstrations": begins.digest} if begins and begins.episodes else {})
         for run, seed in zip(journal.runs, job.seeds, strict=True):
             begun = run.read() if found[0] is not None else {}
             run.update(
                 status="running", seed=seed, step=found[0].step if found[0] else 0, steps=cell.steps, error=None,
-                provenance=begun.get("provenance") or provenance(job.device),
+                provenance=begun.get("provenance") or origin,
             )  # fmt: skip
         build = make_build(cell, job.seeds, job.device, [run.path for run in journal.runs])
         spacing = checkpoint_spacing(cell, job.checkpoint_every)
@@ -70,6 +73,7 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
             agent, tasks, build.streams,
             Evaluator(lambda: suite.make(cell.names.task), evaluation.episodes, build.streams),
             journal, evaluate_every=evaluation.every, checkpoint_every=spacing, asks=asks, probe=probes, stop=stop,
+            demonstrations=begins.episodes if begins else (),
         )  # fmt: skip
         if found[0] is not None:
             for number, checkpoint in enumerate(found):

@@ -54,6 +54,13 @@ def best(row: Row) -> str:
     return f"{number(row.best)} ({number(row.mean_of_best)})"
 
 
+def final_return(row: Row) -> str:
+    """The mean; with its interval where no episode succeeded, so that returns are all that tells rows apart."""
+    if row.best > 0:
+        return number(row.final_return.estimate)
+    return spread(row.final_return, 0 if abs(row.final_return.estimate) >= 100 else 2)
+
+
 def by_task(rows: Sequence[Row]) -> dict[str, list[Row]]:
     """The rows of each task and profile, under what a heading calls them."""
     groups: dict[str, list[Row]] = {}
@@ -93,7 +100,7 @@ def terminal(summary: Summary) -> list[Table]:
                 number(row.area.estimate),
                 best(row),
                 reached(row),
-                number(row.final_return.estimate),
+                final_return(row),
                 seeds(row),
             ]
             for row in rows

@@ -17,6 +17,28 @@ import pytest
 from harness import registry
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of what is made once, such as demonstrations: new for each session, shared by its processes."""
+    base = tmp_path_factory.getbasetemp()
+    os.environ["GUIDEBENCH_CACHE"] = str((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache")
+    return Path(os.environ["GUIDEBENCH_CACHE"])
+
+
+@pytest.fixture
+def opengl() -> None:
+    """For tests that draw frames of MuJoCo's."""
+    from harness.errors import UserError
+    from harness.mujoco import gl
+
+    try:
+        gl.backend()
+    except UserError as error:
+        if os.environ.get("CI_REQUIRES_SYSTEM") == "1":
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+
+
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """`plugin("my_module", source, {"judge": "crash"})` installs a distribution with entry points for this test, in
@@ -61,8 +83,8 @@ def need(program: str, package: str) -> None:
 
 @pytest.fixture
 def train(tmp_path: Path) -> Callable[..., Path]:
-    """`train("method=per", "seeds=[0,2]", pack=[(0, 2)])` trains on 5x5 in this process, one worker after the other,
-    and returns the study's directory."""
+    """`train("method=per", "seeds=[0,2]", pack=[(0, 2)])` trains on 5x5, or where `suite=` and `task=` say, in this
+    process, one worker after the other, and returns the study's directory."""
     import itertools
 
     from harness import matrix, study
@@ -75,7 +97,8 @@ def train(tmp_path: Path) -> Callable[..., Path]:
 
     def run(*overrides: str, packs: list[tuple[int, ...]], directory: Path | None = None, stop=None, **job) -> Path:
         where = directory or tmp_path / f"study-{next(count)}"
-        plan = matrix.plan(["suite=minigrid_doorkey", "profile=smoke", *overrides, f"output={where}"])
+        home = [] if any(text.startswith("suite=") for text in overrides) else ["suite=minigrid_doorkey"]
+        plan = matrix.plan([*home, "profile=smoke", *overrides, f"output={where}"])
         directory_of = StudyDirectory(study.directory_of(plan))
         cells = {c.id: {"directory": c.directory, "seeds": list(plan.seeds), "label_variant": ""} for c in plan.cells}
         directory_of.write(plan.name, [], cells)

@@ -49,7 +49,8 @@ class Standard:
         # the learner first, so that its random start is the same under every replay
         learner = parts["learner"].spawn(build)
         guide, sampler = parts["guide"].spawn(build), parts["replay"].spawn(build)
-        phases = TaskPhases(build.rows, build.events) if build.events else None
+        ordered = build.events and getattr(parts.get("suite"), "ordered", True)
+        phases = TaskPhases(build.rows, build.events) if ordered else None
         kept = (*sampler.columns, *((phases.column,) if phases else ()))
         storage = Storage(build, guide.columns, kept)
         return StandardAgent(build, learner, sampler, storage, guide, phases)
@@ -121,7 +122,7 @@ class StandardAgent:
             shaped = self.guide.shape(batch)
             update = self.learner.update(shaped, self.active, ctx.step, self.sampler.wants_reducible)
             self.sampler.feedback(draw.index, update)
-            self.active &= np.isfinite(update.metrics["loss"])
+            self.active &= np.isfinite(list(update.metrics.values())).all(0)
         spread = self.task_phases.metrics(draw.index, self.storage) if self.task_phases else {}
         return {**update.metrics, **self.sampler.metrics(ctx.step), **spread}
 

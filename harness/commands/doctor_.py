@@ -1,4 +1,4 @@
-"""Check this machine: package versions, plug-ins, processor, GPU, disk, LaTeX and git."""
+"""Check this machine: package versions, plug-ins, processor, GPU, disk, OpenGL, LaTeX and git."""
 
 from __future__ import annotations
 
@@ -98,7 +98,13 @@ def _machine() -> list[Finding]:
 def _system() -> list[Finding]:
     import shutil
 
-    findings = []
+    from harness.errors import UserError
+    from harness.mujoco import gl
+
+    try:
+        findings = [Finding("opengl", True, f"{gl.backend()} draws MuJoCo's frames for judges")]
+    except UserError as error:
+        findings = [Finding("opengl", None, str(error))]
     for program, purpose in (("pdflatex", "compiles the LaTeX tables"), ("git", "records the commit of a run")):
         path = shutil.which(program)
         findings.append(Finding(program, True if path else None, purpose))

@@ -80,7 +80,7 @@ def carry_out(plan: Plan, args: argparse.Namespace, add: Callable[[Study], None]
 
 def dry_run(plan: Plan, as_json: bool) -> int:
     """Print what `plan` would do."""
-    from harness import estimates, study
+    from harness import demonstrations, estimates, study
     from harness.launchers import local
 
     places = local.slots(plan.execution)
@@ -102,6 +102,7 @@ def dry_run(plan: Plan, as_json: bool) -> int:
                 **plan.place(cell),
             }
         )
+    needed = dict.fromkeys(filter(None, map(demonstrations.wanted, plan.cells)))
     total = hours * len(plan.seeds) / len(places)
     directory = str(study.directory_of(plan))
     if as_json:
@@ -110,6 +111,10 @@ def dry_run(plan: Plan, as_json: bool) -> int:
             "output": directory,
             "workers": len(places),
             "hours": round(total, 3),
+            "demonstrations": [
+                {"suite": what.name, "task": what.task, "count": what.count, "made": what.file.exists()}
+                for what in needed
+            ],
             "cells": rows,
         }
         print(json.dumps(content, indent=1))
@@ -123,6 +128,9 @@ def dry_run(plan: Plan, as_json: bool) -> int:
     seeds = ",".join(map(str, plan.seeds[:12])) + (",…" if len(plan.seeds) > 12 else "")
     lines.append("")
     lines.append(f"study {plan.name} in {directory}: {len(rows)} cells × {len(plan.seeds)} seeds ({seeds})")
+    for what in needed:
+        made = "made already" if what.file.exists() else "made first"
+        lines.append(f"{what.count} demonstrations of {what} stand in each replay from the start: {made}")
     lines.append(
         f"about {_hours(total)} on this machine with {len(places)} worker{'s' if len(places) > 1 else ''} "
         f"({places[0].device}); an estimate from operation counts, good to a factor of two"

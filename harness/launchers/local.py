@@ -24,8 +24,8 @@ GRACE = 60.0
 
 
 class Event(NamedTuple):
-    """What happened to a job: `kind` is started, progress, notice, failed (one seed), retry, or how it ended:
-    finished, stopped, crashed, error."""
+    """What happened to a job: `kind` is demonstrations (made before it begins), started, progress, notice, failed (one
+    seed), retry, or how it ended: finished, stopped, crashed, error."""
 
     job: Job
     kind: str

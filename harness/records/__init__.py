@@ -9,6 +9,7 @@ STUDY/<suite>/<task>/<method>-<cell>/seed-<k>/
     metrics.jsonl         losses, training episodes, sampler diagnostics
     judgements.jsonl      one row per judged clip: step asked, step applied, score, events in it
     probes.jsonl          along the task's reference episode: moves and events, the judge's scores, the critic's values
+    subgoals.jsonl        which parts of its success held at the end of each evaluation episode, where a task has parts
     checkpoint-<step>/    the two newest
     replay/               the ring of stored transitions
 """

@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("guidebench", "torch", "numpy", "gymnasium", "minigrid", "safetensors", "pyarrow")
+PACKAGES = ("guidebench", "torch", "numpy", "gymnasium", "minigrid", "mujoco", "ogbench", "safetensors", "pyarrow")
 
 
 @functools.cache

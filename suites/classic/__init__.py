@@ -1,4 +1,4 @@
-"""CartPole and Acrobot of Gymnasium: small tasks on which a learner is compared with a public implementation."""
+"""Small tasks of Gymnasium, and two on MuJoCo, on which a learner is compared with a public implementation."""
 
 from __future__ import annotations
 
@@ -11,12 +11,24 @@ from harness.interfaces import Actions, Drawer, Observations, Task
 from harness.registry import register
 from harness.settings import cite
 
-OBSERVED = {"CartPole-v1": 4, "Acrobot-v1": 6}
-CHOICES = {"CartPole-v1": 2, "Acrobot-v1": 3}
-HORIZON = 500
-SECONDS = {"CartPole-v1": 1e-5, "Acrobot-v1": 5e-5}
+OBSERVED = {"CartPole-v1": 4, "Acrobot-v1": 6, "Pendulum-v1": 3, "HalfCheetah-v5": 17, "Hopper-v5": 11}
+ACTIONS = {
+    "CartPole-v1": Actions(2),
+    "Acrobot-v1": Actions(3),
+    "Pendulum-v1": Actions(shape=(1,)),
+    "HalfCheetah-v5": Actions(shape=(6,)),
+    "Hopper-v5": Actions(shape=(3,)),
+}
+MUJOCO = ("HalfCheetah-v5", "Hopper-v5")
+HORIZON = {"CartPole-v1": 500, "Acrobot-v1": 500, "Pendulum-v1": 200, "HalfCheetah-v5": 1_000, "Hopper-v5": 1_000}
+SECONDS = {"CartPole-v1": 1e-5, "Acrobot-v1": 5e-5, "Pendulum-v1": 3e-5, "HalfCheetah-v5": 1e-4, "Hopper-v5": 2.5e-4}
 ZOO = "RL Baselines3 Zoo, hyperparams/dqn.yml"
+ZOO_SAC = "RL Baselines3 Zoo, hyperparams/sac.yml"
+ZOO_TD3 = "RL Baselines3 Zoo, hyperparams/td3.yml"
 SB3 = "Stable-Baselines3, DQN's default"
+SB3_SAC = "Stable-Baselines3, SAC's default"
+SB3_TD3 = "Stable-Baselines3, TD3's default"
+QUICK = "quick profile: a tenth of the zoo's"
 SMOKE = "smoke profile: seconds, for tests; learns nothing"
 
 
@@ -42,21 +54,92 @@ ACROBOT = _also_iqn(
 )
 
 
+def _actor_critic(learner: str, source: str) -> Mapping[str, Any]:
+    """What Stable-Baselines3's SAC and TD3 have in common."""
+    settings: Mapping[str, Any] = {
+        "batch_size": 256,
+        "discount": 0.99,
+        "target_rate": 0.005,
+        "max_grad_norm": None,
+        "ensemble": 2,
+        "subset": 2,
+        "target_reduction": "min",
+        "layer_norm": False,
+        "utd": 1,
+        "actor_utd": 1,
+    }
+    return {f"learner.{learner}.{key}": cite(value, source) for key, value in settings.items()}
+
+
+def _rates(learner: str, names: tuple[str, ...], rate: Any) -> Mapping[str, Any]:
+    return {f"learner.{learner}.{name}": rate for name in names}
+
+
+SAC_RATES = ("actor_lr", "critic_lr", "alpha_lr")
+TD3_RATES = ("actor_lr", "critic_lr")
+CONTINUOUS = {
+    **_actor_critic("sac", SB3_SAC),
+    **_rates("sac", SAC_RATES, cite(3e-4, SB3_SAC)),
+    "learner.sac.hidden": cite((256, 256), SB3_SAC),
+    "learner.sac.actor_reduction": cite("min", SB3_SAC),
+    "learner.sac.policy_frequency": cite(1, SB3_SAC),
+    "learner.sac.alpha": cite(1.0, SB3_SAC),
+    "learner.sac.tune_alpha": cite(True, SB3_SAC),
+    "learner.sac.target_entropy_scale": cite(1.0, SB3_SAC),
+    "learner.sac.learning_starts": cite(10_000, f"{ZOO_SAC}: HalfCheetah-v4, Hopper-v4"),
+    **_actor_critic("td3", SB3_TD3),
+    **_rates("td3", TD3_RATES, cite(1e-3, f"{ZOO_TD3}: Pendulum-v1, HalfCheetah-v4, Hopper-v4")),
+    "learner.td3.hidden": cite((400, 300), f"{ZOO_TD3}: Pendulum-v1, HalfCheetah-v4, Hopper-v4"),
+    "learner.td3.actor_reduction": cite("min", "choice; Stable-Baselines3 takes the first critic alone"),
+    "learner.td3.policy_frequency": cite(2, SB3_TD3),
+    "learner.td3.exploration_noise": cite(0.1, f"{ZOO_TD3}: Pendulum-v1, HalfCheetah-v4, Hopper-v4"),
+    "learner.td3.target_noise": cite(0.2, SB3_TD3),
+    "learner.td3.noise_clip": cite(0.5, SB3_TD3),
+    "learner.td3.learning_starts": cite(10_000, f"{ZOO_TD3}: Pendulum-v1, HalfCheetah-v4, Hopper-v4"),
+}
+PENDULUM = {
+    "training.steps": cite(20_000, f"{ZOO_SAC}, {ZOO_TD3}: Pendulum-v1"),
+    "training.capacity": cite(200_000, f"{ZOO_TD3}: Pendulum-v1; more than a run has"),
+    "evaluation.every": cite(1_000, "choice; twenty evaluations"),
+    **_rates("sac", SAC_RATES, cite(1e-3, f"{ZOO_SAC}: Pendulum-v1")),
+    "learner.sac.learning_starts": cite(256, f"choice; {SB3_SAC} is 100, a batch must be there first"),
+    "learner.td3.discount": cite(0.98, f"{ZOO_TD3}: Pendulum-v1"),
+}
+LOCOMOTION = {
+    "training.steps": cite(1_000_000, f"{ZOO_SAC}, {ZOO_TD3}: HalfCheetah-v4, Hopper-v4"),
+    "training.capacity": cite(1_000_000, f"{SB3_SAC}, TD3's too"),
+    "evaluation.every": cite(25_000, "choice; forty evaluations"),
+}
+LOCOMOTION_QUICK = {
+    "training.steps": cite(100_000, QUICK),
+    "evaluation.every": cite(5_000, "quick profile: twenty evaluations"),
+}
+
+
 @dataclass(frozen=True)
 class ClassicDrawing:
     """Gymnasium's own frames, as they are."""
 
     def spawn(self, task: str) -> Drawer:
+        """UserError for a task that does not exist, or where a package that draws it is missing."""
+        _check(task)
+        if task in MUJOCO:
+            _need(task)
+            from suites.classic.mujoco import drawer
+
+            return drawer(task)
         from suites.classic.task import ClassicDrawer
 
-        _check(task)
         return ClassicDrawer(task)
 
 
 @register.suite("classic")
 @dataclass(frozen=True)
 class Classic:
-    """CartPole-v1 and Acrobot-v1, to check learners against Stable-Baselines3."""
+    """CartPole, Acrobot, Pendulum, HalfCheetah and Hopper, to check learners against Stable-Baselines3.
+
+    The first two have discrete actions, for `dqn` and `iqn`; the others need `learner=sac` or `learner=td3`.
+    """
 
     version: ClassVar[int] = 1
     title: ClassVar[str] = "Classic control"
@@ -77,6 +160,13 @@ class Classic:
   volume = {8},
   pages = {1038--1044},
   year = {1995}
+}
+@inproceedings{todorov2012mujoco,
+  title = {{MuJoCo}: A Physics Engine for Model-Based Control},
+  author = {Todorov, Emanuel and Erez, Tom and Tassa, Yuval},
+  booktitle = {IEEE/RSJ International Conference on Intelligent Robots and Systems},
+  pages = {5026--5033},
+  year = {2012}
 }
 @misc{towers2024gymnasium,
   title = {Gymnasium: A Standard Interface for Reinforcement Learning Environments},
@@ -115,10 +205,12 @@ class Classic:
             "learner.dqn.epsilon_end": cite(0.04, f"{ZOO}: CartPole-v1"),
             "learner.dqn.hidden": cite((256, 256), f"{ZOO}: CartPole-v1, Acrobot-v1"),
             "learner.dqn.max_grad_norm": cite(10.0, SB3),
+            **CONTINUOUS,
+            "by_task": {"Pendulum-v1": PENDULUM, **dict.fromkeys(MUJOCO, LOCOMOTION)},
         }
     )
     profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "paper": {"by_task": {"Acrobot-v1": ACROBOT}},
+        "paper": {"tasks": ("CartPole-v1", "Acrobot-v1"), "by_task": {"Acrobot-v1": ACROBOT}},
         "quick": {
             "tasks": ("CartPole-v1",),
             "by_task": {
@@ -126,7 +218,8 @@ class Classic:
                     **ACROBOT,
                     "training.steps": cite(50_000, "quick profile: half of the zoo's"),
                     "evaluation.every": cite(5_000, "quick profile: ten evaluations"),
-                }
+                },
+                **dict.fromkeys(MUJOCO, LOCOMOTION_QUICK),
             },
         },
         "smoke": _also_iqn(
@@ -141,19 +234,24 @@ class Classic:
                 "learner.dqn.train_every": cite(4, SMOKE),
                 "learner.dqn.gradient_steps": cite(1, SMOKE),
                 "learner.dqn.hidden": cite((16, 16), SMOKE),
+                **{
+                    f"learner.{learner}.{key}": cite(value, SMOKE)
+                    for learner in ("sac", "td3")
+                    for key, value in (("batch_size", 32), ("learning_starts", 128), ("hidden", (16, 16)))
+                },
             }
         ),
     }
 
     def spaces(self, task: str) -> tuple[Observations, Actions]:
-        """float32 [4] and two actions for CartPole, float32 [6] and three for Acrobot."""
+        """float32 [4], [6], [3], [17], [11] in the order of `tasks`; 2 or 3 choices, or torques [1], [6], [3]."""
         _check(task)
-        return Observations((OBSERVED[task],), "float32"), Actions(count=CHOICES[task])
+        return Observations((OBSERVED[task],), "float32"), ACTIONS[task]
 
     def horizon(self, task: str) -> int:
-        """500 for either (Gymnasium's registry)."""
+        """Gymnasium's registry."""
         _check(task)
-        return HORIZON
+        return HORIZON[task]
 
     def seconds_per_step(self, task: str) -> float:
         """Episodes begun anew included (measured)."""
@@ -161,12 +259,24 @@ class Classic:
         return SECONDS[task]
 
     def make(self, task: str) -> Task:
+        """UserError for a task that does not exist, or where MuJoCo is missing and needed."""
+        _check(task)
+        if task in MUJOCO:
+            _need(task)
+            from suites.classic.mujoco import MujocoTask
+
+            return MujocoTask(task)
         from suites.classic.task import ClassicTask
 
-        _check(task)
         return ClassicTask(task)
 
 
 def _check(task: str) -> None:
     if task not in OBSERVED:
         raise unknown("task", task, OBSERVED)
+
+
+def _need(task: str) -> None:
+    from harness.mujoco import need
+
+    need("mujoco", f"task {task} of suite classic")

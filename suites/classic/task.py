@@ -1,8 +1,9 @@
-"""Gymnasium's CartPole-v1 and Acrobot-v1 with a complete state, and their frames."""
+"""Gymnasium's classic control tasks with a complete state, and their frames."""
 
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 from typing import Any
 
@@ -15,6 +16,9 @@ from harness.interfaces import Array, State, Step
 INSTRUCTIONS = {
     "CartPole-v1": "keep the pole upright on the cart",
     "Acrobot-v1": "swing the free end of the two links above the line",
+    "Pendulum-v1": "swing the pendulum up and keep it upright",
+    "HalfCheetah-v5": "run forward as fast as possible",
+    "Hopper-v5": "hop forward as fast as possible without falling",
 }
 NOTHING = np.zeros(0, bool)
 
@@ -25,43 +29,55 @@ def bare(name: str, **settings: Any) -> Any:
 
 
 class ClassicTask:
-    """One environment; observations float32, reward Gymnasium's own, at most 500 steps.
+    """One environment; observations float32, reward Gymnasium's own, its horizon too.
 
-    An episode is a success if its return reaches the reward threshold of Gymnasium's registry (475 for CartPole-v1,
-    -100 for Acrobot-v1), which is known when it ends.
+    A continuous action is float [A] in [-1, 1], which becomes the range of each of Gymnasium's. An episode is a success
+    if its return reaches the reward threshold of Gymnasium's registry (475 for CartPole-v1, -100 for Acrobot-v1), which
+    is known when it ends; where there is none (Pendulum-v1), none is.
     """
 
     def __init__(self, name: str) -> None:
         spec = gymnasium.spec(name)
-        if spec.max_episode_steps is None or spec.reward_threshold is None:
-            raise UserError(f"{name} has no step limit or no reward threshold, by which success is known")
+        if spec.max_episode_steps is None:
+            raise UserError(f"{name} has no step limit in Gymnasium's registry; its episodes would not end")
         self._env = bare(name)
-        self._threshold = spec.reward_threshold
+        self._threshold = math.inf if spec.reward_threshold is None else spec.reward_threshold
         self._elapsed = 0
         self._return = 0.0
         self.instruction = INSTRUCTIONS[name]
         self.max_steps: int = spec.max_episode_steps
+        space = self._env.action_space
+        self._range = None
+        if isinstance(space, gymnasium.spaces.Box):
+            self._range = (space.high + space.low) / 2, (space.high - space.low) / 2
 
     def reset(self, seed: int | None = None) -> Array:
         self._elapsed, self._return = 0, 0.0
         observation, _ = self._env.reset(seed=None if seed is None else int(seed))
-        return np.asarray(observation)
+        return np.asarray(observation, np.float32)
 
     def step(self, action: Any) -> Step:
-        observation, reward, terminated, _, _ = self._env.step(int(action))
+        observation, reward, terminated, _, _ = self._env.step(self._scaled(action))
         self._elapsed += 1
         self._return += float(reward)
         truncated = self._elapsed >= self.max_steps
         success = (terminated or truncated) and self._return >= self._threshold
-        return Step(observation, float(reward), terminated, truncated, success)
+        return Step(np.asarray(observation, np.float32), float(reward), bool(terminated), truncated, success)
+
+    def _scaled(self, action: Any) -> Any:
+        """What Gymnasium's environment takes."""
+        if self._range is None:
+            return int(action)
+        centre, half = self._range
+        return centre + half * np.asarray(action, np.float32)
 
     def events(self) -> Array:
         """bool [0]: nothing on the way is told apart."""
         return NOTHING
 
     def snapshot(self) -> Array:
-        """uint8 [16]: the four numbers of the physical state as float32."""
-        return np.asarray(self._env.state, np.float32).view(np.uint8).copy()
+        """uint8 [16], or [12] for Pendulum: the numbers of the physical state as float32."""
+        return np.asarray(self._physics(), np.float32).view(np.uint8).copy()
 
     def position(self) -> None:
         """None: reward is dense, so no position is a failure by itself."""
@@ -69,7 +85,7 @@ class ClassicTask:
     def state(self) -> State:
         """Everything that decides the future; call after the first `reset`."""
         return {
-            "physics": self._env.state.copy(),
+            "physics": self._physics(),
             "elapsed": self._elapsed,
             "return": self._return,
             "random": self._env.np_random.bit_generator.state,
@@ -80,26 +96,47 @@ class ClassicTask:
         generator.bit_generator.state = state["random"]
         self._env.reset()  # clears what Gymnasium keeps of an episode that ended
         self._env.np_random = generator
-        self._env.state = np.array(state["physics"])
+        self._place(state["physics"])
         self._elapsed = int(state["elapsed"])
         self._return = float(state["return"])
 
+    def _physics(self) -> Any:
+        return physics(self._env)
+
+    def _place(self, saved: Any) -> None:
+        place(self._env, saved)
+
+
+def physics(env: Any) -> Array:
+    """The physical state, [4]; of Pendulum angle, speed and last torque, which is drawn (NaN before a step), [3]."""
+    if env.spec.id != "Pendulum-v1":
+        return np.array(env.state)
+    return np.array([*env.state, np.nan if env.last_u is None else env.last_u])
+
+
+def place(env: Any, saved: Array) -> None:
+    """Give an environment, which was reset before, the state that `physics` told."""
+    env.state = np.array(saved[:2] if env.spec.id == "Pendulum-v1" else saved)
+    if env.spec.id == "Pendulum-v1":
+        env.last_u = None if np.isnan(saved[2]) else saved[2]
+
 
 class ClassicDrawer:
-    """Snapshots uint8 [L, 16] -> Gymnasium's own frames, uint8 [L, height, width, 3] (a Drawer).
+    """Snapshots uint8 [L, n] -> Gymnasium's own frames, uint8 [L, height, width, 3] (a Drawer).
 
     UserError if pygame is missing.
     """
 
     def __init__(self, name: str) -> None:
         if importlib.util.find_spec("pygame") is None:
-            raise UserError("drawing CartPole and Acrobot needs the package pygame: pip install pygame-ce")
+            raise UserError(f"drawing {name} needs the package pygame: pip install pygame-ce")
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame opens a display even to draw into memory
         self._env = bare(name, render_mode="rgb_array")
+        self._env.reset()
 
     def __call__(self, snapshots: Array) -> Array:
         frames = []
-        for physics in np.ascontiguousarray(snapshots).view(np.float32):
-            self._env.state = physics.astype(np.float64)
+        for saved in np.ascontiguousarray(snapshots).view(np.float32):
+            place(self._env, saved.astype(np.float64))
             frames.append(self._env.render())
         return np.stack(frames)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from harness.errors import UserError, unknown
-from harness.interfaces import Actions, Drawer, Judge, Observations, Suite, Task
+from harness.interfaces import Actions, Drawer, Judge, Observations, Suite
 from harness.registry import register
 from harness.settings import Bounds, Unit, cite
+
+if TYPE_CHECKING:
+    from harness.demonstrations import Demonstration
+    from suites.minigrid_doorkey.task import DoorKey
 
 SIZES = {"5x5": 5, "6x6": 6, "8x8": 8, "12x12": 12, "16x16": 16}
 QUICK = "quick profile: a cell in minutes on two cores"
@@ -122,10 +126,17 @@ class MiniGridDoorKey:
         """Episodes begun anew included; the same for every size, since a step changes one cell (measured)."""
         return 3e-6
 
-    def make(self, task: str) -> Task:
+    def make(self, task: str) -> DoorKey:
         from suites.minigrid_doorkey.task import DoorKey
 
         return DoorKey(size(task))
+
+    def demonstrate(self, task: str, seed: int) -> Demonstration | None:
+        """The scripted solver's way through layout `seed`, a shortest one to key, door and goal in turn."""
+        from harness.demonstrations import play
+
+        solved = self.make(task)
+        return play(solved, seed, lambda observation: solved.expert())
 
 
 def size(task: str) -> int:

@@ -4,8 +4,19 @@ import numpy as np
 import pytest
 import torch
 
-from baselines.networks import MLP, Chain, GridEncoder, conv2d, for_observations, linear, one_hot, pool
-from baselines.parameters import Parameters
+from baselines.networks import (
+    MLP,
+    Chain,
+    GridEncoder,
+    ToOne,
+    conv2d,
+    ensemble,
+    for_observations,
+    linear,
+    one_hot,
+    pool,
+)
+from baselines.parameters import Parameters, Part
 from harness.interfaces import Observations
 
 GRID = Observations((5, 6, 3), "uint8", (11, 6, 4))
@@ -162,3 +173,47 @@ def test_observations_choose_the_network() -> None:
         "head.1.weight": (3, 2),
         "head.1.bias": (2,),
     }
+
+
+def test_a_hidden_layer_is_normalised_before_its_relu() -> None:
+    """x = (1, 2), identity weights: mean 1.5, deviation ½, normal (−1, 1); scale (2, 3), shift (3, −1) -> (1, 2)."""
+    mlp = MLP(2, (2,), 1, norm=True)
+    parameters = initialised(mlp, 1)
+    assert parameters.arrays(0)["mlp.0.scale"].tolist() == [1, 1] and "mlp.1.scale" not in parameters.specs
+    given = {
+        "mlp.0.weight": np.eye(2), "mlp.0.bias": np.zeros(2), "mlp.0.scale": [2, 3], "mlp.0.shift": [3, -1],
+        "mlp.1.weight": np.array([[10], [1]]), "mlp.1.bias": [0.5],
+    }  # fmt: skip
+    parameters.load(0, given)
+    x = torch.tensor([[[1.0, 2.0]]])
+    assert mlp(parameters.parts[0].views, x).item() == pytest.approx(12.5, abs=1e-3)
+    parameters.load(0, {**given, "mlp.0.shift": [-3, -1]})  # 2·(−1) − 3 is cut off at 0
+    assert mlp(parameters.parts[0].views, x).item() == pytest.approx(2.5, abs=1e-3)
+
+
+def test_a_single_number_is_the_linear_layers_in_value_and_gradient() -> None:
+    x, weight, bias = (random(*shape).double().requires_grad_() for shape in ((3, 7, 5), (3, 5, 1), (3, 1)))
+    torch.testing.assert_close(ToOne.apply(x, weight, bias), linear(x, weight, bias))
+    assert torch.autograd.gradcheck(ToOne.apply, (x, weight, bias))
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_members_of_an_ensemble_are_networks_of_their_own(together: bool) -> None:
+    """Two seeds, three members each, by turns; the whole ensemble and two chosen members of it."""
+    mlp = MLP(4, (8,), 1, norm=True)
+    parameters = Parameters(mlp.specs(), 2, members=3, together=together)
+    parameters.initialise([np.random.default_rng(row) for row in range(2)])
+    x = random(2, 6, 4)
+    chosen = torch.tensor([[2, 0], [1, 2]])
+    for rows, views in parameters.parts:
+        values = ensemble(mlp, views, x[rows])
+        some = ensemble(mlp, parameters.subset(Part(rows, views), chosen[rows]), x[rows])
+        assert values.shape == (rows.stop - rows.start, 3, 6)
+        for number, row in enumerate(range(rows.start, rows.stop)):
+            arrays = parameters.arrays(row)
+            for member in range(3):
+                single = Parameters(mlp.specs(), 1)
+                single.load(0, {name: array[member] for name, array in arrays.items()})
+                expected = mlp(single.parts[0].views, x[row : row + 1])[0, :, 0]
+                torch.testing.assert_close(values[number, member], expected)
+            torch.testing.assert_close(some[number], values[number, chosen[row]])

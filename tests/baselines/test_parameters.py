@@ -150,3 +150,26 @@ def test_parameters_of_another_network_are_refused(change: dict[str, np.ndarray]
     parameters = initialised(1)
     with pytest.raises(UserError, match=f"{next(iter(change))!r} has shape"):
         parameters.load(0, {**parameters.arrays(0), **change})
+
+
+def test_a_row_of_an_ensemble_holds_its_members_one_after_the_other() -> None:
+    """Members are drawn in turn from their seed's generator, constants without it; a row loaded is that saved."""
+    specs = {**SPECS, "scale": Spec((3,), "constant", 2.0)}
+    many = Parameters(specs, 2, members=3)
+    many.initialise(generators(2))
+    generator = generators(2)[1]
+    arrays = many.arrays(1)
+    for member in range(3):
+        single = Parameters(specs, 1)
+        single.initialise([generator])
+        assert all(np.array_equal(array[member], single.arrays(0)[name]) for name, array in arrays.items())
+    assert arrays["scale"].tolist() == [[2.0] * 3] * 3
+    other = many.empty_like()
+    other.load(0, arrays)
+    assert torch.equal(other.flat[0], many.flat[1]) and other.flat[1].abs().sum() == 0
+
+
+def test_no_limit_leaves_gradients_as_they_are() -> None:
+    gradient = torch.tensor([[30.0, 40.0], [3.0, 4.0]])
+    assert clip_by_norm(gradient, None).tolist() == [50, 5] and gradient.tolist() == [[30, 40], [3, 4]]
+    assert clip_by_norm(gradient[1:], 10.0).tolist() == [5] and gradient[1].tolist() == [3, 4]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as together
-from benchmarks import turns
+from benchmarks import continuous, turns
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py") if path.stem not in ("__init__", "__main__"))
@@ -43,6 +43,15 @@ def test_without_peers_their_benchmarks_are_named_and_left_out() -> None:
     command = [sys.executable, "-m", "benchmarks", "--small", "--only", "replay", "cartpole"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0 and "left out" in done.stdout and "replay, cartpole" in done.stdout
+
+
+def test_seeds_trained_together_count_each() -> None:
+    """Four seeds together in 2, 4 and 1 seconds beside one in 1, 1 and 1: 2, 1 and 4 times as fast."""
+    found = continuous.row("sac", "steps", 4, [2.0, 4.0, 1.0], [1.0, 1.0, 1.0])
+    assert (found["ratio_lowest"], found["ratio"], found["ratio_highest"]) == (1.0, 2.0, 4.0)
+    assert (found["ours_per_second"], found["peer_per_second"]) == (2.0, 1.0)
+    line = together.lines({"continuous": {"rows": [found]}})[0]
+    assert (line.figure, line.goal, line.reached) == (2.0, "1.4", "yes")
 
 
 def test_figures_are_kept_beside_those_of_other_benchmarks(tmp_path: Path) -> None:

@@ -74,6 +74,22 @@ def test_layouts_depend_on_seed_step_and_episode_alone() -> None:
     assert expected != [streams[0].evaluation_seed(41, episode) % 3 + 1 for episode in range(5)]
 
 
+def test_subgoals_are_those_that_hold_when_the_episode_ends() -> None:
+    class Parted(Countdown):
+        def subgoals(self):
+            return {"begun": True, "long": self.left == 0 and self.first == 3}
+
+        def reset(self, seed=None):
+            observation = super().reset(seed)
+            self.first = self.left
+            return observation
+
+    results = Evaluator(Parted, 12, [Streams(0)])(Fixed(True), 0, [0])
+    assert {result.length for result in results} == {1, 2, 3}
+    assert all(result.subgoals == {"begun": True, "long": result.length == 3} for result in results)
+    assert Evaluator(Countdown, 1, [Streams(0)])(Fixed(True), 0, [0])[0].subgoals == {}
+
+
 def test_asking_a_judge_during_evaluation_is_refused() -> None:
     class Asking(Fixed):
         def act(self, observation, ctx):

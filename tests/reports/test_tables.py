@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from rich.console import Console
@@ -47,6 +49,15 @@ def test_the_terminal_table_shows_each_number_and_marks_the_best(two: Summary, w
 def test_brackets_in_names_are_not_taken_for_markup(writer: Writer) -> None:
     writer.cell("a", LOW, method="[bold]uer[/bold]")
     assert "[bold]uer[/bold]" in _text(_summary(writer))
+
+
+def test_a_return_has_its_interval_where_no_episode_succeeded(writer: Writer) -> None:
+    writer.cell("a", {seed: {100: [0, 0]} for seed in (0, 1)}, steps=100)
+    writer.cell("b", LOW, steps=200, method="per")
+    never, once = _summary(writer).rows
+    assert (tables.final_return(never), tables.final_return(once)) == ("0.00 [0.00, 0.00]", "0.12")
+    large = never.final_return._replace(estimate=np.array(-160.6), low=np.array(-170.4), high=np.array(-150.0))
+    assert tables.final_return(replace(never, final_return=large)) == "-161 [-170, -150]"
 
 
 def test_not_reached_is_more_than_the_budget(writer: Writer) -> None:

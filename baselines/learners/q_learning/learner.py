@@ -95,23 +95,12 @@ class QLearner(ABC):
         return values
 
     def _values(self, observation: Array, rows: Array) -> Array:
-        """Q-values [n, A], part by part; in a part of several seeds, each is padded to the most observations of one."""
-        values = np.empty((len(rows), self.actions), np.float32)
-        places: list[list[int]] = [[] for _ in range(self.online.rows)]
-        for position, row in enumerate(rows.tolist()):
-            places[row].append(position)
-        for part in self.online.parts:
-            own = places[part.rows]
-            longest = max(map(len, own))
-            if longest == 0:
-                continue
-            # what pads is any observation; its values are not read
-            padded = observation[np.array([index + [0] * (longest - len(index)) for index in own])]
-            with torch.no_grad():
-                found = self.network(part.views, self._tensor(padded)).cpu().numpy()
-            for index, each in zip(own, found, strict=True):
-                values[index] = each[: len(index)]
-        return values
+        """Q-values [n, A]."""
+
+        def values(part: int, seen: Tensor) -> Tensor:
+            return self.network(self.online.parts[part].views, seen)
+
+        return self.online.evaluate(values, observation, rows)
 
     def updates_due(self, step: int) -> int:
         due = step >= self.config.learning_starts and step % self.config.train_every == 0

@@ -1,4 +1,4 @@
-"""CartPole and Acrobot against Gymnasium's own, their state in a fresh process, their frames."""
+"""Tasks against Gymnasium's own, their state in a fresh process, their frames."""
 
 import hashlib
 import importlib.util
@@ -17,6 +17,9 @@ from suites.classic import Classic, ClassicDrawing
 from suites.classic.task import ClassicTask
 
 NAMES = Classic.tasks
+DISCRETE = ("CartPole-v1", "Acrobot-v1")
+LARGEST = {"Pendulum-v1": 2.0, "HalfCheetah-v5": 1.0, "Hopper-v5": 1.0}
+"""Torque that an action of 1 is."""
 
 
 def balance(observation: Any) -> int:
@@ -28,7 +31,7 @@ def pump(observation: Any) -> int:
     return 0 if observation[4] > 0 else 2
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", DISCRETE)
 @pytest.mark.parametrize("skilled", [False, True])
 def test_episodes_are_bit_identical_to_gymnasiums(name, skilled):
     task, peer, draw = ClassicTask(name), gymnasium.make(name), np.random.default_rng(1)
@@ -52,6 +55,55 @@ def test_episodes_are_bit_identical_to_gymnasiums(name, skilled):
                 break
         outcomes.add(step.success)
     assert (True in outcomes) == skilled
+
+
+@pytest.mark.parametrize("name", LARGEST)
+def test_continuous_episodes_are_bit_identical_to_gymnasiums_with_actions_scaled_to_its_range(name):
+    task, peer, draw = Classic().make(name), gymnasium.make(name), np.random.default_rng(1)
+    shape = Classic().spaces(name)[1].shape
+    for seed in (3, None, 8):
+        expected, _ = peer.reset(seed=seed)
+        observation = task.reset(seed)
+        assert observation.dtype == np.float32 and np.array_equal(observation, expected.astype(np.float32))
+        ended = False
+        while not ended:
+            action = draw.uniform(-1, 1, shape).astype(np.float32)
+            expected, reward, terminated, truncated, _ = peer.step(np.float32(LARGEST[name]) * action)
+            step = task.step(action)
+            assert step.observation.dtype == np.float32
+            assert np.array_equal(step.observation, expected.astype(np.float32))
+            assert (step.reward, step.terminated, step.truncated) == (reward, terminated, truncated)
+            assert type(step.terminated) is bool and not step.success
+            ended = terminated or truncated
+
+
+def test_an_action_of_one_is_the_largest_torque():
+    """Hanging to the side at rest, a pendulum gains 3g/2l · sin θ · dt = .75 by gravity and 3/ml² · 2 · dt = .3."""
+    task = Classic().make("Pendulum-v1")
+    task.reset(0)
+    for action, speed in ((1.0, 1.05), (0.0, 0.75), (-1.0, 0.45)):
+        task.load_state({**task.state(), "physics": np.array([np.pi / 2, 0.0, np.nan])})
+        step = task.step(np.array([action], np.float32))
+        assert step.observation[2] == pytest.approx(speed, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "ret", "success"),
+    [
+        ("HalfCheetah-v5", 4_000.0, False),
+        ("HalfCheetah-v5", 5_600.0, True),
+        ("Hopper-v5", 3_000.0, False),
+        ("Hopper-v5", 4_600.0, True),
+        ("Pendulum-v1", 1e9, False),
+    ],
+)
+def test_success_is_gymnasiums_threshold_at_the_end_or_never(name, ret, success):
+    """Thresholds are 4,800 and 3,800; Pendulum has none."""
+    task = Classic().make(name)
+    task.reset(0)
+    task.load_state({**task.state(), "elapsed": task.max_steps - 1, "return": ret})
+    step = task.step(np.zeros(Classic().spaces(name)[1].shape, np.float32))
+    assert step.truncated and step.success == success
 
 
 @pytest.mark.parametrize(("ret", "success"), [(474.0, False), (475.0, True)])
@@ -79,18 +131,31 @@ def play(task, actions):
     return digest.hexdigest()
 
 
+def told(state):
+    """A state as JSON holds it."""
+    if isinstance(state, dict):
+        return {key: told(value) for key, value in state.items()}
+    return [str(state.dtype), state.tolist()] if isinstance(state, np.ndarray) else state
+
+
+def heard(state):
+    if isinstance(state, dict):
+        return {key: heard(value) for key, value in state.items()}
+    return np.array(state[1], state[0]) if isinstance(state, list) else state
+
+
 CONTINUE = f"""
 import hashlib, json, sys
 import numpy as np
-from suites.classic.task import ClassicTask
+from suites.classic import Classic
 
 {inspect.getsource(play)}
+{inspect.getsource(heard)}
 
 found = []
 for case in json.load(sys.stdin):
-    task = ClassicTask(case["name"])
-    kind, numbers = case["state"]["physics"]
-    task.load_state({{**case["state"], "physics": np.array(numbers, kind)}})
+    task = Classic().make(case["name"])
+    task.load_state(heard(case["state"]))
     found.append(play(task, case["actions"]))
 print(json.dumps(found))
 """
@@ -99,55 +164,98 @@ print(json.dumps(found))
 def test_a_state_restored_in_a_fresh_process_continues_identically():
     cases, expected = [], []
     for name in NAMES:
+        actions = Classic().spaces(name)[1]
         for before in (0, 7):
-            task = ClassicTask(name)
+            task, draw = Classic().make(name), np.random.default_rng(2)
             task.reset(5)
             task.reset()
-            for _ in range(before):
-                task.step(1)
-            state = task.state()
-            physics = state["physics"]
-            rest = np.random.default_rng(2).integers(0, 2, 600).tolist()
-            cases.append(
-                {
-                    "name": name,
-                    "state": {**state, "physics": [str(physics.dtype), physics.tolist()]},
-                    "actions": rest,
-                }
-            )
-            expected.append(play(task, rest))
-    assert len(set(expected)) == 4
+            shape = (607, *actions.shape)
+            taken = (draw.integers(0, 2, 607) if actions.discrete else draw.uniform(-1, 1, shape)).tolist()
+            for action in taken[:before]:
+                task.step(action)
+            cases.append({"name": name, "state": told(task.state()), "actions": taken[before:]})
+            expected.append(play(task, taken[before:]))
+    assert len(set(expected)) == 2 * len(NAMES)
     run = subprocess.run(
         [sys.executable, "-c", CONTINUE], input=json.dumps(cases), capture_output=True, text=True, check=True
     )
     assert json.loads(run.stdout) == expected
 
 
-def test_a_state_is_not_changed_by_later_steps():
-    for name in NAMES:
-        task = ClassicTask(name)
-        task.reset(0)
-        state = task.state()
-        before = state["physics"].copy()
-        task.step(0)
-        assert np.array_equal(state["physics"], before) and state["elapsed"] == 0
+@pytest.mark.parametrize("name", ["HalfCheetah-v5", "Hopper-v5"])
+def test_a_restored_simulation_continues_identically_at_every_step_of_an_episode(name):
+    """Contacts with the floor come and go."""
+    task, copy, draw = Classic().make(name), Classic().make(name), np.random.default_rng(3)
+    task.reset(1)
+    copy.reset(2)
+    contacts = set()
+    for _ in range(120):
+        copy.load_state(task.state())
+        contacts.add(task._env.data.ncon > 0)
+        for action in draw.uniform(-1, 1, (3, *Classic().spaces(name)[1].shape)):
+            ours, theirs = task.step(action), copy.step(action)
+            assert np.array_equal(ours.observation, theirs.observation) and ours[1:] == theirs[1:]
+        if ours.terminated:
+            task.reset()
+    assert contacts == {True, False}
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_a_state_is_not_changed_by_later_steps(name):
+    task, actions = Classic().make(name), Classic().spaces(name)[1]
+    task.reset(0)
+    state = task.state()
+    before = json.dumps(told(state))
+    task.step(0 if actions.discrete else np.ones(actions.shape))
+    assert json.dumps(told(state)) == before != json.dumps(told(task.state()))
+
+
+@pytest.mark.parametrize("name", [*DISCRETE, "Pendulum-v1"])
 def test_frames_are_gymnasiums_own(name):
     task, peer = ClassicTask(name), gymnasium.make(name, render_mode="rgb_array")
     task.reset(2)
     peer.reset(seed=2)
-    snapshots, frames = [], []
+    snapshots, frames = [task.snapshot()], [peer.render()]
     for action in (0, 1, 1, 1, 0, 1, 0, 0, 0, 0):
-        task.step(action)
-        peer.step(action)
+        task.step(action if name in DISCRETE else [2.0 * action - 1.0])
+        peer.step(action if name in DISCRETE else np.array([4 * action - 2], np.float32))
         snapshots.append(task.snapshot())
         frames.append(peer.render())
     drawn = ClassicDrawing().spawn(name)(np.stack(snapshots))
-    assert snapshots[0].dtype == np.uint8 and snapshots[0].shape == (16,)
+    assert snapshots[0].dtype == np.uint8 and snapshots[0].shape == (12 if name == "Pendulum-v1" else 16,)
     assert drawn.dtype == np.uint8 and np.array_equal(drawn, np.stack(frames))
     assert not np.array_equal(drawn[0], drawn[-1])
+
+
+@pytest.mark.parametrize("name", ["HalfCheetah-v5", "Hopper-v5"])
+def test_frames_on_mujoco_are_gymnasiums_own_of_the_state_after_a_step(name, opengl):
+    """`mj_step` leaves bodies where they were a substep before; Gymnasium draws that, and here it is brought up to date
+    first."""
+    import mujoco
+
+    task = Classic().make(name)
+    task.reset(2)
+    peer = gymnasium.make(name, render_mode="rgb_array", camera_name="track")
+    peer.reset(seed=2)
+    inner, snapshots, frames = peer.unwrapped, [], []
+    for action in np.random.default_rng(4).uniform(-1, 1, (6, *Classic().spaces(name)[1].shape)).astype(np.float32):
+        task.step(action)
+        peer.step(action)
+        mujoco.mj_forward(inner.model, inner.data)
+        snapshots.append(task.snapshot())
+        frames.append(peer.render())
+    peer.close()
+    drawn = ClassicDrawing().spawn(name)(np.stack(snapshots))
+    assert drawn.dtype == np.uint8 and np.array_equal(drawn, np.stack(frames))
+    assert not np.array_equal(drawn[0], drawn[-1])
+
+
+@pytest.mark.parametrize("call", [lambda: Classic().make("Hopper-v5"), lambda: ClassicDrawing().spawn("Hopper-v5")])
+def test_without_mujoco_the_extra_that_has_it_is_named(monkeypatch, call):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "mujoco" else found(name))
+    with pytest.raises(UserError, match=r"Hopper-v5.*mujoco.*guidebench\[mujoco\]"):
+        call()
 
 
 def test_without_pygame_the_missing_package_is_named(monkeypatch):
@@ -178,8 +286,12 @@ def test_frames_of_an_unknown_task_are_refused():
 def test_declared_spaces_and_step_limit_are_gymnasiums(name):
     observations, actions = Classic().spaces(name)
     peer = gymnasium.make(name)
-    assert (observations.shape, observations.dtype) == (peer.observation_space.shape, str(peer.observation_space.dtype))
-    assert actions.count == peer.action_space.n
+    assert observations.shape == peer.observation_space.shape and observations.dtype == "float32"
+    if actions.discrete:
+        assert actions.count == peer.action_space.n
+    else:
+        assert actions.shape == peer.action_space.shape
+        assert (peer.action_space.high == LARGEST[name]).all() and (peer.action_space.low == -LARGEST[name]).all()
     assert Classic().horizon(name) == peer.spec.max_episode_steps
 
 

@@ -1,0 +1,154 @@
+"""What SAC and TD3 have in common: settings here, acting, updates and checkpoints in `learner`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from harness import settings
+from harness.errors import UserError
+from harness.interfaces import Actions, Observations
+from harness.settings import Bounds, Unit
+
+if TYPE_CHECKING:
+    from baselines.networks import MLP, Network
+
+Reduction = Literal["min", "mean"]
+ActorReduction = Literal["min", "mean", "first"]
+
+
+@dataclass(frozen=True)
+class ActorCritic:
+    """The part of table 2 of VLM-RB that SAC and TD3 share: an actor, and an ensemble of critics.
+
+    A learner adds what differs, `spawn`, and how many numbers the actor gives for each of an action's (`outputs`).
+    """
+
+    hidden: Annotated[tuple[int, ...], Bounds(1)] = (512, 512, 512)
+    """Widths of the hidden layers of the actor and of every critic (VLM-RB, table 2)."""
+    critic_lr: Annotated[float, Bounds(0)] = 3e-4
+    """Learning rate of the critics' Adam, whose β and ε are (0.9, 0.999) and 1e-8 (VLM-RB, table 2)."""
+    batch_size: Annotated[int, Bounds(1), Unit("transitions")] = 256
+    """Transitions per seed in a gradient step (VLM-RB, table 2)."""
+    discount: Annotated[float, Bounds(0, 1)] = 0.99
+    """Discount γ of future reward (VLM-RB, table 2)."""
+    target_rate: Annotated[float, Bounds(0, 1)] = 0.005
+    """Share τ of the online network that a target network takes on when it is moved (VLM-RB, table 2)."""
+    max_grad_norm: Annotated[float | None, Bounds(0)] = 10.0
+    """Largest Euclidean norm of one seed's gradient, for actor and ensemble each; a longer one is scaled to it, null
+    leaves it (VLM-RB, table 2)."""
+    learning_starts: Annotated[int, Bounds(1), Unit("environment steps")] = 10_000
+    """First step after which gradient steps are taken; until then actions are uniformly random (VLM-RB, table 2)."""
+    ensemble: Annotated[int, Bounds(1), Unit("critics")] = 10
+    """Critics N (VLM-RB, table 2)."""
+    subset: Annotated[int, Bounds(1), Unit("critics")] = 2
+    """Target critics M of which an update's target is made, drawn anew for each (VLM-RB, table 2)."""
+    utd: Annotated[int, Bounds(1), Unit("critic updates per environment step")] = 4
+    """Critic updates after each environment step (VLM-RB, table 2)."""
+    actor_utd: Annotated[int, Bounds(1), Unit("actor updates per environment step")] = 2
+    """Of a step's critic updates, evenly spaced, so many are followed by one of the actor (VLM-RB, table 2; choice:
+    which)."""
+
+    overhead_of_update: ClassVar[float] = 1.5e-3
+    overhead_of_action: ClassVar[float] = 3e-4
+    """Seconds that an update's and an action's many small operations take whatever the widths."""
+    outputs: ClassVar[int] = 1
+
+    if TYPE_CHECKING:  # with the learner's own default and source
+
+        @property
+        def actor_lr(self) -> float: ...
+        @property
+        def layer_norm(self) -> bool: ...
+        @property
+        def target_reduction(self) -> Reduction: ...
+        @property
+        def actor_reduction(self) -> ActorReduction: ...
+        @property
+        def policy_frequency(self) -> int: ...
+
+    def __post_init__(self) -> None:
+        config: type = type(self)
+        for name, field in settings.fields(config).items():
+            settings.check(field, getattr(self, name), f"learner.{name}")
+        if self.subset > self.ensemble:
+            raise UserError(
+                f"learner.subset={self.subset} critics cannot be drawn from learner.ensemble={self.ensemble}; lower "
+                f"learner.subset to at most {self.ensemble} or raise learner.ensemble"
+            )
+        if self.actor_utd > self.utd:
+            raise UserError(
+                f"learner.actor_utd={self.actor_utd} is larger than learner.utd={self.utd}: the actor is updated after "
+                f"some of the critics' updates; lower learner.actor_utd or raise learner.utd"
+            )
+        if self.batch_size > self.learning_starts:
+            raise UserError(
+                f"learner.batch_size={self.batch_size} is larger than learner.learning_starts={self.learning_starts}: "
+                f"the first batch would find too few transitions; set learner.learning_starts to at least "
+                f"{self.batch_size} or learner.batch_size to at most {self.learning_starts}"
+            )
+
+    def fits(self, observations: Observations, actions: Actions) -> str:
+        """Why this learner cannot learn there, or ""."""
+        if actions.discrete:
+            return f"it needs continuous actions, and these are {actions.count} discrete ones"
+        if len(actions.shape) != 1:
+            return f"it needs actions that are a vector, and these have shape {actions.shape}"
+        shape = observations.shape
+        if len(shape) == 1 and observations.dtype.startswith("float"):
+            return ""
+        return f"it reads a vector of floats, and these are {observations.dtype} of shape {shape}"
+
+    def actor(self, observations: Observations, actions: Actions) -> MLP:
+        """Observations [S, B, D] -> [S, B, outputs · A]."""
+        from baselines.networks import MLP
+
+        return MLP(observations.shape[0], self.hidden, self.outputs * actions.shape[0], "actor")
+
+    def critic(self, observations: Observations, actions: Actions) -> MLP:
+        """Observations and actions [S, B, D + A] -> Q-values [S, B, 1]."""
+        from baselines.networks import MLP
+
+        return MLP(observations.shape[0] + actions.shape[0], self.hidden, 1, "critic", self.layer_norm)
+
+    def encoder(self, observations: Observations) -> Network | None:
+        """The actor's hidden layers; None without any."""
+        from baselines import networks
+
+        return networks.encoder(observations, 0, 0, self.hidden)
+
+    def encoder_width(self, observations: Observations) -> int:
+        """Features that `encoder` gives; 0 where there is none."""
+        return self.hidden[-1] if self.hidden else 0
+
+    def multiplications_to_act(self, observations: Observations, actions: Actions) -> int:
+        """Multiply-adds of one action."""
+        from baselines import arithmetic
+
+        return arithmetic.mlp((observations.shape[0], *self.hidden, self.outputs * actions.shape[0]))
+
+    def multiplications_to_learn(self, observations: Observations, actions: Actions) -> float:
+        """Multiply-adds of an update, per transition of its batch: an evaluation of the actor and of M critics and a
+        gradient of N, and on the actor's share of updates its gradient through N. A gradient by parameters takes three
+        evaluations' arithmetic, one by inputs two."""
+        from baselines import arithmetic
+
+        actor = self.multiplications_to_act(observations, actions)
+        critic = arithmetic.mlp((observations.shape[0] + actions.shape[0], *self.hidden, 1))
+        share = self.actor_utd / self.utd / self.policy_frequency
+        return actor + (self.subset + 3 * self.ensemble) * critic + share * (3 * actor + 2 * self.ensemble * critic)
+
+    def seconds_per_step(self, observations: Observations, actions: Actions) -> float:
+        """Rough cost of one training step of one seed on one CPU core: acting, and its updates."""
+        acting = self.multiplications_to_act(observations, actions) / MULTIPLICATIONS_PER_SECOND
+        update = self.batch_size * self.multiplications_to_learn(observations, actions) / MULTIPLICATIONS_PER_SECOND
+        return acting + self.overhead_of_action + self.utd * (update + self.overhead_of_update)
+
+    def seconds_per_action(self, observations: Observations, actions: Actions) -> float:
+        """Rough cost of one greedy action on one CPU core while ten episodes are evaluated together."""
+        acting = self.multiplications_to_act(observations, actions) / MULTIPLICATIONS_PER_SECOND
+        return acting + self.overhead_of_action / 10
+
+
+MULTIPLICATIONS_PER_SECOND = 3.5e10
+"""On one core of an AMD EPYC, as are the overheads."""

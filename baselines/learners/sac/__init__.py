@@ -1,0 +1,58 @@
+"""SAC: a stochastic actor that is paid for its entropy, and an ensemble of critics, on a vector."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from baselines.learners.actor_critic import ActorCritic, ActorReduction, Reduction
+from harness.interfaces import Build, Learner
+from harness.registry import register
+from harness.settings import Bounds, Unit
+
+
+@register.learner("sac")
+@dataclass(frozen=True)
+class Sac(ActorCritic):
+    """Soft actor-critic with the hyperparameters of VLM-RB for OGBench."""
+
+    actor_lr: Annotated[float, Bounds(0)] = 1e-3
+    """Learning rate of the actor's Adam (VLM-RB, table 2)."""
+    layer_norm: bool = True
+    """Hidden layers of the critics are normalised (VLM-RB, table 2; choice: before their ReLU)."""
+    target_reduction: Reduction = "mean"
+    """How the target is made of the chosen target critics (VLM-RB, table 2)."""
+    actor_reduction: ActorReduction = "mean"
+    """How the actor's loss is made of all critics; `first` takes the first alone (VLM-RB, table 2)."""
+    policy_frequency: Annotated[int, Bounds(1), Unit("environment steps")] = 1
+    """Environment steps from one on which the actor is updated to the next (VLM-RB, table 2; choice: of which)."""
+    alpha: Annotated[float, Bounds(1e-12), Unit("reward per nat")] = 1.0
+    """Entropy coefficient α, at first if it is tuned (VLM-RB, table 2)."""
+    tune_alpha: bool = True
+    """α is learnt such that the actor's entropy meets its target (VLM-RB, table 2)."""
+    alpha_lr: Annotated[float, Bounds(0)] = 3e-4
+    """Learning rate of the Adam of log α (VLM-RB, table 2)."""
+    target_entropy_scale: Annotated[float, Bounds(0), Unit("nats per action dimension")] = 0.5
+    """The target entropy is minus this times the number of action dimensions (VLM-RB, table 2)."""
+
+    outputs: ClassVar[int] = 2
+    version: ClassVar[int] = 1
+    citation: ClassVar[str] = """@inproceedings{haarnoja2018soft,
+  title = {Soft Actor-Critic: Off-Policy Maximum Entropy Deep Reinforcement Learning with a Stochastic Actor},
+  author = {Haarnoja, Tuomas and Zhou, Aurick and Abbeel, Pieter and Levine, Sergey},
+  booktitle = {International Conference on Machine Learning},
+  pages = {1861--1870},
+  year = {2018}
+}
+@misc{haarnoja2018applications,
+  title = {Soft Actor-Critic Algorithms and Applications},
+  author = {Haarnoja, Tuomas and Zhou, Aurick and Hartikainen, Kristian and Tucker, George and Ha, Sehoon and
+    Tan, Jie and Kumar, Vikash and Zhu, Henry and Gupta, Abhishek and Abbeel, Pieter and Levine, Sergey},
+  note = {arXiv preprint arXiv:1812.05905},
+  year = {2018}
+}"""
+
+    def spawn(self, build: Build) -> Learner:
+        from baselines.learners.sac.learner import SacLearner
+
+        return SacLearner(self, build)

@@ -1,0 +1,95 @@
+"""The actor, the target and the entropy coefficient of SAC."""
+
+from __future__ import annotations
+
+import math
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from baselines.learners.actor_critic.learner import ActorCriticLearner, ActorTerms, Sample
+from baselines.learners.sac import Sac
+from baselines.parameters import Adam, Parameters, Spec
+from harness.interfaces import Array, Build, State
+
+LOG_STD = (-20.0, 2.0)
+"""Between which the actor's log σ is clamped [choice: the paper gives none]."""
+
+
+class SacLearner(ActorCriticLearner):
+    """Soft actor-critic with a tuned entropy coefficient (Haarnoja et al. 2018), for S seeds at once."""
+
+    config: Sac
+    draws_action = True
+
+    def __init__(self, config: Sac, build: Build) -> None:
+        super().__init__(config, build)
+        self.target_entropy = -config.target_entropy_scale * self.actions
+        specs = {"log_alpha": Spec((), "constant", math.log(config.alpha))}
+        self.log_alpha = Parameters(specs, build.rows, build.device)
+        self.log_alpha.initialise([streams.initial for streams in build.streams])
+        self.alpha_gradient = self.log_alpha.empty_like()
+        self.alpha_optimiser = Adam(self.log_alpha, config.alpha_lr)
+
+    def alpha(self, part: int) -> Tensor:
+        """α of a part's seeds, [S, 1], without gradient."""
+        return self.log_alpha.parts[part].views["log_alpha"].detach().exp().unsqueeze(1)
+
+    def greedy(self, part: int, observation: Tensor) -> Tensor:
+        """tanh μ(s)."""
+        return self.actor_network(self.actor.parts[part].views, observation)[:, :, : self.actions].tanh()
+
+    def explore(self, part: int, observation: Tensor, noise: Tensor) -> Tensor:
+        """An action of the policy."""
+        return tanh_gaussian(self.actor_network(self.actor.parts[part].views, observation), noise)[0]
+
+    def next_value(self, part: int, sample: Sample) -> Tensor:
+        """Q̄(s′, a′) − α log π(a′|s′), a′ drawn from π(·|s′) (Haarnoja et al. 2018, eq. 3)."""
+        head = self.actor_network(self.actor.parts[part].views, sample.next_observation)
+        action, log_probability = tanh_gaussian(head, sample.next_noise)
+        return self.target_q(part, sample, action) - self.alpha(part) * log_probability
+
+    def actor_terms(self, part: int, sample: Sample) -> ActorTerms:
+        """Mean of α log π(a|s) − Q(s, a), a drawn from π(·|s) (Haarnoja et al. 2018, eq. 12)."""
+        assert sample.noise is not None
+        head = self.actor_network(self.actor.parts[part].views, sample.observation)
+        action, log_probability = tanh_gaussian(head, sample.noise)
+        loss = (self.alpha(part) * log_probability - self.actor_q(part, sample, action)).mean(1)
+        return ActorTerms(loss, log_probability.detach().mean(1))
+
+    def acted(self, part: int, terms: ActorTerms, active: Array) -> dict[str, Tensor]:
+        """One step of Adam on −log α · (log π + H̄), H̄ = −scale · A (Haarnoja et al. 2018b, §5; in log α [choice])."""
+        assert terms.log_probability is not None
+        alpha = self.alpha(part).squeeze(1)
+        if self.config.tune_alpha:
+            gradient = self.alpha_gradient.parts[part].views["log_alpha"]
+            gradient.copy_(-(terms.log_probability + self.target_entropy))
+            self.alpha_optimiser.step(self.alpha_gradient.flat, active)
+        return {"alpha": alpha, "entropy": -terms.log_probability}
+
+    def renew_targets(self, active: Array, acted: bool) -> None:
+        """After every update of the critics."""
+        self.move(self.target, self.critic, active)
+
+    def networks(self) -> dict[str, Parameters]:
+        return {**super().networks(), "alpha": self.log_alpha}
+
+    def state(self, row: int) -> State:
+        return {**super().state(row), "alpha_optimiser": self.alpha_optimiser.state(row)}
+
+    def load_state(self, row: int, state: State) -> None:
+        super().load_state(row, state)
+        self.alpha_optimiser.load_state(row, state["alpha_optimiser"])
+
+
+def tanh_gaussian(head: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    """Means and log σ [S, B, 2A] and standard normal noise [S, B, A] -> actions [S, B, A], log-probabilities [S, B].
+
+    a = tanh u, u = μ + σ·ε; log π(a) = Σ_j log N(u_j; μ_j, σ_j) − log(1 − tanh² u_j) (Haarnoja et al. 2018, app. C)."""
+    mean, log_std = head.chunk(2, 2)
+    log_std = log_std.clamp(*LOG_STD)
+    raw = mean + log_std.exp() * noise
+    # log(1 − tanh² u) = 2(log 2 − u − softplus(−2u)) stays finite where tanh u rounds to 1
+    log_slope = 2 * (math.log(2) - raw - F.softplus(-2 * raw))
+    log_density = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
+    return raw.tanh(), (log_density - log_slope).sum(2)

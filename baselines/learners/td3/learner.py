@@ -1,0 +1,55 @@
+"""The actor and the smoothed target of TD3."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from baselines.learners.actor_critic.learner import ActorCriticLearner, ActorTerms, Sample
+from baselines.learners.td3 import Td3
+from baselines.parameters import Parameters
+from harness.interfaces import Array, Build
+
+
+class Td3Learner(ActorCriticLearner):
+    """Twin delayed deterministic policy gradient (Fujimoto et al. 2018, algorithm 1), for S seeds at once."""
+
+    config: Td3
+
+    def __init__(self, config: Td3, build: Build) -> None:
+        super().__init__(config, build)
+        self.target_actor = self.actor.empty_like()
+        self.target_actor.flat.copy_(self.actor.flat)
+
+    def policy(self, actor: Mapping[str, Tensor], observation: Tensor) -> Tensor:
+        """π(s) in (-1, 1): [S, B, D] -> [S, B, A]."""
+        return self.actor_network(actor, observation).tanh()
+
+    def greedy(self, part: int, observation: Tensor) -> Tensor:
+        """π(s)."""
+        return self.policy(self.actor.parts[part].views, observation)
+
+    def explore(self, part: int, observation: Tensor, noise: Tensor) -> Tensor:
+        """π(s) + σ·ε, cut off at ±1."""
+        return (self.greedy(part, observation) + self.config.exploration_noise * noise).clamp(-1, 1)
+
+    def next_value(self, part: int, sample: Sample) -> Tensor:
+        """Q̄(s′, a′) of the smoothed action a′ = π̄(s′) + clip(σ̃·ε, ±c), cut off at ±1 (Fujimoto et al. 2018, eq. 14)."""
+        config = self.config
+        noise = (config.target_noise * sample.next_noise).clamp(-config.noise_clip, config.noise_clip)
+        action = self.policy(self.target_actor.parts[part].views, sample.next_observation) + noise
+        return self.target_q(part, sample, action.clamp(-1, 1))
+
+    def actor_terms(self, part: int, sample: Sample) -> ActorTerms:
+        """Mean of −Q(s, π(s))."""
+        return ActorTerms(-self.actor_q(part, sample, self.greedy(part, sample.observation)).mean(1), None)
+
+    def renew_targets(self, active: Array, acted: bool) -> None:
+        """Together with the actor, critics and actor."""
+        if acted:
+            self.move(self.target, self.critic, active)
+            self.move(self.target_actor, self.actor, active)
+
+    def networks(self) -> dict[str, Parameters]:
+        return {**super().networks(), "target_actor": self.target_actor}

@@ -1,0 +1,260 @@
+"""SAC and TD3 beside Stable-Baselines3's: same networks, batch and updates per step, the same PyTorch, one thread each.
+
+    python -m benchmarks.continuous [--learners sac td3] [--seeds 1 4]      updates and training steps per second
+    python -m benchmarks.continuous --returns STUDY [--runs 5]              Stable-Baselines3's returns, into a study
+
+Settings are those of the suite `classic` on Pendulum-v1: RL Baselines3 Zoo's. An update is one gradient step of
+critics, actor and, for SAC, entropy coefficient on a batch that is already there; the two take turns within one
+process. For training they take turns as processes (see benchmarks/turns.py). Of S seeds trained together, rates count
+each seed's steps. `--device cuda` measures a GPU, ours and theirs.
+
+`--returns` trains Stable-Baselines3 and records ten greedy episodes every 1,000 steps with `harness.Recorder`; a study
+that also holds ours, by
+
+    bench run suite=classic task=Pendulum-v1 learner=sac,td3 method=uer profile=paper seeds=5 output=STUDY
+
+is then set side by side by `bench report STUDY`. Both need the peers' environment:
+
+    python -m venv peers && peers/bin/pip install -r benchmarks/peers.txt
+    PYTHONPATH=. peers/bin/python -P -m benchmarks.continuous
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import importlib.util
+import json
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.cartpole import PEER, after_each_step, returns
+from benchmarks.turns import Contender, Turns, cell_arguments, interleave, ratios, tell
+from harness import config
+
+TASK = "Pendulum-v1"
+LEARNERS = ("sac", "td3")
+Update = Callable[[], object]
+
+
+def cell(learner: str) -> dict[str, str]:
+    return {"suite": "classic", "task": TASK, "profile": "paper", "method": "uer", "learner": learner}
+
+
+def suite_settings(learner: str) -> Mapping[str, Any]:
+    """Every setting of our cell."""
+    parts = config.parts_of("classic", "uer", {"learner": learner})
+    names = config.Names("classic", TASK, "uer", "paper", parts)
+    return {key: value.value for key, value in config.base_settings(names).items()}
+
+
+def peer(learner: str, seed: int, device: str) -> tuple[Any, dict[str, Any]]:
+    """Stable-Baselines3's learner with the suite's settings, and these settings by its own names."""
+    import numpy as np
+    import torch
+    from stable_baselines3 import SAC, TD3
+    from stable_baselines3.common.noise import NormalActionNoise
+
+    torch.set_num_threads(1)
+    suite = suite_settings(learner)
+    settings = {
+        "learning_rate": suite["learner.critic_lr"],
+        "buffer_size": suite["training.capacity"],
+        "learning_starts": suite["learner.learning_starts"],
+        "batch_size": suite["learner.batch_size"],
+        "tau": suite["learner.target_rate"],
+        "gamma": suite["learner.discount"],
+        "train_freq": 1,
+        "gradient_steps": suite["learner.utd"],
+    }
+    hidden = list(suite["learner.hidden"])
+    network = {"net_arch": hidden, "n_critics": suite["learner.ensemble"]}
+    told = {**settings, **network, "steps": suite["training.steps"]}
+    common = {**settings, "policy_kwargs": network, "seed": seed, "device": device}
+    if learner == "sac":
+        entropy = {
+            "target_entropy": -suite["learner.target_entropy_scale"],
+            "ent_coef": f"auto_{suite['learner.alpha']}",
+        }
+        return SAC("MlpPolicy", TASK, **entropy, **common), {**told, **entropy}
+    delays = {
+        "policy_delay": suite["learner.policy_frequency"],
+        "target_policy_noise": suite["learner.target_noise"],
+        "target_noise_clip": suite["learner.noise_clip"],
+    }
+    deviation = suite["learner.exploration_noise"]
+    noise = NormalActionNoise(np.zeros(1), np.full(1, deviation))
+    return TD3("MlpPolicy", TASK, action_noise=noise, **delays, **common), {**told, **delays, "noise_std": deviation}
+
+
+def peer_update(learner: str, device: str) -> Update:
+    """A gradient step of the peer on a batch that stays the same."""
+    model, settings = peer(learner, 0, device)
+    model.learn(settings["batch_size"])  # fills the buffer; not enough to begin updates, which prepares the logger too
+    batch = model.replay_buffer.sample(settings["batch_size"])
+    model.replay_buffer.sample = lambda *_, **__: batch
+    return lambda: model.train(1, settings["batch_size"])
+
+
+def our_update(learner: str, seeds: int, device: str) -> Update:
+    """A gradient step of `seeds` learners together on a batch that stays the same."""
+    import numpy as np
+
+    from harness import registry, settings
+    from harness.interfaces import Batch, Build
+    from harness.streams import Streams
+
+    suite = registry.get("suite", "classic")()
+    observations, actions = suite.spaces(TASK)
+    values = {key.partition(".")[2]: value for key, value in suite_settings(learner).items() if key[:8] == "learner."}
+    configured = settings.build(registry.get("learner", learner), values, "learner")
+    build = Build(
+        seeds=tuple(range(seeds)), observations=observations, actions=actions, steps=20_000, horizon=200, events=(),
+        device=device, streams=[Streams(seed) for seed in range(seeds)], capacity=0, slots=0,
+        directories=tuple(Path() for _ in range(seeds)),
+    )  # fmt: skip
+    ours, rng, shape = configured.spawn(build), np.random.default_rng(0), (seeds, configured.batch_size)
+    batch = Batch(
+        observation=rng.standard_normal((*shape, *observations.shape), np.float32),
+        action=rng.uniform(-1, 1, (*shape, *actions.shape)).astype(np.float32),
+        reward=rng.standard_normal(shape, np.float32),
+        next_observation=rng.standard_normal((*shape, *observations.shape), np.float32),
+        terminated=np.zeros(shape, bool),
+        weight=None,
+    )
+    active, step = np.ones(seeds, bool), iter(range(configured.learning_starts, 10**9))
+    return lambda: ours.update(batch, active, next(step))
+
+
+def timed(call: Update, times: int, device: str) -> float:
+    """Seconds of one call."""
+    import torch
+
+    started = time.perf_counter()
+    for _ in range(times):
+        call()
+    if device != "cpu":
+        torch.cuda.synchronize()
+    return (time.perf_counter() - started) / times
+
+
+def updates(learner: str, seeds: Sequence[int], rounds: int, times: int, device: str) -> list[dict[str, Any]]:
+    """Rows of updates per second, the contenders in turn."""
+    import torch
+
+    torch.set_num_threads(1)
+    rivals = [peer_update(learner, device), *(our_update(learner, count, device) for count in seeds)]
+    for rival in rivals:
+        timed(rival, 20, device)
+    taken: list[list[float]] = [[] for _ in rivals]
+    for _ in range(rounds):
+        for own, rival in zip(taken, rivals, strict=True):
+            own.append(timed(rival, times, device))
+    return [row(learner, "updates", count, own, taken[0]) for count, own in zip(seeds, taken[1:], strict=True)]
+
+
+def training(
+    learner: str, seeds: Sequence[int], rounds: int, turn: int, device: str, warm_up: int
+) -> list[dict[str, Any]]:
+    """Rows of training steps per second, evaluation and checkpoints left out."""
+    start = suite_settings(learner)["learner.learning_starts"] + warm_up
+    theirs = Contender("benchmarks.continuous", ["--contend", learner, str(start), str(turn), "--device", device])
+    ours = [
+        Contender(
+            "benchmarks.turns",
+            ["--seeds", str(count), "--device", device, *cell_arguments(start, turn, cell(learner))],
+        )
+        for count in seeds
+    ]
+    interleave([theirs, *ours], rounds)
+    for contender in (theirs, *ours):
+        contender.close()
+    beside = [taken["seconds"] / turn for taken in theirs.turns]
+    rows = []
+    for count, contender in zip(seeds, ours, strict=True):
+        found = row(learner, "steps", count, [taken["seconds"] / turn for taken in contender.turns], beside)
+        processor = [count * ratio for ratio in ratios(theirs, contender, "processor")]
+        rows.append({**found, "processor_ratio": statistics.median(processor)})
+    return rows
+
+
+def row(learner: str, what: str, seeds: int, ours: Sequence[float], theirs: Sequence[float]) -> dict[str, Any]:
+    """`ours`: seconds of something for all `seeds` together, round by round; `theirs`: for one."""
+    found = sorted(seeds * other / own for own, other in zip(ours, theirs, strict=True))
+    return {
+        "learner": learner,
+        "what": what,
+        "seeds": seeds,
+        "ours_per_second": seeds / statistics.median(ours),
+        "peer_per_second": 1 / statistics.median(theirs),
+        "ratio": statistics.median(found),
+        "ratio_lowest": found[0],
+        "ratio_highest": found[-1],
+    }
+
+
+def train_peer(learner: str, start: int, turn: int, device: str) -> None:
+    """The contender's process."""
+    model, settings = peer(learner, 0, device)
+    model.learn(settings["steps"], callback=after_each_step(Turns(start, turn)))
+    tell({})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--learners", nargs="+", choices=LEARNERS, default=LEARNERS)
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 4], help="trained together (default %(default)s)")
+    parser.add_argument("--device", default="cpu", help="default %(default)s")
+    parser.add_argument("--rounds", type=int, default=20, help="turns of each (default %(default)s)")
+    parser.add_argument("--turn", type=int, default=128, help="updates or steps of a turn (default %(default)s)")
+    parser.add_argument("--warm-up", type=int, default=256, help="training steps with updates before the first turn")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--returns", metavar="STUDY", help="record the peer's returns in this study instead")
+    parser.add_argument("--runs", type=int, default=5, help="with --returns: seeds (default %(default)s)")
+    parser.add_argument("--steps", type=int, help="with --returns: fewer steps than the schedule's 20,000")
+    parser.add_argument("--contend", nargs=3, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if importlib.util.find_spec(PEER) is None:
+        parser.error("stable-baselines3 is not installed here; make the peers' environment (see --help)")
+    if asked.contend:
+        learner, start, turn = asked.contend
+        train_peer(learner, int(start), int(turn), asked.device)
+        return
+    if asked.returns:
+        for learner in asked.learners:
+            for seed in range(asked.runs):
+                model, settings = peer(learner, seed, asked.device)
+                settings["steps"] = asked.steps or settings["steps"]
+                returns(
+                    asked.returns,
+                    model,
+                    settings,
+                    task=TASK,
+                    method=f"sb3_{learner}",
+                    seed=seed,
+                    every=1_000,
+                    episodes=10,
+                )
+        return
+    rows = []
+    for learner in asked.learners:
+        rows += updates(learner, asked.seeds, asked.rounds, asked.turn, asked.device)
+        rows += training(learner, asked.seeds, asked.rounds, asked.turn, asked.device, asked.warm_up)
+    versions = {name: importlib.metadata.version(name) for name in ("torch", "stable-baselines3", "gymnasium")}
+    if asked.json:
+        shape = {name: getattr(asked, name) for name in ("device", "rounds", "turn")}
+        print(json.dumps({"rows": rows, "versions": versions, **shape}))
+        return
+    print("| learner | per second | seeds together | ours | Stable-Baselines3 | ratio |\n|---|---|---|---|---|---|")
+    for found in rows:
+        rates = f"{found['ours_per_second']:.0f} | {found['peer_per_second']:.0f}"
+        spread = f"{found['ratio']:.2f} ({found['ratio_lowest']:.2f} to {found['ratio_highest']:.2f})"
+        print(f"| {found['learner']} | {found['what']} | {found['seeds']} | {rates} | {spread} |")
+    print("versions: " + ", ".join(f"{name} {version}" for name, version in versions.items()))
+
+
+if __name__ == "__main__":
+    main()

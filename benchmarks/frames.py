@@ -1,0 +1,85 @@
+"""Frames of OGBench's scene from snapshots beside the package's own `env.render()`, both in this machine's OpenGL.
+
+    python -m benchmarks.frames [--json] [--rounds 5] [--size 200]
+
+Each round draws the same moments of an episode of random actions, ours as one clip from snapshots and the peer's after
+every step. A round's ratio is of the processor's time, of which a neighbour takes nothing; the wall clock is told too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from harness.mujoco import gl
+from suites.ogbench_scene import SceneDrawing
+from suites.ogbench_scene.task import Scene
+
+MOMENTS = 16
+
+
+def measure(rounds: int, size: int) -> dict[str, Any]:
+    """Seconds a frame of each, and by how much ours is faster."""
+    mujoco.gl_context.GLContext = gl.context  # so that both draw in the same OpenGL, whatever the environment says
+    task, random = Scene("task3"), np.random.default_rng(0)
+    env = task._env
+    env._render_width = env._render_height = size
+    env.model.vis.global_.offwidth = env.model.vis.global_.offheight = size
+    drawer = SceneDrawing(size=size).spawn("task3")
+    found: dict[str, list[tuple[float, float]]] = {"ours": [], "peer": []}
+    drawer(task.snapshot()[None])
+    env.render()
+    for _ in range(rounds):
+        snapshots, taken = [], np.zeros(2)
+        for _ in range(MOMENTS):
+            task.step(np.float32(random.uniform(-1, 1, 5)))
+            snapshots.append(task.snapshot())
+            begun = _clocks()
+            env.render()
+            taken += _clocks() - begun
+        begun = _clocks()
+        drawer(np.stack(snapshots))
+        found["ours"].append(tuple((_clocks() - begun) / MOMENTS))
+        found["peer"].append(tuple(taken / MOMENTS))
+    ratios = [[peer / ours for ours, peer in zip(*pair, strict=True)] for pair in zip(*found.values(), strict=True)]
+    return {
+        "opengl": gl.backend(),
+        "size": size,
+        **{f"{name}_seconds": statistics.median(wall for wall, _ in rows) for name, rows in found.items()},
+        **{f"{name}_processor_seconds": statistics.median(own for _, own in rows) for name, rows in found.items()},
+        "wall_ratio": statistics.median(wall for wall, _ in ratios),
+        "ratio": statistics.median(own for _, own in ratios),
+        "ratio_lowest": min(own for _, own in ratios),
+    }
+
+
+def _clocks() -> Any:
+    return np.array([time.perf_counter(), time.process_time()])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--size", type=int, default=200, help="pixels along a frame's side (default %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    asked = parser.parse_args()
+    found = measure(asked.rounds, asked.size)
+    if asked.json:
+        print(json.dumps(found))
+        return
+    print(f"OGBench scene, {asked.size} x {asked.size}, {found['opengl']}")
+    for name in ("ours", "peer"):
+        own = 1e3 * found[f"{name}_processor_seconds"]
+        print(f"{name:6}{1e3 * found[f'{name}_seconds']:8.1f} ms a frame, {own:.1f} of the processor's")
+    others = f"lowest {found['ratio_lowest']:.1f}; by the wall clock {found['wall_ratio']:.1f}"
+    print(f"ratio {found['ratio']:8.1f}  ({others})")
+
+
+if __name__ == "__main__":
+    main()

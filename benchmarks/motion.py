@@ -1,0 +1,110 @@
+"""How far the judge `motion` agrees with what happens in OGBench's scene, clip by clip.
+
+    python -m benchmarks.motion [--json] [--episodes 2] [--perturbation none]
+
+On episodes of every task: the package's scripted oracles, the same with noise on their actions (standard deviation .5),
+and random play (an action kept for ten steps on average). Clips are those that a run asks about, 32 transitions each.
+Two truths: the suite's *events* (a subgoal newly fulfilled), which is what the judge `oracle` is told, and *changes*:
+drawer, window or cube moved by 3 cm within the clip, or a button switched, which is what this judge looks for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from harness.foundation.judging import padded
+from harness.interfaces import Array
+from suites.ogbench_scene import TASKS, SceneDrawing, dynamics
+from suites.ogbench_scene.demonstrations import SOLUTIONS, Expert
+from suites.ogbench_scene.motion import MOVED, MotionJudge
+from suites.ogbench_scene.task import DRAWN_GEOMS, SNAPSHOT, Scene
+
+CLIP = 32
+FIRST = 1_000
+"""Seed of the first episode: the judge's thresholds were chosen on others."""
+LIMIT = 400
+"""Most steps of an episode here: an oracle that has failed by then stands still."""
+POLICIES = ("oracle", "noisy oracle", "random")
+
+
+def episode(name: str, seed: int, policy: str) -> tuple[Array, Array]:
+    """Snapshots [T, n] after each step, and events [T, E]."""
+    task, random = Scene(name), np.random.default_rng(seed)
+    observation = task.reset(seed)
+    expert, action = Expert(task, SOLUTIONS[name], seed), random.uniform(-1, 1, 5)
+    snapshots, events = [], []
+    for _ in range(LIMIT):
+        if policy == "random":
+            action = random.uniform(-1, 1, 5) if random.random() < 0.1 else action
+        else:
+            noise = random.normal(0, 0.5, 5) if policy == "noisy oracle" else 0.0
+            action = np.clip(expert(observation) + noise, -1, 1)
+        step = task.step(np.float32(action))
+        observation = step.observation
+        snapshots.append(task.snapshot())
+        events.append(task.events().copy())
+        if step.terminated or step.truncated:
+            break
+    return np.stack(snapshots), np.stack(events)
+
+
+def changed(snapshots: Array) -> bool:
+    """Whether something that the judge looks for changed within a clip."""
+    model, seen = dynamics.model(), snapshots.view(SNAPSHOT)[:, 0]
+    qpos = seen["qpos"]
+    cube, drawer, window = (
+        int(model.joint(joint).qposadr[0]) for joint in ("object_joint_0", "drawer_slide", "window_slide")
+    )
+    ranges = np.ptp(qpos, axis=0)
+    moved = max(ranges[drawer], ranges[window], float(np.linalg.norm(ranges[cube : cube + 3]))) >= MOVED
+    buttons = [DRAWN_GEOMS.index(f"btngeom_{number}") for number in range(2)]
+    return bool(moved or np.ptp(seen["geom_rgba"][:, buttons], axis=0).any())
+
+
+def clips(policy: str, episodes: int) -> Iterator[tuple[Array, bool, bool]]:
+    """Snapshots of a clip, whether it holds an event, and whether a change."""
+    for name in TASKS:
+        for seed in range(FIRST, FIRST + episodes):
+            snapshots, events = episode(name, seed, policy)
+            for start in range(0, len(snapshots), CLIP):
+                part = snapshots[start : start + CLIP]
+                yield padded(part, CLIP), bool(events[start : start + CLIP].any()), changed(part)
+
+
+def measure(episodes: int, perturbation: Any) -> dict[str, Any]:
+    """Hits and false alarms of each policy's clips, by either truth."""
+    drawer, judge = SceneDrawing(perturbation=perturbation).spawn(TASKS[0]), MotionJudge()
+    rows = []
+    for policy in POLICIES:
+        found = np.array([(judge([drawer(clip)])[0], *truths) for clip, *truths in clips(policy, episodes)], bool)
+        for number, truth in enumerate(("events", "changes"), start=1):
+            yes, true = found[:, 0], found[:, number]
+            counts = {"true": int(true.sum()), "hits": int((yes & true).sum())}
+            alarms = {"false": int((~true).sum()), "alarms": int((yes & ~true).sum())}
+            rows.append({"policy": policy, "truth": truth, "clips": len(found), **counts, **alarms})
+    return {"perturbation": perturbation, "episodes": episodes, "rows": rows}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--episodes", type=int, default=2, help="of each task and policy (default %(default)s)")
+    parser.add_argument("--perturbation", default="none", choices=("none", "sprite_swap", "texture"))
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    asked = parser.parse_args()
+    found = measure(asked.episodes, asked.perturbation)
+    if asked.json:
+        print(json.dumps(found))
+        return
+    print("| episodes of | clips | truth | yes where true | yes where not |\n| --- | --- | --- | --- | --- |")
+    for row in found["rows"]:
+        hits, alarms = f"{row['hits']} of {row['true']}", f"{row['alarms']} of {row['false']}"
+        print(f"| {row['policy']} | {row['clips']} | {row['truth']} | {hits} | {alarms} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""Make the demonstrations that runs of a suite begin with, or verify those that are kept already.
+
+Each is an episode of the suite's own solver, replayed action by action in a fresh task before it counts. They are kept
+below $GUIDEBENCH_CACHE, or ~/.cache/guidebench; `bench run` makes what is missing by itself.
+
+  bench demos suite=minigrid_doorkey task=8x8 --count 10
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.demonstrations import Demonstrations, Wanted
+
+COUNT = 10
+HELP = "make and verify the demonstrations that runs begin with"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("overrides", nargs="+", metavar="key=value", help="as for `bench run`: suite=, task=, suite.…=")
+    parser.add_argument(
+        "--count", type=int, metavar="N", help=f"episodes (training.demonstrations, or {COUNT} where that is 0)"
+    )
+    parser.add_argument("--output", type=Path, metavar="DIR", help="write them to this directory too")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    from harness import demonstrations, matrix
+    from harness.demonstrations import Wanted
+    from harness.errors import UserError
+
+    if args.count is not None and args.count < 1:
+        raise UserError(f"--count {args.count}: at least 1")
+    chosen: dict[Wanted, None] = {}
+    for cell in matrix.plan(args.overrides).cells:
+        count = args.count or cell.section("training").demonstrations or COUNT
+        chosen[Wanted(cell.names.suite, cell.section("suite"), cell.names.task, count)] = None
+    told = []
+    for what in chosen:
+        found = _verified(what)
+        if args.output is not None:
+            demonstrations.keep(found.episodes, what, args.output / f"{what.name}-{what.task}.json")
+        told.append(_description(what, found))
+        if not args.json:
+            lengths = [episode.length for episode in found.episodes]
+            print(
+                f"{what}: {len(lengths)} demonstrations of {min(lengths)} to {max(lengths)} steps, {sum(lengths)} in "
+                f"all, verified ({found.digest[:10]}); {what.file}"
+            )
+    if args.json:
+        print(json.dumps(told, indent=1))
+    return 0
+
+
+def _verified(what: Wanted) -> Demonstrations:
+    from harness import demonstrations
+
+    found = demonstrations.kept(what.file)
+    if found is None:
+        return demonstrations.obtain(what, lambda number, attempts: _tell(what, number, attempts))
+    for number, episode in enumerate(found.episodes):
+        demonstrations.verify(episode, what.suite.make(what.task), f"demonstration {number} of {what} in {what.file}")
+    return found
+
+
+def _tell(what: Wanted, found: int, attempts: int) -> None:
+    print(f"{what}: {found} of {what.count} after {attempts} attempts", file=sys.stderr, flush=True)
+
+
+def _description(what: Wanted, found: Demonstrations) -> dict[str, Any]:
+    return {
+        "suite": what.name,
+        "task": what.task,
+        "sha256": found.digest,
+        "file": str(what.file),
+        "episodes": [{"seed": episode.seed, "steps": episode.length} for episode in found.episodes],
+    }

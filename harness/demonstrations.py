@@ -1,0 +1,255 @@
+"""Demonstrations: a few verified episodes of a suite's own solver that every run of a cell begins with.
+
+They follow from (suite, its version and settings, task, count) alone, so every method and seed gets the same ones. They
+are made once, replayed in a fresh task before they count, and kept by content: arrays as safetensors beside a JSON
+file that holds their hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from harness.config import Cell
+from harness.errors import Notice, UserError
+from harness.interfaces import Array, Suite, Task, Transition
+from harness.records.files import write_bytes, write_json
+from harness.records.provenance import packages
+
+SCHEMA = 1
+ENTROPY = 20
+"""Of the layouts demonstrated: apart from those of training, evaluation and the reference episode of probes."""
+ATTEMPTS = 10
+"""Most attempts per demonstration."""
+
+
+class Demonstration(NamedTuple):
+    """One episode of T steps that begins with `reset(seed)` and ends in success."""
+
+    seed: int
+    observation: Array  # [T, …]
+    action: Array  # [T, …]
+    reward: Array  # [T] float32
+    terminated: Array  # [T] bool
+    truncated: Array  # [T] bool
+    success: Array  # [T] bool
+    next_observation: Array  # [T, …]
+    events: Array  # [T, E] bool
+    snapshot: Array  # [T, n] uint8, of the state after each step
+
+    @property
+    def length(self) -> int:
+        return len(self.reward)
+
+    def transition(self, step: int, rows: int) -> Transition:
+        """One of its steps, as `rows` seeds observe it together."""
+        columns = (getattr(self, name) for name in Transition._fields)
+        return Transition(*(np.repeat(column[step : step + 1], rows, axis=0) for column in columns))
+
+
+ARRAYS = Demonstration._fields[1:]
+
+
+class Demonstrations(NamedTuple):
+    """What a run begins with, and the hash of its content."""
+
+    episodes: tuple[Demonstration, ...]
+    digest: str
+
+    @property
+    def length(self) -> int:
+        """Transitions in all of them."""
+        return sum(episode.length for episode in self.episodes)
+
+
+Tell = Callable[[int, int], None]
+"""Told of progress: how many episodes are there, and after how many attempts."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which demonstrations: `count` of them on a task of a suite as it is configured."""
+
+    name: str
+    """Of the suite."""
+    suite: Suite
+    task: str
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.name}/{self.task}"
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """All that decides them."""
+        return {
+            "schema": SCHEMA,
+            "suite": self.name,
+            "version": self.suite.version,
+            "settings": asdict(self.suite),  # type: ignore[call-overload]
+            "task": self.task,
+            "count": self.count,
+            "packages": packages(),
+        }
+
+    @property
+    def file(self) -> Path:
+        """Where their description is kept; the arrays are beside it."""
+        key = hashlib.sha256(json.dumps(self.content, sort_keys=True).encode()).hexdigest()[:16]
+        return root() / self.name / self.task / f"{key}.json"
+
+
+def root() -> Path:
+    """The directory of everything kept: $GUIDEBENCH_CACHE or ~/.cache/guidebench."""
+    return Path(os.environ.get("GUIDEBENCH_CACHE") or Path.home() / ".cache" / "guidebench") / "demonstrations"
+
+
+def wanted(cell: Cell) -> Wanted | None:
+    """What the runs of `cell` begin with, or None."""
+    count = cell.section("training").demonstrations
+    return Wanted(cell.names.suite, cell.section("suite"), cell.names.task, count) if count else None
+
+
+def prepare(cell: Cell, tell: Tell = lambda found, attempts: None) -> Demonstrations:
+    """What the runs of `cell` begin with; UserError if its replay cannot hold it."""
+    what = wanted(cell)
+    if what is None:
+        return Demonstrations((), "")
+    found = obtain(what, tell)
+    capacity = cell.section("training").capacity
+    if found.length > capacity:
+        raise UserError(
+            f"training.capacity={capacity} is smaller than the {what.count} demonstrations of {what}, which are "
+            f"{found.length} transitions: raise training.capacity or lower training.demonstrations"
+        )
+    return found
+
+
+def obtain(what: Wanted, tell: Tell = lambda found, attempts: None) -> Demonstrations:
+    """The demonstrations, made if they are not kept yet; UserError if they cannot be made or verified."""
+    found = kept(what.file)
+    if found is None:
+        keep(make(what, tell), what)
+        found = kept(what.file)
+        assert found is not None, "what was just written can be read"
+    return found
+
+
+def make(what: Wanted, tell: Tell = lambda found, attempts: None) -> tuple[Demonstration, ...]:
+    """`count` episodes of the suite's solver, each verified; attempts that fail are left out."""
+    demonstrate = getattr(what.suite, "demonstrate", None)
+    if demonstrate is None:
+        raise UserError(f"suite {what.name!r} has no solver that demonstrates; set training.demonstrations=0")
+    found: list[Demonstration] = []
+    for attempt in range(ATTEMPTS * what.count):
+        episode: Demonstration | None = demonstrate(what.task, _seed(attempt))
+        if episode is not None:
+            verify(episode, what.suite.make(what.task), f"demonstration {len(found)} of {what}")
+            found.append(episode)
+        tell(len(found), attempt + 1)
+        if len(found) == what.count:
+            return tuple(found)
+    raise UserError(
+        f"{len(found)} of {ATTEMPTS * what.count} attempts to demonstrate {what} succeeded and {what.count} are "
+        f"wanted: lower training.demonstrations, or mend the suite's demonstrate()"
+    )
+
+
+def _seed(attempt: int) -> int:
+    return int(np.random.SeedSequence(ENTROPY, spawn_key=(attempt,)).generate_state(1)[0] >> 1)
+
+
+def play(task: Task, seed: int, act: Callable[[Array], Any]) -> Demonstration | None:
+    """The episode that `act(observation)` makes of layout `seed`; None if it does not end in success."""
+    episode = _roll(task, seed, act, task.max_steps)
+    return episode if episode.success[-1] else None
+
+
+def verify(recorded: Demonstration, task: Task, name: str) -> None:
+    """Replay an episode action by action in a fresh `task`; UserError, by `name`, if it is not what was recorded."""
+    if not recorded.success[-1]:
+        raise UserError(f"{name} fails verification: it does not end in success after its {recorded.length} steps")
+    ended = recorded.terminated | recorded.truncated
+    if ended.argmax() != recorded.length - 1 or not ended[-1]:
+        raise UserError(f"{name} fails verification: its end is not where the episode of {recorded.length} steps ends")
+    actions = iter(recorded.action)
+    seen = _roll(task, recorded.seed, lambda observation: next(actions), recorded.length)
+    different = [
+        (int(step), field)
+        for field in ARRAYS
+        for step in _differing(getattr(recorded, field), getattr(seen, field))[:1]
+    ]
+    if different:
+        step, field = min(different, key=lambda pair: pair[0])
+        before, now = (np.atleast_1d(getattr(episode, field)[step]) for episode in (recorded, seen))
+        at = int(np.flatnonzero(before.ravel() != now.ravel())[0]) if before.shape == now.shape else 0
+        raise UserError(
+            f"{name} fails verification: replayed from reset({recorded.seed}), {field}[{at}] of step {step} is "
+            f"{now.ravel()[at]} and was {before.ravel()[at]}; the task is not deterministic, or has changed since"
+        )
+
+
+def _differing(recorded: Array, seen: Array) -> Array:
+    """The steps whose entries differ; one that ends too early differs there in `terminated` or `truncated`."""
+    common = min(len(recorded), len(seen))
+    return np.flatnonzero((recorded[:common] != seen[:common]).reshape(common, -1).any(axis=1))
+
+
+def _roll(task: Task, seed: int, act: Callable[[Array], Any], most: int) -> Demonstration:
+    """The episode of layout `seed`, at most `most` steps of it."""
+    observation = task.reset(seed)
+    rows: list[tuple[Any, ...]] = []
+    ended = False
+    while not ended and len(rows) < most:
+        action = act(observation)
+        step = task.step(action)
+        ended = bool(step.terminated or step.truncated)
+        rows.append(
+            (observation, action, np.float32(step.reward), bool(step.terminated), bool(step.truncated),
+             bool(step.success), step.observation, task.events().copy(), task.snapshot().copy())
+        )  # fmt: skip
+        observation = step.observation
+    return Demonstration(seed, *(np.array(column) for column in zip(*rows, strict=True)))
+
+
+def keep(episodes: tuple[Demonstration, ...], what: Wanted, file: Path | None = None) -> Path:
+    """Write them as `file` (.json, its arrays beside it; by default where `obtain` looks); the file."""
+    from safetensors.numpy import save
+
+    file = file or what.file
+    arrays = {name: np.concatenate([getattr(episode, name) for episode in episodes]) for name in ARRAYS}
+    content = save(arrays)
+    write_bytes(file.with_suffix(".safetensors"), content)
+    description = [{"seed": episode.seed, "steps": episode.length} for episode in episodes]
+    # The description comes last: without it the arrays count for nothing.
+    write_json(file, {**what.content, "sha256": hashlib.sha256(content).hexdigest(), "episodes": description})
+    return file
+
+
+def kept(file: Path) -> Demonstrations | None:
+    """What `keep` wrote; None if there is nothing, or (with a notice) if a byte of it is not what was written."""
+    from safetensors.numpy import load
+
+    try:
+        description: Mapping[str, Any] = json.loads(file.read_text())
+        content = file.with_suffix(".safetensors").read_bytes()
+        if hashlib.sha256(content).hexdigest() != description["sha256"]:
+            raise ValueError("the arrays do not match their checksum")
+        arrays = load(content)
+        ends = np.cumsum([episode["steps"] for episode in description["episodes"]])
+        parts = zip(*(np.split(arrays[name], ends[:-1]) for name in ARRAYS), strict=True)
+        episodes = zip(description["episodes"], parts, strict=True)
+        return Demonstrations(tuple(Demonstration(e["seed"], *part) for e, part in episodes), description["sha256"])
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        warnings.warn(Notice(f"{file} is damaged ({error}); its demonstrations are made anew"), stacklevel=2)
+        return None

@@ -1,0 +1,36 @@
+"""Gymnasium's tasks on MuJoCo with the simulation's exact state, and their frames."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from harness.interfaces import Array, Drawer
+from harness.mujoco import state as simulation
+from suites.classic.task import ClassicTask, bare
+
+SIZE = (480, 480)
+"""Height and width of Gymnasium's frames."""
+
+
+class MujocoTask(ClassicTask):
+    """HalfCheetah-v5 or Hopper-v5: torques in [-1, 1], as Gymnasium's are."""
+
+    def snapshot(self) -> Array:
+        """uint8 [8 nq]: the positions of all joints as float64."""
+        return np.frombuffer(self._env.data.qpos.tobytes(), np.uint8)
+
+    def _physics(self) -> Any:
+        return simulation.state(self._env.model, self._env.data)
+
+    def _place(self, saved: Any) -> None:
+        simulation.load(self._env.model, self._env.data, saved)
+
+
+def drawer(name: str) -> Drawer:
+    """Snapshots to what Gymnasium draws by default: the camera that goes along, everything as MuJoCo has it."""
+    from harness.mujoco.drawing import ModelDrawer
+
+    model = bare(name).model
+    return ModelDrawer(model, np.dtype([("qpos", "<f8", model.nq)]), "track", SIZE, full=True)

@@ -1,0 +1,201 @@
+"""OGBench's scene: a robot arm, a cube, a drawer and a window, and two buttons that lock them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from harness.errors import UserError, unknown
+from harness.interfaces import Actions, Drawer, Judge, Observations, Suite, Task
+from harness.registry import register
+from harness.settings import Bounds, Unit, cite
+
+if TYPE_CHECKING:
+    from harness.demonstrations import Demonstration
+
+SUBGOALS = ("cube", "button_0", "button_1", "drawer", "window")
+PAPER = ("task3", "task4", "task5")
+SINGLE = {"button": "button_0", "drawer": "drawer"}
+"""Tasks of one subgoal."""
+TASKS = (*PAPER, *SINGLE)
+HORIZON = {**dict.fromkeys(PAPER, 750), **dict.fromkeys(SINGLE, 200)}
+TABLE = "VLM-RB, table 2"
+QUICK = "quick profile: a cell in minutes on two cores"
+SMOKE = "smoke profile: seconds, for tests; learns nothing"
+
+
+def _learners(source: str, **values: Any) -> Mapping[str, Any]:
+    """A layer of settings that either learner has."""
+    return {f"learner.{name}.{key}": cite(values[key], source) for name in ("sac", "td3") for key in values}
+
+
+@dataclass(frozen=True)
+class SceneDrawing:
+    """Frames for judges; the world and what the agent observes are the same however they are drawn."""
+
+    size: Annotated[int, Bounds(32, 1024), Unit("pixels")] = 200
+    """Side of a frame (choice: the package's own default)."""
+    quality: Literal["fast", "full"] = "fast"
+    """As `env.render()` draws, or without shadows, reflections and smooth edges, which in software takes a tenth of the
+    time (choice)."""
+    perturbation: Literal["none", "sprite_swap", "texture"] = "none"
+    """Objects as the package draws them, by each other's looks, or under noise without meaning (VLM-RB, app. F.3, on
+    MiniGrid)."""
+    seed: Annotated[int, Bounds(0)] = 0
+    """Which patterns the perturbation `texture` shows, in every episode and run (choice)."""
+
+    def ready(self) -> None:
+        """UserError where nothing can be drawn."""
+        from harness.mujoco import gl, need
+
+        need("ogbench", "suite ogbench_scene")
+        need("OpenGL", "drawing frames")
+        gl.backend()
+
+    def spawn(self, task: str) -> Drawer:
+        """UserError for a task that does not exist, or where nothing can be drawn."""
+        check(task)
+        self.ready()
+        from suites.ogbench_scene import drawing, perturbations
+
+        full = self.quality == "full"
+        if self.perturbation == "sprite_swap":
+            return perturbations.swapped(self.size, full)
+        if self.perturbation == "texture":
+            return perturbations.textured(self.size, full, self.seed)
+        return drawing.drawer(self.size, full)
+
+
+@register.suite("ogbench_scene")
+@dataclass(frozen=True)
+class OgbenchScene:
+    """OGBench's scene with its state as observation, shaped by how many subgoals hold."""
+
+    version: ClassVar[int] = 1
+    title: ClassVar[str] = "OGBench Scene"
+    source: ClassVar[str] = "VLM-RB, §4.1 and app. B; OGBench (Park et al., 2024), ogbench 1.2.2"
+    citation: ClassVar[str] = """@inproceedings{park2025ogbench,
+  title = {{OGBench}: Benchmarking Offline Goal-Conditioned {RL}},
+  author = {Park, Seohong and Frans, Kevin and Eysenbach, Benjamin and Levine, Sergey},
+  booktitle = {International Conference on Learning Representations},
+  year = {2025}
+}
+@inproceedings{todorov2012mujoco,
+  title = {{MuJoCo}: A Physics Engine for Model-Based Control},
+  author = {Todorov, Emanuel and Erez, Tom and Tassa, Yuval},
+  booktitle = {IEEE/RSJ International Conference on Intelligent Robots and Systems},
+  pages = {5026--5033},
+  year = {2012}
+}"""
+    tasks: ClassVar[tuple[str, ...]] = TASKS
+    learner: ClassVar[str] = "sac"
+    method: ClassVar[str] = "uer"
+    judge: ClassVar[str] = "motion"
+    events: ClassVar[tuple[str, ...]] = SUBGOALS
+    ordered: ClassVar[bool] = False
+    drawing: ClassVar[type] = SceneDrawing
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "training.steps": cite(1_000_000, "VLM-RB, table 2 and app. F.1: 500k steps are half of training"),
+        "training.capacity": cite(1_000_000, TABLE),
+        "training.demonstrations": cite(10, "VLM-RB, app. B and table 2"),
+        "evaluation.every": cite(2_000, "choice; every step in VLM-RB, table 7, is a multiple of 2K"),
+        "evaluation.episodes": cite(32, "VLM-RB, §4.1"),
+    }
+    profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {"tasks": PAPER},
+        "quick": {
+            "tasks": ("drawer",),
+            "training.steps": cite(50_000, QUICK),
+            "evaluation.every": cite(2_500, QUICK),
+            "evaluation.episodes": cite(16, QUICK),
+            **_learners(QUICK, hidden=(256, 256), ensemble=2, utd=1, actor_utd=1, learning_starts=1_000),
+            "learner.sac.alpha": cite(0.05, f"{QUICK}; from table 2's 1 the policy was still uniform after 10k steps"),
+            "by_task": {task: {"training.steps": cite(500_000, f"{QUICK} for one subgoal; half the paper's for five")}
+                        for task in PAPER},
+        },
+        "smoke": {
+            "tasks": ("drawer",),
+            "training.steps": cite(600, SMOKE),
+            "training.capacity": cite(600, SMOKE),
+            "training.demonstrations": cite(2, SMOKE),
+            "evaluation.every": cite(200, SMOKE),
+            "evaluation.episodes": cite(2, SMOKE),
+            **_learners(SMOKE, hidden=(16, 16), ensemble=2, utd=1, actor_utd=1, learning_starts=128, batch_size=32),
+            "judge.delay": cite(64, SMOKE),
+        },
+    }  # fmt: skip
+
+    def spaces(self, task: str) -> tuple[Observations, Actions]:
+        """float32 [40]: arm, gripper, cube, buttons, drawer and window as the package scales them; float32 [5]: how to
+        move the gripper along x, y and z, to turn it, and to open or close it."""
+        check(task)
+        return Observations((40,), "float32"), Actions(shape=(5,))
+
+    def horizon(self, task: str) -> int:
+        """750 (VLM-RB, app. B); 200 for tasks of one subgoal (choice)."""
+        check(task)
+        return HORIZON[task]
+
+    def seconds_per_step(self, task: str) -> float:
+        """Episodes begun anew included (measured)."""
+        check(task)
+        return 1.6e-3
+
+    def make(self, task: str) -> Task:
+        """UserError for a task that does not exist, or where the package is missing."""
+        from harness.mujoco import need
+
+        check(task)
+        need("ogbench", "suite ogbench_scene")
+        from suites.ogbench_scene.task import Scene
+
+        return Scene(task)
+
+    def demonstrate(self, task: str, seed: int) -> Demonstration | None:
+        """A solution of layout `seed` by the package's own oracles; None where one of them fails."""
+        from harness.mujoco import need
+
+        check(task)
+        need("ogbench", "suite ogbench_scene")
+        from suites.ogbench_scene.demonstrations import demonstrate
+
+        return demonstrate(task, seed)
+
+
+def check(task: str) -> None:
+    """UserError for a task that does not exist."""
+    if task not in TASKS:
+        raise unknown("task", task, TASKS)
+
+
+@register.judge("motion")
+@dataclass(frozen=True)
+class Motion:
+    """Recognises the scene's objects: yes where the drawer, the window or the cube moves, or a button switches."""
+
+    delay: Annotated[int | None, Bounds(0), Unit("environment steps")] = 1024
+    """Steps between a question and the use of its answer; null applies it on arrival, which is not reproducible
+    (choice: as the other judges' default)."""
+    timeout: Annotated[float, Bounds(0.1), Unit("seconds")] = 120.0
+    """How long one clip may take before the judge's process is restarted (choice: ample; a clip of 32 frames takes a
+    second to draw in software, the first a few more)."""
+
+    version: ClassVar[int] = 1
+    citation: ClassVar[str] = "% hand-written for this task"
+    backend: ClassVar[str] = "scripted"
+    privileged: ClassVar[bool] = False
+    title: ClassVar[str] = "hand-written for this task"
+
+    def fits(self, suite: Suite) -> str:
+        """Why this judge cannot answer there, or ""."""
+        return "" if isinstance(suite, OgbenchScene) else "it knows the objects of the suite ogbench_scene alone"
+
+    def spawn(self, suite: Suite, task: str) -> Judge:
+        """The judge for frames of any size and task of the suite; UserError on any other suite."""
+        if not isinstance(suite, OgbenchScene):
+            raise UserError(f"judge 'motion' cannot judge {suite.title}: {self.fits(suite)}; choose another judge=")
+        from suites.ogbench_scene.motion import MotionJudge
+
+        check(task)
+        return MotionJudge()

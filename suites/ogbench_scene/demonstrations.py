@@ -1,0 +1,126 @@
+"""Demonstrations by OGBench's own scripted oracles, one subgoal after the other.
+
+The package runs its oracles while it collects data, where it chooses targets at random and tells them in `info`. Here
+the targets are those of a task's solution, told the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+from ogbench.manipspace.oracles.markov.button_markov import ButtonMarkovOracle
+from ogbench.manipspace.oracles.markov.cube_markov import CubeMarkovOracle
+from ogbench.manipspace.oracles.markov.drawer_markov import DrawerMarkovOracle
+from ogbench.manipspace.oracles.markov.window_markov import WindowMarkovOracle
+
+from harness.demonstrations import Demonstration, play
+from harness.interfaces import Array
+from suites.ogbench_scene.task import Scene
+
+Info = dict[str, Any]
+
+
+class Aim(NamedTuple):
+    """One thing to do: an oracle, and what it is told of its target given the scene's info."""
+
+    oracle: Callable[..., Any]
+    target: Callable[[Info], Info]
+
+
+def button(number: int, state: int) -> Aim:
+    """Press a button until it is in `state`."""
+
+    def target(info: Info) -> Info:
+        return {
+            "target_button": number,
+            "target_button_state": state,
+            "target_button_top_pos": info[f"privileged/button_{number}_top_pos"],
+        }
+
+    return Aim(ButtonMarkovOracle, target)
+
+
+def _slide(thing: str, oracle: Callable[..., Any], axis: Array, goal: float) -> Aim:
+    """Move what slides along `axis` of the world to `goal` of its joint."""
+
+    def target(info: Info) -> Info:
+        way = goal - info[f"privileged/{thing}_pos"][0]
+        return {f"target_{thing}_handle_pos": info[f"privileged/{thing}_handle_pos"] + way * axis}
+
+    return Aim(oracle, target)
+
+
+def drawer(goal: float) -> Aim:
+    """Slide the drawer to `goal`: -0.16 m is open, 0 closed."""
+    return _slide("drawer", DrawerMarkovOracle, np.array([0.0, -1.0, 0.0]), goal)
+
+
+def window(goal: float) -> Aim:
+    """Slide the window to `goal`: 0.2 m is open, 0 closed."""
+    return _slide("window", WindowMarkovOracle, np.array([1.0, 0.0, 0.0]), goal)
+
+
+def cube(position: Sequence[float]) -> Aim:
+    """Carry the cube to `position` (x, y, z)."""
+    told = {"target_block": 0, "target_block_pos": np.array(position), "target_block_yaw": np.zeros(1)}
+    return Aim(CubeMarkovOracle, lambda info: told)
+
+
+OPEN, CLOSED = -0.16, 0.0
+TIDY = (button(0, 1), drawer(OPEN), cube((0.33, -0.24, 0.066)), drawer(CLOSED))
+"""The cube goes into the drawer where that stands open; closing it takes the cube to its goal."""
+SOLUTIONS = {
+    "task3": (button(1, 1), window(0.0), drawer(OPEN), cube((0.4, 0.15, 0.02))),
+    "task4": TIDY,
+    "task5": (*TIDY, button(0, 0), button(1, 1), window(0.2), button(1, 0)),
+    "button": (button(0, 1),),
+    "drawer": (drawer(OPEN),),
+}
+
+
+class Expert:
+    """Acts on a scene that has just been reset: each oracle in turn until it says that it is done."""
+
+    def __init__(self, task: Scene, solution: Sequence[Aim], seed: int) -> None:
+        """`seed` decides where the arm withdraws to between two aims."""
+        self._task, self._env, self._seed = task, task._env, seed
+        self._left = iter(enumerate(solution))
+        self._next()
+
+    def _next(self) -> None:
+        number, aim = next(self._left, (-1, None))
+        if aim is None:
+            return
+        self._oracle, self._target = aim.oracle(env=self._env), aim.target
+        with _global_generator((self._seed, number)):
+            self._oracle.reset(None, None)
+
+    def __call__(self, observation: Array) -> Array:
+        """The action of the present state, float32 [5] in [-1, 1]; with everything done the last oracle's."""
+        if self._oracle.done:
+            self._next()
+        info = self._task.info()
+        for number, site in enumerate(self._env._button_site_ids):
+            info[f"privileged/button_{number}_top_pos"] = self._env.data.site_xpos[site].copy()
+        info |= {f"privileged/{name}": value for name, value in self._target(info).items()}
+        return np.float32(self._oracle.select_action(None, info))
+
+
+@contextmanager
+def _global_generator(seed: Sequence[int]) -> Iterator[None]:
+    """NumPy's global generator seeded, since the oracles draw from it, and afterwards as it was."""
+    before = np.random.get_state()
+    np.random.seed(seed)
+    try:
+        yield
+    finally:
+        np.random.set_state(before)
+
+
+def demonstrate(name: str, seed: int) -> Demonstration | None:
+    """A solution of layout `seed` of the task of that name; None where an oracle fails."""
+    task = Scene(name)
+    return play(task, seed, Expert(task, SOLUTIONS[name], seed))

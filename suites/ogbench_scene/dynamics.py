@@ -1,0 +1,121 @@
+"""OGBench's scene without the work whose result no one reads, and with one compiled model for all of a process's tasks.
+
+The dynamics are the package's own, step for step. What is left out: the `info` of a step, the native reward, and the
+inspection of every object before a step, of which the package uses the buttons' positions alone.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+import mujoco
+import numpy as np
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # dm_control looks for a display, which nothing here needs
+    from ogbench.manipspace import mjcf_utils
+    from ogbench.manipspace.envs.scene_env import SceneEnv
+
+from harness.interfaces import Array
+
+ADDED = {
+    "button": {
+        "init": {"block_xyzs": [[0.35, 0.05, 0.02]], "button_states": [0, 0], "drawer_pos": 0.0, "window_pos": 0.0},
+        "goal": {"block_xyzs": [[0.35, 0.05, 0.02]], "button_states": [1, 0], "drawer_pos": 0.0, "window_pos": 0.0},
+    },
+    "drawer": {
+        "init": {"block_xyzs": [[0.35, 0.05, 0.02]], "button_states": [1, 1], "drawer_pos": 0.0, "window_pos": 0.0},
+        "goal": {"block_xyzs": [[0.35, 0.05, 0.02]], "button_states": [1, 1], "drawer_pos": -0.16, "window_pos": 0.0},
+    },
+}
+"""Start and goal of our single-subgoal tasks, as the package writes its own; goals differ from starts in one thing."""
+NUMBERS = {"task3": 3, "task4": 4, "task5": 5, "button": 6, "drawer": 7}
+"""The package numbers its tasks from 1 to 5; ours follow."""
+WRITTEN = ("dof_damping", "geom_rgba", "mat_rgba", "site_pos")
+"""Fields of the model that the package writes to: locks, colours, markers of the goal."""
+
+
+class Dynamics(SceneEnv):
+    """One scene. `successes` is [cube, button 0, button 1, drawer, window] as the package's predicates have it."""
+
+    successes: Array
+
+    @property
+    def buttons(self) -> Array:
+        """The state of each button, int [2]: 0 locks, button 0 the drawer and button 1 the window."""
+        return self._cur_button_states
+
+    @buttons.setter
+    def buttons(self, states: Array) -> None:
+        self._cur_button_states = states
+
+    def set_tasks(self) -> None:
+        super().set_tasks()
+        for name, task in ADDED.items():
+            ends: Any = {end: {key: np.array(value) for key, value in task[end].items()} for end in ("init", "goal")}
+            self.task_infos.append({"task_name": name, **ends})
+
+    @property
+    def action_space(self) -> gymnasium.spaces.Box:
+        """Seeded alike each time it is asked for. A reset moves twice at random, from a space that the package never
+        seeds, to look at the goal; the solver's warm start keeps a trace of it, so that layouts would not repeat."""
+        return gymnasium.spaces.Box(-1.0, 1.0, (5,), np.float32, seed=0)
+
+    def pre_step(self) -> None:
+        self._prev_button_states = self._cur_button_states.copy()
+        self._prev_qpos, self._prev_qvel = self._data.qpos.copy(), self._data.qvel.copy()
+        self._prev_ob_info = {
+            f"privileged/button_{i}_pos": self._data.joint(f"buttonbox_joint_{i}").qpos.copy() for i in range(2)
+        }
+
+    def _compute_successes(self) -> tuple[list[bool], list[bool], bool, bool]:
+        cube, buttons, drawer, window = told = super()._compute_successes()
+        self.successes = np.array([*cube, *buttons, drawer, window])
+        return told
+
+    def compute_reward(self) -> float:
+        return 0.0
+
+    def get_step_info(self) -> dict[str, Any]:
+        return {}
+
+    def get_reset_info(self) -> dict[str, Any]:
+        return {}
+
+
+@functools.cache
+def _compiled() -> Dynamics:
+    """The scene whose model all others of this process share: it takes a second to compile and 150 MB to hold."""
+    env = Dynamics(**{**gymnasium.spec("scene-singletask-task4-v0").kwargs, "success_timing": "post"})
+    env.reset(seed=0)
+    return env
+
+
+def model() -> mujoco.MjModel:
+    """A model of the scene that is the caller's own, as it stands after some reset."""
+    return copy.copy(_compiled()._model)
+
+
+def spec() -> mujoco.MjSpec:
+    """The scene's description, to be altered before it is compiled."""
+    mjcf = _compiled()._mjcf_model
+    return mujoco.MjSpec.from_string(mjcf_utils.to_string(mjcf), assets=mjcf_utils.get_assets(mjcf))
+
+
+def make(task: str) -> Dynamics:
+    """A scene of its own but for the model, whose fields `WRITTEN` its user has to put back before it moves."""
+    env = copy.copy(_compiled())
+    env._reward_task_id = NUMBERS[task]
+    env._data = mujoco.MjData(env._model)
+    env._np_random = None
+    return env
+
+
+def written(env: Dynamics) -> Mapping[str, Array]:
+    """Views of the fields `WRITTEN` of its model."""
+    return {name: getattr(env._model, name) for name in WRITTEN}

@@ -1,0 +1,165 @@
+"""The scripted judge `motion`: whether a clip shows something of the scene moved or switched, by its pixels alone.
+
+Hand-written for this scene and its camera. How the drawer and the window look wherever they can stand, locked and
+unlocked, is drawn once without the arm; a frame then shows the state that most of its pixels agree with, and pixels
+that the arm hides agree with none. What else is red is the cube.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import mujoco
+import numpy as np
+from scipy.ndimage import binary_dilation, median_filter
+
+from harness.errors import UserError
+from harness.interfaces import Array
+from harness.mujoco.drawing import ModelDrawer
+from suites.ogbench_scene import dynamics
+from suites.ogbench_scene.drawing import ARM, drawer
+from suites.ogbench_scene.perturbations import LOCKED, UNLOCKED
+from suites.ogbench_scene.task import DRAWN_GEOMS, DRAWN_MATERIALS, SNAPSHOT
+
+SLIDES = (("drawer_slide", "drawer_handle", "btngeom_0"), ("window_slide", "window_handle", "btngeom_1"))
+"""What slides, with the material of its handle and the button whose colours both tell whether it is locked."""
+STEP = 0.01
+"""Metres between the positions drawn."""
+MOVED = 0.03
+"""Metres by which a drawer or a window has to move."""
+CARRIED = 7 / 200
+"""How far a cube has to move in the picture, as a share of its side: 3 cm in the middle of the table."""
+FEWEST = 12 / 200**2
+"""The least of a picture that a cube has to fill to be seen: a sixth of what it does, unhidden."""
+PINK = 60
+"""Most by which red exceeds green in a cube at its goal, pale under the translucent red of the mark; elsewhere it is
+100 and more."""
+TOLERANCE = 40
+"""How far a channel may be off in a pixel that agrees."""
+CLEAR = 0.05
+"""Share of the pixels by which a position has to beat all those MOVED away from it for the thing to be seen there."""
+TELLING = 5
+"""Pixels by which the one colour of a lock has to outvote the other, of 50 and more on a handle and a button."""
+STEADY = 5
+"""Frames of which the median counts, so that an arm in passing is not taken for a motion."""
+
+
+class Seen(NamedTuple):
+    """One slide in L frames."""
+
+    position: Array  # float [L], metres, NaN where it is not seen
+    lock: Array  # float [L], 0 locked, 1 unlocked, NaN where neither is seen
+    red: Array  # bool [L, pixels of a frame], what is red about it
+
+
+class Slide:
+    """How a drawer or window looks, with its button, in frames of `draw`."""
+
+    def __init__(self, draw: ModelDrawer, joint: str, handle: str, button: str) -> None:
+        model = dynamics.model()
+        low, high = model.joint(joint).range
+        self._positions = np.linspace(low, high, round((high - low) / STEP) + 1)
+        colours = (LOCKED, UNLOCKED)
+        states = [_still(model, joint, at, handle, button, colour) for at in self._positions for colour in colours]
+        frames = draw(np.stack(states)).reshape(len(states), -1, 3)
+        self._pixels = np.flatnonzero(np.ptp(frames, axis=0).max(axis=-1) > TOLERANCE)
+        self._looks = _planes(frames[:, self._pixels])
+        self._far = np.abs(self._positions[:, None] - self._positions.repeat(2)) > MOVED - STEP / 2
+        self._of_lock = (np.abs(self._looks[1::2] - self._looks[::2]) > TOLERANCE).any(axis=1)
+        self._red = _red(frames)
+
+    def __call__(self, frames: Array) -> Seen:
+        """uint8 [L, pixels, 3] -> what is seen of it."""
+        best, seen, votes = [], [], []
+        for frame in _planes(frames[:, self._pixels]):
+            agree = (np.abs(self._looks - frame) < TOLERANCE).all(axis=1)
+            share = agree.mean(axis=1)
+            state = int(share.argmax())
+            place = state // 2
+            locked, unlocked = agree[2 * place : 2 * place + 2, self._of_lock[place]].sum(axis=1)
+            best.append(state)
+            seen.append(share[state] - share[self._far[place]].max() >= CLEAR)
+            votes.append(int(unlocked) - int(locked))
+        position = np.where(seen, self._positions[np.array(best) // 2], np.nan)
+        lock = np.where(np.abs(votes) >= TELLING, np.array(votes) > 0, np.nan)
+        return Seen(position, lock, self._red[best])
+
+
+class MotionJudge:
+    """P(yes) is 1 for a clip in which the drawer, the window or the cube moves, or a button switches; else 0 (a Judge).
+
+    A motion within a clip that is undone within it counts. One of which the arm hides beginning and end does not.
+    """
+
+    def __init__(self) -> None:
+        self._side, self._slides = 0, list[Slide]()
+
+    def __call__(self, clips: Sequence[Array]) -> list[float]:
+        return [float(any(self.told(np.asarray(clip)).values())) for clip in clips]
+
+    def told(self, frames: Array) -> dict[str, bool]:
+        """uint8 [L, side, side, 3] -> what is seen to happen; UserError for another shape."""
+        if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[1] != frames.shape[2] or frames.shape[3] != 3:
+            raise UserError(f"frames {frames.dtype} {frames.shape} given, uint8 [L, side, side, 3] expected")
+        if frames.shape[1] != self._side:
+            self._side = frames.shape[1]
+            draw = drawer(self._side, hidden=(ARM,))
+            self._slides = [Slide(draw, *names) for names in SLIDES]
+        flat = frames.reshape(len(frames), -1, 3)
+        drawn, opened = (slide(flat) for slide in self._slides)
+        cube = self._cube(frames, (drawn.red | opened.red).reshape(frames.shape[:3]))
+        return {
+            "cube": _extent(cube[:, :2]) >= CARRIED * self._side or _extent(cube[:, 2:]) > 0,
+            "button_0": _extent(drawn.lock[:, None]) > 0,
+            "button_1": _extent(opened.lock[:, None]) > 0,
+            "drawer": _extent(drawn.position[:, None]) >= MOVED - STEP / 2,
+            "window": _extent(opened.position[:, None]) >= MOVED - STEP / 2,
+        }
+
+    def _cube(self, frames: Array, other: Array) -> Array:
+        """Where the cube is and whether it is pink, [L, 3]: the middle in pixels of what is red and not near `other`
+        red things, and 0 or 1; NaN where it is not seen."""
+        near = binary_dilation(other, np.ones((1, 3, 3)), iterations=max(1, self._side // 66))
+        seen = np.full((len(frames), 3), np.nan)
+        for place, frame, red in zip(seen, frames, _red(frames) & ~near, strict=True):
+            if red.sum() >= max(1, FEWEST * self._side**2):
+                vivid = frame[red].astype(np.int16)
+                pink = np.median(vivid[:, 0] - vivid[:, 1]) < PINK
+                place[:] = *np.median(np.argwhere(red), axis=0), pink
+        return seen
+
+
+def _planes(pixels: Array) -> Array:
+    """uint8 [n, p, 3] -> int16 [n, 3, p], whose differences neither wrap nor take long."""
+    return np.ascontiguousarray(np.moveaxis(pixels, -1, 1), np.int16)
+
+
+def _red(pixels: Array) -> Array:
+    """uint8 [..., 3] -> bool [...]: bright and reddish, which the pink of a cube at its goal is too; the mark of the
+    goal by itself is not bright."""
+    red, green, blue = np.moveaxis(pixels.astype(np.int16), -1, 0)
+    return np.asarray((red >= 150) & (red - green >= 15) & (red - blue >= 15))
+
+
+def _extent(values: Array) -> float:
+    """How far apart values [L, d] lie that are steady over time, NaNs left out; 0 where there are none."""
+    values = values[~np.isnan(values).any(axis=1)]
+    if len(values) < STEADY:
+        return 0.0
+    return float(np.linalg.norm(np.ptp(median_filter(values, (STEADY, 1), mode="nearest"), axis=0)))
+
+
+def _still(
+    model: mujoco.MjModel, joint: str, position: float, handle: str, button: str, colour: tuple[float, float, float]
+) -> Array:
+    """A snapshot with one slide at `position`, it and its button coloured, and the cube and its mark out of sight."""
+    still = np.zeros((), SNAPSHOT)
+    qpos = still["qpos"]
+    qpos[:] = model.qpos0
+    qpos[model.joint(joint).qposadr] = position
+    qpos[model.joint("object_joint_0").qposadr[0] + 2] = still["mocap_pos"][0, 2] = -1.0
+    still["mocap_quat"][0, 0] = 1.0
+    still["geom_rgba"], still["mat_rgba"] = (*UNLOCKED, 1.0), (*UNLOCKED, 1.0)
+    still["geom_rgba"][DRAWN_GEOMS.index(button)] = still["mat_rgba"][DRAWN_MATERIALS.index(handle)] = (*colour, 1.0)
+    return np.frombuffer(still.tobytes(), np.uint8)

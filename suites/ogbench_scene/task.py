@@ -1,0 +1,138 @@
+"""OGBench's scene as VLM-RB has it: shaped by how many subgoals hold, ended when all do, with a complete state.
+
+The package's model is one for all tasks of a process; what the package writes into it (locks, colours) belongs to each
+task and is put back before it moves.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from harness.interfaces import Array, State, Step
+from harness.mujoco import state as simulation
+from suites.ogbench_scene import HORIZON, SINGLE, SUBGOALS, dynamics
+
+INSTRUCTIONS = {
+    "task3": "unlock and close the window, open the drawer, and move the cube to its mark",
+    "task4": "unlock and open the drawer, put the cube into it and close it",
+    "task5": "put the cube into the drawer and close it, open the window, and lock both",
+    "button": "press the button that unlocks the drawer",
+    "drawer": "open the drawer",
+}
+DISCOUNT = 0.99
+"""γ of the shaping (VLM-RB, app. B and table 2)."""
+DRAWN_GEOMS = ("object_0", "target_object_0", "btngeom_0", "btngeom_1")
+DRAWN_MATERIALS = ("drawer_handle", "window_handle")
+SNAPSHOT = np.dtype(
+    [
+        ("qpos", "<f8", 25),
+        ("mocap_pos", "<f8", (1, 3)),
+        ("mocap_quat", "<f8", (1, 4)),
+        ("geom_rgba", "<f4", (len(DRAWN_GEOMS), 4)),
+        ("mat_rgba", "<f4", (len(DRAWN_MATERIALS), 4)),
+    ]
+)
+"""What a snapshot's 352 bytes are, each field under its name in MuJoCo's data or model; rows of `geom_rgba` are those
+of DRAWN_GEOMS and rows of `mat_rgba` those of DRAWN_MATERIALS, which show locks, and whether the cube is at its goal.
+`mocap_*` is the translucent cube at the goal. Positions of sites change too (goals of drawer and window), but
+`env.render()` shows none of their group."""
+
+
+class Scene:
+    """One scene task: observation float32 [40], action float32 [5] in [-1, 1] (VLM-RB, app. B).
+
+    φ is the share of the task's subgoals that hold; a step's reward is -1 + γ φ(s') - φ(s) and the episode terminates
+    when φ(s') = 1, which is not taken as 0 there. The package's own reward is not used.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._env = env = dynamics.make(name)
+        self._shared = dynamics.written(env)
+        self._own: dict[str, Array] = {}
+        self._asked = np.isin(SUBGOALS, SINGLE.get(name, SUBGOALS))
+        self._geoms = [env.model.geom(geom).id for geom in DRAWN_GEOMS]
+        self._materials = [env.model.material(material).id for material in DRAWN_MATERIALS]
+        self._met = self._events = np.zeros(len(SUBGOALS), bool)
+        self._elapsed = 0
+        self.instruction = INSTRUCTIONS[name]
+        self.max_steps = HORIZON[name]
+        self.reset(0)
+
+    def reset(self, seed: int | None = None) -> Array:
+        observation, _ = self._env.reset(seed=None if seed is None else int(seed))
+        self._elapsed = 0
+        self._met = self._env.successes
+        self._events = np.zeros_like(self._met)
+        self._keep()
+        return np.asarray(observation, np.float32)
+
+    def step(self, action: Any) -> Step:
+        self._put_back()
+        observation = self._env.step(action)[0]
+        before, self._met = self._met, self._env.successes
+        self._events = self._asked & self._met & ~before
+        self._elapsed += 1
+        self._keep()
+        potential = self._potential(self._met)
+        reward = -1.0 + DISCOUNT * potential - self._potential(before)
+        done = potential == 1.0
+        return Step(np.asarray(observation, np.float32), reward, done, self._elapsed >= self.max_steps, done)
+
+    def _potential(self, met: Array) -> float:
+        """φ: the share of the task's subgoals that hold, in [0, 1]."""
+        return float(met[self._asked].mean())
+
+    def _keep(self) -> None:
+        self._own = {name: field.copy() for name, field in self._shared.items()}
+
+    def _put_back(self) -> None:
+        for name, field in self._shared.items():
+            field[:] = self._own[name]
+
+    def subgoals(self) -> dict[str, bool]:
+        """Which of the task's subgoals hold now; privileged, for evaluation only."""
+        return {name: bool(self._met[i]) for i, name in enumerate(SUBGOALS) if self._asked[i]}
+
+    def events(self) -> Array:
+        """bool [5]: which of the task's subgoals the last step fulfilled that did not hold before it."""
+        return self._events
+
+    def snapshot(self) -> Array:
+        """uint8 [352]: see `SNAPSHOT`."""
+        data, drawn = self._env.data, np.zeros((), SNAPSHOT)
+        drawn["qpos"], drawn["mocap_pos"], drawn["mocap_quat"] = data.qpos, data.mocap_pos, data.mocap_quat
+        drawn["geom_rgba"] = self._own["geom_rgba"][self._geoms]
+        drawn["mat_rgba"] = self._own["mat_rgba"][self._materials]
+        return np.frombuffer(drawn.tobytes(), np.uint8)
+
+    def position(self) -> None:
+        """None: reward is dense, so no position is a failure by itself."""
+
+    def state(self) -> State:
+        """Everything that decides the future, the layouts of later episodes included."""
+        self._put_back()
+        return {
+            "simulation": simulation.state(self._env.model, self._env.data, dynamics.WRITTEN),
+            "buttons": self._env.buttons.copy(),
+            "met": self._met.copy(),
+            "elapsed": self._elapsed,
+            "random": self._env.np_random.bit_generator.state,
+        }
+
+    def load_state(self, state: State) -> None:
+        """UserError for the state of another model."""
+        simulation.load(self._env.model, self._env.data, state["simulation"])
+        self._env.buttons = np.array(state["buttons"])
+        generator = np.random.Generator(np.random.PCG64())
+        generator.bit_generator.state = state["random"]
+        self._env.np_random = generator
+        self._met = np.array(state["met"])
+        self._events = np.zeros_like(self._met)
+        self._elapsed = int(state["elapsed"])
+        self._keep()
+
+    def info(self) -> dict[str, Any]:
+        """What the package's scripted oracles look at; privileged, for demonstrations only."""
+        return self._env.compute_ob_info()

@@ -1,0 +1,92 @@
+"""Learners of continuous actions by hand, what they learn from, and a task small enough to be learnt in a test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.interfaces import Actions, Array, Batch, Build, Observations, State, Step
+from harness.streams import Streams
+
+SMALL: dict[str, Any] = {
+    "hidden": (16, 16), "batch_size": 16, "learning_starts": 16, "ensemble": 3, "utd": 1, "actor_utd": 1,
+}  # fmt: skip
+
+
+def build(
+    seeds: tuple[int, ...] = (0,),
+    observed: int = 2,
+    actions: int = 1,
+    path: Path = Path(),
+    steps: int = 1000,
+    **more: Any,
+) -> Build:
+    return Build(
+        seeds=seeds,
+        observations=Observations((observed,), "float32"),
+        actions=Actions(shape=(actions,)),
+        steps=steps,
+        horizon=20,
+        events=(),
+        device="cpu",
+        streams=[Streams(seed) for seed in seeds],
+        directories=tuple(path / str(seed) for seed in seeds),
+        capacity=steps,
+        slots=steps + 1,
+        **more,
+    )
+
+
+def batch(seed: int, size: int = 16, observed: int = 2, actions: int = 1) -> Batch:
+    """One seed's random transitions [1, size, …], the same whichever seeds stand beside it."""
+    rng = np.random.default_rng(seed)
+
+    def normal(*shape: int) -> Array:
+        return rng.standard_normal((1, size, *shape)).astype(np.float32)
+
+    return Batch(
+        observation=normal(observed),
+        action=np.tanh(normal(actions)),
+        reward=normal(),
+        next_observation=normal(observed),
+        terminated=rng.random((1, size)) < 0.2,
+        weight=rng.random((1, size)).astype(np.float32),
+    )
+
+
+class Reach:
+    """A point on a line goes to a place: observation (point, place), reward minus their distance, 20 steps."""
+
+    instruction, max_steps = "go there", 20
+
+    def reset(self, seed: int | None = None) -> Array:
+        if seed is not None:
+            self.rng = np.random.default_rng(seed)
+        self.elapsed = 0
+        self.seen = self.rng.uniform(-1, 1, 2).astype(np.float32)
+        return self.seen.copy()
+
+    def step(self, action: Any) -> Step:
+        assert action.dtype == np.float32 and action.shape == (1,) and abs(action[0]) <= 1
+        self.elapsed += 1
+        self.seen[0] += 0.3 * action[0]
+        distance = float(abs(self.seen[0] - self.seen[1]))
+        return Step(self.seen.copy(), -distance, False, self.elapsed == 20, distance < 0.1)
+
+    def events(self) -> Array:
+        return np.zeros(0, bool)
+
+    def snapshot(self) -> Array:
+        return self.seen.view(np.uint8).copy()
+
+    def position(self) -> None: ...
+
+    def state(self) -> State:
+        return {"seen": self.seen.copy(), "elapsed": self.elapsed, "random": self.rng.bit_generator.state}
+
+    def load_state(self, state: State) -> None:
+        self.rng = np.random.default_rng(0)
+        self.rng.bit_generator.state = state["random"]
+        self.seen, self.elapsed = state["seen"].copy(), int(state["elapsed"])

@@ -1,0 +1,286 @@
+"""What holds for SAC and TD3 alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from baselines.agents.standard import Standard
+from baselines.guides.none import Unguided
+from baselines.learners.sac import Sac
+from baselines.learners.td3 import Td3
+from baselines.parameters import Parameters
+from baselines.replay.per import Per
+from baselines.replay.uer import Uer
+from harness.errors import UserError
+from harness.evaluation import Evaluator
+from harness.interfaces import Actions, Observations
+from harness.training import Loop
+from tests.baselines.learners.conftest import beside, same
+from tests.baselines.learners.continuous import SMALL, Reach, batch, build
+from tests.harness.test_training import Notes
+
+BOTH = pytest.mark.parametrize("learner_of", [Sac, Td3])
+CASES = {
+    "sac": (Sac(**SMALL), 2, 1),
+    "sac, odd": (Sac(**{**SMALL, "hidden": (31, 7), "batch_size": 13, "ensemble": 5}, target_reduction="min"), 5, 3),
+    "td3": (Td3(**SMALL), 2, 1),
+    "td3, wide": (Td3(**{**SMALL, "hidden": (256, 256), "batch_size": 64, "learning_starts": 64}), 17, 6),
+}
+
+
+def one(learner: Any) -> np.ndarray:
+    return np.ones(len(learner.noise), bool)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_seed_learns_the_same_bits_alone_and_beside_others(case: str) -> None:
+    config, *spaces = CASES[case]
+    size = config.batch_size
+    together = config.spawn(build((0, 1, 2), *spaces))
+    alone = [config.spawn(build((seed,), *spaces)) for seed in range(3)]
+    for step in range(1, 21):
+        parts = [batch(100 * seed + step, size, *spaces) for seed in range(3)]
+        packed = together.update(beside(*parts), one(together), step, True)
+        assert packed.td_error.dtype == np.float32 and packed.td_error.shape == (3, size)
+        for row in range(3):
+            single = alone[row].update(parts[row], np.ones(1, bool), step, True)
+            assert np.array_equal(packed.td_error[row], single.td_error[0])
+            assert np.array_equal(packed.reducible[row], single.reducible[0])
+            assert packed.metrics.keys() == single.metrics.keys()
+            assert all(packed.metrics[name][row] == single.metrics[name][0] for name in packed.metrics)
+    assert all(same(together.state(row), alone[row].state(0)) for row in range(3))
+    seen, rows = batch(7, 3, *spaces).observation[0], np.arange(3)
+    noise = [np.random.default_rng(seed) for seed in range(3)]
+    acted, valued = together.act(seen, rows, noise, 10_000), together.value(seen, rows)
+    for row in range(3):
+        own = alone[row].act(seen[[row]], np.zeros(1, int), [np.random.default_rng(row)], 10_000)
+        assert np.array_equal(acted[row], own[0]) and acted.dtype == np.float32
+        assert valued[row] == alone[row].value(seen[[row]], np.zeros(1, int))[0]
+
+
+@BOTH
+def test_all_seeds_at_once_compute_what_each_does(learner_of: type) -> None:
+    """As a GPU does: one product over seeds and members."""
+    config = learner_of(**SMALL)
+    apart, whole = config.spawn(build((0, 1, 2))), config.spawn(build((0, 1, 2)))
+    for name in ("actor", "critic", "target", "target_actor", "log_alpha"):
+        if old := getattr(whole, name, None):
+            new = Parameters(old.specs, 3, members=old.members, together=True)
+            new.flat.copy_(old.flat)
+            setattr(whole, name, new)
+    joined = beside(*(batch(seed) for seed in range(3)))
+    samples = [apart.sample(joined, slice(row, row + 1), True) for row in range(3)]
+    packed = whole.sample(joined, slice(0, 3), True)
+    critics, actors = whole.critic_terms(0, packed, True), whole.actor_terms(0, packed)
+    for row, sample in enumerate(samples):
+        for all_seeds, own in zip(critics, apart.critic_terms(row, sample, True), strict=True):
+            torch.testing.assert_close(all_seeds[row], own[0], atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(actors.loss[row], apart.actor_terms(row, sample).loss[0], atol=1e-5, rtol=1e-5)
+
+
+@BOTH
+def test_a_state_restored_into_another_packing_continues_bit_for_bit(learner_of: type) -> None:
+    config = learner_of(**SMALL)
+    whole, resumed = config.spawn(build((0, 1))), config.spawn(own := build((5,)))
+    for step in range(1, 8):
+        whole.update(beside(batch(step), batch(50 + step)), one(whole), step)
+    resumed.load_state(0, whole.state(1))
+    own.streams[0].noise.bit_generator.state = whole.noise[1].bit_generator.state
+    for step in range(8, 15):
+        whole.update(beside(batch(step), batch(50 + step)), one(whole), step)
+        resumed.update(batch(50 + step), np.ones(1, bool), step)
+    assert same(whole.state(1), resumed.state(0)) and not same(whole.state(0), resumed.state(0))
+    fresh = config.spawn(build((9,)))
+    fresh.load_parameters(0, resumed.parameters(0))
+    seen = batch(3).observation[0]
+    assert np.array_equal(fresh.value(seen, np.zeros(16, int)), resumed.value(seen, np.zeros(16, int)))
+
+
+@BOTH
+def test_one_seeds_nan_stays_with_it_and_an_inactive_seed_keeps_everything(learner_of: type) -> None:
+    config = learner_of(**SMALL)
+    clean, spoilt = config.spawn(build((0, 1, 2))), config.spawn(build((0, 1, 2)))
+    good = beside(*(batch(seed) for seed in range(3)))
+    reward = good.reward.copy()
+    reward[1, 3] = np.nan
+    for step in range(1, 4):
+        clean.update(good, one(clean), step)
+        update = spoilt.update(good._replace(reward=reward), one(spoilt), step)
+        assert np.isnan(update.metrics["loss"]).tolist() == [False, True, False]
+    assert same(clean.state(0), spoilt.state(0)) and same(clean.state(2), spoilt.state(2))
+    before = [clean.state(row) for row in range(3)]
+    clean.update(good, np.array([True, False, True]), 4)
+    assert [same(before[row], clean.state(row)) for row in range(3)] == [False, True, False]
+
+
+@BOTH
+def test_each_seeds_gradient_is_clipped_by_its_own_norm(learner_of: type) -> None:
+    """A reward of 1000 makes seed 1's gradient long; seed 0's is the same as without a limit."""
+    config = learner_of(**{**SMALL, "max_grad_norm": 10.0})
+    learner, free = config.spawn(build((0, 1))), learner_of(**{**SMALL, "max_grad_norm": None}).spawn(build((0, 1)))
+    data = beside(batch(0), batch(1))
+    data.reward[1] = 1000
+    told, unlimited = (each.update(data, np.ones(2, bool), 1).metrics["grad_norm"] for each in (learner, free))
+    assert np.array_equal(told, unlimited) and told[0] < 10 < told[1]
+    gradient, whole = learner.gradients[1].flat, free.gradients[1].flat
+    assert torch.equal(gradient[0], whole[0])
+    torch.testing.assert_close(gradient[1], whole[1] * 10 / told[1], rtol=1e-4, atol=1e-6)
+
+
+def test_targets_move_by_their_share_after_every_update_of_sac_and_with_the_actor_in_td3() -> None:
+    """θ̄ ← τθ + (1 − τ)θ̄ with τ = ¼."""
+    for config, moves in ((Sac(**SMALL, target_rate=0.25), (1, 2, 3, 4)), (Td3(**SMALL, target_rate=0.25), (2, 4))):
+        learner: Any = config.spawn(build())
+        for step in range(1, 5):
+            before = learner.target.flat.clone()
+            learner.update(batch(step), one(learner), step)
+            expected = 0.25 * learner.critic.flat + 0.75 * before if step in moves else before
+            torch.testing.assert_close(learner.target.flat, expected)
+
+
+def test_the_actor_follows_evenly_spaced_updates_on_every_nth_step() -> None:
+    """Four updates a step, the actor after the second and fourth; on every second step only for TD3 (table 2)."""
+    assert (Td3().utd, Td3().actor_utd, Td3().policy_frequency, Sac().policy_frequency) == (4, 2, 2, 1)
+    small = {**SMALL, "utd": 4, "actor_utd": 2}
+    for config, on in ((Sac(**small), (1, 2, 3)), (Td3(**small), (2,))):
+        learner: Any = config.spawn(build())
+        assert [learner.updates_due(step) for step in (15, 16, 17)] == [0, 4, 4]
+        for step in (1, 2, 3):
+            told = [learner.update(batch(step), one(learner), step).metrics for _ in range(4)]
+            assert ["actor_loss" in metrics for metrics in told] == [False, step in on, False, step in on]
+    learner = Sac(**{**SMALL, "utd": 3, "actor_utd": 2}).spawn(build())
+    assert [learner.actor_due(1) for _ in range(3)] == [False, True, True]
+
+
+def test_a_targets_critics_are_distinct_and_drawn_anew_by_each_seeds_own_stream() -> None:
+    learner: Any = Sac(**{**SMALL, "ensemble": 4, "subset": 2}).spawn(build((0, 1)))
+    data = beside(batch(0), batch(1))
+    drawn = np.stack([learner.sample(data, slice(0, 2), False).chosen.numpy() for _ in range(600)])
+    assert (drawn[:, :, 0] != drawn[:, :, 1]).all() and not np.array_equal(drawn[:, 0], drawn[:, 1])
+    pairs, counts = np.unique(np.sort(drawn.reshape(-1, 2), 1), axis=0, return_counts=True)
+    assert len(pairs) == 6 and counts.min() > 150  # 200 of 1,200 expected, deviation 13
+    assert Sac(**{**SMALL, "ensemble": 2}).spawn(build()).sample(batch(0), slice(0, 1), False).chosen is None
+
+
+def test_random_until_learning_starts_then_by_the_policy() -> None:
+    learner: Any = Td3(**{**SMALL, "hidden": ()}).spawn(build())
+    learner.load_parameters(0, {**learner.parameters(0), "actor.0.weight": np.zeros((2, 1)), "actor.0.bias": [0.5]})
+    rng, seen, rows = [np.random.default_rng(0)], np.zeros((1, 2), np.float32), np.zeros(1, int)
+    early = np.array([learner.act(seen, rows, rng, 16) for _ in range(2000)])
+    assert np.abs(early).max() <= 1 and early.std() == pytest.approx(1 / np.sqrt(3), abs=0.02)
+    late = np.array([learner.act(seen, rows, rng, 17) for _ in range(2000)])
+    assert late.mean() == pytest.approx(np.tanh(0.5), abs=0.01) and late.std() == pytest.approx(0.1, abs=0.01)
+    assert learner.act(seen, rows, None, 0) == pytest.approx(np.tanh(0.5))
+
+
+@BOTH
+def test_what_does_not_fit_is_refused_with_both_numbers(learner_of: type) -> None:
+    vector, box = Observations((4,), "float32"), Actions(shape=(2,))
+    assert learner_of().fits(vector, box) == ""
+    assert "continuous" in learner_of().fits(vector, Actions(3)) and "3" in learner_of().fits(vector, Actions(3))
+    assert "vector of floats" in learner_of().fits(Observations((5, 5, 3), "uint8", (11, 6, 4)), box)
+    with pytest.raises(UserError, match=r"subset=3 .*ensemble=2"):
+        learner_of(ensemble=2, subset=3)
+    with pytest.raises(UserError, match=r"actor_utd=2 .*utd=1"):
+        learner_of(utd=1)
+    with pytest.raises(UserError, match=r"batch_size=256 .*learning_starts=100"):
+        learner_of(learning_starts=100)
+
+
+@BOTH
+def test_the_encoder_is_the_actors_hidden_layers(learner_of: type) -> None:
+    config = learner_of(**SMALL)
+    shapes = [spec.shape for spec in config.encoder(Observations((2,), "float32")).specs().values()]
+    assert shapes == [spec.shape for spec in config.actor(build().observations, build().actions).specs().values()][:4]
+    assert config.encoder_width(Observations((2,), "float32")) == 16
+
+
+def run(path: Path, seeds: tuple[int, ...], learner: Any, steps: int, replay: Any = None, spoil: Any = None) -> Any:
+    """A whole run on the line; its agent, what was told of it, and the loop."""
+    made = build(
+        seeds, path=path, steps=steps, parts={"learner": learner, "guide": Unguided(), "replay": replay or Uer()}
+    )
+    agent, notes = Standard().spawn(made), Notes()
+    notes.rows = len(seeds)
+    if spoil:
+        spoil(agent, notes)
+    tasks = [Reach() for _ in seeds]
+    for task, streams in zip(tasks, made.streams, strict=True):
+        task.reset(int(streams.environment.integers(2**31)))
+    loop = Loop(
+        agent, tasks, made.streams, Evaluator(Reach, 5, made.streams), notes,
+        evaluate_every=steps // 4, checkpoint_every=steps,
+    )  # fmt: skip
+    loop.run()
+    return agent, notes
+
+
+@pytest.mark.parametrize(("learner", "steps"), [(Sac, 5000), (Td3, 1500)])
+def test_a_run_is_the_same_alone_and_beside_others(tmp_path: Path, learner: type, steps: int) -> None:
+    config = learner(**{**SMALL, "learning_starts": steps - 1000})
+    both, told = run(tmp_path / "both", (1, 3), config, steps, Per())
+    alone, own = run(tmp_path / "alone", (3,), config, steps, Per())
+    assert same(both.learner.state(1), alone.learner.state(0))
+    assert [row[2:] for row in told.evaluations if row[1] == 1] == [row[2:] for row in own.evaluations]
+
+
+@BOTH
+def test_the_line_is_learnt(tmp_path: Path, learner_of: type) -> None:
+    """Standing still returns −20 · 2/3 on average; going there at 0.3 a step about −1."""
+    config = learner_of(
+        hidden=(32, 32),
+        batch_size=64,
+        learning_starts=200,
+        ensemble=2,
+        utd=1,
+        actor_utd=1,
+        critic_lr=3e-3,
+        actor_lr=3e-3,
+    )
+    _, notes = run(tmp_path, (0,), config, 1600)
+    returns = {step: np.mean([row[3] for row in notes.evaluations if row[0] == step]) for step in (400, 1600)}
+    assert returns[1600] > -3.0
+
+
+@pytest.mark.parametrize("where", ["loss", "grad_norm", "action"])
+def test_a_seed_with_a_nan_stops_and_the_other_goes_on_as_if_alone(tmp_path: Path, where: str) -> None:
+    stopped = []
+
+    def spoil(agent: Any, notes: Any) -> None:
+        notes.diverged = lambda row, step: stopped.append((row, step))
+        update, act = agent.learner.update, agent.learner.act
+
+        def spoilt_update(batch: Any, active: Any, step: int, reducible: bool = False) -> Any:
+            told = update(batch, active, step, reducible)
+            if step == 60 and where != "action":
+                told.metrics[where][0] = np.nan
+            return told
+
+        def spoilt_act(observation: Any, rows: Any, explore: Any, step: int) -> Any:
+            actions = act(observation, rows, explore, step)
+            if explore is not None and step >= 60 and where == "action":
+                actions[0] = np.nan
+            return actions
+
+        agent.learner.update, agent.learner.act = spoilt_update, spoilt_act
+
+    both, _ = run(tmp_path / "both", (0, 1), Sac(**SMALL), 120, spoil=spoil)
+    alone, _ = run(tmp_path / "alone", (1,), Sac(**SMALL), 120)
+    assert stopped == [(0, 60)] and both.active.tolist() == [False, True]
+    assert same(both.learner.state(1), alone.learner.state(0))
+
+
+def test_the_time_of_an_update_counts_every_evaluation_and_gradient() -> None:
+    """Actor 2·4 + 4·2 = 16 (SAC's last layer gives 2), critic 3·4 + 4·1 = 16: 16 + (2 + 3·3)·16 for the critics, and
+    on half of the updates 3·16 + 2·3·16 for the actor."""
+    config = Sac(hidden=(4,), ensemble=3, utd=4, actor_utd=2)
+    spaces = Observations((2,), "float32"), Actions(shape=(1,))
+    assert config.multiplications_to_act(*spaces) == 16
+    assert config.multiplications_to_learn(*spaces) == 16 + 11 * 16 + 0.5 * (48 + 96)
+    assert config.seconds_per_step(*spaces) > config.utd * config.overhead_of_update
+    assert config.seconds_per_action(*spaces) < config.seconds_per_step(*spaces)

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from baselines.learners.sac import Sac
+from baselines.learners.sac.learner import tanh_gaussian
+from harness.interfaces import Batch
+from tests.baselines.learners.continuous import SMALL, batch, build
+
+PEAK = -0.5 * math.log(2 * math.pi)
+"""log N(0; 0, 1), which is also log π(0) of a = tanh u with μ = 0, σ = 1: the slope of tanh at 0 is 1."""
+
+
+def by_hand(**settings: Any) -> Any:
+    """Linear networks of an observation (x₀, x₁) and an action: Q_i = i·x₀ + a for i = 1, 2, 3, Q̄ alike, and a policy
+    with μ = x₁, σ = 1."""
+    given = {**SMALL, "hidden": (), "discount": 0.5, "alpha": 0.5, "layer_norm": False, **settings}
+    learner: Any = Sac(**given).spawn(build())
+    learner.critic.load(
+        0, {"critic.0.weight": np.array([[[i], [0], [1]] for i in (1, 2, 3)]), "critic.0.bias": np.zeros((3, 1))}
+    )
+    learner.target.flat.copy_(learner.critic.flat)
+    learner.actor.load(0, {"actor.0.weight": np.array([[0, 0], [1, 0]]), "actor.0.bias": np.zeros(2)})
+    return learner
+
+
+WORKED = Batch(
+    observation=np.array([[[1, 0], [2, 0]]], np.float32),
+    action=np.array([[[0.5], [0]]], np.float32),
+    reward=np.array([[1, 1]], np.float32),
+    next_observation=np.array([[[1, 0], [5, 0]]], np.float32),
+    terminated=np.array([[False, True]]),
+    weight=None,
+)
+"""Q_i(s, a) = 1.5, 2.5, 3.5 and 2, 4, 6. At s′ = (1, 0) with ε = 0: a′ = 0, Q̄_i = 1, 2, 3, log π = PEAK."""
+
+
+def sampled(learner: Any, data: Batch = WORKED, chosen: tuple[int, ...] = (0, 2), noise: float = 0.0) -> Any:
+    sample = learner.sample(data, slice(0, 1), True)
+    return sample._replace(
+        chosen=torch.tensor([chosen]),
+        next_noise=torch.zeros_like(sample.next_noise),
+        noise=torch.full_like(sample.noise, noise),
+    )
+
+
+@pytest.mark.parametrize(("reduction", "value"), [("mean", 2.0), ("min", 1.0)])
+def test_the_target_is_of_the_chosen_critics_and_pays_for_entropy(reduction: str, value: float) -> None:
+    """y = 1 + ½·(value − ½·PEAK), then 1; δ = mean Q − y; the loss sums squares over critics, means over the batch."""
+    learner = by_hand(target_reduction=reduction)
+    y = 1 + 0.5 * (value - 0.5 * PEAK)
+    terms = learner.critic_terms(0, sampled(learner), True)
+    assert terms.td_error[0].tolist() == pytest.approx([2.5 - y, 4 - 1])
+    squares = [sum((q - y) ** 2 for q in (1.5, 2.5, 3.5)), sum((q - 1) ** 2 for q in (2, 4, 6))]
+    assert terms.loss.tolist() == pytest.approx([np.mean(squares)])
+    assert terms.value.tolist() == pytest.approx([(2.5 + 4) / 2])
+    assert terms.reducible[0].tolist() == pytest.approx([0, 0], abs=1e-6)  # Q̄ = Q
+    learner.target.flat.mul_(2)  # Q̄(s, a) = 5 and 8; the chosen critics at s′ double too
+    y = 1 + 0.5 * (2 * value - 0.5 * PEAK)
+    told = learner.critic_terms(0, sampled(learner), True).reducible[0].tolist()
+    assert told == pytest.approx([abs(2.5 - y) - abs(5 - y), 3 - 7], abs=1e-5)
+
+
+def test_weights_scale_the_critics_losses_but_not_td_errors() -> None:
+    learner = by_hand()
+    data = WORKED._replace(weight=np.array([[0, 0.5]], np.float32))
+    terms = learner.critic_terms(0, sampled(learner, data))
+    assert terms.loss.tolist() == pytest.approx([0.5 * (1 + 9 + 25) / 2])
+    assert terms.td_error[0, 1].item() == pytest.approx(3) and terms.reducible is None
+
+
+@pytest.mark.parametrize(("reduction", "values"), [("mean", (2, 4)), ("min", (1, 2)), ("first", (1, 2))])
+def test_the_actor_gains_value_and_entropy(reduction: str, values: tuple[float, float]) -> None:
+    """At μ = 0, ε = 0: a = 0, Q_i = i·x₀, log π = PEAK; the loss is the mean of ½·PEAK − Q."""
+    learner = by_hand(actor_reduction=reduction)
+    terms = learner.actor_terms(0, sampled(learner))
+    assert terms.loss.tolist() == pytest.approx([0.5 * PEAK - np.mean(values)])
+    assert terms.log_probability.tolist() == pytest.approx([PEAK])
+
+
+def test_the_actors_gradient_goes_through_the_action_and_its_log_probability() -> None:
+    """With ε = 1, μ = 0, σ = 1: a = tanh 1, Q = … + a. For the bias of μ: d(α log π − Q)/du with
+    d log π/du = 2 tanh u and dQ/du = 1 − tanh² u; for that of log σ: −α more, and both times ε·σ = 1."""
+    learner = by_hand()
+    loss = learner.actor_terms(0, sampled(learner, noise=1.0)).loss
+    learner.actor.part_gradient(0, loss, learner.gradients[0])
+    t = math.tanh(1)
+    through = 0.5 * 2 * t - (1 - t * t)
+    found = learner.gradients[0].arrays(0)["actor.0.bias"]
+    assert found.tolist() == pytest.approx([through, through - 0.5], abs=1e-6)
+
+
+def test_log_probability_of_a_squashed_gaussian() -> None:
+    """μ = 0, σ = 1, ε = 1: log N = PEAK − ½, log(1 − tanh² 1) = −0.867562; then two dimensions, σ = e and ε = −1."""
+    action, found = tanh_gaussian(torch.tensor([[[0.0, 0.0]]]), torch.tensor([[[1.0]]]))
+    assert action.item() == pytest.approx(0.761594) and found.item() == pytest.approx(PEAK - 0.5 + 0.867562, abs=1e-5)
+    action, found = tanh_gaussian(torch.tensor([[[0.0, 2.0, 0.0, 1.0]]]), torch.tensor([[[1.0, -1.0]]]))
+    second = 2 - math.e
+    expected = 2 * PEAK - 1 - 1 - math.log(1 - math.tanh(1) ** 2) - math.log(1 - math.tanh(second) ** 2)
+    assert action.flatten().tolist() == pytest.approx([math.tanh(1), math.tanh(second)])
+    assert found.item() == pytest.approx(expected, abs=1e-5)
+
+
+def test_its_density_integrates_to_one_and_stays_finite_at_the_edge() -> None:
+    noise = torch.linspace(-8, 8, 4001, dtype=torch.float64).view(1, -1, 1)
+    head = torch.tensor([0.3, math.log(0.5)], dtype=torch.float64).expand(1, 4001, 2)
+    action, log_probability = tanh_gaussian(head, noise)
+    assert np.trapezoid(log_probability[0].exp(), action[0, :, 0]) == pytest.approx(1, abs=1e-6)
+    action, log_probability = tanh_gaussian(torch.tensor([[[50.0, 0.0]]]), torch.zeros(1, 1, 1))
+    assert action.item() == 1 and log_probability.item() == pytest.approx(PEAK + 2 * (50 - math.log(2)), rel=1e-6)
+    assert tanh_gaussian(torch.tensor([[[0.0, 9.0]]]), torch.zeros(1, 1, 1))[1].item() == pytest.approx(PEAK - 2)
+
+
+@pytest.mark.parametrize(("scale", "rises"), [(0.5, False), (0.0, True), (2.0, False)])
+def test_alpha_falls_while_entropy_exceeds_its_target(scale: float, rises: bool) -> None:
+    """d/dlog α of −log α·(log π + H̄) is −(log π + H̄), H̄ = −scale·A; Adam's first step is lr against its sign."""
+    learner = by_hand(target_entropy_scale=scale, alpha_lr=0.01)
+    sample = sampled(learner)
+    terms = learner.actor_terms(0, sample)._replace(log_probability=torch.tensor([0.3]))  # entropy −0.3
+    told = learner.acted(0, terms, np.ones(1, bool))
+    assert learner.alpha_gradient.flat[0, 0].item() == pytest.approx(-(0.3 - scale))
+    log_alpha = math.log(0.5) - 0.01 * np.sign(scale - 0.3)
+    assert learner.alpha(0).item() == pytest.approx(math.exp(log_alpha))
+    assert (learner.alpha(0).item() > 0.5) == rises
+    assert told["alpha"].item() == pytest.approx(0.5) and told["entropy"].item() == pytest.approx(-0.3)
+
+
+def test_alpha_stays_unless_tuned_and_its_checkpoint_holds_it() -> None:
+    fixed: Any = Sac(**SMALL, alpha=0.2, tune_alpha=False).spawn(build())
+    tuned: Any = Sac(**SMALL, alpha=0.2).spawn(build())
+    for learner in (fixed, tuned):
+        learner.update(batch(0), np.ones(1, bool), 1)
+    assert fixed.alpha(0).item() == pytest.approx(0.2)
+    assert abs(math.log(tuned.alpha(0).item() / 0.2)) == pytest.approx(3e-4, rel=1e-3)
+    assert tuned.state(0)["alpha"]["log_alpha"] == pytest.approx(math.log(tuned.alpha(0).item()))
+
+
+def test_a_greedy_action_is_the_tanh_of_the_mean_and_its_value_the_mean_of_all_critics() -> None:
+    """μ = x₁ = 0.5; Q_i = i·2 + tanh ½."""
+    learner = by_hand()
+    seen, rows = np.array([[2, 0.5]], np.float32), np.zeros(1, int)
+    assert learner.act(seen, rows, None, 0) == pytest.approx(math.tanh(0.5))
+    assert learner.value(seen, rows) == pytest.approx(4 + math.tanh(0.5))
+    rng = [np.random.default_rng(0)]
+    drawn = np.array([learner.act(seen, rows, rng, 100)[0, 0] for _ in range(3000)])
+    assert np.arctanh(drawn).mean() == pytest.approx(0.5, abs=0.06)
+    assert np.arctanh(drawn).std() == pytest.approx(1, abs=0.04)
+
+
+def test_defaults_are_table_2() -> None:
+    config = Sac()
+    assert (config.hidden, config.layer_norm, config.critic_lr, config.actor_lr) == ((512,) * 3, True, 3e-4, 1e-3)
+    assert (config.alpha_lr, config.batch_size, config.discount, config.target_rate) == (3e-4, 256, 0.99, 0.005)
+    assert (config.max_grad_norm, config.learning_starts, config.ensemble, config.subset) == (10, 10_000, 10, 2)
+    assert (config.utd, config.actor_utd, config.target_reduction, config.actor_reduction) == (4, 2, "mean", "mean")
+    assert (config.policy_frequency, config.alpha, config.target_entropy_scale, config.tune_alpha) == (1, 1, 0.5, True)

@@ -1,0 +1,51 @@
+"""Which OpenGL draws, and what is said where there is none."""
+
+import pytest
+
+from harness.commands import doctor_
+from harness.errors import UserError
+from harness.mujoco import gl
+
+
+@pytest.fixture(autouse=True)
+def anew(monkeypatch):
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    gl.backend.cache_clear()
+    yield
+    gl.backend.cache_clear()
+
+
+@pytest.fixture
+def nothing(monkeypatch):
+    monkeypatch.setattr(gl, "gpu", lambda: False)
+    monkeypatch.setattr("ctypes.util.find_library", lambda name: None)
+
+
+@pytest.mark.parametrize(("gpu", "expected"), [(True, "egl"), (False, "osmesa")])
+def test_a_gpu_draws_where_there_is_one(monkeypatch, gpu, expected):
+    monkeypatch.setattr(gl, "gpu", lambda: gpu)
+    monkeypatch.setattr("ctypes.util.find_library", lambda name: "libOSMesa.so.8")
+    assert gl.backend() == expected
+
+
+def test_the_environment_decides_otherwise(monkeypatch):
+    monkeypatch.setattr(gl, "gpu", lambda: True)
+    monkeypatch.setattr("ctypes.util.find_library", lambda name: "libOSMesa.so.8")
+    monkeypatch.setenv("MUJOCO_GL", "osmesa")
+    assert gl.backend() == "osmesa"
+
+
+def test_nothing_to_draw_with_is_an_error_that_names_the_package(nothing):
+    with pytest.raises(UserError, match="apt-get install libosmesa6"):
+        gl.backend()
+
+
+def test_asking_for_what_is_not_there_is_an_error_too(nothing, monkeypatch):
+    monkeypatch.setenv("MUJOCO_GL", "egl")
+    with pytest.raises(UserError, match="MUJOCO_GL=egl, and EGL is missing"):
+        gl.backend()
+
+
+def test_doctor_names_the_package(nothing):
+    (found,) = [finding for finding in doctor_._system() if finding.name == "opengl"]
+    assert found.ok is None and "apt-get install libosmesa6" in found.text

@@ -1,0 +1,93 @@
+"""SAC and TD3 train on the continuous tasks; a simulation on MuJoCo that is stopped goes on as if it had not been."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import load_file
+
+from harness import config, matrix
+from harness.errors import Stopped, UserError
+
+SMALL = ("training.steps=300", "evaluation.every=100", "seeds=[0,1]")
+
+
+def settings(task: str, learner: str, profile: str = "paper") -> dict[str, object]:
+    names = config.Names("classic", task, "uer", profile, config.parts_of("classic", "uer", {"learner": learner}))
+    return {key: value.value for key, value in config.base_settings(names).items()}
+
+
+def files(study: Path, name: str) -> dict[str, bytes]:
+    return {path.parent.name: path.read_bytes() for path in sorted(study.glob(f"*/*/*/seed-*/{name}"))}
+
+
+@pytest.mark.parametrize("learner", ["sac", "td3"])
+def test_a_learner_trains_on_pendulum_where_no_episode_succeeds(train, learner: str) -> None:
+    study = train("suite=classic", "task=Pendulum-v1", f"learner={learner}", *SMALL, packs=[(0, 1)])
+    found = sorted(study.glob("classic/Pendulum-v1/*/seed-*"))
+    assert len(found) == 2
+    for path in found:
+        rows = pq.read_table(path / "evaluations.parquet").to_pydict()
+        assert len(rows["step"]) == 3 * 2 and set(rows["length"]) == {200} and not any(rows["success"])
+        assert all(-200 * 16.3 < ret < 0 for ret in rows["return"])  # a step costs at most π² + .1 · 8² + .001 · 2²
+        last = json.loads((path / "metrics.jsonl").read_text().splitlines()[-1])
+        assert last["grad_norm"] > 0 and last["actor_grad_norm"] > 0 and last["loss"] >= 0
+    first, second = (load_file(path / "policy.safetensors") for path in found)
+    assert any(first[name].tobytes() != second[name].tobytes() for name in first), "seeds are not alike"
+
+
+@pytest.mark.parametrize(("task", "learner"), [("HalfCheetah-v5", "sac"), ("Hopper-v5", "td3")])
+def test_stopping_and_continuing_a_simulation_in_another_packing_changes_no_byte(
+    train, task: str, learner: str
+) -> None:
+    given = ("suite=classic", f"task={task}", f"learner={learner}", *SMALL)
+    whole = train(*given, packs=[(0, 1)], checkpoint_every=70)
+    directory = whole.with_name("interrupted")
+    stop = (call == 217 for call in range(1, 10_000)).__next__
+    with pytest.raises(Stopped):
+        train(*given, packs=[(0, 1)], checkpoint_every=70, directory=directory, stop=stop)
+    train(*given, packs=[(0,), (1,)], checkpoint_every=70, directory=directory)
+    for name in ("evaluations.parquet", "policy.safetensors"):
+        assert files(directory, name) == files(whole, name) and len(files(whole, name)) == 2
+
+
+def test_sac_has_the_zoos_settings_and_otherwise_stable_baselines3s() -> None:
+    pendulum, cheetah = settings("Pendulum-v1", "sac"), settings("HalfCheetah-v5", "sac")
+    assert {key for key in pendulum if pendulum[key] != cheetah[key]} == {
+        "training.steps", "training.capacity", "evaluation.every", "learner.learning_starts",
+        "learner.actor_lr", "learner.critic_lr", "learner.alpha_lr",
+    }  # fmt: skip
+    assert (pendulum["training.steps"], cheetah["training.steps"]) == (20_000, 1_000_000)
+    assert (pendulum["learner.critic_lr"], cheetah["learner.critic_lr"]) == (1e-3, 3e-4)
+    assert (pendulum["learner.ensemble"], pendulum["learner.subset"], pendulum["learner.utd"]) == (2, 2, 1)
+    assert (pendulum["learner.target_reduction"], pendulum["learner.actor_reduction"]) == ("min", "min")
+    assert pendulum["learner.max_grad_norm"] is None and not pendulum["learner.layer_norm"]
+    assert cheetah == settings("Hopper-v5", "sac")
+
+
+def test_td3_has_the_zoos_settings() -> None:
+    pendulum, hopper = settings("Pendulum-v1", "td3"), settings("Hopper-v5", "td3")
+    assert (pendulum["learner.discount"], hopper["learner.discount"]) == (0.98, 0.99)
+    for found in (pendulum, hopper):
+        assert found["learner.hidden"] == (400, 300) and found["learner.exploration_noise"] == 0.1
+        assert (found["learner.actor_lr"], found["learner.critic_lr"]) == (1e-3, 1e-3)
+        assert (found["learner.learning_starts"], found["learner.policy_frequency"]) == (10_000, 2)
+
+
+@pytest.mark.parametrize("task", ["Pendulum-v1", "HalfCheetah-v5", "Hopper-v5"])
+@pytest.mark.parametrize("learner", ["sac", "td3"])
+def test_smoke_is_small_on_every_task(task: str, learner: str) -> None:
+    found = settings(task, learner, "smoke")
+    assert (found["training.steps"], found["learner.learning_starts"], found["learner.hidden"]) == (600, 128, (16, 16))
+    assert np.isclose(found["learner.discount"], 0.98 if (task, learner) == ("Pendulum-v1", "td3") else 0.99)
+
+
+def test_the_suite_without_a_task_means_what_its_learner_fits() -> None:
+    plan = matrix.plan(["suite=classic", "method=uer", "profile=paper"])
+    assert {cell.names.task for cell in plan.cells} == {"CartPole-v1", "Acrobot-v1"}
+    with pytest.raises(UserError, match=r"learner 'dqn' does not fit suite 'classic', task 'Pendulum-v1'"):
+        matrix.plan(["suite=classic", "task=Pendulum-v1", "method=uer", "profile=paper"])

@@ -1,0 +1,110 @@
+"""Frames of the scene, and what perturbing them leaves alone."""
+
+import json
+
+import numpy as np
+import pytest
+
+mujoco = pytest.importorskip("mujoco")
+pytest.importorskip("ogbench")
+
+from harness.errors import UserError  # noqa: E402
+from harness.mujoco import gl  # noqa: E402
+from suites.ogbench_scene import OgbenchScene, SceneDrawing  # noqa: E402
+from suites.ogbench_scene.demonstrations import SOLUTIONS, Expert  # noqa: E402
+from suites.ogbench_scene.task import Scene  # noqa: E402
+
+
+@pytest.fixture
+def package(monkeypatch, opengl):
+    """Lets the package's own render() draw here."""
+    monkeypatch.setattr("mujoco.gl_context.GLContext", gl.context)
+
+
+def played(name, moments):
+    """The task after so many steps of an expert, over and over."""
+    task = Scene(name)
+    observation = task.reset(0)
+    act = Expert(task, SOLUTIONS[name], 0)
+    for step in range(max(moments) + 1):
+        if step in moments:
+            yield task
+        observation = task.step(act(observation)).observation
+
+
+def test_full_frames_are_those_of_the_packages_own_render(package):
+    """At the start, with the arm on its way, and after the button and the drawer's handle took another colour."""
+    drawer = SceneDrawing(quality="full").spawn("button")
+    handles = set()
+    for task in played("button", (0, 9, 16, 20)):
+        task._put_back()
+        expected, (frame,) = task._env.render(), drawer(task.snapshot()[None])
+        assert expected.shape == (200, 200, 3) and np.array_equal(frame, expected)
+        handles.add(task._env.model.material("drawer_handle").rgba.tobytes())
+    assert len(handles) == 2
+
+
+def test_fast_frames_differ_from_full_ones_by_shadows_and_edges_alone(opengl):
+    shot = Scene("task3").snapshot()[None]
+    (fast,), (full,) = (SceneDrawing(quality=quality).spawn("task3")(shot).astype(int) for quality in ("fast", "full"))
+    off = np.abs(fast - full).max(axis=-1) > 40
+    assert 0 < off.mean() < 0.15
+
+
+def test_frames_have_the_size_asked_for(opengl):
+    assert SceneDrawing(size=96).spawn("drawer")(Scene("drawer").snapshot()[None]).shape == (1, 96, 96, 3)
+
+
+@pytest.mark.parametrize("perturbation", ["sprite_swap", "texture"])
+def test_perturbing_frames_leaves_the_task_as_it_is(perturbation, opengl):
+    drawer = SceneDrawing(size=48, perturbation=perturbation).spawn("task4")
+
+    def episode(draws):
+        task, random, seen = Scene("task4"), np.random.default_rng(0), []
+        seen.append(task.reset(5).tobytes())
+        for _ in range(12):
+            snapshot = task.snapshot()
+            if draws:
+                drawer(snapshot[None])
+            assert snapshot.tobytes() == task.snapshot().tobytes()
+            step = task.step(np.float32(random.uniform(-1, 1, 5)))
+            seen += [step.observation.tobytes(), step.reward, task.events().tolist()]
+        return seen, json.dumps(task.state(), default=np.ndarray.tolist), task.reset().tobytes()
+
+    assert episode(draws=True) == episode(draws=False)
+
+
+def test_swapped_sprites_mislead_and_textures_hide(opengl):
+    shot = Scene("task4").snapshot()[None]
+    looks = {
+        name: SceneDrawing(perturbation=name).spawn("task4")(shot)[0].astype(int)
+        for name in ("none", "sprite_swap", "texture")
+    }
+    blue, red, _ = (looks[name][110, 10] for name in looks)  # on top of the drawer
+    assert blue.argmax() == 2 and red.argmax() == 0
+    floor = np.s_[175:195, 5:60]
+    assert all(np.array_equal(look[floor], looks["none"][floor]) for look in looks.values())
+    front = looks["texture"][90:130, 2:15].reshape(-1, 3)
+    assert len(np.unique(front // 64, axis=0)) >= 2 and np.ptp(front, axis=0).max() > 100
+
+
+def test_textures_follow_from_their_seed(opengl):
+    shot = Scene("task4").snapshot()[None]
+    frames = [SceneDrawing(size=64, perturbation="texture", seed=seed).spawn("task4")(shot) for seed in (0, 0, 1)]
+    assert np.array_equal(frames[0], frames[1]) and not np.array_equal(frames[0], frames[2])
+
+
+def test_a_machine_that_cannot_draw_is_told_so_before_training(monkeypatch, tmp_path):
+    from harness import matrix, study
+
+    def nothing():
+        raise UserError("frames cannot be drawn: apt-get install libosmesa6")
+
+    monkeypatch.setattr(gl, "backend", nothing)
+    monkeypatch.setattr("harness.study.demonstrations.prepare", lambda *_: pytest.fail("demonstrations were begun"))
+    output = f"output={tmp_path / 'study'}"
+    given = ["suite=ogbench_scene", "method=vlm_rb", "profile=smoke", "seeds=1", output]
+    with pytest.raises(UserError, match="apt-get install libosmesa6"):
+        study.carry_out(matrix.plan(given))
+    with pytest.raises(UserError, match="apt-get install libosmesa6"):
+        OgbenchScene().drawing().spawn("drawer")

@@ -1,0 +1,328 @@
+"""The scene against OGBench's own environment, its shaping against values worked by hand, its state in contact."""
+
+import hashlib
+import inspect
+import json
+import subprocess
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+
+pytest.importorskip("ogbench")
+
+from ogbench.manipspace.envs.scene_env import SceneEnv
+
+from harness import checkpoints
+from harness.errors import UserError
+from suites.ogbench_scene import SUBGOALS, TASKS
+from suites.ogbench_scene.task import DRAWN_GEOMS, SNAPSHOT, Scene
+
+from .conftest import STILL, Toucher, arrange, touching
+
+STARTS = {"task3": ((1, 0), 0.0, 0.2), "task4": ((0, 0), 0.0, 0.0), "task5": ((0, 0), 0.0, 0.0)}
+GOALS = {
+    "task3": ((0.4, 0.15, 0.02), (1, 1), -0.16, 0.0),
+    "task4": ((0.33, -0.356, 0.065986), (1, 0), 0.0, 0.0),
+    "task5": ((0.33, -0.356, 0.065986), (0, 0), 0.0, 0.2),
+}
+"""As REFERENCE and the package have them: cube, buttons, drawer, window."""
+
+
+@pytest.fixture(scope="module")
+def package():
+    return gymnasium.make("scene-singletask-task3-v0", success_timing="post").unwrapped
+
+
+@pytest.fixture
+def same_goal_moves(monkeypatch):
+    """The package draws two moves per reset from an unseeded space; here from one seeded as ours."""
+    space = property(lambda env: gymnasium.spaces.Box(-1.0, 1.0, (5,), np.float32, seed=0))
+    monkeypatch.setattr(SceneEnv, "action_space", space)
+
+
+@pytest.mark.parametrize("number", [3, 4, 5])
+def test_episodes_in_contact_are_the_packages_bit_for_bit(package, same_goal_moves, number):
+    package._reward_task_id = number
+    task, policy, touched = Scene(f"task{number}"), Toucher(number), 0
+    for seed in (number, None):  # the second layout continues the random stream of the first
+        expected, _ = package.reset(seed=seed)
+        assert np.array_equal(np.float32(expected), task.reset(seed))
+        for _ in range(150):
+            action = policy(task)
+            expected, native, terminated, _, info = package.step(action)
+            step = task.step(action)
+            assert step.observation.dtype == np.float32 and np.array_equal(np.float32(expected), step.observation)
+            assert task._potential(task._met) == pytest.approx(1 + native / 5)  # the package counts what does not hold
+            assert step.terminated == terminated == step.success == info["success"]
+            touched += touching(task)
+    assert touched > 50 and np.array_equal(task._env.buttons, package._cur_button_states)
+
+
+def test_first_observations_are_the_packages_own(package):
+    package._reward_task_id = 3
+    task = Scene("task3")
+    for seed in range(5):
+        assert np.array_equal(np.float32(package.reset(seed=seed)[0]), task.reset(seed))
+
+
+@pytest.mark.parametrize(("name", "potential"), [("task3", 0.2), ("task4", 0.6), ("task5", 0.6), ("button", 0.0)])
+def test_the_share_of_subgoals_met_at_the_start(name, potential):
+    task = Scene(name)
+    for seed in range(10):
+        task.reset(seed)
+        assert sum(task.subgoals().values()) / len(task.subgoals()) == potential
+        assert not task.events().any()
+
+
+@pytest.mark.parametrize("name", GOALS)
+def test_starts_and_goals_are_the_papers(name):
+    task = Scene(name)
+    data = task._env.data
+    cube, buttons, drawer, window = GOALS[name]
+    for seed in range(5):
+        task.reset(seed)
+        assert tuple(task._env.buttons) == STARTS[name][0] and tuple(task._env._target_button_states) == buttons
+        assert abs(data.joint("drawer_slide").qpos[0] - STARTS[name][1]) <= 0.01
+        assert abs(data.joint("window_slide").qpos[0] - STARTS[name][2]) <= 0.01
+        assert (task._env._target_drawer_pos, task._env._target_window_pos) == (drawer, window)
+        assert np.allclose(data.mocap_pos[0], cube)
+
+
+@pytest.mark.parametrize("name", GOALS)
+def test_each_subgoal_alone(name):
+    cube, buttons, drawer, window = GOALS[name]
+    away = {"cube": (0.3, 0.1, 0.1), "buttons": (1 - buttons[0], 1 - buttons[1]),
+            "drawer": -0.08, "window": 0.1}  # fmt: skip
+    at = {"cube": {"cube": cube}, "button_0": {"buttons": (buttons[0], 1 - buttons[1])},
+          "button_1": {"buttons": (1 - buttons[0], buttons[1])}, "drawer": {"drawer": drawer},
+          "window": {"window": window}}  # fmt: skip
+    task = Scene(name)
+    arrange(task, **away)
+    assert not any(task.subgoals().values())
+    for subgoal, there in at.items():
+        arrange(task, **{**away, **there})
+        assert [held for held, met in task.subgoals().items() if met] == [subgoal]
+        assert task._potential(task._met) == 0.2
+
+
+def test_a_subgoal_holds_up_to_four_centimetres():
+    task = Scene("task4")
+    x, y, z = GOALS["task4"][0]
+    for offset, met in ((0.0399, True), (0.0401, False)):
+        arrange(task, drawer=-offset, window=offset, cube=(x + offset, y, z))
+        assert [task.subgoals()[name] for name in ("cube", "drawer", "window")] == [met] * 3
+
+
+def test_rewards_worked_by_hand():
+    task = Scene("task4")  # window, drawer and button 1 hold: φ = .6
+    assert task.step(STILL).reward == pytest.approx(-1 + 0.99 * 0.6 - 0.6)
+    arrange(task, buttons=(1, 0))  # φ = .8, and stays
+    assert task.step(STILL).reward == pytest.approx(-1.008)
+    task._env.buttons = np.array((0, 1))  # a step that undoes two: φ from .8 to .4
+    step = task.step(STILL)
+    assert step.reward == pytest.approx(-1 + 0.396 - 0.8) and not step.terminated
+
+
+def test_the_episode_ends_where_all_hold_with_its_potential_not_zeroed():
+    task = Scene("task3")
+    cube, buttons, drawer, window = GOALS["task3"]
+    arrange(task, cube=cube, buttons=(1, 0), drawer=drawer, window=window)  # φ = .8
+    assert not task.step(STILL).terminated
+    task._env.buttons = np.array(buttons)
+    step = task.step(STILL)
+    assert (step.terminated, step.success, step.truncated) == (True, True, False)
+    assert step.reward == pytest.approx(-1 + 0.99 - 0.8)
+    assert task.events().tolist() == [False, False, True, False, False] and all(task.subgoals().values())
+
+
+def test_events_are_subgoals_that_begin_to_hold():
+    task = Scene("task4")
+    task._env.buttons = np.array((1, 1))
+    task.step(STILL)
+    assert task.events().tolist() == [False, True, False, False, False]  # button 1 ceased to hold: no event
+    task.step(STILL)
+    assert not task.events().any()  # what goes on holding is none
+
+
+@pytest.mark.parametrize(("name", "subgoal"), [("button", "button_0"), ("drawer", "drawer")])
+def test_tasks_of_one_subgoal_ask_for_nothing_else(name, subgoal):
+    task = Scene(name)
+    assert task.subgoals() == {subgoal: False} and task.step(STILL).reward == -1
+    arrange(task, cube=(0.3, 0.15, 0.02), window=0.2)
+    task._env.buttons = np.array((1, 0))
+    if name == "drawer":
+        arrange(task, drawer=-0.13)
+        task._met = np.zeros(5, bool)
+    step = task.step(STILL)
+    assert step.success and step.terminated and step.reward == pytest.approx(-1 + 0.99)
+    assert task.events().tolist() == [each == subgoal for each in SUBGOALS]
+
+
+@pytest.mark.parametrize(("name", "horizon"), [("task5", 750), ("drawer", 200)])
+def test_an_episode_is_truncated_at_its_horizon(name, horizon):
+    task = Scene(name)
+    task._elapsed = horizon - 2
+    assert task.max_steps == horizon
+    assert [task.step(STILL).truncated for _ in range(2)] == [False, True]
+
+
+def test_a_seed_is_the_same_layout_and_future_whatever_came_before():
+    task, other = Scene("task4"), Scene("task4")
+    for seed in (1, 2):
+        policy = Toucher(seed)
+        for _ in range(60):
+            other.step(policy(other))
+        other.reset()
+    assert np.array_equal(task.reset(8), other.reset(8))
+    policy, same = Toucher(3), Toucher(3)
+    assert all(shown(task, policy(task)) == shown(other, same(other)) for _ in range(120))
+
+
+def test_tasks_that_share_a_model_do_not_touch_each_other():
+    tasks = [Scene(name) for name in ("task3", "task4", "task5", "drawer")]
+
+    def played(turns):
+        seen, policies = [[] for _ in tasks], [Toucher(3) for _ in tasks]
+        for seed, task in enumerate(tasks):
+            task.reset(seed)
+        for turn in turns:
+            seen[turn].append(shown(tasks[turn], policies[turn](tasks[turn])))
+        return seen
+
+    assert played(np.repeat(range(4), 60)) == played(np.tile(range(4), 60))
+
+
+AHEAD = 15
+
+
+def shown(task, action):
+    """Bytes of all that one step shows."""
+    step = task.step(action)
+    return step.observation.tobytes() + repr(tuple(step)[1:]).encode() + task.snapshot().tobytes()
+
+
+@pytest.fixture(scope="module")
+def uninterrupted():
+    """An episode that no state was ever loaded into: its actions, what each step showed, and the states in which the
+    gripper touches something, by how many actions came before."""
+    task, policy = Scene("task4"), Toucher(0)
+    task.reset(0)
+    actions, seen, states = [], [], {}
+    while len(states) < 44 or len(seen) < max(states) + AHEAD:
+        if len(states) < 44 and touching(task):
+            states[len(seen)] = task.state()
+        actions.append(policy(task))
+        seen.append(shown(task, actions[-1]))
+    return np.stack(actions), seen, states
+
+
+def test_forty_four_continuations_in_contact_are_bit_identical(uninterrupted):
+    actions, seen, states = uninterrupted
+    task, identical = Scene("task4"), 0
+    for at, state in states.items():
+        task.load_state(state)
+        identical += [shown(task, action) for action in actions[at : at + AHEAD]] == seen[at : at + AHEAD]
+    assert (identical, len(states)) == (44, 44)
+    assert len({*(states[at]["buttons"].tobytes() for at in states)}) > 1  # locks change in between
+
+
+def test_taking_a_state_changes_nothing(uninterrupted):
+    actions, seen, _ = uninterrupted
+    task = Scene("task4")
+    task.reset(0)
+    assert [shown(task, action) for action in actions] == seen
+
+
+def test_a_fresh_process_continues_bit_for_bit_from_a_checkpoint(uninterrupted, tmp_path):
+    actions, seen, states = uninterrupted
+    expected = {}
+    for at in list(states)[::4]:
+        state = {"task": states[at], "actions": actions[at : at + AHEAD]}
+        expected[str(checkpoints.save(tmp_path / str(at), 1, state))] = digest(seen[at : at + AHEAD])
+    code = (
+        "import hashlib, json, sys\nfrom pathlib import Path\n"
+        "from harness import checkpoints\nfrom suites.ogbench_scene.task import Scene\n"
+        f"{inspect.getsource(shown)}\n{inspect.getsource(digest)}\n"
+        "task, found = Scene('task4'), {}\n"
+        "for path in sys.argv[1:]:\n"
+        "    saved = checkpoints.load(Path(path)).state\n"
+        "    task.load_state(saved['task'])\n"
+        "    found[path] = digest([shown(task, action) for action in saved['actions']])\n"
+        "print(json.dumps(found))"
+    )
+    run = subprocess.run([sys.executable, "-c", code, *expected], capture_output=True, text=True, check=True)
+    assert json.loads(run.stdout.splitlines()[-1]) == expected and len(expected) == 11
+
+
+def digest(shown):
+    return hashlib.sha256(b"".join(shown)).hexdigest()
+
+
+def test_a_restored_random_stream_lays_out_the_next_episodes_alike():
+    task, other = Scene("task4"), Scene("task4")
+    task.reset(3)
+    other.load_state(task.state())
+    for _ in range(3):
+        assert np.array_equal(task.reset(), other.reset())
+
+
+def test_a_state_of_another_model_is_refused():
+    task = Scene("drawer")
+    state = task.state()
+    state["simulation"]["integration"] = np.zeros(7)
+    with pytest.raises(UserError, match=r"integration has the shape \(7,\), the model's \(343,\)"):
+        task.load_state(state)
+
+
+def test_a_snapshot_holds_what_drawing_reads():
+    task = Scene("task4")
+    task.reset(0)
+    data = task._env.data
+    locked = task.snapshot()
+    assert locked.dtype == np.uint8 and locked.shape == (SNAPSHOT.itemsize,) == (352,)
+    (drawn,) = np.frombuffer(locked, SNAPSHOT)
+    assert np.array_equal(drawn["qpos"], data.qpos) and np.array_equal(drawn["mocap_pos"], data.mocap_pos)
+    colours = dict(zip(DRAWN_GEOMS, drawn["geom_rgba"].tolist(), strict=True))
+    assert colours["btngeom_0"] == colours["btngeom_1"] == drawn["mat_rgba"][0].tolist()  # red: locked
+    assert colours["target_object_0"][3] == pytest.approx(0.2)
+    arrange(task, buttons=(1, 0))
+    (drawn,) = np.frombuffer(task.snapshot(), SNAPSHOT)
+    assert np.allclose(drawn["geom_rgba"][2], 0.9 + 0.1 * np.eye(4)[3]) and drawn["mat_rgba"][0].tolist()[0] < 0.95
+    assert np.array_equal(np.frombuffer(locked, SNAPSHOT)["geom_rgba"][0][2], drawn["geom_rgba"][3])  # not a view
+
+
+def test_everything_else_in_the_model_stays_as_it_was():
+    """What a snapshot leaves out of the model never changes, but for locks and the sites of a group not drawn."""
+    task = Scene("task4")
+    env, model = task._env, task._env.model
+    names = [name for name in dir(model) if isinstance(getattr(model, name, None), np.ndarray)]
+    before = {name: getattr(model, name).copy() for name in names}
+    policy = Toucher(0)
+    for _ in range(120):
+        task.step(policy(task))
+    Scene("task5").step(STILL), task._put_back()
+    changed = {name for name in names if not np.array_equal(before[name], getattr(env.model, name))}
+    assert {"dof_damping", "geom_rgba", "mat_rgba"} <= changed <= {"dof_damping", "geom_rgba", "mat_rgba", "site_pos"}
+    moved = np.flatnonzero((before["site_pos"] != model.site_pos).any(1))
+    assert all(model.site_group[moved] == 5)
+    recoloured = np.flatnonzero((before["geom_rgba"] != model.geom_rgba).any(1))
+    assert {model.geom(each).name for each in recoloured} <= set(DRAWN_GEOMS)
+
+
+def test_observations_are_the_callers_to_keep():
+    task = Scene("drawer")
+    kept = [task.reset(1)]
+    copies = [kept[0].copy()]
+    for _ in range(20):
+        kept.append(task.step(np.float32((0.3, -0.2, -0.5, 0.1, 0))).observation)
+        copies.append(kept[-1].copy())
+    assert all(np.array_equal(a, b) for a, b in zip(kept, copies, strict=True))
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_task_tells_of_itself(name):
+    task = Scene(name)
+    assert task.instruction and task.position() is None and task.events().shape == (5,)
+    assert set(task.subgoals()) <= set(SUBGOALS)
