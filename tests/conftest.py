@@ -26,13 +26,13 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def opengl() -> None:
-    """For tests that draw frames of MuJoCo's."""
+def opengl(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that draw frames of MuJoCo's; other packages are told to draw with what we draw with."""
     from harness.errors import UserError
     from harness.mujoco import gl
 
     try:
-        gl.backend()
+        monkeypatch.setenv("MUJOCO_GL", gl.backend())
     except UserError as error:
         if os.environ.get("CI_REQUIRES_SYSTEM") == "1":
             pytest.fail(str(error))
