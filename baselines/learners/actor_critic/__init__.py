@@ -17,15 +17,18 @@ Reduction = Literal["min", "mean"]
 ActorReduction = Literal["min", "mean", "first"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ActorCritic:
     """The part of table 2 of VLM-RB that SAC and TD3 share: an actor, and an ensemble of critics.
 
-    A learner adds what differs, `spawn`, and how many numbers the actor gives for each of an action's (`outputs`).
+    A learner adds values where the two differ (fields without one here), what it has alone, `spawn`, and how many
+    numbers the actor gives for each of an action's (`outputs`).
     """
 
     hidden: Annotated[tuple[int, ...], Bounds(1)] = (512, 512, 512)
     """Widths of the hidden layers of the actor and of every critic (VLM-RB, table 2)."""
+    actor_lr: Annotated[float, Bounds(0)]
+    """Learning rate of the actor's Adam (VLM-RB, table 2)."""
     critic_lr: Annotated[float, Bounds(0)] = 3e-4
     """Learning rate of the critics' Adam, whose β and ε are (0.9, 0.999) and 1e-8 (VLM-RB, table 2)."""
     batch_size: Annotated[int, Bounds(1), Unit("transitions")] = 256
@@ -48,24 +51,19 @@ class ActorCritic:
     actor_utd: Annotated[int, Bounds(1), Unit("actor updates per environment step")] = 2
     """Of a step's critic updates, evenly spaced, so many are followed by one of the actor (VLM-RB, table 2; choice:
     which)."""
+    layer_norm: bool
+    """Hidden layers of the critics are normalised (VLM-RB, table 2; choice: before their ReLU)."""
+    target_reduction: Reduction
+    """How the target is made of the chosen target critics (VLM-RB, table 2)."""
+    actor_reduction: ActorReduction
+    """How the actor's loss is made of all critics; `first` takes the first alone (VLM-RB, table 2)."""
+    policy_frequency: Annotated[int, Bounds(1), Unit("environment steps")]
+    """Environment steps from one on which the actor is updated to the next (VLM-RB, table 2; choice: of which)."""
 
     overhead_of_update: ClassVar[float] = 1.5e-3
     overhead_of_action: ClassVar[float] = 3e-4
     """Seconds that an update's and an action's many small operations take whatever the widths."""
     outputs: ClassVar[int] = 1
-
-    if TYPE_CHECKING:  # with the learner's own default and source
-
-        @property
-        def actor_lr(self) -> float: ...
-        @property
-        def layer_norm(self) -> bool: ...
-        @property
-        def target_reduction(self) -> Reduction: ...
-        @property
-        def actor_reduction(self) -> ActorReduction: ...
-        @property
-        def policy_frequency(self) -> int: ...
 
     def __post_init__(self) -> None:
         config: type = type(self)

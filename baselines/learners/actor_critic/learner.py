@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from baselines.learners.actor_critic import ActorCritic
+from baselines.learners.actor_critic.captured import Captured, Kind, Learn, Told
 from baselines.networks import ensemble
 from baselines.parameters import Adam, Parameters, clip_by_norm
 from harness.interfaces import Array, Batch, Build, State, Update
@@ -76,6 +77,7 @@ class ActorCriticLearner(ABC):
         self.gradients = self.actor.empty_like(), self.critic.empty_like()
         self.optimisers = Adam(self.actor, config.actor_lr), Adam(self.critic, config.critic_lr)
         self._step, self._updates = 0, 0
+        self._learn: Learn = Captured(self.learn) if build.device.startswith("cuda") else self.learn
 
     @abstractmethod
     def greedy(self, part: int, observation: Tensor) -> Tensor:
@@ -182,26 +184,32 @@ class ActorCriticLearner(ABC):
         told = []
         # part by part from batch to targets, so that on a CPU one seed's networks stay in its cache
         for part, (rows, _) in enumerate(self.actor.parts):
-            sample = self.sample(batch, rows, acts)
             moving = np.zeros_like(active)
             moving[rows] = active[rows]
-            critics = self.critic_terms(part, sample, reducible)
-            norm = self._descend(1, part, critics.loss, moving)
-            numbers = {"loss": critics.loss.detach(), "q_mean": critics.value, "grad_norm": norm}
-            if acts:
-                actor = self.actor_terms(part, sample)
-                norm = self._descend(0, part, actor.loss, moving)
-                numbers |= {"actor_loss": actor.loss.detach(), "actor_grad_norm": norm}
-                numbers |= self.acted(part, actor, moving)
-            self.renew_targets(moving, acts)
-            errors = [error for error in (critics.td_error, critics.reducible) if error is not None]
-            # one array [seeds, numbers, then errors], so that a GPU is waited for once
-            told.append(torch.cat([torch.stack(list(numbers.values()), 1), *errors], 1))
-        found = torch.cat(told).cpu().numpy()
+            kind = Kind(part, acts, reducible, batch.weight is not None, tuple(moving.tolist()))
+            told.append(self._learn(self.sample(batch, rows, acts), kind))
+        names = told[0].names
+        found = torch.cat([each.numbers for each in told]).cpu().numpy()
         size = batch.reward.shape[1]
-        metrics = {name: found[:, position] for position, name in enumerate(numbers)}
-        per_transition = found[:, len(numbers) :]
+        metrics = {name: found[:, position] for position, name in enumerate(names)}
+        per_transition = found[:, len(names) :]
         return Update(per_transition[:, :size], metrics, per_transition[:, size:] if reducible else None)
+
+    def learn(self, sample: Sample, kind: Kind) -> Told:
+        """All of an update that follows its batch and its random numbers; it waits for no result of a GPU's."""
+        part, moving = kind.part, np.array(kind.active)
+        critics = self.critic_terms(part, sample, kind.reducible)
+        norm = self._descend(1, part, critics.loss, moving)
+        numbers = {"loss": critics.loss.detach(), "q_mean": critics.value, "grad_norm": norm}
+        if kind.acts:
+            actor = self.actor_terms(part, sample)
+            norm = self._descend(0, part, actor.loss, moving)
+            numbers |= {"actor_loss": actor.loss.detach(), "actor_grad_norm": norm}
+            numbers |= self.acted(part, actor, moving)
+        self.renew_targets(moving, kind.acts)
+        errors = [error for error in (critics.td_error, critics.reducible) if error is not None]
+        # one array, so that a GPU is waited for once
+        return Told(tuple(numbers), torch.cat([torch.stack(list(numbers.values()), 1), *errors], 1))
 
     def _descend(self, which: int, part: int, loss: Tensor, moving: Array) -> Tensor:
         """A step of Adam of a part's actor (0) or critics (1); its gradients' norms before clipping, [seeds]."""

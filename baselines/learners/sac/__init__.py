@@ -17,15 +17,10 @@ class Sac(ActorCritic):
     """Soft actor-critic with the hyperparameters of VLM-RB for OGBench."""
 
     actor_lr: Annotated[float, Bounds(0)] = 1e-3
-    """Learning rate of the actor's Adam (VLM-RB, table 2)."""
     layer_norm: bool = True
-    """Hidden layers of the critics are normalised (VLM-RB, table 2; choice: before their ReLU)."""
     target_reduction: Reduction = "mean"
-    """How the target is made of the chosen target critics (VLM-RB, table 2)."""
     actor_reduction: ActorReduction = "mean"
-    """How the actor's loss is made of all critics; `first` takes the first alone (VLM-RB, table 2)."""
     policy_frequency: Annotated[int, Bounds(1), Unit("environment steps")] = 1
-    """Environment steps from one on which the actor is updated to the next (VLM-RB, table 2; choice: of which)."""
     alpha: Annotated[float, Bounds(1e-12), Unit("reward per nat")] = 1.0
     """Entropy coefficient α, at first if it is tuned (VLM-RB, table 2)."""
     tune_alpha: bool = True

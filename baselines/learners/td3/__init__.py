@@ -17,9 +17,7 @@ class Td3(ActorCritic):
     """Twin delayed deterministic policy gradient with the hyperparameters of VLM-RB for OGBench."""
 
     actor_lr: Annotated[float, Bounds(0)] = 3e-4
-    """Learning rate of the actor's Adam (VLM-RB, table 2)."""
     layer_norm: bool = False
-    """Hidden layers of the critics are normalised (VLM-RB, table 2; choice: before their ReLU)."""
     target_reduction: Reduction = "min"
     """How the target is made of the chosen target critics (VLM-RB, table 2, against app. E.1's "mean")."""
     actor_reduction: ActorReduction = "min"

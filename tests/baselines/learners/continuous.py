@@ -21,6 +21,7 @@ def build(
     actions: int = 1,
     path: Path = Path(),
     steps: int = 1000,
+    device: str = "cpu",
     **more: Any,
 ) -> Build:
     return Build(
@@ -30,7 +31,7 @@ def build(
         steps=steps,
         horizon=20,
         events=(),
-        device="cpu",
+        device=device,
         streams=[Streams(seed) for seed in seeds],
         directories=tuple(path / str(seed) for seed in seeds),
         capacity=steps,
