@@ -46,7 +46,7 @@ def cell(learner: str) -> dict[str, str]:
 
 def suite_settings(learner: str) -> Mapping[str, Any]:
     """Every setting of our cell."""
-    parts = config.parts_of("classic", "uer", {"learner": learner})
+    parts = config.parts_of("classic", TASK, "uer", {"learner": learner})
     names = config.Names("classic", TASK, "uer", "paper", parts)
     return {key: value.value for key, value in config.base_settings(names).items()}
 

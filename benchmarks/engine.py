@@ -32,7 +32,7 @@ METHODS = ("uer", "per", "vlm_rb")
 
 
 def cell(task: str, method: str, steps: int) -> Cell:
-    names = Names("minigrid_doorkey", task, method, "paper", config.parts_of("minigrid_doorkey", method, {}))
+    names = Names("minigrid_doorkey", task, method, "paper", config.parts_of("minigrid_doorkey", task, method, {}))
     return config.resolve(names, {"training.steps": steps, "training.capacity": steps, "evaluation.every": steps}, {})
 
 

@@ -120,6 +120,14 @@ LOCOMOTION_QUICK = {
 class ClassicDrawing:
     """Gymnasium's own frames, as they are."""
 
+    def opengl(self, task: str) -> str:
+        """What draws the tasks on MuJoCo, `egl` or `osmesa`; "" for the others."""
+        if task not in MUJOCO:
+            return ""
+        from harness.mujoco import gl
+
+        return gl.backend()
+
     def spawn(self, task: str) -> Drawer:
         """UserError for a task that does not exist, or where a package that draws it is missing."""
         _check(task)
@@ -138,7 +146,7 @@ class ClassicDrawing:
 class Classic:
     """CartPole, Acrobot, Pendulum, HalfCheetah and Hopper, to check learners against Stable-Baselines3.
 
-    The first two have discrete actions, for `dqn` and `iqn`; the others need `learner=sac` or `learner=td3`.
+    The first two have discrete actions, for `dqn` and `iqn`; the others continuous ones, for `sac` and `td3`.
     """
 
     version: ClassVar[int] = 1
@@ -183,6 +191,7 @@ class Classic:
 }"""
     tasks: ClassVar[tuple[str, ...]] = tuple(OBSERVED)
     learner: ClassVar[str] = "dqn"
+    learners: ClassVar[Mapping[str, str]] = {task: "sac" for task in OBSERVED if not ACTIONS[task].discrete}
     method: ClassVar[str] = "uer"
     judge: ClassVar[str] = ""
     events: ClassVar[tuple[str, ...]] = ()

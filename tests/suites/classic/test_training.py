@@ -12,12 +12,14 @@ from safetensors.numpy import load_file
 
 from harness import config, matrix
 from harness.errors import Stopped, UserError
+from harness.mujoco import gl
+from suites.classic import ClassicDrawing
 
 SMALL = ("training.steps=300", "evaluation.every=100", "seeds=[0,1]")
 
 
 def settings(task: str, learner: str, profile: str = "paper") -> dict[str, object]:
-    names = config.Names("classic", task, "uer", profile, config.parts_of("classic", "uer", {"learner": learner}))
+    names = config.Names("classic", task, "uer", profile, config.parts_of("classic", task, "uer", {"learner": learner}))
     return {key: value.value for key, value in config.base_settings(names).items()}
 
 
@@ -86,8 +88,45 @@ def test_smoke_is_small_on_every_task(task: str, learner: str) -> None:
     assert np.isclose(found["learner.discount"], 0.98 if (task, learner) == ("Pendulum-v1", "td3") else 0.99)
 
 
-def test_the_suite_without_a_task_means_what_its_learner_fits() -> None:
+def test_the_suite_without_a_task_means_what_stable_baselines3s_dqn_learns() -> None:
     plan = matrix.plan(["suite=classic", "method=uer", "profile=paper"])
-    assert {cell.names.task for cell in plan.cells} == {"CartPole-v1", "Acrobot-v1"}
-    with pytest.raises(UserError, match=r"learner 'dqn' does not fit suite 'classic', task 'Pendulum-v1'"):
-        matrix.plan(["suite=classic", "task=Pendulum-v1", "method=uer", "profile=paper"])
+    assert {(cell.names.task, cell.names.part("learner")) for cell in plan.cells} == {
+        ("CartPole-v1", "dqn"), ("Acrobot-v1", "dqn"),
+    }  # fmt: skip
+
+
+def test_a_task_of_continuous_actions_means_sac_and_is_the_cell_that_naming_it_gives() -> None:
+    tasks = "task=CartPole-v1,Pendulum-v1,HalfCheetah-v5,Hopper-v5"
+    plan = matrix.plan(["suite=classic", tasks, "method=uer,per"])
+    assert [(cell.names.method, cell.names.part("learner")) for cell in plan.cells] == [
+        (method, learner) for method in ("uer", "per") for learner in ("dqn", "sac", "sac", "sac")
+    ]
+    (named,) = matrix.plan(["suite=classic", "task=Pendulum-v1", "method=uer", "learner=sac"]).cells
+    assert named.id == plan.cells[1].id
+    assert (named.variant, plan.cells[1].variant) == ("", "")
+    both = matrix.plan(["suite=classic", "task=Pendulum-v1", "method=uer", "learner=sac,td3"])
+    assert [cell.variant for cell in both.cells] == ["", "learner=td3"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "says"),
+    [
+        (
+            ["task=Pendulum-v1", "learner=dqn"],
+            r"learner 'dqn' does not fit suite 'classic', task 'Pendulum-v1': .*; the suite's own there is learner=sac",
+        ),
+        (
+            ["task=Pendulum-v1,CartPole-v1", "learner=sac"],
+            r"learner 'sac' does not fit suite 'classic', task 'CartPole-v1': .*; the suite's own there is learner=dqn",
+        ),
+        (["task=Pendulum-v1", "learner.channels=8"], r"unknown setting 'learner.channels'"),
+    ],
+)
+def test_a_learner_for_other_actions_is_refused_with_the_suites_own(overrides: list[str], says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        matrix.plan(["suite=classic", "method=uer", *overrides])
+
+
+def test_only_the_tasks_on_mujoco_are_drawn_by_opengl(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gl, "backend", lambda: "osmesa")
+    assert [ClassicDrawing().opengl(task) for task in ("CartPole-v1", "Hopper-v5")] == ["", "osmesa"]
