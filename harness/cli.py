@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.errors import UserError, of_system
 
-COMMANDS = ("list", "show", "run", "ablate", "perturb", "status", "eval", "demos", "new", "doctor")
+COMMANDS = ("list", "show", "run", "ablate", "perturb", "status", "eval", "demos", "models", "new", "doctor")
 """Subcommands in `harness.commands`; others join through the entry point group `guidebench.commands`. A command is a
 module with HELP, add_arguments(parser) and run(args) -> exit code."""
 

@@ -59,7 +59,7 @@ class Cell:
 
     @functools.cached_property
     def id(self) -> str:
-        values = {key: value.value for key, value in self.settings.items()}
+        values = {key: value.value for key, value in self.settings.items() if not _transport(self.names, key)}
         return identity(self.names, versions(self.names), values)
 
     @property
@@ -73,8 +73,17 @@ class Cell:
 
     @property
     def variant(self) -> str:
-        """What sets this cell apart from its method's recipe, as it stands in row names."""
-        return ", ".join(f"{key}={settings.show(value)}" for key, value in sorted(self.overrides.items()))
+        """What sets this cell apart from its method's recipe, as it stands in row names beside its `model`."""
+        shown = {key: value for key, value in self.overrides.items() if key != "judge.model"}
+        return ", ".join(
+            f"{key}={_brief(value)}" for key, value in sorted(shown.items()) if not _transport(self.names, key)
+        )
+
+    @property
+    def model(self) -> str:
+        """What judges: a foundation model by its own name, any other judge by its; "" where none does."""
+        name = str(getattr(self.section("judge"), "model", "") or self.names.part("judge"))
+        return name.rstrip("/").rsplit("/", 1)[-1]
 
     def section(self, name: str) -> Any:
         """The built configuration dataclass of a section, or None for a part that this cell has not."""
@@ -92,6 +101,25 @@ class Cell:
             for section, config in configs.items()
             if config is not None
         }
+
+
+LONGEST = 60
+"""Characters of a value in a row's name; of a longer one, such as a prompt, its beginning and a digest stand there."""
+
+
+def _brief(value: Any) -> str:
+    text = settings.show(value)
+    if len(text) <= LONGEST:
+        return text
+    return f"{' '.join(text[:20].split())}…{hashlib.sha256(text.encode()).hexdigest()[:6]}"
+
+
+@functools.lru_cache(maxsize=65536)
+def _transport(names: Names, key: str) -> bool:
+    """Whether a setting decides only how something is reached; such a one is no part of a cell's id or name."""
+    section, _, name = key.partition(".")
+    field = cell_fields(names).get(section, {}).get(name)
+    return field is not None and field.transport
 
 
 @functools.lru_cache(maxsize=4096)
@@ -151,11 +179,11 @@ def _class(kind: str, name: str) -> type:
     return found
 
 
-def parts_of(suite: str, method: str, chosen: Mapping[str, str]) -> tuple[str, ...]:
+def parts_of(suite: str, task: str, method: str, chosen: Mapping[str, str]) -> tuple[str, ...]:
     """The part names of a cell, in the order of `PARTS`; `chosen` are those the command line names."""
     recipe: Method = registry.get("method", method)
     home = registry.get("suite", suite)
-    learner = chosen.get("learner") or recipe.learner or home.learner
+    learner = chosen.get("learner") or recipe.learner or learner_of(home, task)
     replay = chosen.get("replay") or recipe.replay
     guide = chosen.get("guide") or recipe.guide
     agent = chosen.get("agent") or recipe.agent
@@ -167,6 +195,11 @@ def parts_of(suite: str, method: str, chosen: Mapping[str, str]) -> tuple[str, .
             f"name one with judge=… (known: {', '.join(registry.names('judge'))})"
         )
     return (learner, replay, guide, agent, judge)
+
+
+def learner_of(home: Any, task: str) -> str:
+    """The learner that a suite means on a task where nobody names one."""
+    return str(getattr(home, "learners", {}).get(task, home.learner))
 
 
 def check_task(suite: str, task: str) -> None:
@@ -259,9 +292,11 @@ def validate(cell: Cell) -> None:
         else:
             reason = part.fits(observations, actions)
         if reason:
+            own = learner_of(suite, cell.names.task)
+            mended = kind == "learner" and own != cell.names.part(kind)
             raise UserError(
                 f"{kind} {cell.names.part(kind)!r} does not fit suite {cell.names.suite!r}, "
-                f"task {cell.names.task!r}: {reason}"
+                f"task {cell.names.task!r}: {reason}" + (f"; the suite's own there is learner={own}" if mended else "")
             )
     learner, training, evaluation = cell.section("learner"), cell.section("training"), cell.section("evaluation")
     starts = getattr(learner, "learning_starts", 0)

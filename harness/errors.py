@@ -11,12 +11,20 @@ class UserError(Exception):
     """A mistake or a fault that the user can mend; shown without a traceback."""
 
 
+class MissingCall(UserError):
+    """A call to a model that is to be replayed and was never recorded."""
+
+
 class Notice(UserWarning):
     """Something that went wrong and was mended, which the user should see once: shown on the screen and in the log."""
 
 
 class Stopped(Exception):
     """The run was asked to stop (a signal, a vanished parent); its checkpoint is written."""
+
+
+class BudgetReached(Stopped):
+    """A call to a model would exceed a budget of the study; the message says which. Its last checkpoint is kept."""
 
 
 def of_system(error: OSError) -> str:

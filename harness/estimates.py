@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 import time
+from typing import Any
 
 import numpy as np
 
 from harness.config import Cell
+from harness.foundation import keeping, recipes
+from harness.foundation.calls import Usage
 
 REFERENCE_SECONDS = 0.0020
 """Seconds of the probe below on the machine whose costs the suites and learners state (AMD EPYC (Zen 4), one core)."""
@@ -29,6 +32,22 @@ def machine_speed() -> float:
 def seconds(cell: Cell, speed: float) -> float:
     """Seconds that one run of `cell` takes on one core of a machine of this speed."""
     return _reference_seconds(*_key(cell)) / speed
+
+
+def questions(cell: Cell) -> Usage | None:
+    """The least that one run of `cell` asks of a foundation model, tokens of prompts and answers left out, by the
+    prices of its recipe or settings; None where it asks none. Clips that end with an episode come on top."""
+    judge: Any = cell.section("judge")
+    length = getattr(cell.section("replay"), "clip_length", 0)
+    if not keeping.recorded(judge) or not length:
+        return None
+    found = recipes.recipe(judge.model)
+    clips = cell.steps // length
+    images = clips * length
+    usage = Usage(clips, tokens_in=images * (found.tokens_per_image if found else 0), images=images)
+    own = getattr(judge, "price_in", None)
+    usd = recipes.price(judge.model, usage) if own is None else usage.tokens_in * own / recipes.MILLION
+    return usage._replace(usd=usd if judge.backend != "transformers" else 0.0)
 
 
 def _key(cell: Cell) -> tuple[object, ...]:

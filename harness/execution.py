@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from harness.settings import Bounds, Unit
+
+
+@dataclass(frozen=True)
+class Models:
+    """How a study asks its models: the settings `models.*`. Hand-written judges and oracles are not concerned."""
+
+    mode: Literal["record", "live", "replay"] = "record"
+    """record: what was asked before is answered from the cassette, anything else is asked and recorded; live: all is
+    asked and nothing recorded; replay: nothing is asked, and what was never recorded is an error."""
+    cassette: str | None = None
+    """A study, or a file of `bench models export`, whose recorded answers count beside the study's own."""
+    keep_images: bool = True
+    """Whether the cassette holds the frames that were asked about, each once; replaying needs none of them."""
+    budget_usd: Annotated[float | None, Bounds(0), Unit("USD")] = None
+    """Most that all calls of the study may cost, by the prices of the recipes or settings; without it no limit."""
+    budget_calls: Annotated[int | None, Bounds(0), Unit("calls")] = None
+    """Most calls of the study that are really made, failed attempts included."""
+    budget_seconds: Annotated[float | None, Bounds(0), Unit("seconds")] = None
+    """Most seconds of models' time, added up over all calls."""
+
+    @property
+    def budgeted(self) -> bool:
+        return not (self.budget_usd is None and self.budget_calls is None and self.budget_seconds is None)
 
 
 @dataclass(frozen=True)
@@ -41,3 +64,5 @@ class Execution:
     """Write the report when the study ends."""
     against: str | None = None
     """Directory of a stored study, or `measured`, to compare with when the study ends (bench compare)."""
+    models: Models = field(default_factory=Models)
+    """The settings `models.*`."""

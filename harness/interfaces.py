@@ -110,6 +110,8 @@ class Suite(Protocol):
     """BibTeX entries for who uses it, or a comment (%) that says why there are none; so for every registered thing."""
     tasks: ClassVar[tuple[str, ...]]
     learner: ClassVar[str]
+    """The learner meant where a command names none. Tasks that need another one have it in the class variable
+    `learners`, task -> name."""
     method: ClassVar[str]
     judge: ClassVar[str]
     events: ClassVar[tuple[str, ...]]
@@ -119,7 +121,7 @@ class Suite(Protocol):
     """Configuration class of how frames are drawn, the section `drawing` of cells whose judge looks at frames: a frozen
     dataclass with `spawn(task) -> Drawer` and, where frames can be perturbed, a field `perturbation` whose Literal type
     lists how. If drawing needs what a machine may lack, `ready()` raises a UserError there; it is asked before training
-    begins."""
+    begins. Where OpenGL draws, `opengl(task)` tells which, for a run's provenance ("" where none does)."""
     defaults: ClassVar[Mapping[str, Any]]
     profiles: ClassVar[Mapping[str, Mapping[str, Any]]]
 
@@ -186,8 +188,8 @@ class Answer(NamedTuple):
 
     row: int
     key: Array
-    score: float
-    """P(yes), in [0, 1]."""
+    score: float | None
+    """P(yes), in [0, 1]; None where the model gave no usable answer, which the asker bears as it states."""
 
 
 class Context(Protocol):
@@ -452,9 +454,13 @@ class Build:
 class Judge(Protocol):
     """Answers how likely a clip shows what the prompt asks for, from pixels alone.
 
-    Its configuration class has `backend` (scripted, oracle, …), `delay` and `timeout`, `spawn(suite, task)`, and
-    optionally `fits(suite) -> str` (why it cannot judge that suite, or ""). One whose `backend` is `oracle` needs no
-    `timeout` and spawns a `harness.foundation.oracle.Oracle` instead, which is told events and sees no frame.
+    Its configuration class has `backend`, `delay`, and optionally `fits(suite) -> str` (why it cannot judge that suite,
+    or ""). By its backend it also has
+
+    - scripted, hand-written code: `timeout` and `spawn(suite, task)`, which returns a Judge;
+    - oracle: `spawn(suite, task)`, which returns a `harness.foundation.oracle.Oracle`, told events and shown no frame;
+    - any other, a foundation model: `model`, `prompt`, `in_flight`, `spawn_model(device)`, which returns a
+      `harness.foundation.calls.Model`, and `policy()`, how its `harness.foundation.desk.Desk` asks it.
     """
 
     def __call__(self, clips: Sequence[Array]) -> list[float]:

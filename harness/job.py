@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 EXIT_STOPPED = 75
@@ -28,6 +28,8 @@ class Job:
     keep_replay: bool = False
     tensorboard: bool = False
     threads: int = 1
+    models: Mapping[str, Any] = field(default_factory=dict)
+    """The settings `models.*` that differ from their defaults."""
 
     def dumps(self) -> str:
         return json.dumps(asdict(self))

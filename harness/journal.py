@@ -16,8 +16,8 @@ from harness import checkpoints
 from harness.config import Cell
 from harness.errors import Notice
 from harness.evaluation import Result
-from harness.foundation.asks import Backend, InFlight
-from harness.interfaces import Agent, Answer, Array, State
+from harness.foundation.asks import Account, Backend, Due
+from harness.interfaces import Agent, Array, State
 from harness.job import Job
 from harness.probes import Point
 from harness.records.cells import record
@@ -25,7 +25,7 @@ from harness.records.files import Rows, write_bytes
 from harness.records.schema import EVALUATION, Identity
 from harness.records.study import Lock, RunDirectory, StudyDirectory
 
-LOGS = ("evaluations", "timings", "metrics", "judgements", "probes", "subgoals")
+LOGS = ("evaluations", "timings", "metrics", "judgements", "ledger", "probes", "subgoals")
 PATIENCE = 15.0
 """Seconds to wait for the lock of a run whose last worker is just writing its checkpoint."""
 
@@ -85,22 +85,29 @@ class RunJournal:
             for name, value in metrics.items():
                 self._boards[row].add_scalar(name, value, step)
 
-    def judged(self, item: InFlight, answer: Answer, step: int) -> None:
-        """`events`: how many the clip holds, for diagnosis; not there if the task tells of none."""
-        row = {"ordinal": item.ordinal, "asked": item.step, "applied": step, "score": answer.score}
-        told = {"events": int(item.ask.events.sum())} if item.ask.events.shape[1] else {}
-        self._rows[answer.row]["judgements"].append({**row, "slots": len(answer.key), **told})
+    def judged(self, due: Due, step: int) -> None:
+        """`events`: how many the clip holds, for diagnosis; not there if the task tells of none. An answer has a
+        `score`, and a `mass` if its model told one; what got no answer has a `failure`."""
+        item, answer, told = due
+        row = {"ordinal": item.ordinal, "asked": item.step, "applied": step}
+        extra: dict[str, Any] = {"failure": told.failure} if told.failure else {"score": answer.score}
+        extra |= {"mass": told.detail["mass"]} if "mass" in told.detail else {}
+        extra |= {"events": int(item.ask.events.sum())} if item.ask.events.shape[1] else {}
+        self._rows[answer.row]["judgements"].append({**row, "slots": len(answer.key), **extra})
 
     def probed(self, row: int, step: int, points: Iterable[Point]) -> None:
         for point in points:
             self._rows[row]["probes"].append({"step": step, **point._asdict()})
 
-    def timed(self, step: int, clock: dict[str, float]) -> None:
+    def timed(self, step: int, clock: dict[str, float], accounts: Sequence[Account]) -> None:
         extra: dict[str, float] = {}
         if (judge := self._judge) is not None:
             extra = {"clips": judge.clips, "judge_seconds": judge.seconds, "judge_restarts": judge.restarts}
         for rows in self._rows:
             rows["timings"].append({"step": step, "seeds": len(self.runs), **clock, **extra})
+        for rows, account in zip(self._rows, accounts, strict=False):
+            billed = {f"billed_{name}": value for name, value in account.billed._asdict().items()}
+            rows["ledger"].append({"step": step, "failures": account.failures, **account.would_be._asdict(), **billed})
 
     def checkpoint(self, step: int, states: Callable[[int], State]) -> None:
         for number, run in enumerate(self.runs):
@@ -143,10 +150,10 @@ class RunJournal:
             run.update(status="finished", step=self._cell.steps, error=None)
             tidy(run, self._job.keep_replay)
 
-    def stopped(self, step: int) -> None:
+    def stopped(self, step: int, reason: str = "") -> None:
         for number, run in enumerate(self.runs):
             if number not in self._dropped:
-                run.update(status="stopped", step=step)
+                run.update(status="stopped", step=step, error=reason or None)
 
     def close(self) -> None:
         for board in self._boards:

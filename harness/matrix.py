@@ -19,11 +19,11 @@ from typing import Any, Literal, NamedTuple
 from harness import config, registry, settings
 from harness.config import PARTS, Cell, Names
 from harness.errors import UserError, unknown
-from harness.execution import Execution
+from harness.execution import Execution, Models
 from harness.records.schema import label
 
 NAME_KEYS = ("suite", "task", "method", "profile", *PARTS)
-PATHS = ("output", "against")
+PATHS = ("output", "against", "models.cassette")
 DEFAULT_SEEDS = (0, 1, 2, 3, 4)
 MAX_SEED = 2**32 - 1
 
@@ -79,7 +79,7 @@ class Plan:
 
     def row(self, cell: Cell) -> str:
         """The name of the cell's row in every table."""
-        return label(cell.names.method, "", cell.names.part("judge"), cell.names.profile, self.variant(cell))
+        return label(cell.names.method, "", cell.model, cell.names.profile, self.variant(cell))
 
 
 class Given(NamedTuple):
@@ -98,13 +98,16 @@ def plan(overrides: Sequence[str]) -> Plan:
         if item.key in by_key:
             raise UserError(f"{item.key}= is given twice; name it once, with commas for several values")
         by_key[item.key] = item
-    execution_fields = settings.fields(Execution)
+    execution_fields = {name: field for name, field in settings.fields(Execution).items() if name != "models"}
     execution_values: dict[str, Any] = {}
+    models: dict[str, Any] = {}
     swept: dict[str, Given] = {}
     for item in given:
         if item.key == "seeds" or item.key in NAME_KEYS:
             continue
-        if item.key in execution_fields:
+        if item.key.startswith("models."):
+            models[item.key.removeprefix("models.")] = _plain(item)
+        elif item.key in execution_fields:
             execution_values[item.key] = settings.check(execution_fields[item.key], _plain(item), item.key)
         elif "." in item.key:
             swept[item.key] = item
@@ -118,7 +121,8 @@ def plan(overrides: Sequence[str]) -> Plan:
     for cell in cells:
         config.validate(cell)
     seeds = parse_seeds(by_key["seeds"]) if "seeds" in by_key else DEFAULT_SEEDS
-    return Plan(tuple(cells), seeds, Execution(**execution_values), ("bench", "run", *overrides))
+    execution = Execution(**execution_values, models=settings.build(Models, models, "models"))
+    return Plan(tuple(cells), seeds, execution, ("bench", "run", *overrides))
 
 
 def _home(by_key: Mapping[str, Given]) -> str:
@@ -166,6 +170,15 @@ def parse(overrides: Sequence[str]) -> list[Given]:
     return result
 
 
+def single(overrides: Sequence[str]) -> dict[str, Any]:
+    """Key -> value for a command that does one thing; UserError where a key has several values."""
+    given = parse(overrides)
+    for item in given:
+        if item.sweep or sum(other.key == item.key for other in given) > 1:
+            raise UserError(f"{item.key}= has several values; this command takes one")
+    return {item.key: item.values[0] for item in given}
+
+
 def _path(key: str, text: str) -> str | None:
     """A path as it stands, whatever characters it holds; in quotes as the grammar has them, or null."""
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
@@ -209,15 +222,13 @@ def _expand(by_key: Mapping[str, Given], swept: Mapping[str, Given]) -> list[Cel
                 config.check_task(suite, task)
             for method in _names(by_key, "method", (home.method,)):
                 registry.get("method", method)
-                for chosen, parts in _part_choices(suite, method, by_key):
+                for names, chosen in _named(suite, tasks, method, profile, by_key):
                     used |= set(chosen)
-                    for task in tasks:
-                        names = Names(suite, task, method, profile, parts)
-                        present = config.base_settings(names)
-                        known |= set(present)
-                        used |= {key for key in swept if _applies(names, key) and _two_part(key) in present}
-                        for cell in _cells(names, present, swept, chosen):
-                            cells.setdefault(cell.id, cell)
+                    present = config.base_settings(names)
+                    known |= set(present)
+                    used |= {key for key in swept if _applies(names, key) and _two_part(key) in present}
+                    for cell in _cells(names, present, swept, chosen):
+                        cells.setdefault(cell.id, cell)
     for key in swept:
         if key not in used:
             raise _misplaced(key, cells.values()) or unknown("setting", key, sorted(known | {"seeds"}))
@@ -240,29 +251,28 @@ def _misplaced(key: str, cells: Iterable[Cell]) -> UserError | None:
     return UserError(f"{key}= is given, but suite {suites} defines none: its frames are drawn in one way alone")
 
 
-def _part_choices(
-    suite: str, method: str, by_key: Mapping[str, Given]
-) -> Iterable[tuple[dict[str, str], tuple[str, ...]]]:
-    """Every combination of parts the command line names for this method, with what it actually swapped."""
+def _named(
+    suite: str, tasks: Iterable[str], method: str, profile: str, by_key: Mapping[str, Given]
+) -> Iterable[tuple[Names, dict[str, str]]]:
+    """Every combination of parts the command line names for a method, on each task, with what it actually swapped."""
     seen = set()
     options = [[(kind, name) for name in _names(by_key, kind, ("",))] for kind in PARTS]
     for choice in itertools.product(*options):
         chosen = {kind: name for kind, name in choice if name}
         for kind, name in chosen.items():
             registry.get(kind, name)
-        parts = config.parts_of(suite, method, chosen)
-        if parts in seen:
-            continue
-        seen.add(parts)
-        effective = {kind: name for kind, name in chosen.items() if parts[PARTS.index(kind)] == name}
-        yield effective, parts
+        for task in tasks:
+            names = Names(suite, task, method, profile, config.parts_of(suite, task, method, chosen))
+            if names not in seen:
+                seen.add(names)
+                yield names, {kind: name for kind, name in chosen.items() if names.part(kind) == name}
 
 
 def _cells(
     names: Names, present: Mapping[str, Any], swept: Mapping[str, Given], chosen: Mapping[str, str]
 ) -> Iterable[Cell]:
     judge = names.part("judge")  # a swapped judge already stands in the row's name as its model
-    recipe = config.parts_of(names.suite, names.method, {"judge": judge} if judge else {})
+    recipe = config.parts_of(names.suite, names.task, names.method, {"judge": judge} if judge else {})
     named = {k: v for k, v in chosen.items() if k != "judge" and recipe[PARTS.index(k)] != v}
     axes = []
     for key, given in swept.items():
@@ -271,7 +281,7 @@ def _cells(
             continue
         section, field = target.split(".", 1)
         known = config.cell_fields(names)[section][field]
-        axes.append([(target, settings.check(known, value, key)) for value in given.values])
+        axes.append([(target, settings.given(known, value, key)) for value in given.values])
     for combination in itertools.product(*axes):
         yield config.resolve(names, dict(combination), named)
 

@@ -136,7 +136,9 @@ class Probes:
         for start, item in asked:
             if stop():
                 raise Stopped
-            yield Point(start + self._window // 2, "judge", judge.take(item.number)[0])
+            told, _ = judge.take(item.number)
+            if not told.failure:
+                yield Point(start + self._window // 2, "judge", float(told.value))
 
     def __call__(self, agent: Agent, step: int, rows: Sequence[int]) -> None:
         """Write what the critic expects at each move, if `step` is one of those to look at."""

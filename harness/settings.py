@@ -20,6 +20,7 @@ import textwrap
 import types
 import typing
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from harness.errors import UserError, unknown
@@ -47,6 +48,18 @@ class Unit(NamedTuple):
     name: str
 
 
+class Transport:
+    """Marks a field that decides how something is reached and never what comes of it: it is no part of a cell's id."""
+
+
+class Text:
+    """Marks a field of text, which the command line may name by a file: `judge.prompt=file:PATH`."""
+
+
+LONGEST_TEXT = 65_536
+"""Bytes of a file that stands for a text."""
+
+
 class Cited(NamedTuple):
     """A default together with where it comes from, for tables of overrides."""
 
@@ -69,6 +82,8 @@ class Field(NamedTuple):
     unit: str
     meaning: str
     source: str
+    transport: bool = False
+    text: bool = False
 
 
 @functools.cache
@@ -93,8 +108,16 @@ def fields(config: type) -> Mapping[str, Field]:
             unit=next((e.name for e in extras if isinstance(e, Unit)), ""),
             meaning=(meaning[: cited.start()] if cited else meaning).rstrip("."),
             source=cited.group(1) if cited else "",
+            transport=Transport in extras,
+            text=Text in extras,
         )
     return result
+
+
+def identity(config: Any) -> dict[str, Any]:
+    """Name -> value of the fields of a configuration that can change what comes of it."""
+    kind: type = type(config)
+    return {name: getattr(config, name) for name, field in fields(kind).items() if not field.transport}
 
 
 def _documents(config: type) -> dict[str, str]:
@@ -116,6 +139,31 @@ def _documents(config: type) -> dict[str, str]:
             ):
                 found[statement.target.id] = " ".join(following.value.value.split())
     return found
+
+
+def given(field: Field, value: Any, where: str) -> Any:
+    """A value of the command line as the field's type: `check`, and `file:PATH` stands for the text in that file where
+    the field takes one. What is stored or built is never read again: the text itself is the value from here on."""
+    if field.text and isinstance(value, str) and value.startswith("file:"):
+        value = _read(Path(value.removeprefix("file:")).expanduser(), f"{where}={value}")
+    return check(field, value, where)
+
+
+def _read(path: Path, where: str) -> str:
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(LONGEST_TEXT + 1)
+    except OSError as error:
+        raise UserError(f"{where}: {path} cannot be read ({error.strerror}); name a file of plain text") from None
+    if len(content) > LONGEST_TEXT:
+        raise UserError(f"{where}: {path} is longer than {LONGEST_TEXT:,} bytes; name a file with the text alone")
+    try:
+        text = content.decode("utf-8-sig").replace("\r\n", "\n").strip()
+    except UnicodeDecodeError as error:
+        raise UserError(f"{where}: {path} is not text in UTF-8 (byte {error.start}); save it as UTF-8") from None
+    if not text:
+        raise UserError(f"{where}: {path} is empty; write the text into it")
+    return text
 
 
 def check(field: Field, value: Any, where: str) -> Any:

@@ -7,7 +7,7 @@ import itertools
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from harness import checkpoints, demonstrations
 from harness.building import most_stored, ring_slots
 from harness.config import Cell
 from harness.errors import UserError
+from harness.foundation import keeping
 from harness.job import Job
 from harness.journal import tidy
 from harness.launchers import local
@@ -80,6 +81,7 @@ def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -
         jobs = _jobs(plan, study, places)
         _check_disk(plan, jobs, len(places), directory)
         _check_drawing(plan, jobs)
+        _check_models(plan, jobs, directory)
         _demonstrate(plan, jobs, study, watch)
         study.write(plan.name, list(plan.command), entries)
         for cell in plan.cells:
@@ -90,6 +92,7 @@ def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -
             local.launch(jobs, places, directory / "logs", recorder)
         except local.Stopping:
             stopped = True
+        keeping.settle(keeping.folder(directory))
         return look(plan, stopped, recorder.failed)
     finally:
         lock.release()
@@ -162,6 +165,7 @@ def _jobs(plan: Plan, study: StudyDirectory, places: Sequence[Slot]) -> list[Job
                     probes=execution.probes,
                     keep_replay=execution.keep_replay,
                     tensorboard=execution.tensorboard,
+                    models=asdict(execution.models),
                 )
                 for seeds in packs
             ]
@@ -245,6 +249,14 @@ def _check_drawing(plan: Plan, jobs: Sequence[Job]) -> None:
         drawing = cell.section("drawing")
         if cell.id in unfinished and hasattr(drawing, "ready"):
             drawing.ready()
+
+
+def _check_models(plan: Plan, jobs: Sequence[Job], directory: Path) -> None:
+    """Merge what a killed study left apart; refuse to train where recorded answers are wanted and there are none."""
+    keeping.settle(keeping.folder(directory))
+    unfinished = {job.cell["cell"] for job in jobs}
+    judges = [cell.section("judge") for cell in plan.cells if cell.id in unfinished]
+    keeping.check(plan.execution.models, keeping.folder(directory), list(filter(keeping.recorded, judges)))
 
 
 def ring_bytes(cell: Cell) -> int:

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from harness.demonstrations import Demonstration
-from harness.errors import Stopped
+from harness.errors import BudgetReached, Stopped
 from harness.evaluation import Evaluator, Result
-from harness.foundation.asks import Asks, InFlight
-from harness.interfaces import Agent, Answer, Array, Ask, Episode, Metrics, Mode, State, Task, Transition
+from harness.foundation.asks import Account, Asks, Due
+from harness.interfaces import Agent, Array, Ask, Episode, Metrics, Mode, State, Task, Transition
 from harness.streams import Streams
 
 METRICS_EVERY = 1_000
@@ -26,9 +26,9 @@ class Journal(Protocol):
 
     def measured(self, row: int, step: int, metrics: dict[str, float]) -> None: ...
 
-    def judged(self, item: InFlight, answer: Answer, step: int) -> None: ...
+    def judged(self, due: Due, step: int) -> None: ...
 
-    def timed(self, step: int, clock: dict[str, float]) -> None: ...
+    def timed(self, step: int, clock: dict[str, float], accounts: Sequence[Account]) -> None: ...
 
     def checkpoint(self, step: int, states: Callable[[int], State]) -> None: ...
 
@@ -155,11 +155,10 @@ class Loop:
         return np.where(bad.reshape(-1, *[1] * (actions.ndim - 1)), 0, actions).astype(actions.dtype)
 
     def _answer(self, asks: Asks) -> None:
-        due = list(asks.due(self.step))
-        if due:
-            self.agent.answered([answer for _, answer in due], self)
-            for item, answer in due:
-                self._journal.judged(item, answer, self.step)
+        if answers := asks.due(self.step):
+            self.agent.answered([due.answer for due in answers], self)
+            for due in answers:
+                self._journal.judged(due, self.step)
 
     def _note(self, metrics: Metrics) -> None:
         for name, values in metrics.items():
@@ -178,13 +177,16 @@ class Loop:
                 self._journal.measured(row, step, window.drain())
         if step % self._evaluate_every == 0 or last:
             self._evaluate()
-        stopping = not last and self._stop()
+        out_of_budget = not last and self._asks is not None and self._asks.halted(step + 1)
+        stopping = not last and (out_of_budget or self._stop())
         if step % self._checkpoint_every == 0 or last or stopping:
-            self._journal.timed(step, self._read_clock())
+            self._journal.timed(step, self._read_clock(), self._asks.accounts if self._asks else ())
             started = time.monotonic()
             self._journal.checkpoint(step, self.state)
             self._clock["checkpoint_seconds"] += time.monotonic() - started
         self._journal.progress(step, self._success, self._asks.waited if self._asks else 0.0)
+        if out_of_budget:
+            raise BudgetReached(self._asks.budget_reached if self._asks else "")
         if stopping:
             raise Stopped
 

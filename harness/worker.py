@@ -6,6 +6,8 @@ SIGTERM, Ctrl-C and the loss of its parent with a checkpoint and exit code 75.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import signal
 import sys
@@ -15,16 +17,19 @@ import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from harness import checkpoints, demonstrations
 from harness.building import checkpoint_spacing, make_build
 from harness.config import Cell
-from harness.errors import Notice, Stopped, UserError, of_system
+from harness.errors import BudgetReached, Notice, Stopped, UserError, of_system
 from harness.evaluation import Evaluator
+from harness.execution import Models
+from harness.foundation import keeping
 from harness.foundation.asks import Asks, Backend
-from harness.foundation.judging import Assignment, JudgeProcess
 from harness.foundation.oracle import OracleBackend
+from harness.foundation.process import Assignment, ModelProcess
 from harness.interfaces import Agent, Build
 from harness.job import EXIT_STOPPED, EXIT_USER_ERROR, Job
 from harness.journal import RunJournal, resume_point
@@ -34,12 +39,17 @@ from harness.records.provenance import provenance
 from harness.records.study import dumps
 from harness.training import Loop
 
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+"""Of glibc's malloc.h: free bytes at the heap's end from which on they are returned; bytes of an allocation of its
+own."""
+
 
 def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bool]) -> None:
     """Train the job's seeds to the end; Stopped if `stop` asks for it."""
     import torch
 
     torch.set_num_threads(job.threads)
+    _keep_memory()
     if job.device == "cuda" and not torch.cuda.is_available():
         raise UserError(f"torch {torch.__version__} finds no GPU here; use device=cpu, or install its CUDA build")
     cell = recorded(job.cell)
@@ -51,7 +61,9 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
             checkpoints.drop_after(run.path, checkpoint.step if checkpoint else -1)
         # One that continues has its demonstrations in the ring, as everything else that is stored.
         begins = demonstrations.prepare(cell) if found[0] is None else None
-        origin = provenance(job.device) | ({"demonstrations": begins.digest} if begins and begins.episodes else {})
+        origin = provenance(job.device, cell)
+        if begins and begins.episodes:
+            origin["demonstrations"] = begins.digest
         for run, seed in zip(journal.runs, job.seeds, strict=True):
             begun = run.read() if found[0] is not None else {}
             run.update(
@@ -65,7 +77,7 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         tasks = [suite.make(cell.names.task) for _ in job.seeds]
         for task, streams in zip(tasks, build.streams, strict=True):
             task.reset(int(streams.environment.integers(2**31)))
-        asks, judge = _judging(cell, build, agent)
+        asks, judge = _judging(job, cell, build, agent)
         evaluation = build.parts["evaluation"]
         end = sum(phase.steps for phase in agent.phases())
         probes = Probes(build, cell.names.task, job.probes, end, journal.probed)
@@ -88,8 +100,8 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         try:
             probes.describe([row for row, written in enumerate(offsets) if not written.get("probes")], judge, stop)
             loop.run()
-        except Stopped:
-            journal.stopped(loop.step)
+        except Stopped as stopped:
+            journal.stopped(loop.step, str(stopped))
             raise
         journal.finish(agent)
     finally:
@@ -98,23 +110,38 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         journal.close()
 
 
-def _judging(cell: Cell, build: Build, agent: Agent) -> tuple[Asks | None, Backend | None]:
+def _judging(job: Job, cell: Cell, build: Build, agent: Agent) -> tuple[Asks | None, Backend | None]:
     judge = build.parts.get("judge")
     if judge is None or not agent.wants_snapshots:
         return None, None
-    backend = _backend(cell, build, judge)
-    return Asks(build.rows, judge.delay, backend), backend
+    models = Models(**job.models)
+    backend = _backend(job, cell, build, judge)
+    return Asks(build.rows, judge.delay, backend, models.budgeted), backend
 
 
-def _backend(cell: Cell, build: Build, judge: Any) -> Backend:
+def _backend(job: Job, cell: Cell, build: Build, judge: Any) -> Backend:
     """What answers: an oracle here in the worker, any other judge in a process that is sent snapshots alone."""
     if judge.backend == "oracle":
         return OracleBackend(judge.spawn(build.parts["suite"], cell.names.task), build.streams)
     assignment = Assignment(
         cell.names.suite, asdict(build.parts["suite"]), cell.names.task, asdict(build.parts["drawing"]),
         cell.names.part("judge"), asdict(judge), getattr(build.parts["replay"], "clip_length", 1),
+        runs=tuple(f"{cell.id}/{seed}" for seed in job.seeds), models=job.models,
+        directory=str(keeping.folder(Path(job.directory))), device=job.device,
     )  # fmt: skip
-    return JudgeProcess(assignment, judge.timeout)
+    if judge.backend == "scripted":
+        return ModelProcess(assignment, judge.timeout)
+    policy = judge.policy()
+    return ModelProcess(assignment, keeping.patience(policy), 2 * policy.in_flight)
+
+
+def _keep_memory() -> None:
+    """Have glibc keep what an update frees for the next one: given back to the system, it returns as hundreds of page
+    faults, a tenth of the time of an update of SAC. Elsewhere nothing happens."""
+    with contextlib.suppress(OSError, AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(M_MMAP_THRESHOLD, 32 * 2**20)
+        mallopt(M_TRIM_THRESHOLD, 256 * 2**20)
 
 
 @dataclass
@@ -165,6 +192,9 @@ def main() -> int:
     warnings.showwarning = warn
     try:
         work(job, tell, stop)
+    except BudgetReached as reached:
+        tell({"event": "budget", "error": str(reached)})
+        return EXIT_STOPPED
     except Stopped:
         return EXIT_STOPPED
     except UserError as error:

@@ -76,7 +76,7 @@ def test_the_wheel_holds_the_packages_with_their_data_and_nothing_else(wheel: Pa
         str(path) for path in tracked() if path.parts[:2] in (("harness", "templates"), ("reports", "templates"))
     }
     assert len(templates) >= 6 and templates <= set(names)
-    assert {"harness/py.typed", "results/py.typed"} <= set(names)
+    assert {"harness/py.typed", "harness/foundation/recipes.toml", "results/py.typed"} <= set(names)
     sources = {str(path) for path in tracked() if path.parts[0] in PACKAGES and path.suffix == ".py"}
     assert sources <= set(names)
     published = {str(path) for path in tracked() if path.match("results/published/*.csv")}

@@ -106,6 +106,8 @@ class StandardAgent:
 
     def answered(self, answers: Sequence[Answer], ctx: Context) -> None:
         for answer in answers:
+            if answer.score is None:
+                continue  # a clip that no model could judge stays as unjudged as it was
             held = answer.key[self.storage.holds(answer.key)]
             self.sampler.scored(answer.row, self.storage.slot(held), answer.score)
 

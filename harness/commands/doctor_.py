@@ -1,39 +1,63 @@
-"""Check this machine: package versions, plug-ins, processor, GPU, disk, OpenGL, LaTeX and git."""
+"""Check this machine: package versions, plug-ins, processor, GPU, disk, OpenGL, LaTeX and git.
+
+With a judge it also checks the model behind it, and asks it once:
+
+  bench doctor judge=transformers judge.model=PATH                                files, memory, loading, a tiny call
+  bench doctor judge=openai judge.model=NAME judge.base_url=http://localhost:8000/v1    the server, and how it can score
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-HELP = "check packages, GPU, disk and system programs"
+from harness.findings import Finding
 
-
-class Finding(NamedTuple):
-    """One check: `ok` None means that something optional is missing."""
-
-    name: str
-    ok: bool | None
-    text: str
+HELP = "check packages, GPU, disk and system programs, or a model"
+EXTRAS = {"transformers": "vlm", "openai": "openai"}
+"""Of the package, by the backend that needs it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "overrides", nargs="*", metavar="key=value", help="judge=… and its settings: check that model too"
+    )
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    findings = [*_packages(), *_plugins(), *_machine(), *_system()]
+    findings = [*_packages(), *_plugins(), *_machine(), *_system(), *_model(args.overrides)]
     if args.json:
         print(json.dumps([finding._asdict() for finding in findings], indent=1))
     else:
         for finding in findings:
             mark = {True: "ok", False: "PROBLEM", None: "missing"}[finding.ok]
-            print(f"{mark:>8}  {finding.name:<14} {finding.text}")
+            text = "".join(
+                character if character.isprintable() else " " for character in finding.text
+            )  # a server's too
+            print(f"{mark:>8}  {finding.name:<14} {text}")
     return 1 if any(finding.ok is False for finding in findings) else 0
 
 
-def _packages() -> list[Finding]:
+def _model(overrides: Sequence[str]) -> list[Finding]:
+    from harness import matrix
+    from harness.errors import UserError
+
+    if not overrides:
+        return []
+    given = matrix.single(overrides)
+    if "judge" not in given:
+        raise UserError(f"{next(iter(given))}= is given and no model; add judge=…")
+    from harness.foundation import checkup, once
+
+    config = once.judge(given)
+    return [*_packages(EXTRAS.get(config.backend, "none")), *checkup.findings(config)]
+
+
+def _packages(extra: str = "") -> list[Finding]:
+    """Versions of what the package needs, or of what its extra needs."""
     import re
     from importlib import metadata
 
@@ -44,7 +68,8 @@ def _packages() -> list[Finding]:
         return [Finding("guidebench", False, "not installed; pip install -e . in its directory")]
     for requirement in requirements:
         name = re.split(r"[^A-Za-z0-9_.-]", requirement, maxsplit=1)[0]
-        if "extra ==" in requirement:
+        of_extra = re.search(r"extra == [\"'](\w+)", requirement)
+        if (of_extra[1] if of_extra else "") != extra:
             continue
         try:
             version = metadata.version(name)

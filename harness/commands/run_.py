@@ -7,6 +7,8 @@ Overrides have the form key=value; a comma list or range(…) sweeps:
   seeds=5  seeds=[0,3,7]            how many, or which
   output, workers, pack, gpus, per_gpu, device, checkpoint_every, probes, tensorboard, keep_replay, mixed_commits,
   report, against
+  models.mode=record|live|replay, models.cassette, models.budget_usd, models.budget_calls, models.budget_seconds
+                                    how foundation models are asked, and what they may cost
 
   bench run suite=minigrid_doorkey task=8x8 method=vlm_rb profile=quick seeds=5 against=measured
 """
@@ -102,6 +104,7 @@ def dry_run(plan: Plan, as_json: bool) -> int:
                 **plan.place(cell),
             }
         )
+    asked = [(cell.model, usage) for cell in plan.cells if (usage := estimates.questions(cell))]
     needed = dict.fromkeys(filter(None, map(demonstrations.wanted, plan.cells)))
     total = hours * len(plan.seeds) / len(places)
     directory = str(study.directory_of(plan))
@@ -115,6 +118,7 @@ def dry_run(plan: Plan, as_json: bool) -> int:
                 {"suite": what.name, "task": what.task, "count": what.count, "made": what.file.exists()}
                 for what in needed
             ],
+            "models": [{"model": model, **usage._asdict()} for model, usage in asked],
             "cells": rows,
         }
         print(json.dumps(content, indent=1))
@@ -131,6 +135,13 @@ def dry_run(plan: Plan, as_json: bool) -> int:
     for what in needed:
         made = "made already" if what.file.exists() else "made first"
         lines.append(f"{what.count} demonstrations of {what} stand in each replay from the start: {made}")
+    for model in dict.fromkeys(model for model, _ in asked):
+        usages = [usage for name, usage in asked if name == model]
+        calls, images, usd = (
+            len(plan.seeds) * sum(getattr(usage, what) for usage in usages) for what in ("calls", "images", "usd")
+        )
+        price = f", {usd:,.2f} USD by the prices known" if usd else ""
+        lines.append(f"{model} is asked about at least {calls:,} clips ({images:,} frames{price}); its time is not in:")
     lines.append(
         f"about {_hours(total)} on this machine with {len(places)} worker{'s' if len(places) > 1 else ''} "
         f"({places[0].device}); an estimate from operation counts, good to a factor of two"

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from harness.config import Cell
 
 HELP = "show every setting, who set it, and its source"
+LONGEST = 72
+"""Characters of a value in the table; a longer one, such as a prompt, stands in full below it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +67,10 @@ def _home(overrides: list[str], suites: list[str]) -> str:
 
 def _show(cell: Cell, tasks: list[str]) -> None:
     from rich.console import Console
+    from rich.markup import escape
+    from rich.padding import Padding
     from rich.table import Table
+    from rich.text import Text
 
     from harness import config, registry
     from harness.settings import show
@@ -76,20 +81,28 @@ def _show(cell: Cell, tasks: list[str]) -> None:
     console.print(
         f"[bold]{names.method}[/bold] on {names.suite} ({', '.join(tasks)}), profile {names.profile}: {parts}"
     )
-    console.print(f"cell {cell.id}" + (f", {cell.variant}" if cell.variant else ""))
+    console.print(f"cell {cell.id}" + (f", {escape(cell.variant)}" if cell.variant else ""))
     if ablations := registry.get("method", names.method).ablations:
         console.print(f"ablations, run by bench ablate: {', '.join(ablations)}")
     table = Table(box=None, pad_edge=False, show_edge=False)
     for heading in ("setting", "value", "unit", "set by", "source", "meaning"):
         table.add_column(heading, overflow="fold", no_wrap=heading in ("setting", "value"))
+    texts = []
     for section, known in config.cell_fields(names).items():
         for field in known.values():
             value = cell.settings[f"{section}.{field.name}"]
+            shown = show(value.value)
+            if len(shown) > LONGEST or "\n" in shown:
+                texts.append((f"{section}.{field.name}", shown))
+                shown = "below"
             table.add_row(
-                f"{section}.{field.name}", show(value.value), field.unit, value.layer, value.source, field.meaning
+                f"{section}.{field.name}", escape(shown), field.unit, value.layer, value.source, field.meaning
             )
     wide = Console(width=max(console.width, 160)) if not console.is_terminal else console
     wide.print(table)
+    for key, text in texts:
+        wide.print(f"\n{key}:")
+        wide.print(Padding(Text(text), (0, 0, 0, 4), expand=False))
     wide.print()
 
 

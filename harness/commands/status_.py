@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 HELP = "how far each run of a study is"
 
@@ -15,6 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from harness.records.schema import LEDGER
     from harness.records.study import StudyDirectory
 
     study = StudyDirectory(args.study)
@@ -22,6 +24,7 @@ def run(args: argparse.Namespace) -> int:
     for entry, found in study.runs():
         content = found.read()
         method = Path(entry["directory"]).name.rsplit("-", 1)[0]
+        spent = last_row(found.path / "ledger.jsonl")
         rows.append(
             {
                 "task": str(Path(entry["directory"]).parent),
@@ -32,6 +35,7 @@ def run(args: argparse.Namespace) -> int:
                 "step": content.get("step", 0),
                 "steps": content.get("steps"),
                 "error": content.get("error"),
+                "models": {name: spent.get(name, 0) for name in LEDGER} if spent else None,
             }
         )
     if args.json:
@@ -44,4 +48,25 @@ def run(args: argparse.Namespace) -> int:
         print(f"  {row['task']:<26} {name:<30} seed {row['seed']:<4} {row['status']:<9} {share}")
         if row["error"]:
             print(f"    {str(row['error']).splitlines()[-1]}")
+    accounts = [row["models"] for row in rows if row["models"]]
+    total = {name: sum(account[name] for account in accounts) for name in LEDGER}
+    if any(total[name] for name in ("tokens_in", "usd", "failures")):  # a hand-written judge costs nothing
+        print(
+            f"models: {total['calls']:,} calls, {total['failures']:,} of them without an answer, "
+            f"{total['tokens_in']:,} tokens in, {total['tokens_out']:,} out, {total['images']:,} images, "
+            f"{total['usd']:.4f} USD; really billed {total['billed_calls']:,} calls, {total['billed_usd']:.4f} USD"
+        )
     return 0
+
+
+def last_row(path: Path) -> dict[str, Any]:
+    """The last whole line of a log, or nothing."""
+    if not path.exists():
+        return {}
+    for line in reversed(path.read_bytes().splitlines()):
+        try:
+            row = json.loads(line)
+        except ValueError:  # the writer was cut short
+            continue
+        return row if isinstance(row, dict) else {}
+    return {}

@@ -7,10 +7,12 @@ If it is late the loop waits and the wait is counted, so an asynchronous run is 
 from __future__ import annotations
 
 import math
+import time
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from harness.foundation.calls import Told, Usage
 from harness.interfaces import Answer, Ask, State
 
 POLL_EVERY = 8
@@ -32,24 +34,52 @@ class Backend(Protocol):
     seconds: float
     clips: int
     restarts: int
+    budget_reached: str
+    """Which budget keeps it from answering, in words, or ""."""
 
     def ask(self, item: InFlight) -> None: ...
     def arrived(self, number: int) -> bool: ...
-    def take(self, number: int) -> tuple[float, float]: ...
+    def wait(self, number: int) -> bool: ...
+    def take(self, number: int) -> tuple[Told, float]: ...
     def poll(self) -> None: ...
     def close(self) -> None: ...
+
+
+class Account(NamedTuple):
+    """What a run's questions took; those that failed are among them."""
+
+    would_be: Usage = Usage()
+    """As if nothing had been answered from a cassette: the same whenever the run is made."""
+    billed: Usage = Usage()
+    """What was really asked of the model for it; what a crash lost stands in the study's cassette alone."""
+    failures: int = 0
+
+    def with_answer(self, told: Told) -> Account:
+        return Account(
+            self.would_be.plus(told.usage), self.billed.plus(told.billed), self.failures + bool(told.failure)
+        )
+
+
+class Due(NamedTuple):
+    """A question, and what is to be known of its answer."""
+
+    item: InFlight
+    answer: Answer
+    told: Told
 
 
 class Asks:
     """All questions of a worker, per seed in the order in which they were asked."""
 
-    def __init__(self, rows: int, delay: int | None, backend: Backend) -> None:
-        self._delay = delay
+    def __init__(self, rows: int, delay: int | None, backend: Backend, budgeted: bool = False) -> None:
+        """`budgeted`: whether a budget may keep the backend from answering."""
+        self._delay, self._budgeted = delay, budgeted
         self._backend = backend
         self._flight: list[list[InFlight]] = [[] for _ in range(rows)]
         self._ordinals = [0] * rows
         self._numbers = 0
         self._next_due = math.inf
+        self.accounts = [Account()] * rows
         self.waited = 0.0
         """Seconds that the loop stood still for a late answer."""
 
@@ -64,8 +94,9 @@ class Asks:
         self._numbers += 1
         self._next_due = min(self._next_due, self._due_step(item))
 
-    def due(self, step: int) -> list[tuple[InFlight, Answer]]:
-        """The answers that count from `step` on, seed by seed, in the order asked; waits for those that are late."""
+    def due(self, step: int) -> list[Due]:
+        """The answers that count from `step` on, seed by seed, in the order asked; waits for those that are late.
+        BudgetReached where one will not come."""
         if step < self._next_due and step % POLL_EVERY:
             return []
         self._backend.poll()
@@ -73,11 +104,26 @@ class Asks:
         for queue in self._flight:
             while queue and self._counts(queue[0], step):
                 item = queue.pop(0)
-                score, seconds = self._backend.take(item.number)
+                told, seconds = self._backend.take(item.number)
                 self.waited += seconds
-                found.append((item, Answer(item.ask.row, item.ask.key, score)))
+                row = item.ask.row
+                self.accounts[row] = self.accounts[row].with_answer(told)
+                score = None if told.failure else float(told.value)
+                found.append(Due(item, Answer(row, item.ask.key, score), told))
         self._next_due = min((self._due_step(queue[0]) for queue in self._flight if queue), default=math.inf)
         return found
+
+    def halted(self, step: int) -> bool:
+        """Whether a budget keeps an answer that is due at `step` from coming: the moment to stop is before that."""
+        if not self._budgeted or step < self._next_due:
+            return False
+        if self._delay is None:
+            return bool(self._backend.budget_reached)
+        started = time.monotonic()
+        items = [item for queue in self._flight for item in queue if self._due_step(item) <= step]
+        answered = all([self._backend.wait(item.number) for item in items])
+        self.waited += time.monotonic() - started
+        return not answered
 
     def _counts(self, item: InFlight, step: int) -> bool:
         return self._due_step(item) <= step and (self._delay is not None or self._backend.arrived(item.number))
@@ -87,6 +133,11 @@ class Asks:
         return item.step + (self._delay or 0)
 
     @property
+    def budget_reached(self) -> str:
+        """Which budget keeps answers from coming, in words, or ""."""
+        return self._backend.budget_reached
+
+    @property
     def in_flight(self) -> int:
         return sum(len(queue) for queue in self._flight)
 
@@ -94,6 +145,11 @@ class Asks:
         """The questions of one seed that are not answered yet, snapshots and events included."""
         return {
             "ordinal": self._ordinals[row],
+            "account": {
+                "would_be": list(self.accounts[row].would_be),
+                "billed": list(self.accounts[row].billed),
+                "failures": self.accounts[row].failures,
+            },
             "asks": [
                 {
                     "step": item.step,
@@ -109,6 +165,8 @@ class Asks:
     def load_state(self, row: int, state: State) -> None:
         """Ask again what was in flight."""
         self._ordinals[row] = int(state["ordinal"])
+        account = state["account"]
+        self.accounts[row] = Account(Usage(*account["would_be"]), Usage(*account["billed"]), int(account["failures"]))
         for item in state["asks"]:
             ask = Ask(row, *(np.asarray(item[name]) for name in ("key", "snapshots", "events")))
             self._put(ask, int(item["step"]), int(item["ordinal"]))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from harness.foundation.asks import InFlight
+from harness.foundation.calls import Told, Usage
 from harness.interfaces import Array
 from harness.streams import Streams
 
@@ -22,25 +23,31 @@ class OracleBackend:
     """Answers each question as it is asked; what it errs on depends on the seed and the question's ordinal alone."""
 
     restarts = 0
+    budget_reached = ""
 
     def __init__(self, oracle: Oracle, streams: Sequence[Streams]) -> None:
         self._oracle, self._streams = oracle, streams
-        self._answers: dict[int, float] = {}
+        self._answers: dict[int, Told] = {}
         self.seconds = 0.0
         self.clips = 0
 
     def ask(self, item: InFlight) -> None:
         started = time.perf_counter()
         generator = self._streams[item.ask.row].of_question(item.ordinal)
-        self._answers[item.number] = self._oracle(item.ask.events, generator)
+        score = self._oracle(item.ask.events, generator)
+        usage = Usage(calls=1, seconds=time.perf_counter() - started)
+        self._answers[item.number] = Told(score, usage=usage, billed=usage)
         self.clips += 1
-        self.seconds += time.perf_counter() - started
+        self.seconds += usage.seconds
 
     def arrived(self, number: int) -> bool:
         return number in self._answers
 
-    def take(self, number: int) -> tuple[float, float]:
-        """The score of a clip, and no time waited for it."""
+    def wait(self, number: int) -> bool:
+        return True
+
+    def take(self, number: int) -> tuple[Told, float]:
+        """The answer about a clip, and no time waited for it."""
         return self._answers.pop(number), 0.0
 
     def poll(self) -> None:

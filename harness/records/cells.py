@@ -15,7 +15,6 @@ from harness.records.study import StudyDirectory
 def record(cell: Cell) -> dict[str, Any]:
     """The content of cell.json."""
     names = cell.names
-    judge = names.part("judge")
     return {
         "schema": config.SCHEMA,
         "cell": cell.id,
@@ -23,8 +22,8 @@ def record(cell: Cell) -> dict[str, Any]:
         "task": names.task,
         "method": names.method,
         "learner": names.part("learner"),
-        "backend": config.section_config(names, "judge").backend if judge else "",  # type: ignore[union-attr]
-        "model": judge,
+        "backend": getattr(cell.section("judge"), "backend", ""),
+        "model": cell.model,
         "profile": names.profile,
         "parts": dict(zip(PARTS, names.parts, strict=True)),
         "steps": cell.steps,

@@ -8,7 +8,10 @@ import platform
 import subprocess
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.config import Cell
 
 PACKAGES = ("guidebench", "torch", "numpy", "gymnasium", "minigrid", "mujoco", "ogbench", "safetensors", "pyarrow")
 
@@ -66,6 +69,15 @@ def hardware(device: str) -> dict[str, Any]:
     return found
 
 
-def provenance(device: str) -> dict[str, Any]:
+def opengl(cell: Cell) -> dict[str, str]:
+    """Which OpenGL draws the frames that the cell's judge looks at, EGL on a GPU or OSMesa in software, whose pixels
+    may differ; empty where no frames are looked at or none are drawn by OpenGL."""
+    drawing = cell.section("drawing")
+    backend = drawing.opengl(cell.names.task) if hasattr(drawing, "opengl") else ""
+    return {"opengl": backend} if backend else {}
+
+
+def provenance(device: str, cell: Cell | None = None) -> dict[str, Any]:
     head, dirty = commit()
-    return {"commit": head, "dirty": dirty, "packages": packages(), "hardware": hardware(device)}
+    machine = hardware(device) | (opengl(cell) if cell else {})
+    return {"commit": head, "dirty": dirty, "packages": packages(), "hardware": machine}

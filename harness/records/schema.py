@@ -26,6 +26,20 @@ EVALUATION: dict[str, type] = {
 """One row per evaluation episode. `backend` is the judge's kind (scripted, oracle, …) and `model` its name
 (sprite, …), both empty for a method without a judge; `step` counts environment steps of this seed."""
 
+LEDGER: dict[str, type] = {
+    "failures": int,
+    **{
+        f"{prefix}{name}": kind
+        for prefix in ("", "billed_")
+        for name, kind in (
+            ("calls", int), ("tokens_in", int), ("tokens_out", int), ("images", int),
+            ("seconds", float), ("usd", float),
+        )
+    },
+}  # fmt: skip
+"""What a run's questions to models took up to a step: as if nothing had been cached, and `billed_`, what was really
+asked of a model. Questions that got no usable answer are counted in `failures` too."""
+
 STATUSES = ("waiting", "running", "stopped", "finished", "failed")
 
 MATRICES = ("ablation", "perturbation")

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 SIZES = {"5x5": 5, "6x6": 6, "8x8": 8, "12x12": 12, "16x16": 16}
 QUICK = "quick profile: a cell in minutes on two cores"
 SMOKE = "smoke profile: seconds, for tests; learns nothing"
+PROMPT = (
+    "Watch the whole clip. Is there a moment in it at which the agent visibly achieves a goal? If no success can be "
+    'seen, the answer is No; do not guess. Reply with exactly "Answer: Yes" or "Answer: No".'
+)
+PROMPT_SOURCE = "VLM-RB, app. C, in our words"
 
 
 def _quick(steps: int, source: str) -> Mapping[str, Any]:
@@ -75,6 +80,8 @@ class MiniGridDoorKey:
         "training.steps": cite(1_000_000, "VLM-RB, figure 9 and table 4, whose budget is 1000K"),
         "evaluation.every": cite(2_000, "choice; every step in VLM-RB, table 7, is a multiple of 2K"),
         "evaluation.episodes": cite(32, "VLM-RB, §4.1"),
+        "judge.transformers.prompt": cite(PROMPT, PROMPT_SOURCE),
+        "judge.openai.prompt": cite(PROMPT, PROMPT_SOURCE),
     }
     profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {"tasks": ("8x8", "12x12", "16x16")},

@@ -23,6 +23,13 @@ HORIZON = {**dict.fromkeys(PAPER, 750), **dict.fromkeys(SINGLE, 200)}
 TABLE = "VLM-RB, table 2"
 QUICK = "quick profile: a cell in minutes on two cores"
 SMOKE = "smoke profile: seconds, for tests; learns nothing"
+PROMPT = (
+    "Watch these frames. Is there at least one moment at which a goal is visibly achieved? It shows in contact that "
+    "moves something to where a goal would have it: an object is lifted off its surface, put into a container or "
+    "brought to its place, or a part is opened or closed. Do not guess: if none of this can be seen, the answer is No. "
+    'Reply with exactly "Answer: Yes" or "Answer: No".'
+)
+PROMPT_SOURCE = "VLM-RB, app. C, in our words"
 
 
 def _learners(source: str, **values: Any) -> Mapping[str, Any]:
@@ -52,6 +59,12 @@ class SceneDrawing:
         need("ogbench", "suite ogbench_scene")
         need("OpenGL", "drawing frames")
         gl.backend()
+
+    def opengl(self, task: str) -> str:
+        """What draws: `egl` or `osmesa`."""
+        from harness.mujoco import gl
+
+        return gl.backend()
 
     def spawn(self, task: str) -> Drawer:
         """UserError for a task that does not exist, or where nothing can be drawn."""
@@ -101,6 +114,8 @@ class OgbenchScene:
         "training.demonstrations": cite(10, "VLM-RB, app. B and table 2"),
         "evaluation.every": cite(2_000, "choice; every step in VLM-RB, table 7, is a multiple of 2K"),
         "evaluation.episodes": cite(32, "VLM-RB, §4.1"),
+        "judge.transformers.prompt": cite(PROMPT, PROMPT_SOURCE),
+        "judge.openai.prompt": cite(PROMPT, PROMPT_SOURCE),
     }
     profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {"tasks": PAPER},

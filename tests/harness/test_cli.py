@@ -157,6 +157,17 @@ def test_a_scripted_judge_is_called_an_instrument_before_anything_runs(bench) ->
     assert len(json.loads(bench(*command, "--json")[1])["cells"]) == 3
 
 
+def test_show_prints_a_long_text_in_full_below_the_table(bench, tmp_path: Path) -> None:
+    file = tmp_path / "prompt.txt"
+    file.write_text("Is [bold]it[/bold] seen?\n  Look again.\n")
+    words = (*SMOKE, "method=vlm_rb", "judge=transformers")
+    out = bench("show", *words, f"judge.prompt=file:{file}")[1]
+    assert re.search(r"^judge\.prompt +below +command line", out, re.MULTILINE)
+    assert out.rstrip().endswith("judge.prompt:\n    Is [bold]it[/bold] seen?\n      Look again.")
+    row = next(line for line in bench("show", *words)[1].splitlines() if line.startswith("judge.prompt "))
+    assert "suite minigrid_doorkey" in row and "VLM-RB, app. C" in row
+
+
 def test_show_tells_which_layer_set_a_value(bench) -> None:
     shown = settings(bench, *SMOKE, "method=vlm_rb", "replay.clip_length=8")
     assert (shown["replay.clip_length"]["value"], shown["replay.clip_length"]["layer"]) == (8, "command line")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import pytest
 
@@ -137,3 +138,13 @@ def test_a_method_of_one_suite_is_run_there_where_none_is_named() -> None:
     assert {c.names.suite for c in matrix.plan(["method=uer,vlm_rb", "profile=smoke"]).cells} == {"minigrid_doorkey"}
     with pytest.raises(UserError, match="no suite named"):
         matrix.plan(["method=uer,per"])
+
+
+def test_a_prompt_from_a_file_is_in_the_cell_as_if_it_had_been_typed(tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("Is a key taken?\n")
+    (tmp_path / "other.txt").write_text("Is a door open?")
+    judged = [*BASE, "method=vlm_rb", "judge=transformers"]
+    (typed,) = matrix.plan([*judged, "judge.prompt='Is a key taken?'"]).cells
+    read = matrix.plan([*judged, f"judge.prompt=file:{tmp_path}/one.txt,file:{tmp_path}/other.txt"]).cells
+    assert [cell.settings["judge.prompt"].value for cell in read] == ["Is a key taken?", "Is a door open?"]
+    assert read[0].id == typed.id and read[0].variant == typed.variant != read[1].variant

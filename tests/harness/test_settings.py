@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
 
 from harness import settings
 from harness.errors import UserError
-from harness.settings import Bounds, Unit
+from harness.settings import Bounds, Text, Unit
 
 
 @dataclass(frozen=True)
@@ -69,3 +70,52 @@ def test_a_wrong_value_is_named_with_what_fits(name: str, given: object, says: s
 def test_building_names_the_nearest_setting() -> None:
     with pytest.raises(UserError, match=r"unknown setting part. 'rtae'; did you mean 'rate'"):
         settings.build(Example, {"rtae": 1}, "part")
+
+
+@dataclass(frozen=True)
+class Asked:
+    prompt: Annotated[str, Text] = ""
+    """What is asked."""
+    name: str = ""
+    """Who is asked."""
+
+
+PROMPT = settings.fields(Asked)["prompt"]
+
+
+def test_a_text_may_be_named_by_a_file_and_the_text_is_the_value(tmp_path: Path) -> None:
+    file = tmp_path / "a prompt.txt"
+    file.write_bytes("\ufeffIs it späť?\r\nSay so.\n\n".encode())
+    assert settings.given(PROMPT, f"file:{file}", "judge.prompt") == "Is it späť?\nSay so."
+    assert settings.given(PROMPT, "Is it?", "judge.prompt") == "Is it?"
+
+
+def test_a_text_that_begins_like_a_file_s_name_is_not_read_once_it_is_a_value(tmp_path: Path) -> None:
+    file = tmp_path / "prompt.txt"
+    file.write_text(f"file:{tmp_path / 'secret'}")
+    text = settings.given(PROMPT, f"file:{file}", "judge.prompt")
+    assert settings.build(Asked, {"prompt": text}, "judge").prompt == f"file:{tmp_path / 'secret'}"
+    assert settings.given(settings.fields(Asked)["name"], "file:none", "judge.name") == "file:none"
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "cannot be read .No such file"),
+        (b"", "is empty"),
+        (b" \n\t", "is empty"),
+        (b"caf\xe9", "not text in UTF-8 .byte 3"),
+        (b"a" * (settings.LONGEST_TEXT + 1), "longer than 65,536 bytes"),
+    ],
+)
+def test_a_file_that_is_no_text_is_named(tmp_path: Path, content: bytes | None, says: str) -> None:
+    file = tmp_path / "prompt.txt"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(UserError, match=rf"^judge.prompt=file:{file}: {file}.*{says}"):
+        settings.given(PROMPT, f"file:{file}", "judge.prompt")
+
+
+def test_a_directory_is_no_text(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be read"):
+        settings.given(PROMPT, f"file:{tmp_path}", "judge.prompt")

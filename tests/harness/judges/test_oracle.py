@@ -45,7 +45,7 @@ def asking(seeds: tuple[int, ...], answers: Oracle, delay: int | None = 0) -> As
 
 def scores(asks: Asks, step: int) -> dict[tuple[int, int], float]:
     """Score by (row, ordinal) of all that is due."""
-    return {(answer.row, item.ordinal): answer.score for item, answer in asks.due(step)}
+    return {(due.answer.row, due.item.ordinal): due.answer.score for due in asks.due(step)}
 
 
 @pytest.mark.parametrize("rate", [0.0, 1.0])
@@ -162,7 +162,7 @@ def test_a_run_draws_no_frame_and_is_the_same_after_a_stop_in_another_packing(tr
     def refuse(*_: Any) -> None:
         raise AssertionError("an oracle needs no frame and no process")
 
-    monkeypatch.setattr(worker, "JudgeProcess", refuse)
+    monkeypatch.setattr(worker, "ModelProcess", refuse)
     monkeypatch.setattr(DoorKeyDrawer, "__init__", refuse)
     settings = (*JUDGED, "judge.false_negative=0.3", "judge.false_positive=0.2", "judge.delay=100", "seeds=[0,1,2]")
     whole = train(*settings, packs=[(0, 1, 2)])

@@ -51,7 +51,7 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(monkeypatch):
 
 
 def test_the_protocol_is_the_papers():
-    values = {key: cited.value for key, cited in OgbenchScene.defaults.items()}
+    values = {key: cited.value for key, cited in OgbenchScene.defaults.items() if not key.startswith("judge.")}
     assert values == {
         "training.steps": 1_000_000, "training.capacity": 1_000_000, "training.demonstrations": 10,
         "evaluation.every": 2_000, "evaluation.episodes": 32,

@@ -1,4 +1,4 @@
-"""The judge's process: answers in order, survives its own death once, and never blocks the training unasked."""
+"""The model process: answers in order, survives its own death once, and never blocks the training unasked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 
 from harness.errors import UserError
 from harness.foundation.asks import Asks, InFlight
-from harness.foundation.judging import Assignment, JudgeProcess, padded
+from harness.foundation.process import Assignment, ModelProcess
+from harness.foundation.serving import padded
 from harness.interfaces import Ask
 
 # Scores a clip by its frames' mean (codes are drawn, so any number will do), and misbehaves on request.
@@ -51,10 +52,12 @@ SOURCE = """
 """
 
 
-def process(plugin, tmp_path, behaviour: str = "", timeout: float = 20.0) -> JudgeProcess:
+def process(plugin, tmp_path, behaviour: str = "", timeout: float = 20.0) -> ModelProcess:
     plugin("odd_module", SOURCE, {"judge": "odd"})
     settings = {"behaviour": behaviour, "flag": str(tmp_path / "flag")}
-    return JudgeProcess(Assignment("minigrid_doorkey", {}, "5x5", {}, "odd", settings, 1), timeout)
+    return ModelProcess(
+        Assignment("minigrid_doorkey", {}, "5x5", {}, "odd", settings, 1, runs=("cell/0", "cell/1")), timeout
+    )
 
 
 def clip(length: int) -> np.ndarray:
@@ -79,7 +82,7 @@ def test_every_clip_is_answered_though_the_process_dies_or_hangs_once(plugin, tm
     try:
         for number in range(5):
             judge.ask(item(number, number + 1))
-        assert [judge.take(number)[0] for number in range(5)] == [0.01, 0.02, 0.03, 0.04, 0.05]
+        assert [judge.take(number)[0].value for number in range(5)] == [0.01, 0.02, 0.03, 0.04, 0.05]
         assert judge.restarts == (0 if behaviour == "" else 1)
     finally:
         judge.close()
@@ -89,18 +92,18 @@ def test_a_process_killed_between_clips_is_started_again(plugin, tmp_path) -> No
     judge = process(plugin, tmp_path)
     try:
         judge.ask(item(0, 3))
-        assert judge.take(0)[0] == 0.03
+        assert judge.take(0)[0].value == 0.03
         os.kill(judge.pid, signal.SIGKILL)
         time.sleep(0.2)
         judge.ask(item(1, 4))
-        assert judge.take(1)[0] == 0.04 and judge.restarts == 1
+        assert judge.take(1)[0].value == 0.04 and judge.restarts == 1
     finally:
         judge.close()
 
 
 @pytest.mark.parametrize(
     ("behaviour", "says"),
-    [("die", "ended twice on the same clip"), ("raise", "cannot see"), ("nonsense", r"a score lies in")],
+    [("die", "ended 2 times without an answer"), ("raise", "cannot see"), ("nonsense", r"a score lies in")],
 )
 def test_a_clip_that_cannot_be_judged_is_an_error_that_says_why(plugin, tmp_path, behaviour: str, says: str) -> None:
     judge = process(plugin, tmp_path, behaviour)
@@ -119,10 +122,10 @@ def test_an_answer_counts_from_its_delay_on_however_slow_the_judge(plugin, tmp_p
         asks.submit(question(0, [7], 5), step=10)
         asks.submit(question(1, [8], 6), step=11)
         assert [list(asks.due(step)) for step in (11, 12, 13)] == [[], [], []]
-        ((asked, answer),) = asks.due(14)
+        ((asked, answer, _),) = asks.due(14)
         assert (answer.row, answer.key.tolist(), answer.score, asked.step) == (0, [7], 0.05, 10)
         assert asks.waited > 0.0 and asks.in_flight == 1
-        ((_, late),) = asks.due(15)
+        ((_, late, _),) = asks.due(15)
         assert (late.row, late.score) == (1, 0.06)
     finally:
         judge.close()
@@ -137,7 +140,7 @@ def test_without_a_delay_an_answer_counts_once_it_is_there(plugin, tmp_path) -> 
         until = time.monotonic() + 20
         while not (answers := list(asks.due(11))) and time.monotonic() < until:
             time.sleep(0.05)
-        assert [answer.score for _, answer in answers] == [0.05] and asks.waited < 0.1
+        assert [due.answer.score for due in answers] == [0.05] and asks.waited < 0.1
     finally:
         judge.close()
 
@@ -149,12 +152,12 @@ def test_questions_in_flight_are_asked_again_after_a_restart(plugin, tmp_path) -
     asks.submit(question(0, [3], 3), step=6)
     state = asks.state(0)
     judge.close()
-    again = JudgeProcess(judge._assignment, 20.0)
+    again = ModelProcess(judge._assignment, 20.0)
     resumed = Asks(1, delay=4, backend=again)
     resumed.load_state(0, state)
     try:
-        assert [answer.score for _, answer in resumed.due(9)] == [0.02]
-        assert [(asked.ordinal, answer.score) for asked, answer in resumed.due(10)] == [(1, 0.03)]
+        assert [due.answer.score for due in resumed.due(9)] == [0.02]
+        assert [(due.item.ordinal, due.answer.score) for due in resumed.due(10)] == [(1, 0.03)]
     finally:
         again.close()
 
@@ -169,10 +172,10 @@ def test_the_judge_sees_frames_as_the_cell_has_them_drawn(drawing: dict, score: 
     while not task.events().any():  # until the key is taken
         task.step(task.expert())
         shots.append(task.snapshot())
-    judge = JudgeProcess(Assignment("minigrid_doorkey", {}, "5x5", drawing, "sprite", {}, 1), 20.0)
+    judge = ModelProcess(Assignment("minigrid_doorkey", {}, "5x5", drawing, "sprite", {}, 1), 20.0)
     try:
         judge.ask(InFlight(0, 0, 0, Ask(0, np.arange(len(shots)), np.stack(shots), np.zeros((len(shots), 3), bool))))
-        assert judge.take(0)[0] == score
+        assert judge.take(0)[0].value == score
     finally:
         judge.close()
 

@@ -1,0 +1,58 @@
+"""Models by short name: which calls each serves, through which backends, at what price, under which licence.
+
+A short name stands wherever a model is named, `judge.model=gpt-4o-mini`; so does any repository id or local path.
+Prices are in USD per million tokens, in and out, at the maker's own server, with the day since which they held; a model
+whose weights are published costs nothing by the token where you run it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from harness.foundation.recipes import Recipe
+
+HELP = "models by short name, with calls, backends, prices and licences"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="as JSON, notes included")
+
+
+def run(args: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from harness.foundation import recipes
+
+    found = [entry for name in recipes.names() if (entry := recipes.recipe(name)) is not None]
+    if args.json:
+        print(json.dumps([asdict(entry) | {"pricing": entry.pricing} for entry in found], indent=1, default=str))
+        return 0
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, show_edge=False)
+    for heading in ("model", "calls", "backends", "USD/M tokens", "held", "papers", "licence"):
+        table.add_column(heading, overflow="fold", no_wrap=heading in ("model", "calls", "backends", "USD/M tokens"))
+    for entry in found:
+        table.add_row(
+            entry.name,
+            ", ".join(entry.calls) or "none yet",
+            ", ".join(entry.backends) or "none yet",
+            _price(entry),
+            str(entry.price.held) if entry.price else "",
+            ", ".join(entry.papers),
+            entry.licence,
+        )
+    console = Console()
+    wide = Console(width=max(console.width, 150)) if not console.is_terminal else console
+    wide.print(table)
+    return 0
+
+
+def _price(entry: Recipe) -> str:
+    if entry.price is None:
+        return {"free": "own weights", "unknown": "unknown"}.get(entry.pricing, "")
+    return f"{entry.price.usd_in:.2f} / {entry.price.usd_out:.2f}"

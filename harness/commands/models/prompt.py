@@ -1,0 +1,81 @@
+"""Draft the prompt that a model judges a suite's clips by.
+
+  bench models prompt suite=classic task=CartPole-v1                              a request to paste into any chat model
+  bench models prompt suite=classic judge=openai judge.model=gpt-4o --output cartpole.txt        or have it asked here
+  bench run suite=classic method=vlm_rb judge=transformers judge.prompt=file:cartpole.txt                    and use it
+
+Without judge= nothing is asked: what is printed is the request, with the suite's tasks and other suites' prompts. With
+it the model's draft is printed, if it has the form that judging needs. Read it before using it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+HELP = "draft a judging prompt for a suite"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "overrides", nargs="+", metavar="key=value", help="suite=, task=, judge= and settings of that judge"
+    )
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write it there, new, instead of printing it")
+
+
+def run(args: argparse.Namespace) -> int:
+    from harness import matrix
+    from harness.errors import UserError
+
+    given = matrix.single(args.overrides)
+    suite, task = given.pop("suite", None), given.pop("task", None)
+    if suite is None:
+        raise UserError("no suite named; add suite=…")
+    if given and "judge" not in given:
+        raise UserError(f"{next(iter(given))}= is given and no model to ask; add judge=…")
+    if args.output is not None and args.output.exists():
+        raise UserError(f"{args.output} is there already; name a new file with --output")
+    text = _request(str(suite), None if task is None else str(task))
+    if given:
+        text = _draft(given, text)
+    if args.output is None:
+        print(text)
+        return 0
+    args.output.write_text(text + "\n", encoding="utf-8")
+    print(f"{args.output} written" + (f"; read it, then use it: judge.prompt=file:{args.output}" if given else ""))
+    return 0
+
+
+def _request(name: str, task: str | None) -> str:
+    from harness import config, registry
+    from harness.foundation import prompts
+
+    suite: Any = registry.get("suite", name)
+    if task is not None:
+        config.check_task(name, task)
+    tasks = {each: suite().make(each).instruction for each in ([task] if task is not None else suite.tasks)}
+    examples = {}
+    for other in registry.names("suite"):
+        home = registry.get("suite", other)
+        if other != name and (prompt := home.defaults.get("judge.transformers.prompt")):
+            examples[home.title] = getattr(prompt, "value", prompt)
+    return prompts.request(suite.title, tasks, examples)
+
+
+def _draft(given: Mapping[str, Any], request: str) -> str:
+    from harness.errors import UserError
+    from harness.foundation import once, prompts
+    from harness.foundation.calls import ChatCall, Failure, Message
+
+    call = ChatCall((Message("user", (request,)),), schema=prompts.SCHEMA)
+    reply = once.ask(once.judge(given), call)
+    if isinstance(reply, Failure):
+        raise UserError(f"judge={given['judge']} drafted no prompt ({reply.kind}): {reply}")
+    draft = str(reply.value["prompt"]).strip()
+    if reason := prompts.misfit(draft):
+        raise UserError(
+            f"judge={given['judge']} drafted a prompt that cannot be used: {reason}\nIt wrote: {draft[:500]!r}"
+        )
+    return draft

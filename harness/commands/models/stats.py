@@ -1,0 +1,41 @@
+"""What is on record: questions, images and failures of a study or a cassette, and what was really spent on them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+HELP = "questions, images and failures on record, and what was spent"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", type=Path, metavar="STUDY|FILE", help="directory of a study, or a cassette")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    from harness.foundation.calls import Usage
+    from harness.foundation.cassette_checks import printable
+    from harness.foundation.exchange import stats
+
+    found = stats(args.source)
+    if args.json:
+        models = [
+            each._asdict() | {"answers": each.answers._asdict(), "spent": each.spent._asdict()} for each in found.models
+        ]
+        print(json.dumps({"models": models, "images": found.images, "image_bytes": found.image_bytes}, indent=1))
+        return 0
+
+    def told(usage: Usage, unit: str) -> str:
+        tokens = f"{usage.tokens_in:,} tokens in, {usage.tokens_out:,} out, {usage.images:,} images"
+        return f"{usage.calls:,} {unit}, {tokens}, {usage.seconds:,.1f} s, {usage.usd:,.4f} USD"
+
+    for model, answers, failures, spent in found.models:
+        failed = ", ".join(f"{count:,} {printable(kind)}" for kind, count in sorted(failures.items()))
+        print(printable(model))
+        print(f"  answered  {told(answers, 'questions')}")
+        print(f"  failed    {failed or 'none'}")
+        print(f"  spent     {told(spent, 'attempts')}")
+    print(f"{found.images:,} images, {found.image_bytes / 2**20:,.1f} MiB")
+    return 0

@@ -1,0 +1,41 @@
+"""Foundation models: which there are, what they were asked and answered, and how to take it elsewhere.
+
+examples:
+  bench models list                            by short name, with calls, backends, prices and licences
+  bench models prompt suite=classic            a request for a judging prompt, for any chat model
+  bench models stats runs/mine                 calls, images and failures on record, and what was spent
+  bench models export runs/mine calls.sqlite   every recorded call in one file, to replay the study elsewhere
+  bench models import calls.sqlite runs/mine   into a study, new or begun; then `bench run … models.mode=replay`
+  bench models convert liv.pt liv.safetensors  a torch.save checkpoint, LIV's, as safetensors, once
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+
+SUBCOMMANDS = {
+    "stats": "harness.commands.models.stats",
+    "export": "harness.commands.models.export",
+    "import": "harness.commands.models.import_",
+    "convert": "harness.commands.models.convert",
+    "list": "harness.commands.models.list_",
+    "prompt": "harness.commands.models.prompt",
+}
+"""Name -> module; each imports what is heavy in its `run`."""
+HELP = "foundation models: recipes, prompts, recorded calls and what they took"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(dest="subcommand", metavar="subcommand", required=True)
+    for name, path in SUBCOMMANDS.items():
+        module = importlib.import_module(path)
+        sub = commands.add_parser(
+            name, help=module.HELP, description=module.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        module.add_arguments(sub)
+        sub.set_defaults(run_subcommand=module.run)
+
+
+def run(args: argparse.Namespace) -> int:
+    return int(args.run_subcommand(args))

@@ -1,0 +1,153 @@
+"""A model and its processor, by name or local path; safetensors only, and no code of a repository's runs unasked."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.errors import UserError
+from harness.foundation import recipes
+
+Kind = Literal["vision", "text", "embedding"]
+"""Answers about images and texts, about texts alone, or not at all: it only embeds."""
+Dtype = Literal["bfloat16", "float16", "float32"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Which weights, and how they are held."""
+
+    model: str
+    """Recipe, repository id or local path."""
+    revision: str | None = None
+    dtype: Dtype = "bfloat16"
+    device: str = "cpu"
+    trust_remote_code: bool = False
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model in evaluation mode on its device, and what prepares its input."""
+
+    name: str
+    kind: Kind
+    model: Any
+    processor: Any
+    """Of texts and images; of a text model, its tokenizer; None for a single file, whose model prepares its own."""
+
+    @property
+    def tokenizer(self) -> Any:
+        return getattr(self.processor, "tokenizer", self.processor)
+
+    @property
+    def device(self) -> Any:
+        return self.model.device
+
+    @property
+    def context(self) -> int | None:
+        """Tokens that it can read, where it says so."""
+        limit = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+        return None if limit is None else int(limit)
+
+
+def load(source: Source) -> Loaded:
+    """UserError for a missing package, an unknown model, weights that are not safetensors, or a missing device."""
+    name = recipes.repository(source.model)
+    if name.endswith((".pt", ".pth", ".bin")):
+        raise UserError(
+            f"model {name!r} is no safetensors file; `bench models convert {name} {Path(name).stem}.safetensors` "
+            f"makes one of it"
+        )
+    device = _device(source.device)
+    if name.endswith(".safetensors"):
+        from harness.foundation.backends.transformers_.open_clip_ import OpenClipEmbedding
+
+        return Loaded(source.model, "embedding", OpenClipEmbedding(name, source.dtype, device), None)
+    transformers = _transformers()
+    from huggingface_hub.errors import StrictDataclassError
+    from safetensors import SafetensorError
+
+    named = {"revision": source.revision, "trust_remote_code": source.trust_remote_code}
+    try:
+        config = transformers.AutoConfig.from_pretrained(name, **named)
+        kind, architecture = _architecture(transformers, config)
+        model = architecture.from_pretrained(
+            name, config=config, dtype=source.dtype, use_safetensors=True, **named
+        ).eval()
+        processor = _processor(transformers, name, kind, named)
+    except ImportError as error:
+        raise _needs_extra(f"model {name!r} needs a package that is missing ({error})") from None
+    except (OSError, ValueError, SafetensorError, StrictDataclassError) as error:
+        raise UserError(_unloadable(name, source, error)) from None
+    tokenizer = getattr(processor, "tokenizer", processor)
+    if getattr(tokenizer, "pad_token", "") is None:
+        tokenizer.pad_token = tokenizer.eos_token  # GPT-2's; what is padded is masked
+    return Loaded(source.model, kind, model.requires_grad_(False).to(device), processor)
+
+
+def _transformers() -> Any:
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # workers share the cores
+    try:
+        import transformers
+    except ImportError as error:
+        raise _needs_extra(f"transformers is missing ({error})") from None
+    transformers.utils.logging.disable_progress_bar()
+    return transformers
+
+
+def _needs_extra(what: str) -> UserError:
+    return UserError(f"{what}; install the extra vlm: pip install 'guidebench[vlm]'")
+
+
+def _architecture(transformers: Any, config: Any) -> tuple[Kind, Any]:
+    named = (config.architectures or [""])[0]
+    if type(config) in transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
+        return "vision", transformers.AutoModelForImageTextToText
+    if named.endswith(("ForCausalLM", "LMHeadModel")):
+        return "text", transformers.AutoModelForCausalLM
+    return "embedding", transformers.AutoModel
+
+
+def _processor(transformers: Any, name: str, kind: Kind, named: dict[str, Any]) -> Any:
+    """A vision model's processor has a tokenizer in it; of models that read text alone it is the tokenizer itself."""
+    if kind == "text":
+        return transformers.AutoTokenizer.from_pretrained(name, padding_side="left", **named)
+    processor = transformers.AutoProcessor.from_pretrained(name, **named)
+    if kind == "vision":
+        processor.tokenizer.padding_side = "left"
+    return processor
+
+
+def _device(name: str) -> Any:
+    import torch
+
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise UserError(
+            f"device {name!r} cannot be used ({str(error).splitlines()[0]}); expected cpu, or cuda on a machine with a "
+            f"GPU, or cuda:1 for its second"
+        ) from None
+    return device
+
+
+def _unloadable(name: str, source: Source, error: Exception) -> str:
+    revision = f" at revision {source.revision!r}" if source.revision else ""
+    said = " ".join(str(error).split())[:300]
+    found = recipes.recipe(source.model)
+    note = f". Of {found.title}: {found.note}" if found is not None else ""
+    if "trust_remote_code" in str(error):
+        return (
+            f"model {name!r} brings code of its own, which is not run unasked; read it, and if you trust it set "
+            f"trust_remote_code=true"
+        )
+    if Path(name).is_dir():
+        return f"the model in {name} cannot be loaded: {said}"
+    return (
+        f"model {name!r}{revision} cannot be loaded: there is neither such a directory nor, within reach, such a "
+        f"repository with safetensors weights; check the name, log in if it is gated (`hf auth login`), or name a "
+        f"local path ({said}){note}"
+    )

@@ -1,0 +1,93 @@
+"""Frames that are the same are looked at once: what a vision tower makes of a frame depends on no other frame.
+
+Clips of an agent that stands still or bumps into walls repeat their frames, and so do padded ones; the language model
+still reads every one. Known for two families, by the form of their pixels: frame by frame (Perception-LM), and patches
+with a grid of time, height and width, the tower attending within one time (Qwen2.5-VL).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from harness.interfaces import Array
+
+AT_A_TIME = 64
+"""Frames that the tower sees together: enough to fill it, and a bound on what it takes of memory (choice)."""
+
+
+class Features(NamedTuple):
+    """In place of a vision tower's output."""
+
+    pooler_output: Any
+
+
+def seen_once(model: Any, inputs: Mapping[str, Any], clips: Sequence[Array]) -> dict[str, Any]:
+    """The inputs with features in place of pixels; as they are where the family is not known."""
+    found = dict(inputs)
+    kind = "video" if "pixel_values_videos" in inputs else "image"
+    pixels = found.get("pixel_values_videos" if kind == "video" else "pixel_values")
+    if pixels is None or "mm_encoder_outputs" not in inspect.signature(model.forward).parameters:
+        return found
+    grid = found.get(f"{kind}_grid_thw")
+    if grid is not None and pixels.ndim == 2:
+        features: Any = _of_patches(model.model, kind, pixels, grid, clips)
+    elif pixels.ndim == 5:
+        features = _of_frames(model.model, pixels.flatten(0, 1) if kind == "video" else pixels, clips)
+    else:
+        return found
+    del found["pixel_values_videos" if kind == "video" else "pixel_values"]
+    return found | {"mm_encoder_outputs": {kind: Features(features)}}
+
+
+def _of_frames(body: Any, pixels: torch.Tensor, clips: Sequence[Array]) -> torch.Tensor:
+    """Pixels [frames, 3, h, w], or [frames, tiles, 3, h, w] of images -> [frames · tiles, tokens, features]."""
+    first, which = distinct(clips, 1)
+    tiled = pixels if pixels.ndim == 5 else pixels[:, None]
+    parts = torch.split(tiled[first], AT_A_TIME)
+    seen = torch.cat([body.get_image_features(pixel_values=part).pooler_output for part in parts])
+    each = seen.reshape(len(first), tiled.shape[1], *seen.shape[1:])
+    return each[which].flatten(0, 1)
+
+
+def _of_patches(
+    body: Any, kind: str, pixels: torch.Tensor, grid: torch.Tensor, clips: Sequence[Array]
+) -> tuple[torch.Tensor]:
+    """Patches [clips · times · height · width, d], grid [n, 3] of one shape -> features of all, one after another."""
+    _, height, width = grid[0].tolist()
+    times = int(grid[:, 0].sum()) // len(clips)
+    first, which = distinct(clips, -(-len(clips[0]) // times))
+    units = pixels.reshape(len(clips) * times, height * width, -1)[first]
+    seen = []
+    for part in torch.split(units, AT_A_TIME):
+        if kind == "video":
+            shape = grid.new_tensor([[len(part), height, width]])
+            said = body.get_video_features(part.flatten(0, 1), video_grid_thw=shape)
+        else:
+            shape = grid.new_tensor([[1, height, width]]).expand(len(part), 3)
+            said = body.get_image_features(part.flatten(0, 1), image_grid_thw=shape)
+        features = torch.cat(list(said.pooler_output))
+        seen.append(features.reshape(len(part), -1, features.shape[-1]))
+    return (torch.cat(seen)[which].flatten(0, 1),)
+
+
+def distinct(clips: Sequence[Array], together: int) -> tuple[list[int], list[int]]:
+    """Where each different stretch of `together` frames stands first, and for every stretch which of them it is.
+
+    >>> distinct([np.array([[7], [7], [8]]), np.array([[8], [9], [7]])], 1)
+    ([0, 2, 4], [0, 0, 1, 1, 2, 0])
+    """
+    known: dict[bytes, int] = {}
+    first: list[int] = []
+    which: list[int] = []
+    for clip in clips:
+        for at in range(0, len(clip), together):
+            stretch = clip[at : at + together].tobytes()
+            if stretch not in known:
+                known[stretch] = len(first)
+                first.append(len(which))
+            which.append(known[stretch])
+    return first, which

@@ -1,0 +1,195 @@
+"""The file of a cassette: its layout, opening one with care, answers as JSON, and SQLite's errors in our words."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.errors import UserError
+from harness.foundation.calls import Usage
+
+PATIENCE = 60.0
+"""Seconds to wait for a process that is just writing."""
+STRANGERS = "ro&immutable=1"
+"""How a stranger's file is opened: it is read and never written, and no journal beside it counts."""
+
+
+class InUse(UserError):
+    """Another process keeps a file from being read or written."""
+
+
+TOOK = ", ".join(Usage._fields)
+TOLD = f"ordinal, step, model, detail, {TOOK}"
+COLUMNS = {
+    "images": "digest, png",
+    "requests": "key, text",
+    "answers": f"key, run, value, {TOLD}",
+    "failures": f"key, run, kind, {TOLD}",
+    "spent": f"run, model, {TOOK}",
+}
+"""Of each table that is recorded. `answers` and `failures` hold what runs were told, `spent` what each attempt that a
+model was really asked for took."""
+_KEYS = {"images": "digest", "requests": "key", "answers": "key, run", "failures": "key, run, ordinal"}
+_TYPES = {"png": "BLOB", "seconds": "REAL", "usd": "REAL"} | dict.fromkeys(
+    ("ordinal", "step", "calls", "tokens_in", "tokens_out", "images"), "INTEGER"
+)
+
+
+def _definition(table: str) -> str:
+    columns = [f"{column} {_TYPES.get(column, 'TEXT')} NOT NULL" for column in COLUMNS[table].split(", ")]
+    if table in _KEYS:
+        columns.append(f"PRIMARY KEY ({_KEYS[table]})")
+    small = table in ("answers", "failures")  # whose rows lie in the tree of their key
+    return f"CREATE TABLE {table} ({', '.join(columns)}){' WITHOUT ROWID' if small else ''}"
+
+
+LAYOUT = (*map(_definition, COLUMNS), "CREATE TABLE merged (shard TEXT PRIMARY KEY)")
+"""`merged` names the shards that are in this file already."""
+
+
+def create(path: Path) -> None:
+    """An empty cassette, there as a whole or not at all; nothing happens if there is one."""
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.unlink(missing_ok=True)
+    with faults_of(path):
+        with closing(_connect(beside, "rwc")) as db:
+            _lay_out(db)
+        os.replace(beside, path)
+
+
+def opened(path: Path, mode: str = "ro", timeout: float = PATIENCE) -> sqlite3.Connection:
+    """A cassette whose layout is exactly ours, so that reading it runs no trigger or view; UserError otherwise.
+
+    `mode`: ro, rw or STRANGERS.
+    """
+    if not path.is_file():
+        raise UserError(f"{path}: no such cassette")
+    with faults_of(path):
+        if mode == "ro" and path.with_name(f"{path.name}-journal").exists():
+            with closing(_connect(path, "rw", timeout)) as db:
+                _layout(db)  # undoes what a killed process left half written, which a reader may not
+        db = _connect(path, mode, timeout)
+        try:
+            if _layout(db) != _our_layout():
+                raise UserError(f"{path} is no cassette, or one of another version of this program")
+        except BaseException:
+            db.close()
+            raise
+    return db
+
+
+def uri(path: Path, mode: str) -> str:
+    """How SQLite is told of a file."""
+    return f"{path.absolute().as_uri()}?mode={mode}"
+
+
+def insert(db: sqlite3.Connection, table: str, rows: Iterable[Sequence[Any]]) -> None:
+    """Add rows, but none whose key is there."""
+    marks = ", ".join("?" * (COLUMNS[table].count(",") + 1))
+    db.executemany(f"INSERT OR IGNORE INTO {table} ({COLUMNS[table]}) VALUES ({marks})", rows)
+
+
+def copy(db: sqlite3.Connection, tables: Iterable[str], origin: str) -> None:
+    """Add the rows of an attached cassette that are not there yet."""
+    for table in tables:
+        columns = COLUMNS[table]
+        db.execute(f"INSERT OR IGNORE INTO main.{table} ({columns}) SELECT {columns} FROM {origin}.{table}")
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """All of it or nothing."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def faults_of(path: Path) -> Iterator[None]:
+    """Turns SQLite's errors about a file into a UserError that names it and says what to do."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        name = getattr(error, "sqlite_errorname", "")
+        if name == "SQLITE_FULL" or name.startswith(("SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY")):
+            text = (
+                f"{path} cannot be read or written ({error}); is the disk full? What was answered before is kept: make "
+                f"room and run the same command again"
+            )
+        elif name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            raise InUse(
+                f"{path} is in use by another process ({error}); wait for it and run the same command again"
+            ) from None
+        else:
+            text = f"{path} is no cassette, or a damaged one ({error}); restore it, or delete it to ask its calls again"
+        raise UserError(text) from None
+
+
+def dumps(value: Any) -> str:
+    """Compact JSON; ValueError for a number that is not finite."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def encoded(value: Any) -> str:
+    """An answer as JSON: P(yes) as a number, a chat's text or object under that name, vectors as base64 of float32."""
+    if isinstance(value, np.ndarray):
+        data = base64.b64encode(np.ascontiguousarray(value, "<f4").data).decode()
+        return dumps({"float32": data, "shape": list(value.shape)})
+    if isinstance(value, str):
+        return dumps({"text": value})
+    return dumps({"object": value} if isinstance(value, Mapping) else float(value))
+
+
+def decoded(text: str) -> Any:
+    """The answer that `encoded` was given; ValueError for anything else."""
+    match json.loads(text):
+        case {"float32": str(data), "shape": [int(n), int(d)], **rest} if not rest and n >= 0 and d >= 0:
+            return np.frombuffer(base64.b64decode(data, validate=True), "<f4").astype(np.float32).reshape(n, d)
+        case {"text": str(answer), **rest} if not rest:
+            return answer
+        case {"object": dict(answer), **rest} if not rest:
+            return answer
+        case float(answer) if 0.0 <= answer <= 1.0:
+            return answer
+    raise ValueError(f"{text[:80]!r} is no recorded answer")
+
+
+def _connect(path: Path, mode: str, timeout: float = PATIENCE) -> sqlite3.Connection:
+    db = sqlite3.connect(uri(path, mode), uri=True, isolation_level=None, timeout=timeout)
+    db.execute("PRAGMA trusted_schema = OFF")
+    db.execute("PRAGMA cell_size_check = ON")
+    return db
+
+
+def _lay_out(db: sqlite3.Connection) -> None:
+    with transaction(db):
+        for statement in LAYOUT:
+            db.execute(statement)
+
+
+def _layout(db: sqlite3.Connection) -> set[tuple[str, ...]]:
+    return set(db.execute("SELECT type, name, tbl_name, sql FROM sqlite_master"))
+
+
+@functools.cache
+def _our_layout() -> frozenset[tuple[str, ...]]:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        _lay_out(db)
+        return frozenset(_layout(db))

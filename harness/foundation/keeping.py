@@ -1,0 +1,129 @@
+"""Where a study keeps what its models answered and what that cost, and the desk of a worker that asks them.
+
+| in STUDY/models/ | |
+| --- | --- |
+| cassette.sqlite | every call on record, merged when the study ends |
+| shard-….sqlite | of one model process, while it runs |
+| budget.json | what was spent and is reserved, where a budget is set |
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness import settings
+from harness.errors import UserError
+from harness.execution import Models
+from harness.foundation import recipes
+from harness.foundation.calls import Usage
+
+if TYPE_CHECKING:
+    from harness.foundation.desk import Desk, Policy
+
+BUDGET = "budget.json"
+LOADING = 900.0
+"""Seconds that a model may take to load before its process counts as hung."""
+NOT_THE_MODEL = ("delay", "prompt")
+"""Settings of a judge that belong to the asking: the one stands in the call itself, the other changes no answer."""
+
+
+def folder(study: Path) -> Path:
+    """Of a study's directory."""
+    return study / "models"
+
+
+def recorded(judge: Any) -> bool:
+    """Whether this judge's calls are worth keeping: a foundation model's are; hand-written code and oracles answer at
+    once, for nothing and always the same. `judge`: built configuration, or None."""
+    return getattr(judge, "backend", "scripted") not in ("scripted", "oracle")
+
+
+def sources(models: Models, directory: Path) -> list[Path]:
+    """The files of recorded answers that count; UserError if the one that is named is not there."""
+    from harness.foundation import cassette
+
+    found = cassette.files(directory)
+    if models.cassette is not None:
+        named = Path(models.cassette)
+        others = cassette.files(folder(named)) if named.is_dir() else [named] if named.is_file() else []
+        if not others:
+            raise UserError(
+                f"models.cassette={models.cassette}: no recorded calls there; name a study that recorded some, or a "
+                f"file of `bench models export`"
+            )
+        found += others
+    return found
+
+
+def check(models: Models, directory: Path, judges: Sequence[Any]) -> None:
+    """UserError where answers are to be replayed and none are on record, or a budget in USD is set for a model of
+    unknown price; before any work starts. `judges`: built configurations of the foundation models' judges."""
+    if not judges:
+        return
+    for judge in judges:
+        priced = getattr(judge, "price_in", 0.0) is not None or recipes.pricing(judge.model) != "unknown"
+        if models.budget_usd is not None and not priced:
+            raise UserError(
+                f"models.budget_usd={models.budget_usd:g} is set and what {judge.model} costs is not known: give "
+                f"judge.price_in and judge.price_out, or set models.budget_calls"
+            )
+    from harness.foundation import cassette
+
+    found = sources(models, directory)
+    for file in found:
+        cassette.check(file)
+    if models.budgeted and cassette.files(directory) and not (directory / BUDGET).exists():
+        _count_what_was_spent(directory)
+    if models.mode == "replay" and not found:
+        raise UserError(
+            f"models.mode=replay, and {directory} holds no recorded calls; name where they are with "
+            f"models.cassette=STUDY, or record them first with models.mode=record"
+        )
+
+
+def _count_what_was_spent(directory: Path) -> None:
+    """Open the account of a study that has asked models without one."""
+    from harness.foundation import exchange
+    from harness.foundation.budget import Budget, Limits
+
+    account = Budget(directory / BUDGET, Limits())
+    for model in exchange.stats(directory.parent).models:
+        account.settle(Usage(), model.spent)
+    account.close()
+
+
+def settle(directory: Path) -> None:
+    """Merge the shards of model processes that have ended; nothing happens where there are none."""
+    if any(directory.glob("shard-*.sqlite")):
+        from harness.foundation import cassette
+
+        cassette.merge(directory)
+
+
+def patience(policy: Policy) -> float:
+    """Seconds within which a call is answered or has failed, whatever happens but a hung process."""
+    return LOADING + policy.longest
+
+
+def desk(judge: Any, models: Models, directory: Path, device: str) -> Desk:
+    """The desk of a model process, for the built configuration of a foundation model's judge."""
+    from harness.foundation import cassette
+    from harness.foundation.budget import Budget, Limits
+    from harness.foundation.desk import Desk
+
+    identity = {key: value for key, value in settings.identity(judge).items() if key not in NOT_THE_MODEL}
+    directory.mkdir(parents=True, exist_ok=True)
+    shard = directory / f"shard-{uuid.uuid4().hex}.sqlite"
+    limits = Limits(usd=models.budget_usd, calls=models.budget_calls, seconds=models.budget_seconds)
+    return Desk(
+        None if models.mode == "replay" else judge.spawn_model(device),
+        identity | {"backend": judge.backend},
+        str(judge.model),
+        cassette.Cassette(sources(models, directory), shard, keep_images=models.keep_images),
+        Budget(directory / BUDGET, limits) if models.budgeted else None,
+        judge.policy(),
+        models.mode,
+    )

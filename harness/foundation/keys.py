@@ -1,0 +1,84 @@
+"""What names a call: a hash of everything that can change its answer, and of nothing else.
+
+The key is the SHA-256 of a canonical JSON text, which is kept beside the answer, so that anyone can check one against
+the other. Images stand in it by their digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from harness.foundation.calls import Asker, Call, ChatCall, JudgeCall
+from harness.interfaces import Array
+
+DIGEST = 40
+"""Hexadecimal digits of an image's digest: 160 bits."""
+CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, default=dict)
+
+
+class Request(NamedTuple):
+    """A call as it is recorded."""
+
+    key: str
+    text: str
+    """Canonical JSON of `kind` (judge, chat or embed), the `model`'s identity, and what was asked."""
+    images: Mapping[str, Array]
+    """Digest -> image, each once."""
+
+
+def image_digest(image: Array) -> str:
+    """Hash of an image's shape and bytes; SHA-256, for which processors have instructions, cut to 160 bits."""
+    assert image.dtype == np.uint8, f"an image of {image.dtype}"
+    hashed = hashlib.sha256(",".join(map(str, image.shape)).encode() + b":")
+    hashed.update(np.ascontiguousarray(image).data)
+    return hashed.hexdigest()[:DIGEST]
+
+
+def request(identity: Mapping[str, Any], call: Call, asker: Asker | None) -> Request:
+    """The call as it is recorded for a model: `identity` holds whatever can change the model's answers, and no more.
+
+    Chats at a temperature above 0 belong to who asks, so that equal questions of two runs, or two of one run, are
+    answered independently.
+    """
+    images: dict[str, Array] = {}
+
+    def named(part: str | Array) -> str | dict[str, str]:
+        if isinstance(part, str):
+            return part
+        digest = image_digest(part)
+        images[digest] = part
+        return {"image": digest}
+
+    asked: dict[str, Any]
+    if isinstance(call, JudgeCall):
+        asked = {"kind": "judge", "prompt": call.prompt, "clip": [named(frame) for frame in call.clip]}
+    elif isinstance(call, ChatCall):
+        messages = [{"role": role, "content": [named(part) for part in content]} for role, content in call.messages]
+        asked = {"kind": "chat", "messages": messages, "schema": call.schema, "max_tokens": call.max_tokens}
+        asked["temperature"] = call.temperature
+        if call.temperature > 0 and asker is not None:
+            asked["asker"] = [asker.run, asker.ordinal]
+    else:
+        asked = {"kind": "embed", "items": [named(item) for item in call.items]}
+    text = CANONICAL.encode({"model": identity, **asked})
+    return Request(key_of(text), text, images)
+
+
+def key_of(text: str) -> str:
+    """The key of a request's canonical text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def call_key(identity: Mapping[str, Any], call: Call, asker: Asker | None) -> str:
+    """The key of a call."""
+    return request(identity, call, asker).key
+
+
+def shared(call: Call) -> bool:
+    """Whether equal calls of anyone have the same answer: all but chats at a temperature above 0."""
+    return not isinstance(call, ChatCall) or call.temperature == 0

@@ -1,0 +1,57 @@
+"""A model asked outside any study: no cassette, no budget, no retries."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from harness import registry, settings
+from harness.errors import UserError, unknown
+from harness.foundation.calls import Call, Failure, Reply
+
+
+def judge(given: Mapping[str, Any]) -> Any:
+    """The built configuration of a foundation model's judge, from `judge` and `judge.field` as a command line has them.
+
+    UserError where the judge is none, or a setting is not one of its."""
+    name = str(given.get("judge", ""))
+    config = registry.get("judge", name)
+    if not hasattr(config, "spawn_model"):
+        models = [each for each in registry.names("judge") if hasattr(registry.get("judge", each), "spawn_model")]
+        raise UserError(f"judge={name} ({config.backend}) stands for no foundation model; name {' or '.join(models)}")
+    known = {f"judge.{field}": entry for field, entry in settings.fields(config).items()}
+    values = {}
+    for key, value in given.items():
+        if key == "judge":
+            continue
+        if key not in known:
+            raise unknown("setting", key, known)
+        values[known[key].name] = settings.given(known[key], value, key)
+    return settings.build(config, values, "judge")
+
+
+def device() -> str:
+    """Where a model is run when asked outside a study: on the first GPU, if there is one."""
+    from harness.launchers import local
+
+    return "cuda" if local.visible_gpus() else "cpu"
+
+
+def ask(config: Any, call: Call) -> Reply | Failure:
+    """The answer to a single call, within the judge's `timeout`, by a model that is built for it and closed again.
+
+    UserError where the model cannot be built or asked at all."""
+
+    async def asked() -> Reply | Failure:
+        model = config.spawn_model(device())
+        try:
+            return await asyncio.wait_for(model.answer(call), config.timeout)
+        except TimeoutError:
+            return Failure("timeout", f"no answer within {config.timeout:g} s")
+        except Failure as failure:
+            return failure
+        finally:
+            await model.close()
+
+    return asyncio.run(asked())

@@ -1,0 +1,61 @@
+"""A server on loopback that answers what a test tells it to, for answers that no tiny random model would give."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Answers = Callable[[str, dict[str, Any], dict[str, str]], tuple[int, Any]]
+"""Path, body and headers (names in lower case) of a request -> status and body of its answer."""
+
+
+@contextmanager
+def serving(answers: Answers) -> Iterator[str]:
+    """The base URL of a server that answers so while the context lasts."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._reply({})
+
+        def do_POST(self) -> None:
+            self._reply(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+        def _reply(self, body: dict[str, Any]) -> None:
+            status, answer = answers(
+                self.path.removeprefix("/v1"), body, {k.lower(): v for k, v in self.headers.items()}
+            )
+            content = json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            """Quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def completion(text: str, logprobs: Any = None) -> dict[str, Any]:
+    """The body of a chat completion that says `text`."""
+    message = {"role": "assistant", "content": text}
+    return {
+        "id": "1",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "canned-1",
+        "choices": [{"index": 0, "finish_reason": "stop", "message": message, "logprobs": logprobs}],
+        "usage": {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7},
+    }

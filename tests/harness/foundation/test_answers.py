@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from harness.foundation.answers import Unreadable, in_schema, with_repair, with_schema, yes_or_no
+from harness.foundation.calls import Failure, Message
+
+pytest.importorskip("jsonschema")
+SCHEMA = {
+    "type": "object",
+    "properties": {"score": {"type": "number", "minimum": 0, "maximum": 1}, "why": {"type": "string"}},
+    "required": ["score"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"score": 0.5}',
+        'Here it is:\n```json\n{"score": 0.5}\n```\nAnything else?',
+        'Weights {w} are fine. {"score": 0.5} {"score": 2}',
+    ],
+)
+def test_the_first_object_is_found_whatever_stands_around_it(text: str) -> None:
+    assert in_schema(text, SCHEMA) == {"score": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("I cannot tell.", "no JSON object"),
+        ("[0.5]", "no JSON object"),
+        ('{"score": 0.5', "cannot be parsed"),
+        ('{"score": NaN}', "NaN is no JSON number"),
+        ('{"score": 2}', r"at \['score'\]: 2 is greater than the maximum"),
+        ('{"why": "so"}', "'score' is a required property"),
+        ('{"score": 1, "run": "rm"}', "'run' was unexpected"),
+    ],
+)
+def test_what_cannot_be_read_says_why(text: str, said: str) -> None:
+    with pytest.raises(Unreadable, match=said):
+        in_schema(text, SCHEMA)
+
+
+@pytest.mark.parametrize("text", ["{" * 1_000_000, '{"a":' * 200_000, "[" * 500_000 + "{"])
+def test_an_answer_of_a_megabyte_is_refused_in_no_time(text: str) -> None:
+    started = time.perf_counter()
+    with pytest.raises(Unreadable):
+        in_schema(text, SCHEMA)
+    assert time.perf_counter() - started < 2
+
+
+def test_a_chat_is_continued_by_what_was_wrong() -> None:
+    chat = with_schema((Message("system", ("Be brief.",)), Message("user", ("Score it.",))), SCHEMA)
+    assert chat[0].content == ("Be brief.",) and json.dumps(SCHEMA) in str(chat[1].content[-1])
+    longer = with_repair(chat, "no", Unreadable("it holds no JSON object"))
+    assert longer[:2] == chat and longer[2] == Message("assistant", ("no",))
+    assert "it holds no JSON object" in str(longer[3].content[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "score"),
+    [
+        ("Answer: Yes", 1.0),
+        (" answer :\n**NO**.", 0.0),
+        ("No key is left on the floor. Answer: Yes", 1.0),
+        ("yes, it opened", 1.0),
+        ("Nothing happens, so: no", 0.0),
+    ],
+)
+def test_yes_and_no_are_read_as_words(text: str, score: float) -> None:
+    assert yes_or_no(text) == score
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"), [("", "empty"), (" \n", "empty"), ("Answer: maybe", "malformed"), ("是", "malformed")]
+)
+def test_neither_is_a_failure(text: str, kind: str) -> None:
+    with pytest.raises(Failure) as caught:
+        yes_or_no(text)
+    assert caught.value.kind == kind

@@ -1,0 +1,280 @@
+"""Real architectures with tiny random weights, saved so that the real loader can load them; nothing is downloaded.
+
+Each function writes one model into `directory`, once, and returns the directory. Weights depend on the name alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+WORDS = (" Yes", " yes", " YES", " No", " no", " NO")
+"""Single tokens, with and without the space, as in the tokenizers of published models."""
+CHAT = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n"
+    "{% if message.content is string %}{{ message.content }}{% else %}{% for part in message.content %}"
+    "{% if part.type in ('image', 'image_url') %}<|vision_start|><|image_pad|><|vision_end|>"
+    "{% elif part.type == 'video' %}<|vision_start|><|video_pad|><|vision_end|>"
+    "{% else %}{{ part.text }}{% endif %}{% endfor %}{% endif %}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+"""Keeps the order of texts and frames, as Qwen2.5-VL's own."""
+CHAT_FRAMES_FIRST = (
+    "{{ bos_token }}{% for message in messages %}<|start_header_id|>{{ message.role }}<|end_header_id|>\n\n"
+    "{% if message.content is string %}{{ message.content }}{% else %}"
+    "{% for part in message.content if part.type == 'image' %}<|image|>{% endfor %}"
+    "{% for part in message.content if part.type == 'video' %}<|video|>{% endfor %}"
+    "{% for part in message.content if part.type == 'text' %}{{ part.text }}{% endfor %}{% endif %}"
+    "<|eot_id|>{% endfor %}"
+    "{% if add_generation_prompt %}<|start_header_id|>assistant<|end_header_id|>\n\n{% endif %}"
+)
+"""Puts every frame before every text, as Perception-LM's own."""
+CHAT_TEXT = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def qwen_vl(directory: Path, hidden: int = 32, layers: int = 2) -> Path:
+    """Qwen2.5-VL: frames of 28 x 28 pixels as 1 token for each two frames of a video, 1 for an image."""
+    if (directory / "config.json").exists():
+        return directory
+    from transformers import (
+        Qwen2_5_VLConfig,
+        Qwen2_5_VLForConditionalGeneration,
+        Qwen2_5_VLProcessor,
+        Qwen2VLImageProcessor,
+        Qwen2VLVideoProcessor,
+    )
+
+    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>"]
+    words = tokenizer([*special, "<|image_pad|>", "<|video_pad|>"], eos="<|im_end|>", pad="<|endoftext|>")
+    size = {"shortest_edge": 28 * 28, "longest_edge": 56 * 56}
+    processor = Qwen2_5_VLProcessor(
+        image_processor=Qwen2VLImageProcessor(size=size),
+        video_processor=Qwen2VLVideoProcessor(size=size, cap_pixels_per_frame=False),
+        tokenizer=words,
+        chat_template=CHAT,
+    )
+    identifier, part = words.convert_tokens_to_ids, hidden // 32
+    config = Qwen2_5_VLConfig(
+        text_config=_language(words, hidden, layers)
+        | {
+            "rope_parameters": {
+                "rope_type": "default",
+                "rope_theta": 1e4,
+                "mrope_section": [part, part, hidden // 8 - 2 * part],
+            }
+        },
+        vision_config={
+            "depth": 2,
+            "hidden_size": hidden,
+            "intermediate_size": 2 * hidden,
+            "num_heads": 2,
+            "out_hidden_size": hidden,
+            "fullatt_block_indexes": [1],
+            "tokens_per_second": 2,
+        },
+        image_token_id=identifier("<|image_pad|>"),
+        video_token_id=identifier("<|video_pad|>"),
+        vision_start_token_id=identifier("<|vision_start|>"),
+        vision_end_token_id=identifier("<|vision_end|>"),
+    )
+    return _save(Qwen2_5_VLForConditionalGeneration, config, processor, directory)
+
+
+def perception_lm(
+    directory: Path,
+    hidden: int = 32,
+    layers: int = 2,
+    side: int = 28,
+    text: Mapping[str, Any] = MappingProxyType({}),
+    tower: Mapping[str, Any] | None = None,
+) -> Path:
+    """Perception-LM: its vision tower of 28 x 28 pixels, 1 token a frame; `text` and `tower` change their settings."""
+    if (directory / "config.json").exists():
+        return directory
+    from transformers import (
+        PerceptionLMConfig,
+        PerceptionLMForConditionalGeneration,
+        PerceptionLMImageProcessor,
+        PerceptionLMProcessor,
+        PerceptionLMVideoProcessor,
+    )
+
+    special = ["<|begin_of_text|>", "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>", "<|image|>", "<|video|>"]
+    extra = {"image_token": "<|image|>", "video_token": "<|video|>"}
+    words = tokenizer(special, eos="<|eot_id|>", pad="<|eot_id|>", bos="<|begin_of_text|>", extra=extra)
+    size = {"height": side, "width": side}
+    small = {"img_size": [side, side], "depth": 1, "embed_dim": hidden, "num_heads": 2}
+    processor = PerceptionLMProcessor(
+        image_processor=PerceptionLMImageProcessor(vision_input_type="vanilla", tile_size=side, size=size),
+        video_processor=PerceptionLMVideoProcessor(size=size),
+        tokenizer=words,
+        patch_size=14,
+        pooling_ratio=2,
+        chat_template=CHAT_FRAMES_FIRST,
+    )
+    config = PerceptionLMConfig(
+        text_config={"model_type": "llama"} | _language(words, hidden, layers) | dict(text),
+        vision_config={
+            "model_type": "timm_wrapper",
+            "architecture": "vit_pe_lang_large_patch14_448",
+            "do_pooling": False,
+            "num_classes": 0,
+            "model_args": small if tower is None else dict(tower),
+        },
+        vision_use_cls_token=True,
+        projector_pooling_ratio=2,
+        image_token_id=words.convert_tokens_to_ids("<|image|>"),
+        video_token_id=words.convert_tokens_to_ids("<|video|>"),
+    )
+    return _save(PerceptionLMForConditionalGeneration, config, processor, directory)
+
+
+def clip(directory: Path) -> Path:
+    """CLIP: images of 28 x 28 pixels and texts to 16 numbers."""
+    if (directory / "config.json").exists():
+        return directory
+    from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, CLIPProcessor
+
+    around = ("<|startoftext|>", "<|endoftext|>")
+    words = tokenizer(list(around), eos=around[1], pad=around[1], bos=around[0], around=around)
+    side = {"height": 28, "width": 28}
+    processor = CLIPProcessor(CLIPImageProcessor(size={"shortest_edge": 28}, crop_size=side), words)
+    shared: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
+    shared |= {"num_attention_heads": 2}
+    text = shared | {"vocab_size": len(words), "max_position_embeddings": 64}
+    text |= {"bos_token_id": words.bos_token_id, "eos_token_id": words.eos_token_id}
+    config = CLIPConfig(
+        text_config=text, vision_config=shared | {"image_size": 28, "patch_size": 14}, projection_dim=16
+    )
+    return _save(CLIPModel, config, processor, directory)
+
+
+def gpt2(directory: Path) -> Path:
+    """GPT-2 of 32 features, without a chat template, as published."""
+    if (directory / "config.json").exists():
+        return directory
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    words = tokenizer(["<|endoftext|>"], eos="<|endoftext|>", pad=None)
+    end = words.eos_token_id
+    config = GPT2Config(
+        vocab_size=len(words), n_embd=32, n_layer=2, n_head=2, n_positions=512, bos_token_id=end, eos_token_id=end
+    )
+    return _save(GPT2LMHeadModel, config, words, directory)
+
+
+def llama(directory: Path) -> Path:
+    """A Llama of 32 features that chats in text alone."""
+    if (directory / "config.json").exists():
+        return directory
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    words = tokenizer(["<|endoftext|>", "<|im_start|>", "<|im_end|>"], eos="<|im_end|>", pad="<|endoftext|>")
+    words.chat_template = CHAT_TEXT
+    return _save(LlamaForCausalLM, LlamaConfig(**_language(words, 32, 2)), words, directory)
+
+
+def sentence_bert(directory: Path, pooling: str = "mean", normalised: bool = False) -> Path:
+    """BERT of 32 features with the files by which sentence-transformers names its pooling: "mean" or "cls"."""
+    if (directory / "config.json").exists():
+        return directory
+    import json
+
+    from transformers import BertConfig, BertModel
+
+    words = tokenizer(["[PAD]", "[CLS]", "[SEP]"], eos="[SEP]", pad="[PAD]", around=("[CLS]", "[SEP]"))
+    words.padding_side = "right"
+    config = BertConfig(
+        vocab_size=len(words), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64
+    )
+    _save(BertModel, config, words, directory)
+    kinds = ["Transformer", "Pooling", *(["Normalize"] if normalised else [])]
+    modules = [
+        {
+            "idx": at,
+            "name": str(at),
+            "path": f"{at}_{kind}" if at else "",
+            "type": f"sentence_transformers.models.{kind}",
+        }
+        for at, kind in enumerate(kinds)
+    ]
+    (directory / "modules.json").write_text(json.dumps(modules))
+    (directory / "1_Pooling").mkdir()
+    modes = {"pooling_mode_cls_token": pooling == "cls", "pooling_mode_mean_tokens": pooling == "mean"}
+    (directory / "1_Pooling" / "config.json").write_text(json.dumps({"word_embedding_dimension": 32} | modes))
+    return directory
+
+
+def tokenizer(
+    special: list[str],
+    eos: str,
+    pad: str | None,
+    bos: str | None = None,
+    extra: dict[str, str] | None = None,
+    around: tuple[str, str] | None = None,
+) -> Any:
+    """One token for each byte, each special token and each word of WORDS; `around` stand about every text."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    vocabulary = sorted(pre_tokenizers.ByteLevel.alphabet())
+    merges: list[tuple[str, str]] = []
+    for word in WORDS:
+        letters = word.replace(" ", "Ġ")
+        for start in (1, 0):  # "Yes" first, of which "ĠYes" is then made
+            joined = letters[start] if start else "Ġ"
+            rest = letters[2:] if start else [letters[1:]]
+            for following in rest:
+                if (joined, following) not in merges:
+                    merges.append((joined, following))
+                    vocabulary.append(joined + following)
+                joined += following
+    model = models.BPE(vocab={token: at for at, token in enumerate(vocabulary)}, merges=merges)
+    made = Tokenizer(model)
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    made.add_special_tokens(special)
+    if around:
+        both = [(token, made.token_to_id(token)) for token in around]
+        made.post_processor = processors.TemplateProcessing(f"{around[0]} $A {around[1]}", special_tokens=both)
+    named = {"eos_token": eos, "pad_token": pad, "bos_token": bos}
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made,
+        padding_side="left",
+        clean_up_tokenization_spaces=False,
+        extra_special_tokens=extra or {},
+        **{name: token for name, token in named.items() if token},
+    )
+
+
+def _language(words: Any, hidden: int, layers: int) -> dict[str, Any]:
+    return {
+        "vocab_size": len(words),
+        "hidden_size": hidden,
+        "intermediate_size": 2 * hidden,
+        "num_hidden_layers": layers,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 2048,
+        "bos_token_id": words.bos_token_id,
+        "eos_token_id": words.eos_token_id,
+        "pad_token_id": words.pad_token_id,
+        "initializer_range": 0.2,
+    }
+
+
+def _save(architecture: Any, config: Any, processor: Any, directory: Path) -> Path:
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = architecture(config)
+    directory.mkdir(parents=True, exist_ok=True)
+    processor.save_pretrained(directory)
+    model.save_pretrained(directory)  # writes config.json, by which a directory that is done is known
+    return directory

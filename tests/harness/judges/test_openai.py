@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+
+from harness import registry, settings
+from harness.judges.openai_ import OpenAI
+
+
+def test_it_judges_where_it_has_a_prompt_and_says_how_to_get_one() -> None:
+    suite = registry.get("suite", "minigrid_doorkey")()
+    assert registry.get("judge", "openai") is OpenAI
+    assert OpenAI(prompt="Is the door open?").fits(suite) == ""
+    assert "bench models prompt" in OpenAI().fits(suite)
+
+
+def test_how_it_is_reached_and_priced_is_no_part_of_a_cells_id() -> None:
+    known = {field.name for field in dataclasses.fields(OpenAI)}
+    assert known - set(settings.identity(OpenAI())) == {
+        "base_url", "key_variable", "price_in", "price_out", "in_flight", "timeout", "attempts",
+    }  # fmt: skip
+
+
+def test_every_setting_says_what_it_means_and_where_its_default_is_from() -> None:
+    assert all(field.meaning and field.source for field in settings.fields(OpenAI).values())
+
+
+def test_its_configuration_imports_nothing_heavy() -> None:
+    asked = "import sys, harness.judges.openai_; print(sorted({'torch', 'openai', 'jsonschema'} & set(sys.modules)))"
+    said = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "[]"
