@@ -18,7 +18,9 @@ KINDS = {
     "oracle": "privileged: it is told the task's own events",
     "external": "recorded by its own script",
 }
-"""What a reader must know of a backend; other backends are models and need no remark."""
+"""What a reader must know of a backend that is no foundation model."""
+SERVED = {"openai": "served: what the model is, is its server's word"}
+"""What a reader must know of a foundation model by how it is reached."""
 THRESHOLD = 0.5
 """A score above this counts as positive where the method has no threshold of its own."""
 
@@ -55,7 +57,9 @@ class Judging(NamedTuple):
     judge: str
     remark: str
     positive: Share
-    """Clips that the method counts as positive."""
+    """Clips that the method counts as positive, of those that got an answer."""
+    unanswered: Share
+    """Clips that got no usable answer, of all that were asked about."""
     agreement: Agreement | None
     """None where the task tells of no events."""
     delay: float | None
@@ -65,6 +69,11 @@ class Judging(NamedTuple):
     waited_share: float | None
     """The same as a share of the runs' time."""
     seconds_per_clip: float | None
+    judging_share: float | None
+    """Drawing and judging, beside the training, as a share of the runs' time."""
+    steps_per_second: float | None
+    """Environment steps of a worker while it trains, each seed's counted: evaluation and checkpoints left out, waiting
+    for answers not."""
 
 
 def is_judge(backend: str) -> bool:
@@ -73,8 +82,8 @@ def is_judge(backend: str) -> bool:
 
 
 def remark(backend: str) -> str:
-    """What a table must say beside a row of this backend; empty for a model."""
-    return KINDS.get(backend, "")
+    """What a table must say beside a row of this backend, or ""."""
+    return {**KINDS, **SERVED}.get(backend, "")
 
 
 def judging(study: Study, labels: Mapping[str, str]) -> list[Judging]:
@@ -83,11 +92,14 @@ def judging(study: Study, labels: Mapping[str, str]) -> list[Judging]:
     if not cells:
         return []
     judged, timed = results.load(study, what="judgements"), results.load(study, what="timings")
+    judged = judged if "score" in judged else judged.assign(score=np.nan)
     found = []
     for cell in cells:
-        scores = judged[judged["cell"] == cell.id]
+        asked = judged[judged["cell"] == cell.id]
+        scores = asked[asked["score"].notna()]
         clock = [_spent(rows) for _, rows in timed[timed["cell"] == cell.id].groupby("seed")]
-        total = {name: sum(entry[name] for entry in clock) for name in (clock[0] if clock else ())}
+        total = {name: sum(entry.get(name, 0.0) for entry in clock) for name in {key for e in clock for key in e}}
+        training = total.get("seconds", 0.0) - total.get("evaluation_seconds", 0.0) - total.get("checkpoint_seconds", 0)
         found.append(
             Judging(
                 label=labels.get(cell.id, cell.label),
@@ -95,11 +107,14 @@ def judging(study: Study, labels: Mapping[str, str]) -> list[Judging]:
                 judge=f"{cell.model} ({cell.backend})",
                 remark=remark(cell.backend),
                 positive=Share(int((scores["score"] > _threshold(cell)).sum()), len(scores)),
+                unanswered=Share(len(asked) - len(scores), len(asked)),
                 agreement=_agreement(scores, _threshold(cell)),
                 delay=float((scores["applied"] - scores["asked"]).mean()) if len(scores) else None,
                 waited=total.get("wait_seconds"),
                 waited_share=_ratio(total.get("wait_seconds"), total.get("seconds")),
                 seconds_per_clip=_ratio(total.get("judge_seconds"), total.get("clips")),
+                judging_share=_ratio(total.get("judge_seconds"), total.get("seconds")),
+                steps_per_second=_ratio(total.get("steps"), training),
             )
         )
     return found
@@ -137,11 +152,12 @@ def _spent(rows: pd.DataFrame) -> dict[str, float]:
     ordered = rows.sort_values("step")
     packed = ordered["seeds"].to_numpy(float) if "seeds" in ordered else np.ones(len(ordered))
     spent = {}
-    for name in ("seconds", "wait_seconds", "judge_seconds", "clips"):
+    for name in ("seconds", "evaluation_seconds", "checkpoint_seconds", "wait_seconds", "judge_seconds", "clips"):
         if name in ordered:
             values = ordered[name].fillna(0.0).to_numpy(float)
             change = np.diff(values, prepend=0.0)
             spent[name] = float(np.sum(np.where(change < 0, values, change) / packed))
+    spent["steps"] = float(ordered["step"].max())
     return spent
 
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from reports import judges, legends, statistics, tables
+from reports import judges, ledger, legends, statistics, tables
 from reports import latex as tex
 from reports.figures import Gallery
 from reports.judges import Judging
+from reports.ledger import Spent
 from reports.subgoals import HEADING, Subgoals
 from reports.summary import Row, Summary
 from results import Cell, Picture, Study
@@ -41,6 +42,7 @@ def render(
     pictures: Sequence[Picture] = (),
     style: tex.Style | None = None,
     parts: Sequence[Subgoals] = (),
+    bills: Sequence[Spent] = (),
 ) -> str:
     """The page of a study; `style` is that of the LaTeX tables that it shows."""
     columns, differing = differences(study, summary)
@@ -57,6 +59,8 @@ def render(
             galleries=[gallery for gallery in galleries if gallery.drawings],
             pictures=pictures,
             judgings=judgings,
+            bills=bills,
+            bills_remark=ledger.REMARK,
             parts=parts,
             parts_heading=HEADING,
             beside_events=judges.BESIDE_EVENTS,

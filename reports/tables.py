@@ -11,6 +11,7 @@ import numpy as np
 from reports import judges, statistics
 from reports.aggregates import Aggregate
 from reports.judges import Judging
+from reports.ledger import Spent
 from reports.matrices import Line, Matrix
 from reports.statistics import Array, Interval
 from reports.subgoals import HEADING, Subgoals
@@ -161,6 +162,34 @@ def judging(judgings: Sequence[Judging]) -> list[Table]:
         "false-alarm rate,\nof the others",
     ]
     return [_table(judges.BESIDE_EVENTS, headers, cells)] if cells else []
+
+
+def ledger(entries: Sequence[Spent]) -> list[Table]:
+    """One table of what foundation models were asked and cost; none where none was asked."""
+    cells = {
+        f"{entry.label} on {entry.where}": [
+            f"{entry.calls:,}",
+            f"{entry.failures:,}",
+            f"{entry.tokens_in:,} / {entry.tokens_out:,}",
+            f"{entry.images:,}",
+            f"{entry.seconds:,.1f}",
+            f"{entry.usd:,.4f}",
+            f"{entry.billed_calls:,}",
+            f"{entry.billed_usd:,.4f}",
+        ]
+        for entry in entries
+    }
+    headers = [
+        "calls",
+        "without\nanswer",
+        "tokens\nin / out",
+        "images",
+        "model's\nseconds",
+        "USD",
+        "calls\nbilled",
+        "USD\nbilled",
+    ]
+    return [_table("model calls and their cost", headers, cells)] if cells else []
 
 
 def _table(heading: str, headers: Sequence[str], rows: Mapping[str, Sequence[str]]) -> Table:

@@ -21,19 +21,21 @@ if TYPE_CHECKING:
     import duckdb
     import pandas as pd
 
-What = Literal["evaluations", "timings", "metrics", "judgements", "probes", "subgoals"]
+What = Literal["evaluations", "timings", "metrics", "judgements", "ledger", "probes", "subgoals"]
 
 COLUMNS: dict[str, dict[str, type]] = {
     "evaluations": schema.EVALUATION,
     "timings": {"step": int, "seconds": float},
     "metrics": {"step": int},
-    "judgements": {"asked": int, "applied": int, "score": float},
+    "judgements": {"asked": int, "applied": int},
+    "ledger": {"step": int, **schema.LEDGER},
     "probes": {"step": int, "t": int, "quantity": str, "value": float},
     "subgoals": {"step": int, "episode": int, "subgoal": str, "met": bool},
 }
 """Columns that every row must have. Evaluation rows have no others; logs may, and absent ones read as missing."""
-OPTIONAL: dict[str, dict[str, type]] = {"judgements": {"events": int}}
-"""Columns that a log's rows may lack, as where a suite's tasks tell of no events; a value that is there must fit."""
+OPTIONAL: dict[str, dict[str, type]] = {"judgements": {"score": float, "failure": str, "mass": float, "events": int}}
+"""Columns that a log's rows may lack, as where a suite's tasks tell of no events or a model gave no answer; a value
+that is there must fit."""
 
 _JSON_TYPES = {
     int: ("UBIGINT", "BIGINT", "HUGEINT"),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from reports.judges import Judging
+    from reports.ledger import Spent
     from reports.subgoals import Subgoals
     from reports.summary import Summary
 
@@ -79,7 +80,20 @@ def _study(args: argparse.Namespace) -> int:
     if len(args.study) > 1:
         raise UserError("one study at a time; `bench compare` sets several side by side, and --paper takes several")
     import results
-    from reports import crossed, export, figures, judges, latex, overviews, page, phases, probes, subgoals, summary
+    from reports import (
+        crossed,
+        export,
+        figures,
+        judges,
+        latex,
+        ledger,
+        overviews,
+        page,
+        phases,
+        probes,
+        subgoals,
+        summary,
+    )  # fmt: skip
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -89,7 +103,7 @@ def _study(args: argparse.Namespace) -> int:
         labels = {row.cell.id: row.label for row in found.rows}
         judgings, seen = judges.judging(study, labels), probes.probed(study, labels)
         parts = subgoals.subgoals(study, labels, args.resamples)
-        spreads = phases.spreads(study, labels)
+        spreads, bills = phases.spreads(study, labels), ledger.spent(study, labels)
     found = summary.with_notes(found, [str(warning.message) for warning in caught if _ours(warning)])
     places = figures.styles(row.label for row in found.rows)
     style = latex.Style(args.spread, args.siunitx)
@@ -104,9 +118,13 @@ def _study(args: argparse.Namespace) -> int:
     ]
 
     directory = Path(args.output) if args.output else study.directory / "report"
-    content = {**export.plain(found), "subgoals": export.subgoals(parts)}
+    content = {
+        **export.plain(found), "subgoals": export.subgoals(parts), "models": [bill._asdict() for bill in bills],
+    }  # fmt: skip
     contents: dict[str, bytes] = {
-        "report.html": page.render(study, found, galleries, judgings, results.pictures(study), style, parts).encode(),
+        "report.html": page.render(
+            study, found, galleries, judgings, results.pictures(study), style, parts, bills
+        ).encode(),
         "table.tex": latex.latex(found, style).encode(),
         "summary.json": (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(),
     }
@@ -116,7 +134,7 @@ def _study(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({**content, "files": [str(file) for file in files]}, allow_nan=False))
     else:
-        _print(found, parts, judgings, files)
+        _print(found, parts, judgings, bills, files)
     return 0
 
 
@@ -180,7 +198,9 @@ def write(directory: Path, contents: dict[str, bytes]) -> list[Path]:
     return [directory / name for name in contents]
 
 
-def _print(found: Summary, parts: list[Subgoals], judgings: list[Judging], files: list[Path]) -> None:
+def _print(
+    found: Summary, parts: list[Subgoals], judgings: list[Judging], bills: list[Spent], files: list[Path]
+) -> None:
     from reports import legends, tables
 
     screen = console()
@@ -190,7 +210,7 @@ def _print(found: Summary, parts: list[Subgoals], judgings: list[Judging], files
         screen.print("No run has finished an evaluation yet, so there are no numbers.")
     else:
         screen.print(legends.whole(found, "*"), markup=False)
-        for table in [*tables.subgoals(parts), *tables.judging(judgings)]:
+        for table in [*tables.subgoals(parts), *tables.judging(judgings), *tables.ledger(bills)]:
             screen.print()
             screen.print(table)
     tell(found.notes, files)

@@ -14,7 +14,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
+import results
 from harness.records import schema
+from reports import summary
+from reports.summary import Summary
 
 IDENTITY = {
     "suite": "grid",
@@ -103,6 +106,17 @@ class Writer:
         command = ["bench", "run", "suite=grid"]
         _write(self.directory / "study.json", {"schema": 1, "study": name, "command": command, "cells": self.cells})
         return self.directory
+
+    def judged_beside(self, curves: Mapping[int, Mapping[int, Sequence[int]]], uer: Mapping[int, Any]) -> None:
+        """Write a cell of uer, and one of vlm_rb that a scripted judge guided, with a setting of its own."""
+        judge = {"method": "vlm_rb", "backend": "scripted", "model": "sprite"}
+        self.cell("a", uer, steps=200)
+        self.cell("b", curves, steps=200, variant="replay.alpha=0.5", **judge)
+
+    def summary(self, reps: int = 200, name: str = "study-of-tests") -> Summary:
+        """What a report says of the cells written so far."""
+        study = results.study(self.finish(name))
+        return summary.summarise(study, results.load(study), reps=reps)
 
 
 def write_rows(directory: Path, what: str, rows: Sequence[Mapping[str, Any]], *, parquet: bool = False) -> Path:

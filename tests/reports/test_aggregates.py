@@ -7,8 +7,7 @@ import json
 import numpy as np
 import pytest
 
-import results
-from reports import export, figures, overviews, statistics, summary
+from reports import export, figures, overviews, statistics
 from reports.aggregates import SHARE, STEPS, Overview
 from reports.summary import Summary
 from tests.reports.conftest import Writer
@@ -17,11 +16,6 @@ from tests.reports.conftest import Writer
 def _curves(*finals: int) -> dict[int, dict[int, list[int]]]:
     """Seeds that have none of four at 100 and so many at 200."""
     return {seed: {100: [0] * 4, 200: [1] * final + [0] * (4 - final)} for seed, final in enumerate(finals)}
-
-
-def _summary(writer: Writer) -> Summary:
-    study = results.study(writer.finish())
-    return summary.summarise(study, results.load(study), reps=2_000)
 
 
 @pytest.fixture
@@ -39,14 +33,14 @@ def _overview(found: Summary) -> Overview:
 
 
 def test_scores_and_curves_of_a_worked_example(two: Writer) -> None:
-    scores = _overview(_summary(two)).scores
+    scores = _overview(two.summary(2_000)).scores
     assert scores.final["uer · quick"].tolist() == [[0.0, 0.5], [0.25, 0.5]]
     assert scores.curves["per · quick"].tolist() == [[[0.0, 0.5], [0.0, 0.5]], [[0.0, 1.0], [0.0, 0.5]]]
     assert scores.steps.tolist() == [100, 200] and scores.unit == STEPS
 
 
 def test_how_methods_stand_of_a_worked_example(two: Writer) -> None:
-    found = _overview(_summary(two))
+    found = _overview(two.summary(2_000))
     # per wins all pairs on easy, ties all on hard: (1 + .5) / 2
     assert float(found.improvement["per · quick", "uer · quick"].estimate) == 0.75
     assert float(found.improvement["uer · quick", "per · quick"].estimate) == 0.25
@@ -63,7 +57,7 @@ def test_how_methods_stand_of_a_worked_example(two: Writer) -> None:
 def test_the_worse_of_two_has_the_interval_of_the_better_from_the_other_end(writer: Writer) -> None:
     writer.cell("a", _curves(0, 3, 3), steps=200)
     writer.cell("b", _curves(2, 4, 4), steps=200, method="per")
-    found = _overview(_summary(writer)).improvement
+    found = _overview(writer.summary(2_000)).improvement
     better, worse = found["per · quick", "uer · quick"], found["uer · quick", "per · quick"]
     assert better.low < better.estimate < better.high
     assert worse == (1 - better.estimate, 1 - better.high, 1 - better.low)
@@ -71,9 +65,9 @@ def test_the_worse_of_two_has_the_interval_of_the_better_from_the_other_end(writ
 
 def test_of_a_single_task_only_the_probability_of_improvement_is_known(writer: Writer) -> None:
     writer.cell("a", _curves(0, 1), steps=200)
-    assert _summary(writer).overviews == ()
+    assert writer.summary(2_000).overviews == ()
     writer.cell("b", _curves(2, 4), steps=200, method="per")
-    found = _summary(writer)
+    found = writer.summary(2_000)
     overview = _overview(found)
     assert len(overview.improvement) == 2
     assert not overview.profiles and not overview.efficiency and overview.ranks is None
@@ -84,7 +78,7 @@ def test_of_a_single_task_only_the_probability_of_improvement_is_known(writer: W
 def test_tasks_of_different_lengths_meet_at_shares_of_their_steps(writer: Writer) -> None:
     for task, steps in (("short", (50, 100)), ("long", (200, 300, 400))):
         writer.cell(task, {seed: {step: [1, 0] for step in steps} for seed in (0, 1)}, steps=steps[-1], task=task)
-    found = _summary(writer)
+    found = writer.summary(2_000)
     scores = _overview(found).scores
     assert scores.unit == SHARE and scores.steps.tolist() == [0.5, 1.0]
     assert "grid: curves over tasks show 2 of up to 3 evaluations, those that all rows share" in found.notes
@@ -94,13 +88,13 @@ def test_a_row_that_is_behind_is_beside_no_other(two: Writer) -> None:
     running = {seed: {100: [1] * 4} for seed in (0, 1)}
     for task in ("easy", "hard"):
         two.cell(f"aer-{task}", running, steps=200, task=task, method="aer", status={0: "running", 1: "running"})
-    found = _summary(two)
+    found = two.summary(2_000)
     assert set(_overview(found).scores.final) == {"uer · quick", "per · quick"}
     assert any("aer · quick: left out of the aggregates over tasks (not far enough" in note for note in found.notes)
 
 
 def test_aggregates_are_those_of_statistics_and_have_the_spread_of_their_resamples(two: Writer) -> None:
-    found = _summary(two)
+    found = two.summary(2_000)
     table = statistics.aggregate(_overview(found).scores.final, 2_000).set_index(["method", "metric"])
     assert len(found.aggregates) == 8
     for entry in found.aggregates:
@@ -115,7 +109,7 @@ def test_the_highest_aggregate_and_what_is_tied_with_it_lead_and_the_lowest_gap(
     for task in ("easy", "hard"):
         for method, finals in {"a": (4, 3, 4), "b": (3, 4, 3), "c": (0, 1, 0)}.items():
             writer.cell(f"{method}-{task}", _curves(*finals), steps=200, task=task, method=method)
-    leading = {(entry.label, entry.metric) for entry in _summary(writer).aggregates if entry.leading}
+    leading = {(entry.label, entry.metric) for entry in writer.summary(2_000).aggregates if entry.leading}
     assert leading == {(f"{name} · quick", metric) for name in "ab" for metric in statistics.METRICS}
 
 
@@ -135,7 +129,7 @@ def test_one_seed_has_values_and_no_intervals(writer: Writer) -> None:
     for task in ("easy", "hard"):
         for method in ("uer", "per"):
             writer.cell(f"{method}-{task}", _curves(2), steps=200, task=task, method=method)
-    found = _summary(writer)
+    found = writer.summary(2_000)
     overview = _overview(found)
     for interval in (*overview.improvement.values(), *overview.profiles.values(), *overview.efficiency.values()):
         assert np.isfinite(interval.estimate).all() and np.isnan(interval.low).all()
@@ -145,7 +139,7 @@ def test_one_seed_has_values_and_no_intervals(writer: Writer) -> None:
 
 
 def test_the_json_form_has_every_comparison(two: Writer) -> None:
-    (content,) = json.loads(json.dumps(export.plain(_summary(two)), allow_nan=False))["overviews"]
+    (content,) = json.loads(json.dumps(export.plain(two.summary(2_000)), allow_nan=False))["overviews"]
     assert content["tasks"] == ["easy", "hard"] and content["seeds"]["uer · quick"] == [0, 1]
     by_pair = {(entry["first"], entry["second"]): entry for entry in content["probability_of_improvement"]}
     assert by_pair["per · quick", "uer · quick"]["estimate"] == 0.75
@@ -156,7 +150,7 @@ def test_the_json_form_has_every_comparison(two: Writer) -> None:
 
 
 def test_there_are_four_drawings_of_several_tasks_in_the_colours_of_the_learning_curves(two: Writer) -> None:
-    found = _summary(two)
+    found = two.summary(2_000)
     places = figures.styles(row.label for row in found.rows)
     drawn = overviews.drawings(found.overviews, places)
     assert [drawing.name for drawing in drawn] == [
@@ -174,13 +168,13 @@ def test_what_differs_is_bold_from_five_seeds_on(writer: Writer) -> None:
     for seeds in (4, 5):
         writer.cell("a", {seed: {200: [0]} for seed in range(seeds)}, steps=200)
         writer.cell("b", {seed: {200: [1]} for seed in range(seeds)}, steps=200, method="per")
-        cells = overviews._improvement(_overview(_summary(writer)))
+        cells = overviews._improvement(_overview(writer.summary(2_000)))
         assert cells.bold.any() == (seeds == 5)
 
 
 def test_more_rows_than_a_column_can_show_have_no_matrix(writer: Writer) -> None:
     for number in range(overviews.MOST + 1):
         writer.cell(f"c{number}", _curves(0, 1), steps=200, method=f"m{number}")
-    found = _summary(writer)
+    found = writer.summary(2_000)
     assert overviews.drawings(found.overviews, {}) == []
     assert len(_overview(found).improvement) == 110

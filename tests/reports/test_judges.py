@@ -39,6 +39,17 @@ def test_counters_that_start_anew_after_a_resume_are_added(writer: Writer) -> No
     assert found.positive == (0, 0) and str(found.positive) == "—"
 
 
+def test_a_clip_without_an_answer_counts_as_such_and_not_as_judged(writer: Writer) -> None:
+    root = writer.cell("a", {0: {100: [1]}}, method="vlm_rb", backend="openai", model="gpt-4o-mini")
+    rows = [{"asked": 1, "applied": 2, "score": 0.9}, {"asked": 2, "applied": 3, "failure": "timeout"}]
+    write_rows(root / "seed-0", "judgements", rows)
+    clock = {"seconds": 50.0, "evaluation_seconds": 8.0, "checkpoint_seconds": 2.0, "clips": 2, "judge_seconds": 5.0}
+    write_rows(root / "seed-0", "timings", [{"step": 100, "wait_seconds": 5.0, **clock}])
+    (found,) = judges.judging(results.study(writer.finish()), {})
+    assert (found.positive, found.unanswered) == ((1, 1), (1, 2)) and "server's word" in found.remark
+    assert (found.judging_share, found.steps_per_second) == (0.1, 2.5)
+
+
 EVENTFUL = [(0.9, 1), (0.7, 2), (0.6, 1), (0.2, 1), (0.8, 0), (0.5, 0), (0.1, 0)]
 """Score, events in the clip."""
 

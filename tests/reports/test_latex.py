@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-import results
-from reports import latex, summary
+from reports import latex
 from reports.latex import Cell, Style
 from reports.summary import Summary
 from tests.reports.conftest import Writer
@@ -18,16 +17,10 @@ LOW = {0: {100: [0, 0, 0, 0], 200: [0, 0, 0, 1]}, 1: {100: [0, 0, 0, 0], 200: [0
 STYLES = [Style(spread, siunitx) for spread in ("interval", "pm") for siunitx in (False, True)]
 
 
-def _summary(writer: Writer) -> Summary:
-    study = results.study(writer.finish("a_study & more"))
-    return summary.summarise(study, results.load(study), reps=500)
-
-
 @pytest.fixture
 def two(writer: Writer) -> Summary:
-    writer.cell("a", LOW, steps=200)
-    writer.cell("b", HIGH, steps=200, method="vlm_rb", backend="scripted", model="sprite", variant="replay.alpha=0.5")
-    return _summary(writer)
+    writer.judged_beside(HIGH, uer=LOW)
+    return writer.summary(500, "a_study & more")
 
 
 def _plain(text: str) -> str:
@@ -81,14 +74,14 @@ def test_cells_as_text_and_for_an_s_column(cell: Cell, plain: str, siunitx: str)
 def test_a_budget_that_did_not_suffice_is_more_than_it(writer: Writer) -> None:
     writer.cell("a", HIGH, steps=200)
     writer.cell("b", LOW, steps=200, method="per")
-    assert _lines(latex.latex(_summary(writer)))[-1].endswith(r" & $>$\,200 \\")
+    assert _lines(latex.latex(writer.summary(500)))[-1].endswith(r" & $>$\,200 \\")
 
 
 def test_the_iqm_has_a_column_only_where_it_is_not_the_mean(writer: Writer, two: Summary) -> None:
     assert "IQM" not in latex.latex(two) and "interquartile mean is the mean" in latex.latex(two)
     writer.cell("a", {seed: {200: [1 if seed < 3 else 0]} for seed in range(4)}, steps=200)
     # mean .75; without the highest and the lowest of four 1
-    assert r"& \textbf{0.75}\ {\scriptsize [0.25, 1.00]} & 1.00 & --- &" in _lines(latex.latex(_summary(writer)))[2]
+    assert r"& \textbf{0.75}\ {\scriptsize [0.25, 1.00]} & 1.00 & --- &" in _lines(latex.latex(writer.summary(500)))[2]
 
 
 def test_more_rows_than_a_page_holds_go_on_in_another_table() -> None:
@@ -129,6 +122,6 @@ def test_every_table_compiles_and_fits_a_column(
     for task in ("8x8", "hard"):
         writer.cell(f"uer-{task}", seeds, steps=150_000, task=task, method="uer")
     writer.cell("behind", {0: {100: [0, 1]}}, task="hard", method="per", status={0: "running"}, planned=[0, 1])
-    text = latex.latex(_summary(writer), style)
+    text = latex.latex(writer.summary(500), style)
     assert text.count(r"\begin{table}") == 3 and r"$^{\dagger}$" in text
     assert "Overfull" not in typeset(text, style.packages)

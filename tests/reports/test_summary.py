@@ -3,8 +3,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import results
-from reports import summary
 from reports.summary import Row, Summary
 from tests.reports.conftest import Writer
 
@@ -17,11 +15,6 @@ VLM_RB = {
     1: {100: [1, 0, 0, 0], 200: [1, 1, 0, 0], 300: [1, 1, 1, 0]},
 }
 PER = {0: {100: [0, 0, 0, 1], 200: [0, 0, 0, 1], 300: [0, 0, 0, 1]}, 1: {100: [0] * 4, 200: [0] * 4, 300: [0] * 4}}
-
-
-def _summary(writer: Writer) -> Summary:
-    study = results.study(writer.finish())
-    return summary.summarise(study, results.load(study), reps=2_000)
 
 
 def _row(found: Summary, method: str) -> Row:
@@ -38,7 +31,7 @@ def three(writer: Writer) -> Writer:
 
 
 def test_final_and_best_of_a_worked_example(three: Writer) -> None:
-    row = _row(_summary(three), "uer")
+    row = _row(three.summary(2_000), "uer")
     # means over the two seeds: 0.125, 0.5, 0.5
     assert row.success_curve.estimate.tolist() == [0.125, 0.5, 0.5]
     assert float(row.final.estimate) == 0.5
@@ -49,7 +42,7 @@ def test_final_and_best_of_a_worked_example(three: Writer) -> None:
 
 
 def test_steps_to_the_baselines_best_is_the_first_evaluation_at_which_the_mean_reaches_it(three: Writer) -> None:
-    found = _summary(three)
+    found = three.summary(2_000)
     vlm_rb = _row(found, "vlm_rb")
     assert vlm_rb.success_curve.estimate.tolist() == [0.25, 0.5, 0.875]
     assert (vlm_rb.baseline, vlm_rb.target, vlm_rb.reached) == ("uer · quick", 0.5, 200)
@@ -62,19 +55,19 @@ def test_steps_to_the_baselines_best_is_the_first_evaluation_at_which_the_mean_r
 def test_the_baseline_is_uniform_then_prioritised_replay(writer: Writer, methods: list[str], baseline: str) -> None:
     for method in methods:
         writer.cell(method, UER, method=method)
-    assert {row.baseline for row in _summary(writer).rows} == {f"{baseline} · quick"}
+    assert {row.baseline for row in writer.summary(2_000).rows} == {f"{baseline} · quick"}
 
 
 def test_without_either_the_first_row_is_the_baseline(writer: Writer) -> None:
     writer.cell("a", UER, method="relo")
     writer.cell("b", UER, method="aer")
-    assert {row.baseline for row in _summary(writer).rows} == {"relo · quick"}
+    assert {row.baseline for row in writer.summary(2_000).rows} == {"relo · quick"}
 
 
 def test_a_baseline_that_never_succeeds_sets_no_target(writer: Writer) -> None:
     writer.cell("a", {seed: {100: [0, 0]} for seed in (0, 1)})
     writer.cell("b", {seed: {100: [1, 1]} for seed in (0, 1)}, method="per")
-    found = _summary(writer)
+    found = writer.summary(2_000)
     assert [(row.target, row.reached) for row in found.rows] == [(None, None), (None, None)]
     assert any("never succeeded" in note for note in found.notes)
 
@@ -84,14 +77,14 @@ def test_the_highest_and_what_is_tied_with_it_lead(writer: Writer) -> None:
     for name, rates in {"a": (9, 10, 8), "b": (10, 8, 8), "c": (1, 2, 1)}.items():
         curves = {seed: {100: ten[:rate] + [0] * (10 - rate)} for seed, rate in enumerate(rates)}
         writer.cell(name, curves, method=name, steps=100)
-    leading = {row.cell.method: row.leading for row in _summary(writer).rows}
+    leading = {row.cell.method: row.leading for row in writer.summary(2_000).rows}
     assert leading == {"a": True, "b": True, "c": False}
 
 
 def test_rows_of_different_profiles_are_neither_merged_nor_compared(writer: Writer) -> None:
     writer.cell("a", UER)
     writer.cell("b", {seed: {100: [1, 1, 1, 1]} for seed in (0, 1)}, profile="paper")
-    found = _summary(writer)
+    found = writer.summary(2_000)
     assert [row.label for row in found.rows] == ["uer · quick", "uer · paper"]
     assert [row.baseline for row in found.rows] == ["uer · quick", "uer · paper"]
     assert not any(row.leading for row in found.rows)
@@ -100,7 +93,7 @@ def test_rows_of_different_profiles_are_neither_merged_nor_compared(writer: Writ
 def test_configurations_that_share_a_name_stay_apart(writer: Writer) -> None:
     writer.cell("a1b2", UER)
     writer.cell("c3d4", UER)
-    found = _summary(writer)
+    found = writer.summary(2_000)
     assert [row.label for row in found.rows] == ["uer · quick [a1b2]", "uer · quick [c3d4]"]
     assert any("2 configurations are called uer · quick" in note for note in found.notes)
 
@@ -109,7 +102,7 @@ def test_a_failed_run_keeps_its_seed_at_the_steps_that_all_seeds_have(writer: Wr
     curves = {0: UER[0], 1: {100: UER[1][100], 200: UER[1][200]}}
     writer.cell("a", curves, status={1: "failed"}, error="Traceback …\nValueError: no")
     writer.cell("b", UER, method="per")
-    found = _summary(writer)
+    found = writer.summary(2_000)
     row = _row(found, "uer")
     assert row.steps.tolist() == [100, 200] and float(row.final.estimate) == 0.5
     assert row.seeds == (0, 1) and not row.complete and row.behind and not row.leading
@@ -122,7 +115,7 @@ def test_a_failed_run_keeps_its_seed_at_the_steps_that_all_seeds_have(writer: Wr
 
 def test_a_seed_without_evaluations_is_named_and_left_out(writer: Writer) -> None:
     writer.cell("a", {0: UER[0], 1: {}}, status={1: "running"}, planned=[0, 1, 2])
-    found = _summary(writer)
+    found = writer.summary(2_000)
     assert found.rows[0].seeds == (0,)
     assert not found.rows[0].complete
     assert np.isnan(found.rows[0].final.low)
@@ -136,20 +129,20 @@ def test_a_seed_without_evaluations_is_named_and_left_out(writer: Writer) -> Non
 
 def test_a_half_written_evaluation_of_a_running_run_does_not_count(writer: Writer) -> None:
     writer.cell("a", {0: UER[0], 1: {**UER[1], 300: [1]}}, status={1: "running"})
-    found = _summary(writer)
+    found = writer.summary(2_000)
     assert found.rows[0].steps.tolist() == [100, 200]
     assert any("1 of 4 episodes so far; left out" in note for note in found.notes)
 
 
 def test_a_finished_study_has_no_notes(three: Writer) -> None:
-    found = _summary(three)
+    found = three.summary(2_000)
     assert found.notes == () and found.complete
 
 
 def test_aggregates_take_the_seeds_that_every_task_has_and_say_so(writer: Writer) -> None:
     writer.cell("a", {seed: {100: [1, 1]} for seed in (0, 1, 2)}, task="easy", steps=100)
     writer.cell("b", {seed: {100: [seed, 0]} for seed in (0, 1)}, task="hard", steps=100)
-    found = _summary(writer)
+    found = writer.summary(2_000)
     by_metric = {entry.metric: entry for entry in found.aggregates}
     assert by_metric["mean"].seeds == (0, 1) and by_metric["mean"].tasks == ("easy", "hard")
     # finals 1, 1 on easy and 0, 0.5 on hard: the middle two of four are 0.5 and 1
@@ -163,7 +156,7 @@ def test_a_label_that_lacks_a_task_is_left_out_of_the_aggregates(writer: Writer)
     for task in ("easy", "hard"):
         writer.cell(f"a{task}", UER, task=task)
     writer.cell("b", UER, task="easy", method="per")
-    found = _summary(writer)
+    found = writer.summary(2_000)
     assert {entry.label for entry in found.aggregates} == {"uer · quick"}
     assert any("per · quick: left out of the aggregates over tasks (no evaluations of hard)" in n for n in found.notes)
 
@@ -171,5 +164,5 @@ def test_a_label_that_lacks_a_task_is_left_out_of_the_aggregates(writer: Writer)
 def test_runs_of_different_commits_are_noted(writer: Writer) -> None:
     writer.cell("a", UER, provenance={"commit": "a" * 40, "dirty": True})
     writer.cell("b", UER, method="per", provenance={"commit": "b" * 40, "dirty": False})
-    notes = _summary(writer).notes
+    notes = writer.summary(2_000).notes
     assert any("different commits" in note and "aaaaaaaaaaaa+: 2 runs" in note for note in notes)

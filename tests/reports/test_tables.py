@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-import results
-from reports import legends, summary, tables
+from reports import legends, tables
 from reports.summary import Summary
 from tests.reports.conftest import Writer
 
@@ -15,16 +14,10 @@ HIGH = {seed: {100: [0, 1, 1, 1], 200: [1, 1, 1, 1]} for seed in (0, 1)}
 LOW = {seed: {100: [0, 0, 0, 0], 200: [0, 0, 0, 1]} for seed in (0, 1)}
 
 
-def _summary(writer: Writer) -> Summary:
-    study = results.study(writer.finish("a_study & more"))
-    return summary.summarise(study, results.load(study), reps=500)
-
-
 @pytest.fixture
 def two(writer: Writer) -> Summary:
-    writer.cell("a", LOW, steps=200)
-    writer.cell("b", HIGH, steps=200, method="vlm_rb", backend="scripted", model="sprite", variant="replay.alpha=0.5")
-    return _summary(writer)
+    writer.judged_beside(HIGH, uer=LOW)
+    return writer.summary(500, "a_study & more")
 
 
 def _text(found: Summary, width: int = 140) -> str:
@@ -48,13 +41,13 @@ def test_the_terminal_table_shows_each_number_and_marks_the_best(two: Summary, w
 
 def test_brackets_in_names_are_not_taken_for_markup(writer: Writer) -> None:
     writer.cell("a", LOW, method="[bold]uer[/bold]")
-    assert "[bold]uer[/bold]" in _text(_summary(writer))
+    assert "[bold]uer[/bold]" in _text(writer.summary(500))
 
 
 def test_a_return_has_its_interval_where_no_episode_succeeded(writer: Writer) -> None:
     writer.cell("a", {seed: {100: [0, 0]} for seed in (0, 1)}, steps=100)
     writer.cell("b", LOW, steps=200, method="per")
-    never, once = _summary(writer).rows
+    never, once = writer.summary(500).rows
     assert (tables.final_return(never), tables.final_return(once)) == ("0.00 [0.00, 0.00]", "0.12")
     large = never.final_return._replace(estimate=np.array(-160.6), low=np.array(-170.4), high=np.array(-150.0))
     assert tables.final_return(replace(never, final_return=large)) == "-161 [-170, -150]"
@@ -63,7 +56,7 @@ def test_a_return_has_its_interval_where_no_episode_succeeded(writer: Writer) ->
 def test_not_reached_is_more_than_the_budget(writer: Writer) -> None:
     writer.cell("a", HIGH, steps=200)
     writer.cell("b", LOW, steps=200, method="per")
-    rows = _summary(writer).rows
+    rows = writer.summary(500).rows
     assert [tables.reached(row) for row in rows] == ["200", "> 200"]
     assert [tables.seeds(row) for row in rows] == ["2 (2)", "2 (0)"]
 
@@ -84,7 +77,7 @@ def test_the_notes_line_names_seeds_profile_judge_and_resamples(two: Summary) ->
 @pytest.mark.parametrize(("seeds", "said"), [(1, "A single seed has no interval"), (4, "too narrow"), (5, "")])
 def test_the_notes_line_says_what_few_seeds_cannot_show(writer: Writer, seeds: int, said: str) -> None:
     writer.cell("a", {seed: LOW[0] for seed in range(seeds)}, steps=200)
-    note = legends.whole(_summary(writer), "Bold")
+    note = legends.whole(writer.summary(500), "Bold")
     for words in ("A single seed has no interval", "Percentile intervals of fewer than 5 seeds are too narrow"):
         assert (words in note) is (bool(said) and said in words)
 
