@@ -29,8 +29,10 @@ HERE = (
     "statistics",
     "report",
     "judged_training",
+    "judging",
     "samplers",
     "replays",
+    "models_desk",
 )
 SMALL = {
     "replay": ["--size", "20000", "--turns", "20", "--repeats", "2"],
@@ -43,7 +45,9 @@ SMALL = {
     "statistics": ["--reps", "200", "--rliable-reps", "5", "2", "2"],
     "report": ["--methods", "2", "--tasks", "2", "--seeds", "2", "--evaluations", "3", "--repeats", "1"],
     "judged_training": ["--pairs", "1", "--rounds", "2", "--start", "1200", "--turn", "64", "--task", "5x5"],
+    "judging": ["--rounds", "1", "--clips", "4", "--plain", "1", "--length", "4", "--batches", "2", "--hidden", "32"],
     "samplers": ["--size", "5000", "--batch", "16", "--rounds", "3"],
+    "models_desk": ["--calls", "30", "--large-calls", "4"],
     "replays": ["--rounds", "1", "--start", "150", "--turn", "32", "--task", "5x5", "--profile", "smoke"],
 }
 """Seconds each; they show that a benchmark works, and measure nothing."""
@@ -104,6 +108,13 @@ def lines(results: dict[str, Any]) -> list[Line]:
     if judged := results.get("judged_training"):
         rates = [f"{judged[f'{name}_steps_per_second']:.0f} steps/s" for name in ("vlm_rb", "uer")]
         found.append(Line(f"DoorKey {judged['task']}, vlm_rb + sprite: uer", *rates, judged["ratio"], "0.98"))
+    if judging := results.get("judging"):
+        for of in judging["runs"]:
+            best = {row["clips"]: row for row in sorted(of["rows"], key=lambda row: row["ratio"])}
+            for row in best.values():
+                rates = [f"{1 / row[f'{name}seconds_per_clip']:.1f} clips/s" for name in ("", "plain_")]
+                what = f"{of['model']} judging {row['clips']}, {row['batch']} clips at a time: a loop over generate"
+                found.append(Line(what, *rates, row["ratio"], "5"))
     if cartpole := results.get("cartpole"):
         rates = [f"{cartpole[f'{name}_steps_per_second']:,.0f} steps/s" for name in ("ours", "peer")]
         found.append(Line("DQN on CartPole: Stable-Baselines3", *rates, cartpole["ratio"], "1.5"))
@@ -120,6 +131,16 @@ def lines(results: dict[str, Any]) -> list[Line]:
         for row in replays["rows"]:
             what = f"{row['learner']} on DoorKey {replays['task']}, {row['replay']}: uer"
             found.append(Line(what, f"{row['steps_per_second']:.0f} steps/s", "", row["ratio"], ""))
+    if desk := results.get("models_desk"):
+        for row in desk["rows"]:
+            small = row["bytes"] < 2**17  # larger frames are hashed and packed by other threads
+            took, again = row["live"], row["replay"]
+            parts = f"{took['total']:,.0f} µs, {took['hash']:,.0f} hashing, {took['png']:,.0f} PNG"
+            what = f"model call asked and recorded, {row['what']}, µs beyond hashing and PNG"
+            found.append(Line(what, parts, "", took["beyond"], "<200" if small else ""))
+            what = f"model calls from the cassette, {row['what']}, per second beyond hashing"
+            rate = f"{again['calls_per_second']:,.0f}/s"
+            found.append(Line(what, rate, "", again["beyond_hashing"], "5000" if small else ""))
     if command := results.get("command_line"):
         for name, goal in (("help", "<0.25"), ("dry_run", "<2")):
             taken = command[f"{name}_seconds"]

@@ -1,18 +1,26 @@
 """DQN's training steps per second with a judge at work (`vlm_rb` and `sprite`) beside uniform replay (`uer`).
 
-    python -m benchmarks.judged_training [--pairs 10] [--profile quick]
+    python -m benchmarks.judged_training [--pairs 10] [--profile quick] [--latency 0.5]
 
 On DoorKey 8x8, one thread each; the judge has its own process and needs a spare core. Every pair is two new processes
 that take turns (see benchmarks/turns.py), since where a process happens to lie in memory makes it some percent slower
 or faster than its twin for as long as it lives. A pair's ratio is that of all its turns. They begin after `--start`
 steps: learning goes on by then, and the judge's first answers count.
+
+With `--latency` the judge is a served model instead (`judge=openai`): a server on loopback that takes so long for each
+clip and says yes or no by its size. It tells what waiting for a remote model costs, several calls in flight.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import statistics
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from typing import Any
 
 from benchmarks.turns import Contender, cell_arguments, interleave
@@ -20,11 +28,47 @@ from benchmarks.turns import Contender, cell_arguments, interleave
 METHODS = ("uer", "vlm_rb")
 
 
-def pair(start: int, turn: int, rounds: int, given: dict[str, str]) -> dict[str, Any]:
+@contextlib.contextmanager
+def served(latency: float) -> Iterator[dict[str, str]]:
+    """The settings of a judge behind a server that answers every chat after `latency` seconds."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            length = int(self.headers["Content-Length"])
+            self.rfile.read(length)
+            time.sleep(latency)
+            message = {"role": "assistant", "content": "Answer: Yes" if length % 2 else "Answer: No"}
+            content = json.dumps(
+                {
+                    "id": "", "object": "chat.completion", "created": 0, "model": "slow",
+                    "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+                    "usage": {"prompt_tokens": length // 4, "completion_tokens": 3, "total_tokens": length // 4 + 3},
+                }
+            ).encode()  # fmt: skip
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            """Quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_address[1]}/v1"
+        yield {"judge": "openai", "judge.model": "slow", "judge.base_url": address, "judge.scoring": "literal"}
+        server.shutdown()
+
+
+def pair(start: int, turn: int, rounds: int, given: dict[str, str], judge: dict[str, str]) -> dict[str, Any]:
     """One process of each method: steps per second of the wall clock and of its processor time; the judge's figures."""
     contenders = {
-        method: Contender("benchmarks.turns", cell_arguments(start, turn, {**given, "method": method}))
-        for method in METHODS
+        method: Contender("benchmarks.turns", cell_arguments(start, turn, {**given, **own, "method": method}))
+        for method, own in zip(METHODS, ({}, judge), strict=True)
     }
     interleave(list(contenders.values()), rounds)
     found: dict[str, Any] = {}
@@ -35,16 +79,20 @@ def pair(start: int, turn: int, rounds: int, given: dict[str, str]) -> dict[str,
     return found
 
 
-def measure(pairs: int, start: int, turn: int, rounds: int, profile: str, task: str) -> dict[str, Any]:
+def measure(
+    pairs: int, start: int, turn: int, rounds: int, profile: str, task: str, latency: float | None
+) -> dict[str, Any]:
     """Rates of both methods, ratios over pairs, the judge's seconds per clip and the share of time spent waiting."""
     given = {"suite": "minigrid_doorkey", "task": task, "profile": profile}
-    found = [pair(start, turn, rounds, given) for _ in range(pairs)]
+    with served(latency) if latency is not None else contextlib.nullcontext({}) as judge:
+        found = [pair(start, turn, rounds, given, judge) for _ in range(pairs)]
     ratios = sorted(row["uer_seconds"] / row["vlm_rb_seconds"] for row in found)
     clocks = [row["vlm_rb_clock"] for row in found]
     trained = statistics.mean(row["vlm_rb_seconds"] for row in found) * (start + rounds * turn)
     return {
         "task": task,
         "profile": profile,
+        "latency": latency,
         "pairs": pairs,
         "steps": rounds * turn,
         **{f"{method}_steps_per_second": 1 / _median(found, f"{method}_seconds") for method in METHODS},
@@ -72,9 +120,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=6, help="turns of each in a pair (default %(default)s)")
     parser.add_argument("--profile", default="quick", help="paper has the wider network (default %(default)s)")
     parser.add_argument("--task", default="8x8")
+    parser.add_argument("--latency", type=float, metavar="SECONDS", help="of a served judge, in place of sprite")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     asked = parser.parse_args()
-    found = measure(asked.pairs, asked.start, asked.turn, asked.rounds, asked.profile, asked.task)
+    found = measure(asked.pairs, asked.start, asked.turn, asked.rounds, asked.profile, asked.task, asked.latency)
     if asked.json:
         print(json.dumps(found))
         return

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.foundation.judging import padded
+from harness.foundation.serving import padded
 from harness.interfaces import Array
 from suites.ogbench_scene import TASKS, SceneDrawing, dynamics
 from suites.ogbench_scene.demonstrations import SOLUTIONS, Expert

@@ -114,7 +114,7 @@ def cell_arguments(start: int, turn: int, given: Mapping[str, object]) -> list[s
 def train(given: Mapping[str, str], stop: Callable[[], bool], seeds: int = 1, device: str = "cpu") -> dict[str, float]:
     """Train `seeds` seeds of a cell together until `stop`, which comes before any evaluation; what its clock says.
 
-    Settings other than names are whole numbers."""
+    Settings other than names are whole numbers or texts."""
     from harness import config, settings
     from harness.errors import Stopped
     from harness.job import Job
@@ -124,11 +124,11 @@ def train(given: Mapping[str, str], stop: Callable[[], bool], seeds: int = 1, de
 
     values = {name: given[name] for name in NAMES}
     chosen = {kind: given[kind] for kind in config.PARTS if kind in given}
-    names = config.Names(**values, parts=config.parts_of(values["suite"], values["method"], chosen))
+    names = config.Names(**values, parts=config.parts_of(values["suite"], values["task"], values["method"], chosen))
     known, overrides = config.cell_fields(names), {}
     for key in given.keys() - set(NAMES) - set(chosen):
         section, field = key.split(".")
-        overrides[key] = settings.check(known[section][field], int(given[key]), key)
+        overrides[key] = settings.check(known[section][field], _plain(given[key]), key)
     steps = overrides.get("training.steps", config.base_settings(names)["training.steps"].value)
     # as late as a replay that learns from evaluations allows
     cell = config.resolve(names, {**overrides, "evaluation.every": (steps - 1) // 2}, {})
@@ -142,6 +142,10 @@ def train(given: Mapping[str, str], stop: Callable[[], bool], seeds: int = 1, de
             work(job, lambda event: None, stop)
         timings = (study.run(cell.directory, 0).path / "timings.jsonl").read_text()
     return dict(json.loads(timings.splitlines()[-1]))
+
+
+def _plain(text: str) -> int | str:
+    return int(text) if text.isdigit() else text
 
 
 def main() -> None:

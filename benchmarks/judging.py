@@ -1,0 +1,197 @@
+"""Clips judged per second by batch size, beside a plain loop over `generate`, on models with random weights.
+
+    python -m benchmarks.judging [--json] [--rounds 3] [--clips 16] [--batches 1 2 4 8 16]
+    python -m benchmarks.judging --device cuda --real --clips 64 --batches 1 4 16 64      Perception-LM 1B's own sizes
+    python -m benchmarks.judging --models qwen_vl                                          one of the two
+
+The plain loop asks for one clip at a time and has four tokens written, "Answer: Yes" and the end. Ours goes through the
+backend that studies use: batches, one token scored, equal frames looked at once, and what was computed for the prompt
+kept where the prompt comes first (Qwen2.5-VL; Perception-LM puts frames first). Clips are of an agent that acts at
+random on DoorKey 16x16, and of noise, of which no frame is like another. On a CPU a round's ratio is of the processor's
+time, of which a neighbour takes nothing; on a GPU of the wall clock. Here a token of the prompt is a byte, so prompts
+are long beside these small frames: with published tokenizers and frames a kept prompt saves less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from harness.foundation.calls import JudgeCall
+from harness.interfaces import Array
+from suites.minigrid_doorkey import PROMPT, DoorKeyDrawing
+from suites.minigrid_doorkey.task import DoorKey
+
+REAL_TEXT = {
+    "hidden_size": 2048,
+    "intermediate_size": 8192,
+    "num_hidden_layers": 16,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "vocab_size": 128_256,
+    "max_position_embeddings": 11_520,
+    "initializer_range": 0.02,
+    "tie_word_embeddings": True,
+}
+"""Llama 3.2 1B, the language model of Perception-LM 1B; its tower is the 448-pixel one, 256 tokens a frame."""
+REAL_TOWER = {"embed_dim": 1024}
+"""Perception Encoder's language-aligned L/14 as timm has it, with 448 pixels a side."""
+WRITTEN = 4
+ARCHITECTURES = ["perception_lm", "qwen_vl"]
+
+
+def measure(asked: argparse.Namespace, architecture: str) -> dict[str, Any]:
+    """Clips per second of each way, and its ratio to the plain loop."""
+    from harness.foundation.backends.transformers_.loading import Source
+    from harness.foundation.backends.transformers_.model import TransformersModel
+    from tests.harness.foundation import tiny_models
+
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        sizes: dict[str, Any] = {"hidden": asked.hidden, "layers": asked.layers}
+        if architecture == "perception_lm":
+            sizes |= {"side": 448, "text": REAL_TEXT, "tower": REAL_TOWER} if asked.real else {"side": 56}
+        directory = getattr(tiny_models, architecture)(Path(folder) / "model", **sizes)
+        dtype: Any = "bfloat16" if asked.device.startswith("cuda") else "float32"
+        source = Source(str(directory), dtype=dtype, device=asked.device)
+        models = {size: TransformersModel(source, batch_size=size) for size in asked.batches}
+    every = {"DoorKey": walk(asked.clips, asked.length), "noise": noise(asked.clips, asked.length)}
+    parameters = sum(part.numel() for part in models[asked.batches[0]]._loaded.model.parameters())
+    rows, tokens = [], 0
+    for name, clips in every.items():
+        plain: list[Array] = []
+        ours: dict[int, list[Array]] = {size: [] for size in asked.batches}
+        for turn in range(asked.rounds + 1):  # the first warms up
+            begun = _clocks(asked.device)
+            for clip in clips[: asked.plain]:
+                loop(models[asked.batches[0]]._loaded, clip)
+            plain.append((_clocks(asked.device) - begun) / asked.plain)
+            for size, model in models.items():
+                begun = _clocks(asked.device)
+                tokens = judge(model, clips[: 2 * size] if not turn else clips)
+                ours[size].append((_clocks(asked.device) - begun) / len(clips))
+        which = 0 if asked.device.startswith("cuda") else 1
+        for size, taken in ours.items():
+            seconds = [one[which] for one in taken[1:]]
+            ratios = [theirs[which] / mine for theirs, mine in zip(plain[1:], seconds, strict=True)]
+            row = {"clips": name, "batch": size, "seconds_per_clip": statistics.median(seconds)}
+            row |= {"wall_seconds_per_clip": statistics.median(one[0] for one in taken[1:])}
+            row |= {"plain_seconds_per_clip": statistics.median(one[which] for one in plain[1:])}
+            row |= {"ratio": statistics.median(ratios), "ratio_lowest": min(ratios), "ratio_highest": max(ratios)}
+            rows.append(row)
+    different = {name: len({frame.tobytes() for clip in clips for frame in clip}) for name, clips in every.items()}
+    return {
+        "model": architecture,
+        "parameters": parameters,
+        "device": asked.device,
+        "clips": asked.clips,
+        "length": asked.length,
+        "tokens": tokens,
+        "different_frames": different,
+        "rows": rows,
+        "peak_gib": torch.cuda.max_memory_allocated() / 2**30 if asked.device.startswith("cuda") else None,
+    }
+
+
+def judge(model: Any, clips: Sequence[Array]) -> int:
+    """Judge them all at once; the tokens of a clip."""
+
+    async def together() -> int:
+        replies = await asyncio.gather(*(model.answer(JudgeCall(clip, PROMPT)) for clip in clips))
+        return int(replies[0].usage.tokens_in)
+
+    return asyncio.run(together())
+
+
+def loop(loaded: Any, clip: Array) -> str:
+    """What a script would do for one clip: the processor's chat template, `generate`, and the text."""
+    content = [{"type": "video", "video": list(clip)}, {"type": "text", "text": PROMPT}]
+    inputs = loaded.processor.apply_chat_template(
+        [{"role": "user", "content": content}],
+        tokenize=True,
+        add_generation_prompt=True,
+        return_dict=True,
+        return_tensors="pt",
+        processor_kwargs={"do_sample_frames": False},
+    ).to(loaded.device, loaded.model.dtype)
+    with torch.inference_mode():
+        said = loaded.model.generate(**inputs, max_new_tokens=WRITTEN, min_new_tokens=WRITTEN, do_sample=False)
+    return str(loaded.tokenizer.decode(said[0, inputs["input_ids"].shape[1] :]))
+
+
+def walk(count: int, length: int) -> list[Array]:
+    """Clips of an agent that acts at random on DoorKey 16x16, uint8 [length, 256, 256, 3]."""
+    task, draw, random = DoorKey(16), DoorKeyDrawing(tile_size=16).spawn("16x16"), np.random.default_rng(0)
+    task.reset(0)
+    clips = []
+    for _ in range(count):
+        snapshots = []
+        for _ in range(length):
+            snapshots.append(task.snapshot())
+            task.step(int(random.integers(5)))
+        clips.append(draw(np.stack(snapshots)))
+    return clips
+
+
+def noise(count: int, length: int) -> list[Array]:
+    return list(np.random.default_rng(0).integers(0, 256, (count, length, 256, 256, 3), dtype=np.uint8))
+
+
+def _clocks(device: str) -> Any:
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()
+    return np.array([time.perf_counter(), time.process_time()])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--clips", type=int, default=16, help="judged in each round (default %(default)s)")
+    parser.add_argument("--plain", type=int, default=4, help="clips that the plain loop is timed on")
+    parser.add_argument("--length", type=int, default=32, help="frames of a clip (default %(default)s)")
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 2, 4, 8, 16])
+    parser.add_argument("--hidden", type=int, default=128)
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--models", nargs="+", choices=ARCHITECTURES, default=ARCHITECTURES)
+    parser.add_argument("--real", action="store_true", help="Perception-LM 1B alone, in its own sizes")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    asked = parser.parse_args()
+    runs = [measure(asked, name) for name in (["perception_lm"] if asked.real else asked.models)]
+    if asked.json:
+        print(json.dumps({"runs": runs}))
+        return
+    for found in runs:
+        show(found, asked)
+
+
+def show(found: dict[str, Any], asked: argparse.Namespace) -> None:
+    total = asked.clips * asked.length
+    shown = ", ".join(
+        f"{count} of {total} frames of {name} differ" for name, count in found["different_frames"].items()
+    )
+    print(f"{found['model']}, {found['parameters']:,} parameters on {asked.device}, {found['tokens']} tokens a clip")
+    print(shown)
+    print("| clips | batch | clips/s | frames/s | plain loop, clips/s | ratio |\n| --- | --- | --- | --- | --- | --- |")
+    for row in found["rows"]:
+        rate, spread = 1 / row["seconds_per_clip"], f"{row['ratio_lowest']:.2f} to {row['ratio_highest']:.2f}"
+        print(
+            f"| {row['clips']} | {row['batch']} | {rate:.2f} | {rate * asked.length:.0f} | "
+            f"{1 / row['plain_seconds_per_clip']:.2f} | {row['ratio']:.2f} ({spread}) |"
+        )
+    if found["peak_gib"] is not None:
+        print(f"{found['peak_gib']:.2f} GiB at most. VLM-RB, table 5: 69.27 frames/s, RTX 4090, 32-frame clips")
+
+
+if __name__ == "__main__":
+    main()

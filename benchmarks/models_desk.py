@@ -1,0 +1,178 @@
+"""What a recorded call costs beside the model: answering it from the cassette, and asking and recording it.
+
+    python -m benchmarks.models_desk [--calls 1000] [--large-calls 60]
+
+Calls go one after the other over the desk to a model that answers at once, so all time is the desk's: naming the call,
+looking it up, asking, recording it on disk (every frame is fresh), and keeping to a budget. Hashing pixels and packing
+them as PNG is timed where it happens and told apart: it grows with the frames, and beyond 128 KiB of them other threads
+do it. Frames are DoorKey's as drawn for judges. All figures are those of
+the median call; processor time, to which another load on the machine adds less, stands beside.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from harness import settings
+from harness.foundation import desk as desks
+from harness.foundation import keys
+from harness.foundation.budget import Budget, Limits
+from harness.foundation.calls import Asker, Call, ChatCall, JudgeCall, Message, Reply, Usage, images_of
+from harness.foundation.cassette import Cassette, merge
+from harness.foundation.desk import Desk, Policy
+
+PROMPT = "You see frames of a small grid world in the order of time. Has the agent come closer to its goal? " * 5
+IDENTITY = {"model": "instant", "backend": "scripted", "revision": "", "scoring": "prefill"}
+TOOK = Usage(calls=1, tokens_in=500, tokens_out=1, seconds=1e-6, usd=1e-6)
+CLIPS = ((8, 8), (32, 32))
+"""Frames and pixels a tile, of eight tiles a side: a clip to try things out, and the one of VLM-RB's DoorKey."""
+
+
+class Instant:
+    """A model that answers at once."""
+
+    async def answer(self, call: Call) -> Reply:
+        return Reply(0.5 if isinstance(call, JudgeCall) else "yes", TOOK, {"mass": 0.99})
+
+    def estimate(self, call: Call) -> Usage:
+        return TOOK
+
+    async def close(self) -> None: ...
+
+
+def chats(count: int) -> list[Call]:
+    return [ChatCall((Message("user", (f"{PROMPT} Question {number}.",)),)) for number in range(count)]
+
+
+def clips(count: int, length: int, tile: int) -> list[Call]:
+    """Clips of a solved task, each of whose frames is another one than any before."""
+    from suites.minigrid_doorkey import MiniGridDoorKey
+
+    suite = MiniGridDoorKey()
+    task = suite.make("8x8")
+    task.reset(0)
+    snapshots = []
+    for _ in range(length):
+        snapshots.append(task.snapshot())
+        task.step(task.expert())
+    draw = settings.build(suite.drawing, {"tile_size": tile}, "drawing").spawn("8x8")
+    frames = draw(np.stack(snapshots))
+    found: list[Call] = []
+    for number in range(count):
+        clip = frames.copy()
+        clip[:, 0, :4, 0] = np.frombuffer(number.to_bytes(4, "little"), np.uint8)
+        clip[:, 0, 4, 0] = np.arange(length)
+        found.append(JudgeCall(clip, PROMPT))
+    return found
+
+
+@contextmanager
+def timed(seconds: dict[str, float]) -> Iterator[None]:
+    """Adds up, while it lasts, the seconds of hashing pixels and of packing them, and the processor's for both."""
+
+    def clocked(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def timing(*given: Any) -> Any:
+            started, processor = time.perf_counter(), time.thread_time()
+            found = work(*given)
+            seconds[name] += time.perf_counter() - started
+            seconds["processor"] += time.thread_time() - processor
+            return found
+
+        return timing
+
+    with (
+        mock.patch.object(keys, "image_digest", clocked("hash", keys.image_digest)),
+        mock.patch.object(desks, "png", clocked("png", desks.png)),
+    ):
+        yield
+
+
+async def live(calls: Sequence[Call], directory: Path, budget: bool) -> dict[str, float]:
+    """Medians, in microseconds, of asking and recording; `beyond` and `processor` are neither hashing nor packing."""
+    account = Budget(directory / "budget.json", Limits(usd=1e9)) if budget else None
+    cassette = Cassette([], directory / "shard-1.sqlite")
+    desk = Desk(Instant(), IDENTITY, "instant", cassette, account, Policy(), "record")
+    rows = []
+    for number, call in enumerate(calls):
+        seconds = dict.fromkeys(("hash", "png", "processor"), 0.0)
+        with timed(seconds):
+            started, processor = time.perf_counter(), time.process_time()
+            await desk.answer(call, Asker("cell/0", number, number))
+            total, processor = time.perf_counter() - started, time.process_time() - processor
+        beyond = total - seconds["hash"] - seconds["png"]
+        rows.append({**seconds, "processor": processor - seconds["processor"], "total": total, "beyond": beyond})
+    await desk.close()
+    rows = rows[min(10, len(rows) // 2) :]  # the first make the file
+    return {name: 1e6 * statistics.median(row[name] for row in rows) for name in rows[0]}
+
+
+async def replay(calls: Sequence[Call], directory: Path) -> dict[str, float]:
+    """Calls per second from the merged cassette, of the median call, and as many were hashing pixels free."""
+    cassette = Cassette([directory / "cassette.sqlite"], None)
+    desk = Desk(None, IDENTITY, "instant", cassette, None, Policy(), "replay")
+    rows = []
+    for number, call in enumerate(calls):
+        seconds = dict.fromkeys(("hash", "png", "processor"), 0.0)
+        with timed(seconds):
+            started = time.perf_counter()
+            await desk.answer(call, Asker("cell/0", number, number))
+            total = time.perf_counter() - started
+        rows.append((total, total - seconds["hash"]))
+    await desk.close()
+    whole, beyond = (statistics.median(times) for times in zip(*rows, strict=True))
+    return {"calls_per_second": 1 / whole, "beyond_hashing": 1 / beyond}
+
+
+def row(what: str, calls: Sequence[Call]) -> dict[str, Any]:
+    found: dict[str, Any] = {"what": what, "calls": len(calls), "bytes": sum(map(np.size, images_of(calls[0])))}
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        found["live"] = asyncio.run(live(calls, directory, budget=False))
+        merge(directory)
+        found["replay"] = asyncio.run(replay(calls, directory))
+        found["cassette_bytes_per_call"] = (directory / "cassette.sqlite").stat().st_size / len(calls)
+        found["live_with_budget"] = asyncio.run(live(calls, directory / "budgeted", budget=True))
+    return found
+
+
+def measure(calls: int, large_calls: int) -> dict[str, Any]:
+    rows = [row(f"chat of {len(PROMPT)} characters", chats(calls))]
+    for (length, tile), count in zip(CLIPS, (calls, large_calls), strict=True):
+        rows.append(row(f"clip of {length} frames of {8 * tile} px", clips(count, length, tile)))
+    return {"rows": rows}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--calls", type=int, default=1_000, help="chats, and clips of the small size")
+    parser.add_argument("--large-calls", type=int, default=60, help="clips of the large size")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    asked = parser.parse_args()
+    found = measure(asked.calls, asked.large_calls)
+    if asked.json:
+        print(json.dumps(found))
+        return
+    heads = ("live µs", "hash µs", "png µs", "beyond", "processor", "budget +", "replay/s", "no hash/s", "kB/call")
+    print(f"{'':30}" + "".join(f"{head:>11}" for head in heads))
+    for entry in found["rows"]:
+        took, more, again = entry["live"], entry["live_with_budget"], entry["replay"]
+        figures = [took["total"], took["hash"], took["png"], took["beyond"], took["processor"]]
+        figures.append(more["beyond"] - took["beyond"])
+        figures += [again["calls_per_second"], again["beyond_hashing"], entry["cassette_bytes_per_call"] / 1e3]
+        print(f"{entry['what']:30}" + "".join(f"{figure:11,.0f}" for figure in figures))
+
+
+if __name__ == "__main__":
+    main()
