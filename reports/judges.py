@@ -92,7 +92,6 @@ def judging(study: Study, labels: Mapping[str, str]) -> list[Judging]:
     if not cells:
         return []
     judged, timed = results.load(study, what="judgements"), results.load(study, what="timings")
-    judged = judged if "score" in judged else judged.assign(score=np.nan)
     found = []
     for cell in cells:
         asked = judged[judged["cell"] == cell.id]

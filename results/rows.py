@@ -85,7 +85,7 @@ def load(source: str | Path | Study, *, what: What = "evaluations") -> pd.DataFr
         order = np.lexsort((found["row"].to_numpy(dtype=int), places))
         return found.iloc[order].reset_index(drop=True), owners.iloc[places[order]].reset_index(drop=True)
 
-    empty = pd.DataFrame(columns=["filename", "row", *wanted])
+    empty = pd.DataFrame(columns=["filename", "row", *wanted, *OPTIONAL.get(what, {})])
     nothing = [empty.drop(columns=claimed), empty[["filename", "row", *claimed]]]
     read_rows, read_claims = [pd.concat(parts) for parts in zip(*frames, strict=True)] or nothing
     claims, claimants = ordered(read_claims)

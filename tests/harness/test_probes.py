@@ -12,6 +12,7 @@ import pytest
 from harness import probes
 from harness.errors import Stopped
 from harness.foundation.asks import InFlight
+from harness.foundation.calls import Told
 from harness.probes import Probes, clip_starts, probed_steps, reference
 from suites.classic import Classic
 from suites.minigrid_doorkey import MiniGridDoorKey
@@ -90,8 +91,8 @@ class EventJudge:
         self.seconds += 1.0
         self.clips += 1
 
-    def take(self, number: int) -> tuple[float, float]:
-        return float(self.asked[number].ask.events.sum()) / 100, 0.0
+    def take(self, number: int) -> tuple[Told, float]:
+        return Told(float(self.asked[number].ask.events.sum()) / 100), 0.0
 
 
 def made(clip_length: int = 32, count: int = 2) -> tuple[Probes, list[tuple[int, int, int, str, float]]]:

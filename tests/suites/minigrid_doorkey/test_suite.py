@@ -55,7 +55,7 @@ def test_a_task_tells_of_as_many_events_as_the_suite_names():
 
 
 def test_the_protocol_is_the_papers():
-    values = {key: cited.value for key, cited in MiniGridDoorKey.defaults.items()}
+    values = {key: cited.value for key, cited in MiniGridDoorKey.defaults.items() if key[:6] != "judge."}
     assert values == {"training.steps": 1_000_000, "evaluation.every": 2_000, "evaluation.episodes": 32}
     assert MiniGridDoorKey.profiles["paper"] == {"tasks": ("8x8", "12x12", "16x16")}
 
