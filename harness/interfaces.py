@@ -460,7 +460,8 @@ class Judge(Protocol):
     - scripted, hand-written code: `timeout` and `spawn(suite, task)`, which returns a Judge;
     - oracle: `spawn(suite, task)`, which returns a `harness.foundation.oracle.Oracle`, told events and shown no frame;
     - any other, a foundation model: `model`, `prompt`, `in_flight`, `spawn_model(device)`, which returns a
-      `harness.foundation.calls.Model`, and `policy()`, how its `harness.foundation.desk.Desk` asks it.
+      `harness.foundation.calls.Model`, `policy()`, how its `harness.foundation.desk.Desk` asks it, and `ready()`, a
+      UserError for what is missing, asked before training begins.
     """
 
     def __call__(self, clips: Sequence[Array]) -> list[float]:

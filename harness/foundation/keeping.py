@@ -70,6 +70,8 @@ def check(models: Models, directory: Path, judges: Sequence[Any]) -> None:
                 f"models.budget_usd={models.budget_usd:g} is set and what {judge.model} costs is not known: give "
                 f"judge.price_in and judge.price_out, or set models.budget_calls"
             )
+        if models.mode != "replay":
+            judge.ready()
     from harness.foundation import cassette
 
     found = sources(models, directory)

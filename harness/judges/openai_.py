@@ -67,6 +67,12 @@ class OpenAI:
             return ""
         return "it has no prompt there; `bench models prompt suite=…` drafts one, to be given as judge.prompt=…"
 
+    def ready(self) -> None:
+        """UserError for a missing package, key or address; nothing is asked."""
+        from harness.foundation.backends.openai_.server import Server
+
+        Server(self.base_url, self.key_variable, self.timeout)
+
     def spawn_model(self, device: str) -> Model:
         """The model, wherever it runs: `device` is none of its business. UserError for a missing package, key or
         address."""

@@ -72,6 +72,12 @@ class Transformers:
             return ""
         return "it has no prompt there; `bench models prompt suite=…` drafts one, to be given as judge.prompt=…"
 
+    def ready(self) -> None:
+        """UserError for a missing package, or a path at which nothing lies; nothing is loaded."""
+        from harness.foundation.backends.transformers_.loading import check
+
+        check(self.model)
+
     def spawn_model(self, device: str) -> Model:
         """The model, loaded; `device` is the worker's. UserError for a missing package, an unknown model or device."""
         from harness.foundation.backends.transformers_.loading import Source

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +86,15 @@ def load(source: Source) -> Loaded:
     if getattr(tokenizer, "pad_token", "") is None:
         tokenizer.pad_token = tokenizer.eos_token  # GPT-2's; what is padded is masked
     return Loaded(source.model, kind, model.requires_grad_(False).to(device), processor)
+
+
+def check(model: str) -> None:
+    """UserError where `transformers` is not installed, or a local path is named at which nothing lies."""
+    if importlib.util.find_spec("transformers") is None:
+        raise _needs_extra("transformers is missing")
+    name = recipes.repository(model)
+    if name.startswith(("/", ".")) and not Path(name).exists():
+        raise UserError(f"judge.model={model}: there is nothing at this path; name a model's directory")
 
 
 def _transformers() -> Any:
