@@ -128,6 +128,10 @@ class _Recorder:
                         run.update(status="failed", error=event.content["error"])
                     except OSError:  # the disk is full, which may be the very error
                         self.failed[run.path] = event.content["error"]
+        elif event.kind == "stopped":  # some were killed before they could say so
+            for run in _runs_of(self.study, event.job):
+                if run.status == "running":
+                    run.update(status="stopped")
         self.watch(event)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import queue
 import signal
@@ -19,6 +20,8 @@ from typing import IO, Any, NamedTuple
 from harness.execution import Execution
 from harness.job import EXIT_STOPPED, EXIT_USER_ERROR, Job
 
+TOGETHER = 0.5
+"""Seconds within which signals to stop count as one; a second one that comes later ends the workers at once."""
 GRACE = 60.0
 """Seconds that a worker has for its checkpoint after it was asked to stop."""
 
@@ -115,6 +118,8 @@ def launch(jobs: Sequence[Job], places: Sequence[Slot], logs: Path, watch: Calla
             del running[pid]
             free.append(worker.slot)
             kind, error = _ending(worker, code)
+            if code == -signal.SIGKILL and stopping_since is not None:
+                kind, error = "stopped", ""  # by us, above
             if kind == "crashed" and not worker.retried and stopping_since is None:
                 watch(Event(worker.job, "retry", {"error": error, "log": str(worker.log)}))
                 waiting.appendleft((worker.job, True))
@@ -202,15 +207,18 @@ def _tail(worker: _Running, lines: int = 30) -> str:
 
 
 class _Signals:
-    """Counts SIGINT and SIGTERM while active."""
+    """Counts SIGINT and SIGTERM while active; those that come together, as `timeout` sends them, are one."""
 
     def __init__(self) -> None:
         self.count = 0
+        self._last = -math.inf
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> None:
         def handle(*_: Any) -> None:
-            self.count += 1
+            now = time.monotonic()
+            self.count += now - self._last > TOGETHER
+            self._last = now
 
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):

@@ -112,6 +112,7 @@ def test_ctrl_c_writes_a_checkpoint_and_the_same_command_continues(tmp_path: Pat
         if ": step" in line:
             break
     process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)  # at once, as `timeout` does: not a second wish, which would kill
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130 and "the same command continues" in output
     assert list((tmp_path / "study").glob("*/*/*/seed-*/checkpoint-*"))
