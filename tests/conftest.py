@@ -17,6 +17,15 @@ import pytest
 from harness import registry
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what is marked `gpu` where there is none."""
+    if item.get_closest_marker("gpu") is not None:
+        import torch
+
+        if not torch.cuda.is_available():
+            pytest.skip("needs a GPU")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of what is made once, such as demonstrations: new for each session, shared by its processes."""

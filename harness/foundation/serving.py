@@ -69,7 +69,7 @@ async def _serve(connection: Connection, assignment: Assignment) -> None:
             desk = answers(assignment, hand)
         except UserError as error:
             broken = str(error)
-        except Exception:
+        except Exception:  # as for a clip, below
             broken = f"judge {assignment.judge!r} cannot be built:\n{traceback.format_exc()}"
         while True:
             try:
@@ -105,9 +105,7 @@ async def _answer(
         message = Message(item.number, missing=str(error))
     except UserError as error:
         message = Message(item.number, error=str(error))
-    except asyncio.CancelledError:
-        raise
-    except Exception:
+    except Exception:  # a plug-in may raise anything; the worker is told, traceback and all
         message = Message(item.number, error=f"judge {assignment.judge!r} failed on a clip:\n{traceback.format_exc()}")
     _send(connection, message)
 

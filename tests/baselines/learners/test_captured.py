@@ -23,10 +23,8 @@ UPDATES = 4 * WARM_UP
 
 
 @pytest.fixture
-def gpu() -> Iterator[None]:
+def full_precision() -> Iterator[None]:
     """Float32 products in full, which a GPU may otherwise round."""
-    if not torch.cuda.is_available():
-        pytest.skip("there is no GPU")
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     yield
@@ -54,7 +52,7 @@ def test_on_a_cpu_nothing_is_captured(learner_of: Any) -> None:
     assert made._learn == made.learn
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="a capture that fails")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="with CUDA there, a capture on a CPU does not fail")
 @BOTH
 def test_where_capturing_fails_updates_go_on_as_they_are_with_one_warning(learner_of: Any) -> None:
     eager, failing = learner(learner_of, "cpu", False), learner(learner_of, "cpu", True)
@@ -68,7 +66,7 @@ def test_where_capturing_fails_updates_go_on_as_they_are_with_one_warning(learne
 
 @pytest.mark.gpu
 @BOTH
-def test_captured_updates_are_the_eager_ones(gpu: None, learner_of: Any) -> None:
+def test_captured_updates_are_the_eager_ones(full_precision: None, learner_of: Any) -> None:
     eager, captured = learner(learner_of, "cuda", False), learner(learner_of, "cuda", True)
     with warnings.catch_warnings():
         warnings.simplefilter("error", Notice)
@@ -89,7 +87,7 @@ def test_captured_updates_are_the_eager_ones(gpu: None, learner_of: Any) -> None
 @pytest.mark.gpu
 @BOTH
 def test_a_captured_update_leaves_an_inactive_seed_as_it_is_and_a_restored_state_is_learnt_from(
-    gpu: None, learner_of: Any
+    full_precision: None, learner_of: Any
 ) -> None:
     captured, other = learner(learner_of, "cuda", True), learner(learner_of, "cuda", False)
     before = captured.state(1)

@@ -268,7 +268,6 @@ def test_the_encoder_of_a_vector_is_its_hidden_layers() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("observations", [GRID, VECTOR], ids=["grid", "vector"])
 @BOTH
 def test_an_update_on_a_gpu_agrees(learner_of: type, observations: Observations) -> None:

@@ -106,7 +106,7 @@ class Batcher:
             with torch.inference_mode():
                 return batch[0].compute([entry.item for entry in batch])
         except RuntimeError as error:
-            raise _out_of_memory(error) or error from None
+            raise out_of_memory(error) or error from None
 
     def _halve(self, batch: Sequence[_Waiting], why: str) -> None:
         """Half as many at a time from here on; an item that does not fit alone is told so."""
@@ -131,7 +131,7 @@ class Batcher:
         try:
             _, one, two = (self._peak(compute, [item] * count) for count in (1, 1, 2))
         except RuntimeError as error:
-            if _out_of_memory(error) is None:
+            if out_of_memory(error) is None:
                 raise
             self._free()
             return 1
@@ -168,7 +168,7 @@ def _tell(entry: _Waiting, result: Done | BaseException) -> None:
         entry.answer.set_result(result)
 
 
-def _out_of_memory(error: RuntimeError) -> torch.OutOfMemoryError | None:
+def out_of_memory(error: RuntimeError) -> torch.OutOfMemoryError | None:
     """The error as one of memory, if it is one; a CPU's comes as a RuntimeError of its allocator."""
     if isinstance(error, torch.OutOfMemoryError):
         return error

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import sys
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -18,6 +19,7 @@ import torch
 
 from harness.errors import UserError
 from harness.foundation.answers import BEGUN, SPOKEN, yes_or_no
+from harness.foundation.backends.transformers_.batching import out_of_memory
 from harness.foundation.backends.transformers_.loading import Loaded
 from harness.foundation.backends.transformers_.rendering import frames_of, generated, render
 from harness.foundation.backends.transformers_.seeing import seen_once
@@ -101,13 +103,23 @@ class Judging:
         return whole
 
     def _agrees(self, inputs: Mapping[str, Any], clips: Sequence[Array], kept: int, whole: torch.Tensor) -> bool:
-        """Whether this architecture says by the short way what it says of the whole."""
+        """Whether this architecture says by the short way what it says of the whole; that it does not is told in the
+        log, since judging then takes longer."""
         tolerance = 1e-4 if self._loaded.model.dtype == torch.float32 else 2e-2
         try:
             short = self._short(inputs, clips, kept)
-        except (TypeError, ValueError, AttributeError, NotImplementedError, IndexError):
-            return False  # it takes no cache or no features, or not ours
-        return bool((whole.softmax(-1) - short.softmax(-1)).abs().max() < tolerance)
+        except (TypeError, ValueError, AttributeError, LookupError, RuntimeError) as error:
+            # an architecture may take no cache or no features, or not ours; too little memory is another matter
+            if isinstance(error, RuntimeError) and out_of_memory(error):
+                raise
+            why = f"{type(error).__name__}: {error}"
+        else:
+            apart = float((whole.softmax(-1) - short.softmax(-1)).abs().max())
+            if apart < tolerance:
+                return True
+            why = f"probabilities differ by {apart:.2g}"
+        print(f"model {self._loaded.name!r} is computed whole for every clip ({why})", file=sys.stderr, flush=True)
+        return False
 
     def _short(self, inputs: Mapping[str, Any], clips: Sequence[Array], kept: int) -> torch.Tensor:
         """The same with equal frames looked at once, and continued from what is kept of the first `kept` tokens."""

@@ -122,7 +122,6 @@ def test_what_fits_follows_from_what_one_and_two_took(one: int, two: int, free: 
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 def test_on_a_gpu_the_size_is_what_fits_into_its_memory() -> None:
     device = torch.device("cuda")
     free, _ = torch.cuda.mem_get_info(device)

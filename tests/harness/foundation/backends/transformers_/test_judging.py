@@ -107,6 +107,35 @@ def test_an_architecture_that_a_kept_prefix_would_change_is_computed_whole(
     assert scores(judge, clips) == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.parametrize("error", [TypeError("no cache here"), RuntimeError("shapes do not fit"), KeyError("features")])
+def test_an_architecture_that_bears_no_kept_prefix_is_computed_whole_and_the_log_says_why(
+    tiny: Callable[..., Path], clips: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: Any, error: Exception
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise error
+
+    expected = scores(judging(tiny("qwen_vl")), clips)
+    judge = judging(tiny("qwen_vl"))
+    monkeypatch.setattr(judge, "_resumed", refuse)
+    assert scores(judge, clips) == pytest.approx(expected, abs=1e-4)
+    told = capsys.readouterr().err
+    assert judge._exact == {True: False} and told.count("is computed whole for every clip") == 1
+    assert type(error).__name__ in told
+
+
+def test_too_little_memory_for_the_short_way_is_not_taken_for_an_architecture_that_cannot(
+    tiny: Callable[..., Path], clips: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    judge = judging(tiny("qwen_vl"))
+    monkeypatch.setattr(judge, "_resumed", refuse)
+    with pytest.raises(torch.OutOfMemoryError):
+        scores(judge, clips)
+    assert judge._exact == {}
+
+
 def test_many_prompts_keep_few_prefixes(tiny: Callable[..., Path], clips: list[Any]) -> None:
     judge = judging(tiny("qwen_vl"), worth=0.0)
     for number in range(8):
