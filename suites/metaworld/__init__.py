@@ -1,0 +1,338 @@
+"""MetaWorld: fifty tasks of one robot arm at a table, alone, by turns, and as two papers have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from harness.errors import unknown
+from harness.interfaces import Actions, Array, Coordinates, Drawer, Observations, Task
+from harness.registry import register
+from harness.settings import Bounds, Unit, cite, cited
+from suites.metaworld.words import GRIPPER, INSTRUCTIONS, what, where
+
+if TYPE_CHECKING:
+    from harness.demonstrations import Demonstration
+
+TASKS = tuple(INSTRUCTIONS)
+MT10 = (
+    "button-press-topdown", "door-open", "drawer-close", "drawer-open", "peg-insert-side", "pick-place", "push",
+    "reach", "window-close", "window-open",
+)  # fmt: skip
+PBRL = (
+    "button-press", "drawer-open", "drawer-close", "door-open", "door-unlock", "window-open", "handle-pull", "reach",
+)  # fmt: skip
+BY_TURNS = "mt10"
+"""The task of all of MT10, one drawn anew for each episode."""
+HORIZON = 500
+LAYOUTS = 50
+"""Layouts of each task where several take turns (MetaWorld, `_N_GOALS`)."""
+REDUCED = (*range(7), *range(18, 25), 36, 37, 38)
+"""Of what is seen: hand, opening of the gripper and first object, now and a step before, and the target."""
+HAND = (0, 1, 2, 18, 19, 20, 36, 37, 38)
+"""Of what is seen: hand, now and a step before, and the target."""
+SAC, PREFERENCE = "learner.sac", "guide.preference"
+TABLE = "RL-SaLLM-F, table 2"
+CODE = "RL-SaLLM-F, released code"
+FURL = "FuRL, as LaGEA, §4"
+PROFILE_QUICK = "quick profile: a cell in tens of minutes on two cores"
+SMOKE = "smoke profile: seconds, for tests; learns nothing"
+CITATION = """@inproceedings{yu2020meta,
+  title = {Meta-World: A Benchmark and Evaluation for Multi-Task and Meta Reinforcement Learning},
+  author = {Yu, Tianhe and Quillen, Deirdre and He, Zhanpeng and Julian, Ryan and Hausman, Karol and Finn, Chelsea and
+    Levine, Sergey},
+  booktitle = {Conference on Robot Learning},
+  pages = {1094--1100},
+  year = {2020}
+}
+@misc{mclean2025metaworld,
+  title = {Meta-World+: An Improved, Standardized, {RL} Benchmark},
+  author = {McLean, Reginald and Chatzaroulas, Evangelos and McCutcheon, Luc and R{\\"o}der, Frank and Yu, Tianhe and
+    He, Zhanpeng and Zentner, K.R. and Julian, Ryan and Terry, J.K. and Woungang, Isaac and Farsad, Nariman and
+    Castro, Pablo Samuel},
+  note = {arXiv preprint arXiv:2505.11289},
+  year = {2025}
+}
+@inproceedings{todorov2012mujoco,
+  title = {{MuJoCo}: A Physics Engine for Model-Based Control},
+  author = {Todorov, Emanuel and Erez, Tom and Tassa, Yuval},
+  booktitle = {IEEE/RSJ International Conference on Intelligent Robots and Systems},
+  pages = {5026--5033},
+  year = {2012}
+}"""
+Camera = Literal["corner2", "corner", "corner3", "corner4", "topview", "behindGripper", "gripperPOV"]
+
+
+TWIN = {
+    "ensemble": 2, "subset": 2, "target_reduction": "min", "actor_reduction": "min", "layer_norm": False,
+    "max_grad_norm": None, "utd": 1, "actor_utd": 1,
+}  # fmt: skip
+"""SAC as it usually is: two critics, the smaller one counts, one update a step."""
+ONE_TASK: Mapping[str, Any] = {
+    "training.steps": cite(500_000, TABLE),
+    "training.capacity": cite(500_000, "choice: all of a run"),
+    "evaluation.every": cite(10_000, "choice: fifty evaluations"),
+    "evaluation.episodes": cite(10, "choice"),
+    **cited(SAC, TABLE, hidden=(256, 256, 256), batch_size=512, actor_lr=3e-4, critic_lr=3e-4, discount=0.99,
+            target_rate=0.005, alpha=0.1, target_frequency=2),
+    **cited(SAC, CODE, alpha_lr=1e-4, target_entropy_scale=1.0, log_std_min=-5.0, learning_starts=1_000, **TWIN),
+}  # fmt: skip
+"""RL-SaLLM-F's protocol."""
+SHORTENED: Mapping[str, Mapping[str, Any]] = {
+    "quick": {
+        "training.steps": cite(100_000, PROFILE_QUICK),
+        "training.capacity": cite(100_000, PROFILE_QUICK),
+        "evaluation.every": cite(5_000, PROFILE_QUICK),
+        "evaluation.episodes": cite(10, PROFILE_QUICK),
+        **cited(SAC, PROFILE_QUICK, batch_size=256, learning_starts=1_000),
+        **cited(PREFERENCE, f"{PROFILE_QUICK}; half of the queries", pretraining=5_000, every=2_000, budget=1_000),
+    },
+    "smoke": {
+        "training.steps": cite(600, SMOKE),
+        "training.capacity": cite(600, SMOKE),
+        "evaluation.every": cite(300, SMOKE),
+        "evaluation.episodes": cite(1, SMOKE),
+        **cited(SAC, SMOKE, hidden=(16, 16), batch_size=32, learning_starts=128),
+        **cited(
+            PREFERENCE,
+            SMOKE,
+            pretraining=256,
+            every=128,
+            queries=8,
+            budget=24,
+            hidden=(16, 16),
+            batch_size=32,
+            updates_after_reset=4,
+        ),
+    },
+}
+EASY = ("window-open",)
+"""Its reward grows all the way to success, and chance does not bring it about (choice)."""
+
+
+def spellings(*tasks: str) -> Mapping[str, str]:
+    """Other names of tasks -> theirs: with a version, and with underscores."""
+    names = ((f"{task}{version}", task) for task in tasks for version in ("", "-v2", "-v3"))
+    both = {spelt: task for name, task in names for spelt in (name, name.replace("-", "_"))}
+    return {name: task for name, task in both.items() if name != task}
+
+
+@dataclass(frozen=True)
+class MetaWorldDrawing:
+    """Frames for models; the world and what the agent observes are the same however they are drawn."""
+
+    camera: Camera = "corner2"
+    """The package's camera, turned upright where it hangs upside down (FuRL: corner2)."""
+    size: Annotated[int, Bounds(32, 1024), Unit("pixels")] = 256
+    """Side of a frame (FuRL)."""
+    quality: Literal["fast", "full"] = "fast"
+    """As `env.render()` draws, or without shadows, reflections and smooth edges, which in software takes a fraction of
+    the time (choice)."""
+    perturbation: Literal["none", "sprite_swap", "texture"] = "none"
+    """The scene as the package draws it, the object and the arm by each other's looks, or both under noise without
+    meaning (VLM-RB, app. F.3, on MiniGrid)."""
+    seed: Annotated[int, Bounds(0)] = 0
+    """Which patterns the perturbation `texture` shows, in every episode and run (choice)."""
+
+    def ready(self) -> None:
+        """UserError where nothing can be drawn."""
+        from harness.mujoco import gl, need
+
+        need("metaworld", "suite metaworld")
+        need("OpenGL", "drawing frames")
+        gl.backend()
+
+    def opengl(self, task: str) -> str:
+        """What draws: `egl` or `osmesa`."""
+        from harness.mujoco import gl
+
+        return gl.backend()
+
+    def spawn(self, task: str) -> Drawer:
+        """UserError for a task that does not exist, or where nothing can be drawn."""
+        check(task)
+        self.ready()
+        from suites.metaworld.drawing import drawer
+
+        return drawer(parts(task), self)
+
+
+@register.suite("metaworld")
+@dataclass(frozen=True)
+class MetaWorld:
+    """MetaWorld's fifty tasks from states, by the names that its versions share."""
+
+    goal: Literal["observable", "hidden"] = "observable"
+    """Whether an observation tells the target, or has zeros there (MetaWorld's multi-task and meta-learning form)."""
+    layouts: Literal["by_goal", "random", "fixed"] = "random"
+    """Whether things lie elsewhere in each episode, or the same in every episode of every seed; by_goal: the same where
+    the goal is hidden (FuRL: its two modes)."""
+    layout: Annotated[int, Bounds(0)] = 0
+    """Which layout a fixed one is: that of the package's environment seeded so (choice)."""
+    reward: Literal["dense", "sparse"] = "dense"
+    """The package's own in [0, 10], or success minus one (FuRL)."""
+    state: Literal["full", "reduced"] = "full"
+    """All 39 entries of the package's observation, or the 17 that tell of the gripper's place and opening, the object
+    and the target, of `reach` the 9 without opening and object (RL-SaLLM-F, app. B.1)."""
+
+    version: ClassVar[int] = 1
+    title: ClassVar[str] = "MetaWorld"
+    source: ClassVar[str] = "MetaWorld (Yu et al., 2020), metaworld 3.1.1; learner as RL-SaLLM-F (choice)"
+    citation: ClassVar[str] = CITATION
+    tasks: ClassVar[tuple[str, ...]] = TASKS
+    aliases: ClassVar[Mapping[str, str]] = spellings(*TASKS)
+    learner: ClassVar[str] = "sac"
+    method: ClassVar[str] = "sac"
+    judge: ClassVar[str] = ""
+    events: ClassVar[tuple[str, ...]] = ("success",)
+    ordered: ClassVar[bool] = True
+    drawing: ClassVar[type] = MetaWorldDrawing
+    defaults: ClassVar[Mapping[str, Any]] = ONE_TASK
+    profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {},
+        "quick": {"tasks": EASY, **SHORTENED["quick"]},
+        "smoke": {"tasks": EASY, **SHORTENED["smoke"]},
+    }
+
+    @property
+    def fixed(self) -> bool:
+        """Whether every episode has the same layout."""
+        return self.layouts == "fixed" or (self.layouts == "by_goal" and self.goal == "hidden")
+
+    def spaces(self, task: str) -> tuple[Observations, Actions]:
+        """float32 [39], [17] or [9] (`state`), of several tasks by turns one more entry for each; float32 [4]: which
+        way the hand moves along x, y and z, and how hard the gripper closes."""
+        self._check(task)
+        several = len(names) if len(names := parts(task)) > 1 else 0
+        width = len(entries(names[0], self.state, bool(several)))
+        return Observations((width + several,), "float32"), Actions(shape=(4,))
+
+    def horizon(self, task: str) -> int:
+        """The package's, for every task."""
+        self._check(task)
+        return HORIZON
+
+    def seconds_per_step(self, task: str) -> float:
+        """Episodes begun anew included (measured)."""
+        self._check(task)
+        return 3e-4
+
+    def make(self, task: str) -> Task:
+        """UserError for a task that does not exist, or where the package is missing."""
+        from harness.mujoco import need
+
+        self._check(task)
+        need("metaworld", "suite metaworld")
+        from suites.metaworld.task import MetaWorldTask
+
+        return MetaWorldTask(parts(task), self)
+
+    def demonstrate(self, task: str, seed: int) -> Demonstration | None:
+        """An episode of layout `seed` by the package's scripted policy; None where it does not end in success."""
+        from harness.demonstrations import play
+
+        acting: Any = self.make(task)
+        return play(acting, seed, lambda observation: acting.expert())
+
+    def coordinates(self, task: str) -> tuple[Coordinates, ...]:
+        """The gripper, the object and the target, as far as an observation holds them."""
+        self._check(task)
+        names = parts(task)
+        held = entries(names[0], self.state, len(names) > 1)
+
+        def at(first: int) -> tuple[int, ...]:
+            return tuple(held.index(first + axis) for axis in range(3) if first + axis in held)
+
+        found = [
+            Coordinates("tcp", GRIPPER, at(0), at(18)),
+            Coordinates("obj", what(task), at(4), at(22)),
+            Coordinates("target", where(task), at(36), constant=True),
+        ]
+        return tuple(each for each in found if each.entries and (each.name, self.goal) != ("target", "hidden"))
+
+    def rewards(self, task: str, observations: Array) -> Array:
+        """The package's reward of observations [n, D], float64 [n], as far as they tell what it looks at; NaN where
+        they do not (`suites/metaworld/rewards.py`)."""
+        from harness.mujoco import need
+
+        self._check(task)
+        need("metaworld", "suite metaworld")
+        from suites.metaworld.rewards import rewards
+
+        return rewards(task, observations, self)
+
+    def _check(self, task: str) -> None:
+        if task not in self.tasks:
+            raise unknown("task", task, self.tasks)
+
+
+@register.suite("metaworld_mt10")
+@dataclass(frozen=True)
+class MetaWorldMT10(MetaWorld):
+    """Ten tasks with sparse reward, goals hidden and fixed or observable and random, and all ten by turns."""
+
+    goal: Literal["observable", "hidden"] = "hidden"
+    layouts: Literal["by_goal", "random", "fixed"] = "by_goal"
+    reward: Literal["dense", "sparse"] = "sparse"
+
+    title: ClassVar[str] = "MetaWorld MT10"
+    source: ClassVar[str] = "FuRL (Fu et al., 2024) and LaGEA, §4; metaworld 3.1.1"
+    tasks: ClassVar[tuple[str, ...]] = (*MT10, BY_TURNS)
+    aliases: ClassVar[Mapping[str, str]] = spellings(*MT10)
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "training.steps": cite(1_000_000, FURL),
+        "training.capacity": cite(500_000, FURL),
+        "evaluation.every": cite(100_000, FURL),
+        "evaluation.episodes": cite(10, f"{FURL}; for hidden goals choice, where the code has 1"),
+        **cited(SAC, FURL, hidden=(256, 256), batch_size=256, actor_lr=1e-4, critic_lr=1e-4, alpha_lr=1e-4,
+                discount=0.99, target_rate=0.01, target_entropy_scale=0.5, learning_starts=10_000, **TWIN),
+        **cited(SAC, "choice: Haarnoja et al. (2018)", alpha=1.0),
+        "by_task": {
+            BY_TURNS: {
+                "suite.goal": cite("observable", "MetaWorld, MT10"),
+                "suite.reward": cite("dense", "MetaWorld, MT10"),
+                "training.steps": cite(20_000_000, "choice: two million of each task"),
+                "training.capacity": cite(1_000_000, "choice"),
+                "evaluation.every": cite(200_000, "choice"),
+                "evaluation.episodes": cite(100, "choice: about ten of each task"),
+                **cited(SAC, "choice", batch_size=1_280, hidden=(400, 400, 400)),
+            }
+        },
+    }  # fmt: skip
+    profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {"tasks": MT10},
+        "quick": {"tasks": ("reach",), **SHORTENED["quick"]},
+        "smoke": {"tasks": ("reach",), **SHORTENED["smoke"]},
+    }
+
+
+@register.suite("metaworld_pbrl")
+@dataclass(frozen=True)
+class MetaWorldPbRL(MetaWorld):
+    """Eight tasks from reduced states, as RL-SaLLM-F learns them from preferences."""
+
+    state: Literal["full", "reduced"] = "reduced"
+
+    title: ClassVar[str] = "MetaWorld PbRL"
+    source: ClassVar[str] = "RL-SaLLM-F, §5 and app. A, B.1; metaworld 3.1.1"
+    tasks: ClassVar[tuple[str, ...]] = PBRL
+    aliases: ClassVar[Mapping[str, str]] = spellings(*PBRL)
+
+
+def check(task: str) -> None:
+    """UserError for a task that none of these suites has."""
+    if task not in (*TASKS, BY_TURNS):
+        raise unknown("task", task, (*TASKS, BY_TURNS))
+
+
+def parts(task: str) -> tuple[str, ...]:
+    """The environments of a task: several where they take turns."""
+    return MT10 if task == BY_TURNS else (task,)
+
+
+def entries(task: str, state: str, several: bool) -> tuple[int, ...]:
+    """Which of what is seen, [39], an observation holds; the same number for each of several tasks."""
+    if state == "full":
+        return tuple(range(39))
+    return HAND if task == "reach" and not several else REDUCED

@@ -1,0 +1,58 @@
+"""Frames of a task from snapshots: those of `env.render()`, pixel for pixel where nothing is left out, and upright."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from harness.interfaces import Array, Drawer
+from harness.mujoco.drawing import ModelDrawer
+from suites.metaworld import MetaWorldDrawing, dynamics, perturbations
+from suites.metaworld.task import record
+
+
+class TaskDrawer:
+    """Snapshots uint8 [L, n] of one task -> frames uint8 [L, size, size, 3] (a Drawer). UserError if there is no
+    OpenGL."""
+
+    def __init__(self, name: str, how: MetaWorldDrawing) -> None:
+        path = dynamics.make(name).fullpath
+        # A copy that the environments of this process have not written to.
+        model = copy.copy(dynamics.scene(path).model)
+        if how.perturbation == "sprite_swap":
+            perturbations.swap(model)
+        elif how.perturbation == "texture":
+            model = perturbations.textured(path, how.seed)
+        self.snapshot = record(model)
+        self._draw = ModelDrawer(model, self.snapshot, how.camera, (how.size, how.size), full=how.quality == "full")
+        upwards = model.cam_mat0[model.camera(how.camera).id].reshape(3, 3)[:, 1]
+        self._turned = upwards[2] < 0
+
+    def __call__(self, snapshots: Array) -> Array:
+        frames = self._draw(snapshots)
+        return frames[:, ::-1, ::-1] if self._turned else frames
+
+
+class ByTurns:
+    """Snapshots of several tasks that take turns, each of which begins with the number of its own (a Drawer)."""
+
+    def __init__(self, names: Sequence[str], how: MetaWorldDrawing) -> None:
+        self._make: list[Callable[[], TaskDrawer]] = [lambda name=name: TaskDrawer(name, how) for name in names]  # type: ignore[misc]
+        self._drawers: dict[int, TaskDrawer] = {}
+        self._size = how.size
+
+    def __call__(self, snapshots: Array) -> Array:
+        frames = np.empty((len(snapshots), self._size, self._size, 3), np.uint8)
+        for number in np.unique(snapshots[:, 0]).tolist():
+            if number not in self._drawers:
+                self._drawers[number] = self._make[number]()
+            drawer, mine = self._drawers[number], snapshots[:, 0] == number
+            frames[mine] = drawer(snapshots[mine, 1 : 1 + drawer.snapshot.itemsize])
+        return frames
+
+
+def drawer(names: Sequence[str], how: MetaWorldDrawing) -> Drawer:
+    """What draws the task of these environments."""
+    return TaskDrawer(names[0], how) if len(names) == 1 else ByTurns(names, how)

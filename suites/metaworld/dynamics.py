@@ -1,0 +1,195 @@
+"""MetaWorld's environments without the work whose result no one reads; a process compiles each scene once.
+
+The dynamics are the package's own, step for step and bit for bit. What is left out: forces that no reward looks at, the
+hand's way to its start in the first of the two resets that a reset of the package makes, and look-ups by name.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import mujoco
+import numpy as np
+from metaworld.env_dict import ALL_V3_ENVIRONMENTS
+
+from harness.interfaces import Array, State
+from harness.mujoco import state as simulation
+
+WRITTEN = ("body_pos", "site_pos")
+"""Fields of the model that the package writes to: where a layout puts things, and marks of the goal."""
+OBJECTS = 4
+"""Where the entries of objects begin in what is seen of a moment, after the hand [3] and the gripper's opening."""
+WIDTH = 18
+"""Entries of what is seen of a moment."""
+SIDE = 480
+"""Largest width and height, in pixels, of what the package draws by default."""
+
+
+class Dynamics:
+    """One environment, whose class is derived from this one and the package's (`make`).
+
+    An episode follows from the generator that lays it out, whatever was before.
+    """
+
+    model: mujoco.MjModel
+    data: mujoco.MjData
+    fullpath: str
+    frame_skip: int
+    written: dict[str, Array]
+    """What this environment has in the fields `WRITTEN` of the model, which others write to as well."""
+    _prev_obs: Array
+    _np_random: np.random.Generator
+    _rehearsing = False
+
+    def begin(self, random: np.random.Generator) -> Array:
+        """A new episode, laid out by `random`; what is seen, float64 [39], as after the package's `seed` and `reset`.
+
+        The package resets twice, and the second time the hand goes to its start past what the first has laid out. How
+        the hand moved in the first leaves no trace.
+        """
+        env: Any = self
+        self._put(scene(self.fullpath).pristine)
+        self._np_random = random
+        self._rehearsing = True
+        env.reset_model()
+        self._rehearsing = False
+        mujoco.mj_resetData(self.model, self.data)
+        seen = env.reset_model()
+        self._prev_obs = seen[:WIDTH].copy()
+        seen[WIDTH : 2 * WIDTH] = self._prev_obs
+        self._keep()
+        return np.asarray(seen, np.float64)
+
+    def advance(self, action: Array) -> tuple[Array, float, bool]:
+        """Move by float32 [4] in [-1, 1]: what is seen then, float64 [39], the task's own reward, and success."""
+        env: Any = self
+        self._put(self.written)
+        env.set_xyz_action(action[:3])
+        self._step_mujoco_simulation([action[-1], -action[-1]], self.frame_skip)
+        mujoco.mj_forward(self.model, self.data)
+        seen = np.minimum(np.maximum(env._get_obs(), self._bounds[0]), self._bounds[1])
+        reward, info = env.evaluate_state(seen, action)
+        return seen, float(reward), bool(info["success"])
+
+    def state(self) -> State:
+        """The simulation, and the attributes in which the package remembers the episode. Those that look into the
+        simulation follow from it and stay as they are."""
+        self._put(self.written)
+        attributes = {name: _leaf(value) for name, value in vars(self).items() if _remembers(value)}
+        return {"simulation": simulation.state(self.model, self.data, WRITTEN), "attributes": attributes}
+
+    def load_state(self, state: State) -> None:
+        """UserError for the state of another scene."""
+        simulation.load(self.model, self.data, state["simulation"])
+        self._keep()
+        for name, value in state["attributes"].items():
+            setattr(self, name, np.array(value)[()] if isinstance(value, np.ndarray) else value)
+
+    def _put(self, written: Mapping[str, Array]) -> None:
+        for name, values in written.items():
+            getattr(self.model, name)[:] = values
+
+    def _keep(self) -> None:
+        self.written = {name: getattr(self.model, name).copy() for name in WRITTEN}
+
+    @functools.cached_property
+    def _bounds(self) -> tuple[Array, Array]:
+        """Least and largest entries of what is seen."""
+        space = self.sawyer_observation_space  # type: ignore[attr-defined]
+        return space.low, space.high
+
+    @functools.cached_property
+    def _hand(self) -> tuple[Array, Array, Array]:
+        """Positions [3] of the hand and of its two claws, always the present ones."""
+        hand, right, left = (self.data.body(name).xpos for name in ("hand", "rightclaw", "leftclaw"))
+        return hand, right, left
+
+    def touching_object(self, object_geom_id: int) -> bool:
+        """Whether both pads press on that geom."""
+        contact = self.data.contact
+        pairs = contact.geom
+        on_object = (pairs == object_geom_id).any(axis=-1)
+        for pad in self._pads:
+            pressing = on_object & (pairs == pad).any(axis=-1)
+            if not self.data.efc_force[contact.efc_address[pressing]].sum() > 0:
+                return False
+        return True
+
+    @functools.cached_property
+    def _pads(self) -> tuple[int, int]:
+        """Geoms of the pads on the fingers."""
+        return self.model.geom("leftpad_geom").id, self.model.geom("rightpad_geom").id
+
+    def _initialize_simulation(self) -> tuple[mujoco.MjModel, mujoco.MjData]:
+        model = scene(self.fullpath).model
+        return model, mujoco.MjData(model)
+
+    def _step_mujoco_simulation(self, ctrl: Any, n_frames: int) -> None:
+        self.data.ctrl[:] = ctrl
+        mujoco.mj_step(self.model, self.data, nstep=n_frames)
+
+    def _reset_hand(self, steps: int = 50) -> None:
+        super()._reset_hand(0 if self._rehearsing else steps)  # type: ignore[misc]
+
+    def _get_curr_obs_combined_no_goal(self) -> Array:
+        env: Any = self
+        hand, right, left = self._hand
+        apart = right - left
+        seen = np.zeros(WIDTH)
+        seen[:3] = hand
+        seen[3] = min(max(math.sqrt(apart.dot(apart)) / 0.1, 0.0), 1.0)
+        places, turns = env._get_pos_objects(), env._get_quat_objects()
+        for number in range(len(places) // 3):
+            at = OBJECTS + 7 * number
+            seen[at : at + 3] = places[3 * number : 3 * number + 3]
+            seen[at + 3 : at + 7] = turns[4 * number : 4 * number + 4]
+        return seen
+
+
+class Scene(NamedTuple):
+    """What a file describes; all tasks of this process that take place in it share the model (0.2 s, 20 MB)."""
+
+    model: mujoco.MjModel
+    pristine: dict[str, Array]
+    """The fields `WRITTEN` as the file has them."""
+
+
+@functools.cache
+def scene(path: str) -> Scene:
+    """The scene of that file."""
+    model = mujoco.MjModel.from_xml_path(path)
+    drawn = model.vis.global_
+    drawn.offwidth, drawn.offheight = max(SIDE, drawn.offwidth), max(SIDE, drawn.offheight)
+    return Scene(model, {name: getattr(model, name).copy() for name in WRITTEN})
+
+
+def _remembers(value: Any) -> bool:
+    """Whether an attribute with this value is part of a state."""
+    if not isinstance(value, np.ndarray):
+        return value is None or isinstance(value, (bool, int, float, np.generic))
+    while isinstance(value.base, np.ndarray):
+        value = value.base
+    return value.base is None  # else it looks into the simulation
+
+
+def _leaf(value: Any) -> Any:
+    return np.array(value) if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+@functools.cache
+def _kind(task: str, *parts: type) -> type:
+    return type("Dynamics", (*parts, Dynamics, ALL_V3_ENVIRONMENTS[f"{task}-v3"]), {})
+
+
+def make(task: str, *parts: type) -> Any:
+    """An environment of its own but for the model; it shows the goal and has not begun. What it does is overridden by
+    the classes `parts`."""
+    env = _kind(task, *parts)()
+    env._partially_observable = False
+    env.__dict__.pop("sawyer_observation_space", None)  # computed when the goal was hidden
+    env._set_task_called = env.seeded_rand_vec = True
+    env._freeze_rand_vec = False
+    return env

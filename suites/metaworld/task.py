@@ -1,0 +1,139 @@
+"""MetaWorld's tasks with a stream of layouts of their own and a complete state; one at a time, or several by turns."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import mujoco
+import numpy as np
+from metaworld.policies import ENV_POLICY_MAP
+
+from harness.interfaces import Array, State, Step
+from suites.metaworld import HORIZON, LAYOUTS, MetaWorld, dynamics, entries
+from suites.metaworld.words import INSTRUCTIONS
+
+PLACED = ("qpos", "mocap_pos", "mocap_quat")
+"""What drawing needs beside what the package writes to the model."""
+
+
+class MetaWorldTask:
+    """Action float32 [4] in [-1, 1]: which way the hand moves along x, y and z, and how hard the gripper closes.
+
+    With several tasks each episode is one of them, drawn anew, in one of `LAYOUTS` layouts; which one it is stands at
+    the end of the observation, as a one among zeros.
+    """
+
+    max_steps = HORIZON
+
+    def __init__(self, names: Sequence[str], settings: MetaWorld) -> None:
+        self._names, self._settings = tuple(names), settings
+        self._envs = [dynamics.make(name) for name in names]
+        self._experts = [ENV_POLICY_MAP[f"{name}-v3"]() for name in names]
+        self._entries = [np.array(entries(name, settings.state, len(names) > 1)) for name in names]
+        self._ids = np.eye(len(names), dtype=np.float32) if len(names) > 1 else np.zeros((1, 0), np.float32)
+        self._records = [record(env.model) for env in self._envs]
+        self._length = max(each.itemsize for each in self._records)
+        self.reset(0)
+
+    def reset(self, seed: int | None = None) -> Array:
+        """A new episode. Where layouts are fixed a seed decides nothing, unless which of several tasks it is."""
+        if seed is not None:
+            self._random = np.random.default_rng(int(seed))
+        layout, self._number = self._random, 0
+        if len(self._names) > 1:
+            self._number = int(self._random.integers(len(self._names)))
+            layout = np.random.default_rng(int(self._random.integers(LAYOUTS)))
+        if self._settings.fixed:
+            layout = np.random.default_rng(self._settings.layout)
+        self.instruction = INSTRUCTIONS[self._names[self._number]]
+        self._seen = self._env.begin(layout)
+        self._elapsed = 0
+        self._success = self._any = False
+        self._events = np.zeros(1, bool)
+        return self._observation()
+
+    def step(self, action: Any) -> Step:
+        self._seen, reward, success = self._env.advance(np.asarray(action, np.float32))
+        self._events = np.array([success and not self._success])
+        self._success, self._any = success, self._any or success
+        self._elapsed += 1
+        if self._settings.reward == "sparse":
+            reward = success - 1.0
+        return Step(self._observation(), reward, False, self._elapsed >= HORIZON, success)
+
+    @property
+    def _env(self) -> Any:
+        return self._envs[self._number]
+
+    def _observation(self) -> Array:
+        seen = self._seen
+        if self._settings.goal == "hidden":
+            seen = seen.copy()
+            seen[-3:] = 0
+        return np.concatenate([seen[self._entries[self._number]], self._ids[self._number]], dtype=np.float32)
+
+    def events(self) -> Array:
+        """bool [1]: whether the last step brought success that was not there before it."""
+        return self._events
+
+    def subgoals(self) -> dict[str, bool]:
+        """`success_any`: whether any step of the episode so far was a success; of several tasks also, under the name of
+        this episode's, whether the last step was. Privileged, for evaluation only."""
+        told = {"success_any": self._any}
+        return {self._names[self._number]: self._success, **told} if len(self._names) > 1 else told
+
+    def expert(self) -> Array:
+        """What the package's scripted policy does now, told all of the present state, the goal too."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it says that what it asks for will be clipped
+            action = self._experts[self._number].get_action(self._seen.copy())  # some write to what they are given
+        return np.asarray(np.clip(action, -1, 1), np.float32)
+
+    def snapshot(self) -> Array:
+        """uint8 [n]: which task it is, where there are several, and the bytes of its `record`."""
+        env, drawn = self._env, np.zeros((), self._records[self._number])
+        for field in PLACED:
+            drawn[field] = getattr(env.data, field)
+        for field, values in env.written.items():
+            drawn[field] = values
+        content = np.frombuffer(drawn.tobytes(), np.uint8)
+        if len(self._names) == 1:
+            return content
+        shot = np.zeros(1 + self._length, np.uint8)
+        shot[0], shot[1 : 1 + len(content)] = self._number, content
+        return shot
+
+    def position(self) -> None:
+        """None: what the reward says of a position is not all or nothing."""
+
+    def state(self) -> State:
+        """Everything that decides the future, the layouts of later episodes included."""
+        return {
+            "number": self._number,
+            "dynamics": self._env.state(),
+            "seen": self._seen.copy(),
+            "elapsed": self._elapsed,
+            "success": self._success,
+            "success_any": self._any,
+            "random": self._random.bit_generator.state,
+        }
+
+    def load_state(self, state: State) -> None:
+        """UserError for the state of another scene."""
+        self._envs[number := int(state["number"])].load_state(state["dynamics"])
+        self._number, self.instruction = number, INSTRUCTIONS[self._names[number]]
+        self._seen = np.array(state["seen"])
+        self._elapsed = int(state["elapsed"])
+        self._success, self._any = bool(state["success"]), bool(state["success_any"])
+        self._events = np.zeros(1, bool)
+        self._random = np.random.default_rng()
+        self._random.bit_generator.state = state["random"]
+
+
+def record(model: mujoco.MjModel) -> np.dtype[Any]:
+    """What a snapshot of a task holds, each field under its name in MuJoCo's data or model."""
+    shapes = {"qpos": (model.nq,), "mocap_pos": (model.nmocap, 3), "mocap_quat": (model.nmocap, 4)}
+    shapes |= {field: getattr(model, field).shape for field in dynamics.WRITTEN}
+    return np.dtype([(field, "<f8", shape) for field, shape in shapes.items()])

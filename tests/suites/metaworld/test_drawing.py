@@ -1,0 +1,133 @@
+"""Frames of MetaWorld's tasks: the package's own, upright; and what perturbing them leaves alone."""
+
+from __future__ import annotations
+
+import json
+import typing
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("metaworld")
+
+from metaworld.env_dict import ALL_V3_ENVIRONMENTS
+
+from suites.metaworld import Camera, MetaWorld, MetaWorldDrawing, MetaWorldMT10, dynamics
+
+SIZE = 96
+
+
+def package(name: str, camera: str) -> Any:
+    """The package's environment, laid out by seed 3, which draws."""
+    cls: Any = ALL_V3_ENVIRONMENTS[f"{name}-v3"]
+    env = cls(render_mode="rgb_array", camera_name=camera, width=SIZE, height=SIZE)
+    env._partially_observable = False
+    env.__dict__.pop("sawyer_observation_space", None)
+    env._set_task_called = env.seeded_rand_vec = True
+    env.seed(3)
+    env._freeze_rand_vec = False
+    env.reset()
+    return env
+
+
+@pytest.mark.parametrize(
+    ("name", "camera"),
+    (("door-open", "corner2"), ("push", "corner2"), ("window-open", "corner"), ("shelf-place", "topview")),
+)
+def test_full_frames_are_those_of_the_packages_own_render(name: str, camera: Any, opengl: None) -> None:
+    env, task = package(name, camera), MetaWorld().make(name)
+    task.reset(3)
+    drawer = MetaWorldDrawing(camera=camera, size=SIZE, quality="full").spawn(name)
+    for number in range(32):
+        action = task.expert()  # type: ignore[attr-defined]
+        env.step(action)
+        task.step(action)
+        if number % 31 == 0:
+            (frame,) = drawer(task.snapshot()[None])
+            expected = env.render()
+            if camera.startswith("corner"):
+                expected = expected[::-1, ::-1]  # those cameras hang upside down
+            assert frame.shape == (SIZE, SIZE, 3) and (frame != expected).sum() == 0
+    env.close()
+
+
+def test_frames_are_upright_from_every_camera_that_sees_the_room(opengl: None) -> None:
+    """The floor and the table are brighter than the sky, and below it."""
+    shot = MetaWorld().make("push").snapshot()[None]
+    for camera in typing.get_args(Camera)[:4]:
+        frame = MetaWorldDrawing(camera=camera, size=SIZE).spawn("push")(shot)[0].astype(int)
+        sky = np.abs(frame - frame[0, 0]).max(axis=-1) < 8
+        assert sky[: SIZE // 4].mean() > sky[-SIZE // 4 :].mean() + 0.3 or camera == "corner3", camera
+
+
+def test_the_first_frame_shows_the_layout_at_once(opengl: None) -> None:
+    """The package's own would show the drawer where it was before, since it moves it without telling the simulation."""
+    task = MetaWorld().make("drawer-open")
+    draw = MetaWorldDrawing(size=SIZE).spawn("drawer-open")
+    task.reset(1)
+    first = draw(task.snapshot()[None])
+    task.step(np.zeros(4, np.float32))
+    assert (np.abs(first.astype(int) - draw(task.snapshot()[None])).max(axis=-1) > 40).mean() < 0.02
+
+
+def test_fast_frames_differ_from_full_ones_by_shadows_and_edges_alone(opengl: None) -> None:
+    shot = MetaWorld().make("push").snapshot()[None]
+    fast, full = (MetaWorldDrawing(quality=q, size=SIZE).spawn("push")(shot)[0].astype(int) for q in ("fast", "full"))  # type: ignore[arg-type]
+    assert 0 < (np.abs(fast - full).max(axis=-1) > 40).mean() < 0.15
+
+
+def test_tasks_that_take_turns_are_drawn_each_in_its_own_scene(opengl: None) -> None:
+    suite = MetaWorldMT10()
+    task: Any = suite.make("mt10")
+    how = MetaWorldDrawing(size=SIZE)
+    shots, expected = [], []
+    for _ in range(3):
+        task.reset()
+        shots.append(task.snapshot())
+        name = task._names[task._number]
+        alone: Any = suite.make(name)
+        alone._env.load_state(task._env.state())
+        expected.append(how.spawn(name)(alone.snapshot()[None])[0])
+    assert len({shot[0] for shot in shots}) > 1
+    np.testing.assert_array_equal(how.spawn("mt10")(np.array(shots)), expected)
+
+
+@pytest.mark.parametrize("perturbation", ("sprite_swap", "texture"))
+def test_perturbing_frames_leaves_the_task_as_it_is(perturbation: Any, opengl: None) -> None:
+    drawer = MetaWorldDrawing(size=48, perturbation=perturbation).spawn("drawer-open")
+
+    def episode(draws: bool) -> tuple[list[Any], str]:
+        task, random = MetaWorld().make("drawer-open"), np.random.default_rng(0)
+        seen: list[Any] = [task.reset(5).tobytes()]
+        for _ in range(6):
+            if draws:
+                drawer(task.snapshot()[None])
+            step = task.step(np.float32(random.uniform(-1, 1, 4)))
+            seen += [step.observation.tobytes(), step.reward, task.snapshot().tobytes()]
+        return seen, json.dumps(task.state(), default=np.ndarray.tolist)
+
+    assert episode(draws=True) == episode(draws=False)
+
+
+def test_swapped_sprites_mislead_and_textures_follow_from_their_seed(opengl: None) -> None:
+    shot = MetaWorld().make("drawer-open").snapshot()[None]
+
+    def seen(**how: Any) -> Any:
+        return MetaWorldDrawing(size=SIZE, **how).spawn("drawer-open")(shot)[0].astype(int)
+
+    plain, swapped = seen(), seen(perturbation="sprite_swap")
+    red = (plain[..., 0] > 2 * plain[..., 1]).sum(), (swapped[..., 0] > 2 * swapped[..., 1]).sum()
+    green = (plain[..., 1] > 1.2 * plain[..., 0]).sum(), (swapped[..., 1] > 1.2 * swapped[..., 0]).sum()
+    assert red[0] > 4 * red[1] > 0 and green[1] > 4 * green[0] > 0  # a red arm and a green drawer, and the reverse
+    one, same, other = (seen(perturbation="texture", seed=seed) for seed in (0, 0, 1))
+    assert np.array_equal(one, same) and not np.array_equal(one, other)
+    assert (np.abs(one - plain).max(axis=-1) > 40).mean() > 0.2
+
+
+def test_drawing_touches_no_model_of_the_tasks(opengl: None) -> None:
+    model = dynamics.make("push").model
+    before = model.geom_rgba.copy(), model.geom_matid.copy(), model.vis.quality.shadowsize
+    MetaWorldDrawing(perturbation="sprite_swap", size=48).spawn("push")(MetaWorld().make("push").snapshot()[None])
+    assert np.array_equal(model.geom_rgba, before[0]) and np.array_equal(model.geom_matid, before[1])
+    assert model.vis.quality.shadowsize == before[2] > 0

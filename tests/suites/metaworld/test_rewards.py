@@ -1,0 +1,82 @@
+"""How close a task's reward of observations alone comes to its own, on what experts and chance have seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("metaworld")
+
+from harness.interfaces import Array
+from suites.metaworld import PBRL, MetaWorld, MetaWorldMT10, MetaWorldPbRL
+
+CLOSE = {  # task -> least correlation, largest mean error
+    "button-press": (0.999, 0.05),
+    "drawer-open": (0.999, 0.01),
+    "drawer-close": (0.999, 0.1),
+    "door-open": (0.98, 0.3),
+    "door-unlock": (0.999, 0.05),
+    "window-open": (0.90, 1.0),
+    "handle-pull": (0.98, 0.15),
+    "reach": (0.999, 0.05),
+}
+
+
+def seen(suite: MetaWorld, name: str, episodes: int = 2, steps: int = 120) -> tuple[Array, Array]:
+    """Observations and rewards of an expert's episode and of one by chance."""
+    task: Any = suite.make(name)
+    observations, rewards = [], []
+    for number in range(episodes):
+        task.reset(300 + number)
+        random = np.random.default_rng(number)
+        for _ in range(steps):
+            step = task.step(np.float32(random.uniform(-1, 1, 4)) if number % 2 else task.expert())
+            observations.append(step.observation)
+            rewards.append(step.reward)
+    return np.array(observations), np.array(rewards)
+
+
+@pytest.mark.parametrize("name", PBRL)
+def test_rewards_of_reduced_states_are_near_the_tasks_own(name: str) -> None:
+    assert set(CLOSE) == set(PBRL)
+    suite = MetaWorldPbRL()
+    observations, true = seen(suite, name)
+    told = suite.rewards(name, observations)
+    correlation, error = CLOSE[name]
+    assert told.shape == true.shape and told.dtype == np.float64
+    assert np.corrcoef(true, told)[0, 1] > correlation and np.abs(true - told).mean() < error
+
+
+def test_full_states_and_hidden_fixed_goals_tell_the_same() -> None:
+    observations, _ = seen(MetaWorld(layouts="fixed", layout=2), "button-press", 1, 20)
+    told = MetaWorld().rewards("button-press", observations)
+    hidden = observations.copy()
+    hidden[:, -3:] = 0
+    fixed = MetaWorld(goal="hidden", layouts="fixed", layout=2)
+    np.testing.assert_allclose(fixed.rewards("button-press", hidden), told, rtol=1e-5)
+
+
+def test_sparse_reward_follows_success() -> None:
+    suite = MetaWorld(reward="sparse")
+    observations, true = seen(suite, "reach", 1, 80)
+    told = suite.rewards("reach", observations)
+    assert set(told) == {-1.0, 0.0} and (told != true).mean() < 0.05
+
+
+def test_what_does_not_follow_from_an_observation_is_no_number() -> None:
+    observation = np.zeros((2, 39), np.float32)
+    assert np.isnan(MetaWorld().rewards("push", observation)).all(), "it depends on where the block was at first"
+    assert np.isnan(MetaWorld(goal="hidden").rewards("reach", observation)).all()
+    assert np.isnan(MetaWorldMT10().rewards("mt10", np.zeros((2, 49), np.float32))).all()
+    observation[1, 4] = np.nan
+    assert np.isnan(MetaWorld().rewards("reach", observation)).tolist() == [False, True]
+
+
+def test_states_that_cannot_be_have_a_reward_too() -> None:
+    """An imagined segment may hold anything."""
+    wild = np.random.default_rng(0).uniform(-3, 3, (50, 17)).astype(np.float32)
+    for name in PBRL[:-1]:
+        told = MetaWorldPbRL().rewards(name, wild)
+        assert np.isfinite(told).all() and (told >= 0).all() and (told <= 10).all(), name

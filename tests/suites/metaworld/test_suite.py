@@ -1,0 +1,135 @@
+"""What the suites declare, held against what their tasks do; and runs of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+pytest.importorskip("metaworld")
+
+import results
+from harness import matrix, mujoco
+from harness.errors import UserError
+from harness.registry import get
+from harness.settings import Cited, fields
+from results import published
+from suites.metaworld import BY_TURNS, MT10, PBRL, TASKS, MetaWorld, MetaWorldMT10, MetaWorldPbRL
+
+SUITES = {"metaworld": MetaWorld, "metaworld_mt10": MetaWorldMT10, "metaworld_pbrl": MetaWorldPbRL}
+
+
+@pytest.mark.parametrize(
+    ("suite", "task", "width"),
+    (
+        (MetaWorld(), "push", 39), (MetaWorld(state="reduced"), "push", 17), (MetaWorldPbRL(), "door-open", 17),
+        (MetaWorldPbRL(), "reach", 9), (MetaWorldMT10(), "reach", 39), (MetaWorldMT10(), BY_TURNS, 49),
+        (MetaWorldMT10(state="reduced"), BY_TURNS, 27),
+    ),
+)  # fmt: skip
+def test_spaces_horizons_and_events_are_those_of_the_tasks(suite: MetaWorld, task: str, width: int) -> None:
+    observations, actions = suite.spaces(task)
+    made = suite.make(task)
+    first = made.reset(0)
+    assert first.shape == observations.shape == (width,) and first.dtype == observations.dtype
+    assert actions.shape == (4,) and not actions.discrete
+    assert made.max_steps == suite.horizon(task) == 500 and made.events().shape == (len(suite.events),)
+
+
+def test_the_presets_tasks_are_those_of_the_papers_records() -> None:
+    for suite, paper in (("metaworld_mt10", "lagea"), ("metaworld_pbrl", "rl_sallm_f")):
+        rows = published.load(paper)
+        told = {task for each in rows[rows["suite"] == suite]["task"] for task in each.split(",")} - {"all"}
+        assert told <= set(SUITES[suite].tasks)
+    assert set(MT10) == {task for each in published.load("lagea")["task"] for task in each.split(",")} - {"all"}
+    assert len(TASKS) == 50 and len(MT10) == 10 and len(PBRL) == 8
+
+
+def test_tasks_have_the_names_of_all_versions() -> None:
+    for spelt in ("button-press-v2", "button-press-v3", "button_press", "button_press_v2"):
+        assert MetaWorld.aliases[spelt] == MetaWorldPbRL.aliases[spelt] == "button-press"
+    for suite in SUITES.values():
+        assert not set(suite.aliases) & set(suite.tasks) and set(suite.aliases.values()) <= set(suite.tasks)
+    (cell,) = matrix.plan(["suite=metaworld_pbrl", "task=drawer-open-v2", "method=uer"]).cells
+    assert cell.names.task == "drawer-open"
+
+
+def test_the_presets_differ_from_the_suite_by_their_defaults() -> None:
+    assert (MetaWorld().goal, MetaWorld().layouts, MetaWorld().reward, MetaWorld().state) == (
+        "observable", "random", "dense", "full",
+    )  # fmt: skip
+    assert MetaWorldPbRL() == MetaWorldPbRL(goal="observable", layouts="random", reward="dense", state="reduced")
+    assert MetaWorldMT10() == MetaWorldMT10(goal="hidden", layouts="by_goal", reward="sparse", state="full")
+    assert MetaWorldMT10().fixed and not MetaWorldMT10(goal="observable").fixed
+    by_turns, alone = (
+        matrix.plan(["suite=metaworld_mt10", f"task={task}", "method=uer"]).cells[0].section("suite")
+        for task in (BY_TURNS, "reach")
+    )
+    assert (by_turns.goal, by_turns.fixed, by_turns.reward) == ("observable", False, "dense")
+    assert alone == MetaWorldMT10()
+
+
+def test_the_protocols_are_the_papers() -> None:
+    (cell,) = matrix.plan(["suite=metaworld_pbrl", "task=reach", "method=uer"]).cells
+    learner = cell.section("learner")
+    assert cell.steps == 500_000 and learner == get("learner", "sac")(
+        hidden=(256, 256, 256), batch_size=512, actor_lr=3e-4, critic_lr=3e-4, alpha_lr=1e-4, alpha=0.1,
+        target_rate=0.005, target_frequency=2, log_std_min=-5.0, target_entropy_scale=1.0, learning_starts=1_000,
+        ensemble=2, subset=2, target_reduction="min", actor_reduction="min", layer_norm=False, max_grad_norm=None,
+        utd=1, actor_utd=1,
+    )  # fmt: skip
+    cells = matrix.plan(["suite=metaworld_mt10", "method=uer"]).cells
+    assert [cell.names.task for cell in cells] == list(MT10)
+    learner, training = cells[0].section("learner"), cells[0].section("training")
+    assert (training.steps, training.capacity, cells[0].section("evaluation").every) == (1_000_000, 500_000, 100_000)
+    assert (learner.hidden, learner.batch_size, learner.actor_lr, learner.target_rate) == ((256, 256), 256, 1e-4, 0.01)
+    assert (learner.target_entropy_scale, learner.learning_starts) == (0.5, 10_000)
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_every_value_of_every_layer_and_every_field_has_a_source(suite: str) -> None:
+    home = SUITES[suite]
+    layers = [home.defaults, *home.profiles.values(), *home.defaults.get("by_task", {}).values()]
+    for layer in layers:
+        for key, value in layer.items():
+            assert key in ("tasks", "by_task") or (isinstance(value, Cited) and value.source), key
+    assert all(field.meaning and field.source for field in fields(home).values() if field.name != "layouts")
+    assert all(field.meaning for field in fields(home).values())
+
+
+@pytest.mark.parametrize("call", ["make", "spaces", "horizon", "seconds_per_step", "coordinates"])
+def test_an_unknown_task_is_named_with_the_nearest(call: str) -> None:
+    with pytest.raises(UserError, match="unknown task 'reech'; did you mean 'reach'"):
+        getattr(MetaWorldPbRL(), call)("reech")
+
+
+def test_a_missing_package_is_named_with_the_extra_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mujoco.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"suite metaworld needs the package metaworld: .*guidebench\[mujoco\]"):
+        MetaWorld().make("reach")
+
+
+def test_naming_the_suites_imports_no_environment() -> None:
+    code = (
+        "import sys, suites.metaworld; "
+        "print(sorted({'mujoco', 'metaworld', 'gymnasium', 'scipy', 'torch'} & set(sys.modules)))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+@pytest.mark.slow
+def test_smoke_runs_tell_of_success_at_any_step_and_of_each_task(train: Callable[..., Path]) -> None:
+    def rows(*which: str) -> pd.DataFrame:
+        found: Any = results.load(train(*which, "method=uer", "seeds=[0]", packs=[(0,)]), what="subgoals")
+        return found
+
+    alone = rows("suite=metaworld_pbrl", "task=reach")
+    assert alone["subgoal"].unique().tolist() == ["success_any"] and alone["step"].unique().tolist() == [300, 600]
+    by_turns = rows("suite=metaworld_mt10", "task=mt10", "evaluation.episodes=2")
+    assert set(by_turns["subgoal"]) <= {*MT10, "success_any"} and by_turns["subgoal"].nunique() >= 2

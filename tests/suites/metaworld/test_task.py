@@ -1,0 +1,273 @@
+"""MetaWorld's tasks against the package's own environments, their layouts, goals and rewards, and their state."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("metaworld")
+
+from metaworld.env_dict import ALL_V3_ENVIRONMENTS
+
+from harness import checkpoints
+from harness.interfaces import Array
+from suites.metaworld import MT10, PBRL, REDUCED, TASKS, MetaWorld, MetaWorldMT10, MetaWorldPbRL
+from suites.metaworld.task import MetaWorldTask
+from suites.metaworld.words import INSTRUCTIONS
+
+TOUCHED = (
+    "button-press", "door-open", "door-unlock", "drawer-open", "hammer", "peg-insert-side", "pick-place", "window-open",
+)  # fmt: skip
+"""Tasks whose experts are in contact after 60 steps: views into the simulation, free joints, hinges, slides."""
+
+
+def package(name: str, seed: int, hidden: bool = False) -> Any:
+    """The package's environment with layouts by `seed`, as it is to be used."""
+    env: Any = ALL_V3_ENVIRONMENTS[f"{name}-v3"]()  # type: ignore[abstract]
+    env._partially_observable = hidden
+    env.__dict__.pop("sawyer_observation_space", None)
+    env._set_task_called = env.seeded_rand_vec = True
+    env.seed(seed)
+    env._freeze_rand_vec = False
+    return env
+
+
+def touching(task: Any) -> bool:
+    """Whether the arm is in contact with anything."""
+    model, contact = task._env.model, task._env.data.contact
+    of_arm = model.body_rootid[model.geom_bodyid[contact.geom]] == model.body("base").id
+    return bool((of_arm.sum(axis=-1) == 1).any())
+
+
+def moves(count: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).uniform(-1, 1, (count, 4)).astype(np.float32)
+
+
+def episode(task: Any, seed: int | None, actions: Array) -> list[Any]:
+    first = task.reset(seed)
+    return [first.tobytes(), *((s.observation.tobytes(), s.reward) for s in map(task.step, actions))]
+
+
+@pytest.mark.parametrize("name", (*dict.fromkeys((*MT10, *PBRL)), "bin-picking", "hammer", "basketball"))
+def test_episodes_are_the_packages_own(name: str) -> None:
+    env, task = package(name, 3), MetaWorld().make(name)
+    seen = env.reset()[0]
+    assert np.array_equal(task.reset(3), np.float32(seen))
+    for action in moves(40):
+        seen, reward, _, _, info = env.step(action)
+        step = task.step(action)
+        assert np.array_equal(step.observation, np.float32(seen)) and step.reward == float(reward)
+        assert step.success == bool(info["success"]) and not step.terminated
+
+
+@pytest.mark.parametrize("name", ("stick-push", "pick-place"))
+def test_so_are_those_of_experts_that_grasp(name: str) -> None:
+    """Whether both fingers press on the stick decides success there."""
+    env, task = package(name, 4), MetaWorld().make(name)
+    env.reset()
+    task.reset(4)
+    touched = 0
+    for _ in range(130):
+        action = task.expert()  # type: ignore[attr-defined]
+        seen, reward, _, _, info = env.step(action)
+        step = task.step(action)
+        assert (step.reward, step.success) == (float(reward), bool(info["success"]))
+        assert np.array_equal(step.observation, np.float32(seen))
+        assert task._env.touching_main_object == env.touching_main_object  # type: ignore[attr-defined]
+        touched += bool(env.touching_main_object)
+    assert touched > 10 and step.success
+
+
+def test_a_hidden_goal_is_the_packages_and_zero() -> None:
+    env, task = package("reach", 3, hidden=True), MetaWorld(goal="hidden").make("reach")
+    assert np.array_equal(task.reset(3)[:36], np.float32(env.reset()[0][:36]))
+    for action in moves(5):
+        step = task.step(action)
+        assert np.array_equal(step.observation, np.float32(env.step(action)[0])) and not step.observation[-3:].any()
+
+
+def test_a_seed_repeats_layouts_whatever_was_before_and_without_one_the_stream_goes_on() -> None:
+    actions = moves(20)
+    for name in ("bin-picking", "window-open", "push"):
+        task, fresh = MetaWorld().make(name), MetaWorld().make(name)
+        first = episode(task, 4, actions)
+        second = episode(task, None, actions)
+        assert first[0] != second[0]
+        assert [episode(fresh, 4, actions), episode(fresh, None, actions)] == [first, second]
+        assert episode(task, 4, actions) == first
+
+
+def test_the_global_generator_is_neither_read_nor_written() -> None:
+    task = MetaWorld().make("push")
+    np.random.seed(0)
+    before = np.random.get_state()[1].copy()  # type: ignore[index, union-attr, unused-ignore]
+    first = episode(task, 1, moves(3))
+    np.testing.assert_array_equal(np.random.get_state()[1], before)  # type: ignore[index, unused-ignore]
+    np.random.seed(1)
+    assert episode(task, 1, moves(3)) == first
+
+
+def test_fixed_layouts_are_the_same_in_every_episode_and_of_every_seed() -> None:
+    fixed = MetaWorld(layouts="fixed", layout=7).make("push")
+    starts = {fixed.reset(seed).tobytes() for seed in (0, 1, None, None)}
+    assert starts == {MetaWorld().make("push").reset(7).tobytes()}
+    assert MetaWorld(layouts="fixed", layout=8).make("push").reset(7).tobytes() not in starts
+
+
+def test_sparse_reward_is_success_minus_one() -> None:
+    task = MetaWorld(reward="sparse").make("reach")
+    task.reset(0)
+    steps = [task.step(task.expert()) for _ in range(80)]  # type: ignore[attr-defined]
+    assert [step.reward for step in steps] == [float(step.success) - 1 for step in steps]
+    assert {step.reward for step in steps} == {-1.0, 0.0}
+
+
+def test_a_reduced_state_holds_entries_of_the_full_one() -> None:
+    for name in ("drawer-open", "reach"):
+        full, reduced = MetaWorld().make(name), MetaWorldPbRL().make(name)
+        index = list(REDUCED) if name == "drawer-open" else [0, 1, 2, 18, 19, 20, 36, 37, 38]
+        assert np.array_equal(full.reset(2)[index], reduced.reset(2))
+        for action in moves(5):
+            assert np.array_equal(full.step(action).observation[index], reduced.step(action).observation)
+
+
+@pytest.mark.parametrize("name", ("drawer-open", "reach"))
+@pytest.mark.parametrize("state", ("full", "reduced"))
+def test_coordinates_are_where_things_are_now_and_were_a_step_before(name: str, state: Any) -> None:
+    suite = MetaWorld(state=state)
+    task: Any = suite.make(name)
+    task.reset(0)
+    before = task.step(moves(1)[0]).observation
+    now = task.step(moves(2)[1]).observation
+    told = {each.name: each for each in suite.coordinates(name)}
+    expected = {"tcp", "target"} if (name, state) == ("reach", "reduced") else {"tcp", "obj", "target"}
+    assert set(told) == expected
+    env = task._env
+    places = {"tcp": env.data.body("hand").xpos, "target": env._target_pos, "obj": env._get_pos_objects()}
+    for thing, each in told.items():
+        np.testing.assert_allclose(now[list(each.entries)], places[thing], atol=1e-6)
+        assert each.constant == (thing == "target") == (not each.former)
+        if each.former:
+            np.testing.assert_array_equal(now[list(each.former)], before[list(each.entries)])
+    assert "handle" in told["obj"].meaning if name == "drawer-open" else "gripper" in told["target"].meaning
+    assert {each.name for each in MetaWorld(state=state, goal="hidden").coordinates(name)} == expected - {"target"}
+
+
+def test_an_episode_lasts_500_steps_and_success_is_that_of_the_step() -> None:
+    task: Any = MetaWorld().make("door-open")
+    task.reset(0)
+    steps, events = [], []
+    for _ in range(500):
+        steps.append(task.step(task.expert()))
+        events.append(bool(task.events()[0]))
+    assert [step.truncated for step in steps] == [False] * 499 + [True]
+    success = np.array([step.success for step in steps])
+    assert success.any() and not success[-1], "the expert lets go of the door again"
+    assert task.subgoals() == {"success_any": True}
+    assert events == list(success & ~np.append(False, success[:-1]))
+
+
+@pytest.mark.parametrize("name", tuple(dict.fromkeys((*MT10, *PBRL))))
+def test_scripted_experts_succeed(name: str) -> None:
+    task: Any = MetaWorld(goal="hidden", state="reduced").make(name)
+    for seed in (0, 3):
+        task.reset(seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for _ in range(300):
+                action = task.expert()
+                assert action.dtype == np.float32 and np.abs(action).max() <= 1
+                if task.step(action).success:
+                    break
+        assert task.subgoals()["success_any"], (name, seed)
+
+
+def test_a_demonstration_ends_in_success_or_is_none() -> None:
+    found = MetaWorld().demonstrate("reach", 5)
+    assert found is not None and found.length == 500 and found.success[-1]
+    assert MetaWorld().demonstrate("door-open", 0) is None
+
+
+def test_tasks_take_turns_in_fifty_layouts_and_say_which_they_are() -> None:
+    suite = MetaWorldMT10(goal="observable", layouts="random", reward="dense")
+    task: Any = suite.make("mt10")
+    names, layouts, lengths = set(), set(), set()
+    first = task.reset(0)
+    for _ in range(40):
+        observation = task.reset()
+        assert observation.shape == suite.spaces("mt10")[0].shape == (49,) and observation[39:].sum() == 1
+        name = MT10[int(observation[39:].argmax())]
+        names.add(name)
+        layouts.add((name, observation[:39].tobytes()))
+        assert task.instruction == INSTRUCTIONS[name]
+        step = task.step(np.zeros(4, np.float32))
+        assert np.array_equal(step.observation[39:], observation[39:])
+        assert set(task.subgoals()) == {name, "success_any"}
+        lengths.add(len(task.snapshot()))
+    assert len(names) >= 8 and len(lengths) == 1 and np.array_equal(task.reset(0), first)
+    push = MetaWorld().make("push")
+    known = {push.reset(layout).tobytes() for layout in range(50)}
+    assert {layout for name, layout in layouts if name == "push"} <= known
+
+
+@pytest.mark.parametrize("name", (*TOUCHED, "mt10"))
+def test_a_state_restored_during_contact_continues_bit_for_bit(name: str, tmp_path: Any) -> None:
+    suite = MetaWorldMT10(reward="dense") if name == "mt10" else MetaWorld()
+    task: Any = suite.make(name)
+    other: Any = suite.make(name)
+    episode(other, 9, moves(4))
+    task.reset(5)
+    states, log = [], []
+    for number in range(120):
+        if len(states) < 4 and number % 4 == 0 and touching(task):
+            checkpoints.save(tmp_path, number, task.state())  # as a run keeps it
+            states.append((number, checkpoints.load(checkpoints.existing(tmp_path)[-1]).state))
+        action = moves(1, number)[0] if number % 17 == 0 else task.expert()
+        step = task.step(action)
+        log.append((action, step.observation.tobytes(), step.reward, step.success, task.snapshot().tobytes()))
+    assert states
+    after = episode(task, None, moves(3))
+    for number, state in states:
+        other.load_state(state)
+        for action, *expected in log[number:]:
+            step = other.step(action)
+            assert [step.observation.tobytes(), step.reward, step.success, other.snapshot().tobytes()] == expected
+        assert episode(other, None, moves(3)) == after
+
+
+def test_a_state_continues_in_a_fresh_process(tmp_path: Any) -> None:
+    program = (
+        "import sys, numpy as np\n"
+        "from harness import checkpoints; from suites.metaworld import MetaWorld\n"
+        "from pathlib import Path\n"
+        "task = MetaWorld().make('door-unlock')\n"
+        "task.load_state(checkpoints.load(checkpoints.existing(Path(sys.argv[1]))[-1]).state)\n"
+        "for _ in range(20): print(task.step(task.expert()).observation.tobytes().hex())\n"
+    )
+    task: Any = MetaWorld().make("door-unlock")
+    task.reset(1)
+    for _ in range(35):
+        task.step(task.expert())
+    checkpoints.save(tmp_path, 1, task.state())
+    fresh = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=True)
+    assert fresh.stdout.split() == [task.step(task.expert()).observation.tobytes().hex() for _ in range(20)]
+    assert not fresh.stderr
+
+
+def test_what_the_package_remembers_by_looking_into_the_simulation_stays_a_view() -> None:
+    task: Any = MetaWorld().make("door-unlock")
+    state = task.state()
+    assert not {"init_left_pad", "init_right_pad", "obj_init_pos"} & set(state["dynamics"]["attributes"])
+    other: Any = MetaWorld().make("door-unlock")
+    other.load_state(state)
+    assert np.shares_memory(other._env.obj_init_pos, other._env.data.xpos)
+
+
+def test_the_names_are_the_packages() -> None:
+    assert sorted(f"{name}-v3" for name in TASKS) == sorted(ALL_V3_ENVIRONMENTS)
+    assert isinstance(MetaWorld().make(TASKS[-1]), MetaWorldTask)
