@@ -30,10 +30,10 @@ LOOKS = ("geom_rgba", "mat_rgba", "mat_emission", "mat_specular", "mat_shininess
 class ModelDrawer:
     """Snapshots uint8 [L, n] -> frames uint8 [L, height, width, 3] (a Drawer).
 
-    `camera` is one of the model's. `rows` names, for a field of the model that a snapshot holds in part, which of its
-    objects (geoms, materials, …) they are. `full` draws shadows, reflections and multisampled edges as MuJoCo does by
-    default; geoms of the groups `hidden` are left out. `change` is applied to every frame's model, which is a copy:
-    nothing outside is touched.
+    `camera` is one of the model's, by its name, or a free one. `rows` names, for a field of the model that a snapshot
+    holds in part, which of its objects (geoms, materials, …) they are. `full` draws shadows, reflections and
+    multisampled edges as MuJoCo does by default; geoms of the groups `hidden` are left out. `change` is applied to
+    every frame's model, which is a copy: nothing outside is touched.
     UserError if there is no OpenGL.
     """
 
@@ -41,7 +41,7 @@ class ModelDrawer:
         self,
         model: mujoco.MjModel,
         snapshot: np.dtype[Any],
-        camera: str,
+        camera: str | mujoco.MjvCamera,
         size: tuple[int, int],
         *,
         rows: Mapping[str, Sequence[str]] | None = None,
@@ -58,9 +58,8 @@ class ModelDrawer:
         self._snapshot, self._change = snapshot, change
         self._rows = {field: _ids(model, field, names) for field, names in (rows or {}).items()}
         self._looks = {field: getattr(model, field).copy() for field in LOOKS}
-        self._options, self._camera = mujoco.MjvOption(), mujoco.MjvCamera()
+        self._options, self._camera = mujoco.MjvOption(), _camera(model, camera)
         self._options.geomgroup[list(hidden)] = 0
-        self._camera.type, self._camera.fixedcamid = mujoco.mjtCamera.mjCAMERA_FIXED, model.camera(camera).id
         self._scene = mujoco.MjvScene(model, maxgeom=10_000)
         if not full:
             self._scene.flags[[int(flag) for flag in DEAREST]] = 0
@@ -102,6 +101,14 @@ class ModelDrawer:
         mujoco.mj_comPos(model, data)
         mujoco.mj_camlight(model, data)
         mujoco.mj_tendon(model, data)
+
+
+def _camera(model: mujoco.MjModel, camera: str | mujoco.MjvCamera) -> mujoco.MjvCamera:
+    if not isinstance(camera, str):
+        return camera
+    fixed = mujoco.MjvCamera()
+    fixed.type, fixed.fixedcamid = mujoco.mjtCamera.mjCAMERA_FIXED, model.camera(camera).id
+    return fixed
 
 
 def _ids(model: mujoco.MjModel, field: str, names: Sequence[str]) -> list[int]:

@@ -6,9 +6,11 @@ imported and no more, so contexts are made here, whenever the first is needed.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import ctypes.util
 import functools
+import importlib
 import os
 from typing import Any, Literal
 
@@ -23,7 +25,8 @@ EXTENSIONS, PLATFORM_DEVICE, MOST = 0x3055, 0x313F, 16
 
 @functools.cache
 def backend() -> Literal["egl", "osmesa"]:
-    """What this process draws with; UserError, with the package to install, if there is nothing."""
+    """What this process draws with; UserError, with the package to install, if there is nothing. To be asked before
+    MuJoCo is imported, which under `MUJOCO_GL=osmesa` loads Mesa at once."""
     asked = os.environ.get("MUJOCO_GL", "").lower()
     if asked == "egl" and ctypes.util.find_library("EGL") is None:
         raise UserError("MUJOCO_GL=egl, and EGL is missing; unset it, or install a GPU's driver or libegl1")
@@ -34,6 +37,9 @@ def backend() -> Literal["egl", "osmesa"]:
             "frames cannot be drawn: no GPU driver offers EGL, and OSMesa, which draws without a GPU, is missing; "
             f"install it (Debian, Ubuntu: apt-get install {PACKAGE}), or choose a judge or replay that needs no frames"
         )
+    with contextlib.suppress(ImportError):
+        # Torch's compiler and Mesa each bring an LLVM, and a process in which Mesa's is loaded first crashes.
+        importlib.import_module("triton._C.libtriton")
     return "osmesa"
 
 

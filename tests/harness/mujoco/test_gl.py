@@ -1,5 +1,8 @@
 """Which OpenGL draws, and what is said where there is none."""
 
+import subprocess
+import sys
+
 import pytest
 
 from harness.commands import doctor_
@@ -49,3 +52,16 @@ def test_asking_for_what_is_not_there_is_an_error_too(nothing, monkeypatch):
 def test_doctor_names_the_package(nothing):
     (found,) = [finding for finding in doctor_._system() if finding.name == "opengl"]
     assert found.ok is None and "apt-get install libosmesa6" in found.text
+
+
+def test_a_process_that_has_drawn_in_software_can_still_load_a_model(opengl):
+    """Mesa's LLVM before triton's is a crash."""
+    pytest.importorskip("triton")
+    code = (
+        "from harness.mujoco import gl; gl.backend(); context = gl.context(16, 16); context.make_current(); "
+        "import mujoco; model = mujoco.MjModel.from_xml_string('<mujoco/>'); "
+        "drawn = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_50); "
+        "import triton; print('loaded'); drawn.free(); context.free()"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (0, "loaded\n"), run.stderr[-1000:]

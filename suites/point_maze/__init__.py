@@ -1,0 +1,197 @@
+"""Gymnasium-Robotics' point maze: a ball that is pushed through a maze to a target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from harness.errors import unknown
+from harness.interfaces import Actions, Array, Coordinates, Drawer, Observations, Task
+from harness.registry import register
+from harness.settings import Bounds, Unit, cite, cited
+
+if TYPE_CHECKING:
+    from harness.demonstrations import Demonstration
+
+Reward = Literal["dense", "sparse"]
+HORIZON = {"open": 300, "umaze": 300, "medium": 600}
+BALL, TARGET = (0, 1), (4, 5)
+"""Entries of an observation: where the ball is, and where it is to be."""
+SAC, PREFERENCE = "learner.sac", "guide.preference"
+TABLE = "RL-SaLLM-F, table 2"
+CODE = "RL-SaLLM-F, released code, for MetaWorld"
+QUICK = "quick profile: a cell in minutes on two cores"
+SMOKE = "smoke profile: seconds, for tests; learns nothing"
+
+
+@dataclass(frozen=True)
+class MazeDrawing:
+    """Frames for models; the maze and what the agent observes are the same however they are drawn."""
+
+    size: Annotated[int, Bounds(32, 1024), Unit("pixels")] = 224
+    """Side of a frame (choice: what CLIP's common models see; the package's own default is 480)."""
+    quality: Literal["fast", "full"] = "fast"
+    """As `env.render()` draws, or without shadows, reflections and smooth edges (choice)."""
+
+    def ready(self) -> None:
+        """UserError where nothing can be drawn."""
+        from harness.mujoco import gl, need
+
+        need("gymnasium_robotics", "suite point_maze")
+        need("OpenGL", "drawing frames")
+        gl.backend()
+
+    def opengl(self, task: str) -> str:
+        """What draws: `egl` or `osmesa`."""
+        from harness.mujoco import gl
+
+        return gl.backend()
+
+    def spawn(self, task: str) -> Drawer:
+        """UserError for a task that does not exist, or where nothing can be drawn."""
+        check(task)
+        self.ready()
+        from suites.point_maze.drawing import drawer
+
+        return drawer(task, self.size, self.quality == "full")
+
+
+@register.suite("point_maze")
+@dataclass(frozen=True)
+class PointMaze:
+    """Three point mazes, each episode with its own start and target."""
+
+    reward: Reward = "dense"
+    """The package's: exp(-distance) to the target, or 1 within .45 m of it and else 0 (RL-SaLLM-F, table 5, has SAC
+    with either)."""
+
+    version: ClassVar[int] = 1
+    title: ClassVar[str] = "Point Maze"
+    source: ClassVar[str] = "RL-SaLLM-F, app. B.6; gymnasium-robotics 1.4.2, PointMaze_*-v3"
+    citation: ClassVar[str] = """@misc{fu2020d4rl,
+  title = {{D4RL}: Datasets for Deep Data-Driven Reinforcement Learning},
+  author = {Fu, Justin and Kumar, Aviral and Nachum, Ofir and Tucker, George and Levine, Sergey},
+  note = {arXiv preprint arXiv:2004.07219},
+  year = {2020}
+}
+@misc{gymnasium_robotics2023,
+  title = {Gymnasium Robotics},
+  author = {{de Lazcano}, Rodrigo and Andreas, Kallinteris and Tai, Jun Jet and Lee, Seungjae Ryan and Terry, Jordan},
+  howpublished = {\\url{https://github.com/Farama-Foundation/Gymnasium-Robotics}},
+  year = {2023}
+}
+@inproceedings{todorov2012mujoco,
+  title = {{MuJoCo}: A Physics Engine for Model-Based Control},
+  author = {Todorov, Emanuel and Erez, Tom and Tassa, Yuval},
+  booktitle = {IEEE/RSJ International Conference on Intelligent Robots and Systems},
+  pages = {5026--5033},
+  year = {2012}
+}"""
+    tasks: ClassVar[tuple[str, ...]] = tuple(HORIZON)
+    learner: ClassVar[str] = "sac"
+    method: ClassVar[str] = "sac"
+    judge: ClassVar[str] = ""
+    events: ClassVar[tuple[str, ...]] = ("success",)
+    drawing: ClassVar[type] = MazeDrawing
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "training.steps": cite(500_000, TABLE),
+        "training.capacity": cite(500_000, "choice: the whole run"),
+        "evaluation.every": cite(10_000, "choice; fifty evaluations"),
+        "evaluation.episodes": cite(20, "choice: a success rate in steps of 5 %; starts and targets vary widely"),
+        **cited(SAC, TABLE, hidden=(256, 256, 256), batch_size=512, actor_lr=3e-4, critic_lr=3e-4, discount=0.99,
+                target_rate=0.005, alpha=0.1, target_frequency=2),
+        **cited(SAC, CODE, alpha_lr=1e-4, target_entropy_scale=1.0, log_std_min=-5.0, learning_starts=1_000, ensemble=2,
+                subset=2, target_reduction="min", actor_reduction="min", layer_norm=False, max_grad_norm=None, utd=1,
+                actor_utd=1),
+    }  # fmt: skip
+    profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {},
+        "quick": {
+            "tasks": ("umaze",),
+            "training.steps": cite(50_000, QUICK),
+            "training.capacity": cite(50_000, QUICK),
+            "evaluation.every": cite(2_500, QUICK),
+            "evaluation.episodes": cite(16, QUICK),
+            **cited(SAC, QUICK, hidden=(256, 256), batch_size=256),
+            **cited(PREFERENCE, QUICK, pretraining=2_500, every=1_000, budget=500),
+        },
+        "smoke": {
+            "tasks": ("umaze",),
+            "training.steps": cite(600, SMOKE),
+            "training.capacity": cite(600, SMOKE),
+            "evaluation.every": cite(200, SMOKE),
+            "evaluation.episodes": cite(2, SMOKE),
+            **cited(SAC, SMOKE, hidden=(16, 16), batch_size=32, learning_starts=128),
+            **cited(
+                PREFERENCE,
+                SMOKE,
+                pretraining=256,
+                every=128,
+                queries=8,
+                budget=24,
+                hidden=(16, 16),
+                batch_size=32,
+                updates_after_reset=4,
+            ),
+        },
+    }
+
+    def spaces(self, task: str) -> tuple[Observations, Actions]:
+        """float32 [6]: the ball's place x, y in m and velocity in m/s, then the target's x, y; float32 [2]: force along
+        x and y, 1 being 100 N."""
+        check(task)
+        return Observations((6,), "float32"), Actions(shape=(2,))
+
+    def horizon(self, task: str) -> int:
+        """The package's registry: 300, and 600 in the medium maze."""
+        check(task)
+        return HORIZON[task]
+
+    def seconds_per_step(self, task: str) -> float:
+        """Episodes begun anew included (measured)."""
+        check(task)
+        return 3.2e-5
+
+    def make(self, task: str) -> Task:
+        """UserError for a task that does not exist, or where the package is missing."""
+        self._need(task)
+        from suites.point_maze.task import Maze
+
+        return Maze(task, self.reward)
+
+    def coordinates(self, task: str) -> tuple[Coordinates, ...]:
+        """Ball and target, in the plane."""
+        check(task)
+        return (
+            Coordinates("ball", "position (x, y) of the ball in the maze, in metres", BALL),
+            Coordinates("target", "position (x, y) that the ball has to reach, in metres", TARGET, constant=True),
+        )
+
+    def rewards(self, task: str, observations: Array) -> Array:
+        """The package's reward of having come to observations [n, 6], float64 [n]."""
+        check(task)
+        from suites.point_maze.task import reward
+
+        return reward(self.reward, observations[:, BALL], observations[:, TARGET])
+
+    def demonstrate(self, task: str, seed: int) -> Demonstration | None:
+        """An episode of layout `seed` by the task's scripted solver; None where it does not end at the target."""
+        self._need(task)
+        from harness.demonstrations import play
+        from suites.point_maze.task import Maze
+
+        solved = Maze(task, self.reward)
+        return play(solved, seed, lambda observation: solved.expert())
+
+    def _need(self, task: str) -> None:
+        from harness.mujoco import need
+
+        check(task)
+        need("gymnasium_robotics", "suite point_maze")
+
+
+def check(task: str) -> None:
+    """UserError for a task that does not exist."""
+    if task not in HORIZON:
+        raise unknown("task", task, HORIZON)

@@ -1,0 +1,138 @@
+"""A point maze of Gymnasium-Robotics with its goal in the observation, a complete state, and a scripted solver."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+with contextlib.redirect_stderr(io.StringIO()):  # it prints a notice about hands, which nothing here has
+    from gymnasium_robotics.envs.maze import maps
+    from gymnasium_robotics.envs.maze.point_maze import PointMazeEnv
+
+from harness.interfaces import Array, State, Step
+from harness.mujoco import state as simulation
+from suites.point_maze import HORIZON, Reward
+
+MAPS = {"open": maps.OPEN, "umaze": maps.U_MAZE, "medium": maps.MEDIUM_MAZE}
+WALL = 1
+RADIUS = 0.45
+"""Metres from the target within which the ball has reached it (the package's)."""
+WRITTEN = ("site_pos",)
+"""Fields of the model that the package writes to: the target's mark."""
+SNAPSHOT = np.dtype([("qpos", "<f8", 2), ("site_pos", "<f8", (1, 3))])
+"""What a snapshot's 40 bytes are: the ball's place, and that of the target's mark."""
+STIFFNESS, DAMPING = 10.0, 1.3
+"""Of the solver, in units of the action per m and per m/s: near critical damping of a ball of 4.2 kg."""
+Cell = tuple[int, int]
+
+
+def package(name: str, **settings: Any) -> Any:
+    """The package's environment of a task, without Gymnasium's wrappers; the file it writes its model to is removed."""
+    env = PointMazeEnv(maze_map=MAPS[name], continuing_task=True, reset_target=False, **settings)
+    Path(env.tmp_xml_file_path).unlink()
+    return env
+
+
+def reward(kind: Reward, ball: Array, target: Array) -> Array:
+    """The package's reward for a ball at [n, 2] whose target is at [n, 2], float64 [n]."""
+    distance = np.linalg.norm(np.subtract(ball, target, dtype=np.float64), axis=-1)
+    return np.exp(-distance) if kind == "dense" else np.asarray(distance <= RADIUS, np.float64)
+
+
+class Maze:
+    """One maze: observation float32 [6] (ball x, y, its velocity, target x, y), action float32 [2] in [-1, 1].
+
+    An episode lasts its whole horizon with one target; a step is a success if the ball is within .45 m of it then.
+    """
+
+    def __init__(self, name: str, reward: Reward = "dense") -> None:
+        self._env = package(name, reward_type=reward)
+        self._elapsed = 0
+        self._there = False
+        self._events = np.zeros(1, bool)
+        self.instruction = "move the green ball through the maze to the red target"
+        self.max_steps = HORIZON[name]
+        self.reset(0)
+
+    def reset(self, seed: int | None = None) -> Array:
+        observed, info = self._env.reset(seed=None if seed is None else int(seed))
+        self._elapsed = 0
+        self._there = info["success"]
+        self._events = np.zeros(1, bool)
+        return _vector(observed)
+
+    def step(self, action: Any) -> Step:
+        observed, reward, terminated, _, info = self._env.step(action)
+        self._elapsed += 1
+        before, self._there = self._there, info["success"]
+        self._events = np.array([self._there and not before])
+        return Step(_vector(observed), float(reward), terminated, self._elapsed >= self.max_steps, self._there)
+
+    def events(self) -> Array:
+        """bool [1]: whether the last step brought the ball to the target."""
+        return self._events
+
+    def snapshot(self) -> Array:
+        """uint8 [40]: see `SNAPSHOT`."""
+        drawn = np.zeros((), SNAPSHOT)
+        drawn["qpos"], drawn["site_pos"] = self._env.data.qpos, self._env.model.site_pos[self._env.target_site_id]
+        return np.frombuffer(drawn.tobytes(), np.uint8)
+
+    def position(self) -> None:
+        """None: an episode goes on after success, so a position that repeats is no failure."""
+
+    def state(self) -> State:
+        """Everything that decides the future, the layouts of later episodes included."""
+        return {
+            "simulation": simulation.state(self._env.model, self._env.data, WRITTEN),
+            "goal": self._env.goal.copy(),
+            "there": self._there,
+            "elapsed": self._elapsed,
+            "random": self._env.np_random.bit_generator.state,
+        }
+
+    def load_state(self, state: State) -> None:
+        """UserError for the state of another maze."""
+        simulation.load(self._env.model, self._env.data, state["simulation"])
+        self._env.goal = np.array(state["goal"])
+        generator = np.random.Generator(np.random.PCG64())
+        generator.bit_generator.state = state["random"]
+        self._env.np_random = generator
+        self._there = bool(state["there"])
+        self._events = np.zeros(1, bool)
+        self._elapsed = int(state["elapsed"])
+
+    def expert(self) -> Array:
+        """The action of a scripted solver in the present state, float32 [2] in [-1, 1]: towards the middle of the next
+        cell of a shortest way, and in the target's cell to the target itself."""
+        place, speed = self._env.data.qpos, self._env.data.qvel
+        here, there = self._cell(place), self._cell(self._env.goal)
+        aim = self._env.goal if here == there else self._env.maze.cell_rowcol_to_xy(np.array(self._after(here, there)))
+        return np.float32(np.clip(STIFFNESS * (aim - place) - DAMPING * speed, -1, 1))
+
+    def _cell(self, place: Array) -> Cell:
+        row, column = self._env.maze.cell_xy_to_rowcol(place)
+        return int(row), int(column)
+
+    def _after(self, here: Cell, there: Cell) -> Cell:
+        """The next cell of a shortest way (breadth-first search from its end)."""
+        free = {cell for cell, kind in np.ndenumerate(np.array(self._env.maze.maze_map)) if kind != WALL}
+        queue, seen = deque([there]), {there}
+        while queue:
+            row, column = cell = queue.popleft()
+            for near in ((row + 1, column), (row - 1, column), (row, column + 1), (row, column - 1)):
+                if near == here:
+                    return cell
+                if near in free and near not in seen:
+                    seen.add(near)
+                    queue.append(near)
+        raise AssertionError(f"no way from {here} to {there}")
+
+
+def _vector(observed: dict[str, Array]) -> Array:
+    return np.concatenate((observed["observation"], observed["desired_goal"]), dtype=np.float32)

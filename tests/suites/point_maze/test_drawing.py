@@ -1,0 +1,86 @@
+"""Frames of the mazes."""
+
+import numpy as np
+import pytest
+
+mujoco = pytest.importorskip("mujoco")
+pytest.importorskip("gymnasium_robotics")
+
+from harness.errors import UserError  # noqa: E402
+from harness.mujoco import gl  # noqa: E402
+from suites.point_maze import HORIZON, MazeDrawing  # noqa: E402
+from suites.point_maze.drawing import CENTRE  # noqa: E402
+from suites.point_maze.task import Maze, package  # noqa: E402
+
+
+@pytest.mark.parametrize("name", HORIZON)
+def test_full_frames_are_those_of_the_packages_own_render(name, monkeypatch, opengl):
+    """At the start, and on the way once kinematics are as the last step left the ball: what the package draws by itself
+    is the step before. In the medium maze its camera is put where ours looks."""
+    monkeypatch.setattr("mujoco.gl_context.GLContext", gl.context)
+    task, env, drawer = Maze(name), package(name, render_mode="rgb_array"), MazeDrawing(480, "full").spawn(name)
+    if name == "medium":
+        env.point_env.mujoco_renderer.default_cam_config["lookat"] = np.array(CENTRE)
+    env.reset(seed=0), task.reset(0)
+    for step in range(31):
+        if step % 10 == 0:
+            expected, (frame,) = env.render(), drawer(task.snapshot()[None])
+            assert expected.shape == (480, 480, 3) and np.array_equal(frame, expected)
+        action = task.expert()
+        env.step(action), task.step(action)
+        mujoco.mj_kinematics(env.model, env.data)
+    env.close()
+
+
+def test_fast_frames_differ_from_full_ones_by_shadows_and_edges_alone(opengl):
+    shot = Maze("medium").snapshot()[None]
+    fast, full = (MazeDrawing(quality=quality).spawn("medium")(shot)[0].astype(int) for quality in ("fast", "full"))
+    assert fast.shape == (224, 224, 3) and 0 < (np.abs(fast - full).max(axis=-1) > 40).mean() < 0.1
+
+
+def test_ball_and_target_are_seen_where_they_are(opengl):
+    """Green and red; to the right on screen is along x, upwards along y."""
+    drawer = MazeDrawing(size=96).spawn("open")
+    task = Maze("open")
+
+    def middle(colour):
+        rows, columns = np.nonzero(colour)
+        return columns.mean() / 96 - 0.5, 0.5 - rows.mean() / 96
+
+    for seed in range(6):
+        seen = task.reset(seed)
+        red, green, blue = np.moveaxis(drawer(task.snapshot()[None])[0].astype(int), -1, 0)
+        ball = middle((green > red + 40) & (green > blue + 40))
+        target = middle((red > 100) & (green < 60) & (blue < 60))
+        apart = np.subtract(target, ball)
+        assert (np.sign(apart) == np.sign(seen[4:] - seen[:2]))[np.abs(seen[4:] - seen[:2]) > 0.3].all()
+
+
+def test_drawing_leaves_the_task_as_it_is(opengl):
+    drawer = MazeDrawing(size=48).spawn("umaze")
+
+    def episode(draws):
+        task, seen = Maze("umaze"), []
+        for _ in range(10):
+            seen.append(task.step(np.float32([0.5, -0.5])).observation.tobytes())
+            if draws:
+                drawer(task.snapshot()[None])
+        return seen, task.state()["simulation"]["integration"].tobytes()
+
+    assert episode(draws=True) == episode(draws=False)
+
+
+def test_snapshots_of_another_task_are_refused(opengl):
+    with pytest.raises(UserError, match=r"snapshots of shape \(1, 352\) given, \[L, 40\] expected"):
+        MazeDrawing(size=32).spawn("open")(np.zeros((1, 352), np.uint8))
+
+
+def test_a_machine_that_cannot_draw_is_told_so(monkeypatch):
+    def nothing():
+        raise UserError("frames cannot be drawn: apt-get install libosmesa6")
+
+    monkeypatch.setattr(gl, "backend", nothing)
+    with pytest.raises(UserError, match="apt-get install libosmesa6"):
+        MazeDrawing().ready()
+    with pytest.raises(UserError, match="apt-get install libosmesa6"):
+        MazeDrawing().spawn("open")

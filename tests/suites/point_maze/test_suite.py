@@ -1,0 +1,130 @@
+"""What the suite declares, held against what its tasks do; and a run of it."""
+
+import subprocess
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+
+pytest.importorskip("gymnasium_robotics")
+
+import results
+from harness import demonstrations, matrix, mujoco, probes
+from harness.demonstrations import Wanted
+from harness.errors import Stopped, UserError
+from harness.settings import Cited
+from suites.point_maze import HORIZON, PointMaze
+
+SUITE = PointMaze()
+
+
+@pytest.mark.parametrize("name", SUITE.tasks)
+def test_spaces_and_events_are_those_of_the_tasks(name):
+    observations, actions = SUITE.spaces(name)
+    task = SUITE.make(name)
+    step = task.step(np.zeros(2, np.float32))
+    assert step.observation.shape == observations.shape == (6,) and step.observation.dtype == observations.dtype
+    assert actions.shape == (2,) and not actions.discrete
+    assert task.max_steps == SUITE.horizon(name) and task.events().shape == (len(SUITE.events),)
+    assert task.instruction and task.position() is None
+
+
+@pytest.mark.parametrize(
+    ("name", "registered"), [("open", "Open"), ("umaze", "UMaze"), ("medium", "Medium")]
+)  # fmt: skip
+def test_horizons_and_maps_are_those_of_the_packages_registry(name, registered):
+    from suites.point_maze.task import MAPS
+
+    for suffix in ("", "Dense"):
+        spec = gymnasium.spec(f"PointMaze_{registered}{suffix}-v3")
+        assert spec.max_episode_steps == SUITE.horizon(name) and spec.kwargs["maze_map"] == MAPS[name]
+        assert not {"continuing_task", "reset_target"} & set(spec.kwargs), "what it does by default is what we take"
+
+
+@pytest.mark.parametrize("name", SUITE.tasks)
+def test_coordinates_are_where_the_task_has_ball_and_target(name):
+    ball, target = SUITE.coordinates(name)
+    task = SUITE.make(name)
+    for seed in range(3):
+        seen = task.reset(seed)
+        assert np.array_equal(seen[list(ball.entries)], np.float32(task._env.data.qpos))
+        assert np.array_equal(seen[list(target.entries)], np.float32(task._env.goal))
+    assert (ball.name, target.name, ball.constant, target.constant) == ("ball", "target", False, True)
+
+
+@pytest.mark.parametrize("call", ["make", "spaces", "horizon", "seconds_per_step", "coordinates"])
+def test_an_unknown_task_is_named_with_the_nearest(call):
+    with pytest.raises(UserError, match="unknown task 'u_maze'; did you mean 'umaze'"):
+        getattr(SUITE, call)("u_maze")
+
+
+def test_a_missing_package_is_named_with_the_extra_that_brings_it(monkeypatch):
+    monkeypatch.setattr(mujoco.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"suite point_maze needs the package gymnasium_robotics: .*\[mujoco\]"):
+        SUITE.make("open")
+
+
+def test_the_paper_profile_is_table_2():
+    plan = matrix.plan(["suite=point_maze", "profile=paper"])
+    assert [cell.names.task for cell in plan.cells] == ["open", "umaze", "medium"]
+    for cell in plan.cells:
+        learner, training = cell.section("learner"), cell.section("training")
+        assert (learner.hidden, learner.batch_size, learner.alpha) == ((256, 256, 256), 512, 0.1)
+        assert (learner.actor_lr, learner.critic_lr, learner.discount) == (3e-4, 3e-4, 0.99)
+        assert (learner.target_rate, learner.target_frequency, training.steps) == (0.005, 2, 500_000)
+        assert (learner.ensemble, learner.subset, learner.utd, learner.actor_utd) == (2, 2, 1, 1)
+
+
+def test_dense_and_sparse_reward_are_cells_of_their_own():
+    plan = matrix.plan(["suite=point_maze", "suite.reward=dense,sparse", "profile=quick"])
+    assert sorted(cell.section("suite").reward for cell in plan.cells) == ["dense", "sparse"]
+    assert len({cell.id for cell in plan.cells}) == 2
+    with pytest.raises(UserError, match=r"suite\.reward"):
+        matrix.plan(["suite=point_maze", "suite.reward=shaped"])
+
+
+def test_every_value_of_every_layer_has_a_source():
+    for layer in (PointMaze.defaults, *PointMaze.profiles.values()):
+        for key, value in layer.items():
+            assert key == "tasks" or (isinstance(value, Cited) and value.source), key
+
+
+@pytest.mark.parametrize("name", HORIZON)
+def test_demonstrations_are_verified_and_end_at_the_target(name):
+    (episode,) = demonstrations.make(Wanted("point_maze", SUITE, name, 1))
+    assert episode.success[-1] and episode.length == HORIZON[name] and episode.events.sum() >= 1
+
+
+def test_the_reference_episode_reaches_the_target():
+    episode = probes.reference(SUITE, "umaze")
+    assert episode is not None and episode.events.any() and episode.observations.shape == (300, 6)
+
+
+def test_naming_the_suite_imports_no_environment():
+    code = (
+        "import sys, suites.point_maze, harness.mujoco; "
+        "print(sorted({'mujoco', 'gymnasium_robotics', 'gymnasium', 'torch'} & set(sys.modules)))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+SHORT = ("suite=point_maze", "seeds=[0,1]", "suite.reward=sparse")
+
+
+@pytest.mark.slow
+def test_stopping_and_continuing_in_another_packing_changes_no_byte(train):
+    whole = train(*SHORT, packs=[(0, 1)], checkpoint_every=100)
+    interrupted = whole.with_name("interrupted")
+    with pytest.raises(Stopped):
+        stop = (call == 377 for call in range(1, 10_000)).__next__
+        train(*SHORT, packs=[(0, 1)], checkpoint_every=100, directory=interrupted, stop=stop)
+    train(*SHORT, packs=[(1,), (0,)], checkpoint_every=100, directory=interrupted)
+
+    def written(study):
+        names = ("evaluations.parquet", "policy.safetensors")
+        return {str(file.relative_to(study)): file.read_bytes() for n in names for file in study.glob(f"*/*/*/*/{n}")}
+
+    assert written(interrupted) == written(whole) and len(written(whole)) == 4
+    assert set(results.load(whole)["length"]) == {300}

@@ -1,0 +1,187 @@
+"""The mazes against Gymnasium-Robotics' own, their state in contact and in a fresh process, their solver."""
+
+import hashlib
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("gymnasium_robotics")
+
+from harness import checkpoints
+from harness.errors import UserError
+from suites.point_maze import HORIZON, PointMaze
+from suites.point_maze.task import SNAPSHOT, Maze, package
+
+TASKS = tuple(HORIZON)
+
+
+def pushes(seed, count=200):
+    """Actions float32 [count, 2] that push one way for a while, so that the ball meets walls."""
+    return np.random.default_rng(seed).uniform(-1, 1, (count // 20, 2)).astype(np.float32).repeat(20, axis=0)
+
+
+@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("reward", ["dense", "sparse"])
+def test_episodes_are_the_packages_bit_for_bit(name, reward):
+    env, task, touched, there = package(name, reward_type=reward), Maze(name, reward), 0, set()
+    for seed in (3, None):  # the second layout continues the random stream of the first
+        expected, _ = env.reset(seed=seed)
+        observation = task.reset(seed)
+        for action in [*pushes(1), *(None,) * 200]:
+            assert observation.dtype == np.float32 and observation.shape == (6,)
+            assert np.array_equal(observation[:4], np.float32(expected["observation"]))
+            assert np.array_equal(observation[4:], np.float32(expected["desired_goal"]))
+            action = task.expert() if action is None else action
+            expected, paid, terminated, _, info = env.step(action)
+            step = task.step(action)
+            observation = step.observation
+            assert (step.reward, step.success) == (paid, info["success"]) and not (step.terminated or terminated)
+            touched += task._env.data.ncon > 0
+            there.add(step.success)
+    assert touched > 20 and there == {True, False}
+
+
+def test_dense_reward_falls_off_with_distance_and_sparse_is_paid_within_reach():
+    """Worked by hand: 3-4-5 triangles of .5 m and .4 m."""
+    seen = np.zeros((3, 6), np.float32)
+    seen[:, 4:] = (0, 0), (0.3, 0.4), (0.24, 0.32)
+    assert PointMaze("dense").rewards("open", seen) == pytest.approx(np.exp([0, -0.5, -0.4]), rel=1e-6)
+    assert PointMaze("sparse").rewards("open", seen).tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize("reward", ["dense", "sparse"])
+def test_rewards_of_observations_are_those_that_the_task_pays(reward):
+    task = Maze("medium", reward)
+    task.reset(2)
+    steps = [task.step(task.expert()) for _ in range(300)]
+    told = PointMaze(reward).rewards("medium", np.stack([step.observation for step in steps]))
+    assert told == pytest.approx([step.reward for step in steps], rel=1e-6) and told.max() > 0.63
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_an_episode_lasts_its_horizon_with_one_target_and_its_event_is_arriving(name):
+    task = Maze(name)
+    first = task.reset(5)
+    steps, arrived = [], []
+    while not steps or not steps[-1].truncated:
+        steps.append(task.step(task.expert()))
+        arrived.append(bool(task.events()[0]))
+    success = [step.success for step in steps]
+    assert len(steps) == HORIZON[name] == task.max_steps and success[-1] and not success[0]
+    assert arrived == [now and not before for before, now in zip([False, *success], success, strict=False)]
+    assert all(np.array_equal(step.observation[4:], first[4:]) for step in steps)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_solver_reaches_every_target_and_stays(name):
+    for seed in range(10):
+        task = Maze(name)
+        task.reset(seed)
+        assert [task.step(task.expert()) for _ in range(task.max_steps)][-1].success
+
+
+def test_layouts_follow_from_the_seed_and_differ():
+    task = Maze("umaze")
+    once = [task.reset(seed).tolist() for seed in (0, 1)] + [task.reset().tolist()]
+    again = Maze("umaze")
+    assert [again.reset(seed).tolist() for seed in (0, 1)] + [again.reset().tolist()] == once
+    assert len({tuple(each) for each in once}) == 3
+
+
+def future(task, actions):
+    """Digest of what a task does in the next steps and in the layout after them."""
+    digest = hashlib.sha256()
+    for action in actions:
+        step = task.step(action)
+        digest.update(step.observation.tobytes() + np.float64(step.reward).tobytes())
+        digest.update(bytes([step.success, step.truncated]) + task.events().tobytes() + task.snapshot().tobytes())
+    digest.update(task.reset().tobytes())
+    return digest.hexdigest()
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_restored_state_continues_bit_for_bit_in_contact_too(name):
+    touching = 0
+    for start in range(15, 200, 20):
+        task, actions = Maze(name), pushes(start)
+        task.reset(start)
+        for action in actions[:start]:
+            task.step(action)
+        touching += task._env.data.ncon > 0
+        state = task.state()
+        other = Maze(name)
+        other.reset(99)
+        other.load_state(state)
+        follow = np.concatenate([actions[start:], pushes(start + 1, HORIZON[name] - len(actions))])
+        assert future(other, follow) == future(task, follow)
+    assert touching >= 3
+
+
+def test_a_checkpoint_restores_it_in_a_fresh_process(tmp_path):
+    task = Maze("medium")
+    task.reset(4)
+    actions = pushes(2)
+    k = 0
+    while task._env.data.ncon == 0:
+        task.step(actions[k])
+        k += 1
+    saved = checkpoints.save(tmp_path, 1, task.state())
+    expected = future(task, pushes(7, 60))
+    program = "\n".join(
+        (
+            "import hashlib, sys\nfrom pathlib import Path\nimport numpy as np",
+            "from harness import checkpoints\nfrom suites.point_maze.task import Maze",
+            inspect.getsource(pushes), inspect.getsource(future),
+            "task = Maze('medium')",
+            "task.load_state(checkpoints.load(Path(sys.argv[1])).state)",
+            "print(future(task, pushes(7, 60)))",
+        )
+    )  # fmt: skip
+    run = subprocess.run([sys.executable, "-c", program, str(saved)], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == expected and run.stderr == ""
+
+
+def test_a_state_of_another_maze_is_refused():
+    task = Maze("open")
+    state = task.state()
+    state["simulation"]["integration"] = np.zeros(7)
+    with pytest.raises(UserError, match=r"integration has the shape \(7,\)"):
+        task.load_state(state)
+
+
+def test_a_snapshot_holds_ball_and_target():
+    task = Maze("umaze")
+    task.reset(3)
+    for action in pushes(0)[:30]:
+        seen = task.step(action).observation
+    shot = task.snapshot()
+    assert shot.dtype == np.uint8 and shot.shape == (40,)
+    (drawn,) = np.frombuffer(shot, SNAPSHOT)
+    assert np.array_equal(np.float32(drawn["qpos"]), seen[:2])
+    assert np.float32(drawn["site_pos"]).tolist() == [[*seen[4:].tolist(), np.float32(0.2)]]
+    task.step(pushes(0)[30])
+    assert not np.array_equal(task.snapshot(), shot), "what was taken is the caller's to keep"
+
+
+def test_nothing_else_in_the_model_ever_changes():
+    task = Maze("medium")
+    model = task._env.model
+    names = [name for name in dir(model) if isinstance(getattr(model, name, None), np.ndarray)]
+    before = {name: getattr(model, name).copy() for name in names}
+    for seed in range(3):
+        task.reset(seed)
+        for action in pushes(seed):
+            task.step(action)
+    assert {name for name in names if not np.array_equal(before[name], getattr(model, name))} == {"site_pos"}
+
+
+def test_making_one_leaves_no_file_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    state = Maze("open").state()
+    assert not list(Path(tmp_path).iterdir())
+    assert json.dumps(state["random"]) and state["elapsed"] == 0
