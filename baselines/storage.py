@@ -20,8 +20,8 @@ class Storage:
     """Fixed columns of S seeds that share the write pointer."""
 
     def __init__(self, build: Build, guided: Sequence[Column] = (), kept: Sequence[Column] = ()) -> None:
-        """Columns as the build's spaces, the guide (`guided`: they join every batch) and others (`kept`) need them, in
-        `replay/` of each seed's directory."""
+        """Columns as the build's spaces, the guide (`guided`: they join every batch if `batched`) and others (`kept`)
+        need them, in `replay/` of each seed's directory."""
         own = (*guided, *kept)
         self.capacity = build.capacity
         self.size = build.slots
@@ -38,7 +38,7 @@ class Storage:
             **{column.name: (column.shape, column.dtype) for column in own if column.kind != "mutable"},
         }
         self._own = {column.name: column for column in own}
-        self._batched = tuple(column.name for column in guided)
+        self._batched = tuple(column.name for column in guided if column.batched)
         self._mutable = {
             column.name: np.full((build.rows, self.size, *column.shape), column.initial, column.dtype)
             for column in own

@@ -36,6 +36,7 @@ def make_build(cell: Cell, seeds: Sequence[int], device: str, directories: Seque
         capacity=training.capacity,
         slots=ring_slots(cell),
         parts={section: cell.section(section) for section in config.SECTIONS if cell.section(section) is not None},
+        task=cell.names.task,
     )
 
 

@@ -18,12 +18,20 @@ from harness.errors import UserError, unknown
 from harness.recipes import Evaluation, Layer, Method, Training
 from harness.settings import Cited, Field
 
-PARTS = ("learner", "replay", "guide", "agent", "judge")
+PARTS = ("learner", "replay", "guide", "agent", "judge", "teacher", "chat", "embedder")
+FIRST_PARTS = PARTS[:5]
+"""The kinds that have always been named in a cell's id; a later one is where a cell has such a part."""
+ANSWERING = ("judge", "chat", "embedder")
+"""The kinds of part that are models: each is also the channel over which it is asked."""
 PLAIN: Mapping[str, type] = {"training": Training, "evaluation": Evaluation}
 SECTIONS = ("training", "evaluation", "suite", *PARTS, "drawing")
 PROFILES = ("paper", "quick", "smoke")
 SCHEMA = 1
-WITHOUT: Mapping[str, Any] = {"training.demonstrations": 0}
+WITHOUT: Mapping[str, Any] = {
+    "training.demonstrations": 0,
+    "learner.target_frequency": 1,
+    "learner.log_std_min": -20.0,
+}
 """Settings younger than cells on record, and the value at which a cell is what it was without them: it keeps its id."""
 
 
@@ -74,16 +82,29 @@ class Cell:
     @property
     def variant(self) -> str:
         """What sets this cell apart from its method's recipe, as it stands in row names beside its `model`."""
-        shown = {key: value for key, value in self.overrides.items() if key != "judge.model"}
+        models = [f"{kind}.model" for kind in ANSWERING]
+        shown = {key: value for key, value in self.overrides.items() if key not in models}
         return ", ".join(
             f"{key}={_brief(value)}" for key, value in sorted(shown.items()) if not _transport(self.names, key)
         )
 
     @property
+    def answering(self) -> tuple[str, ...]:
+        """The parts whose word guides the learner: models, and a teacher that asks none."""
+        named = [kind for kind in ANSWERING if self.names.part(kind)]
+        alone = self.names.part("teacher") and not {"chat", "embedder"} & set(self.section("teacher").asks)
+        return (*named, *(("teacher",) if alone else ()))
+
+    @property
     def model(self) -> str:
-        """What judges: a foundation model by its own name, any other judge by its; "" where none does."""
-        name = str(getattr(self.section("judge"), "model", "") or self.names.part("judge"))
-        return name.rstrip("/").rsplit("/", 1)[-1]
+        """What answers: a foundation model by its own name, anything else by its part's; "" where nothing does."""
+        names = [str(getattr(self.section(kind), "model", "") or self.names.part(kind)) for kind in self.answering]
+        return "+".join(name.rstrip("/").rsplit("/", 1)[-1] for name in names)
+
+    @property
+    def backend(self) -> str:
+        """How what answers is reached; "" where nothing does."""
+        return "+".join(dict.fromkeys(self.section(kind).backend for kind in self.answering))
 
     def section(self, name: str) -> Any:
         """The built configuration dataclass of a section, or None for a part that this cell has not."""
@@ -135,11 +156,16 @@ def identity(names: Names, version: Mapping[str, int], values: Mapping[str, Any]
         "task": names.task,
         "method": names.method,
         "profile": names.profile,
-        "parts": dict(zip(PARTS, names.parts, strict=True)),
+        "parts": named_parts(names),
         "versions": version,
         "settings": {key: value for key, value in values.items() if key not in WITHOUT or value != WITHOUT[key]},
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]
+
+
+def named_parts(names: Names) -> dict[str, str]:
+    """Kind -> name, as records have them."""
+    return {kind: name for kind, name in zip(PARTS, names.parts, strict=True) if name or kind in FIRST_PARTS}
 
 
 @functools.cache
@@ -157,21 +183,25 @@ def versions(names: Names) -> Mapping[str, int]:
 
 def section_config(names: Names, section: str) -> type | None:
     """The configuration class behind a section of this cell; None for a part that it has not, and for `drawing` where
-    no judge looks at frames."""
+    nobody looks at frames."""
     if section in PLAIN:
         return PLAIN[section]
     if section == "suite":
         return _class("suite", names.suite)
     if section == "drawing":
         suite: Any = _class("suite", names.suite)
-        return suite.drawing if _looks(names.part("judge")) else None
+        return suite.drawing if _looks(names) else None
     name = names.part(section)
     return _class(section, name) if name else None
 
 
-def _looks(judge: str) -> bool:
-    """Whether a judge sees frames; an oracle reads the task's own state."""
-    return bool(judge) and registry.get("judge", judge).backend != "oracle"
+def _looks(names: Names) -> bool:
+    """Whether anybody sees frames. An oracle reads the task's own state, and only some teachers and guides show any."""
+    judge = names.part("judge")
+    if judge and registry.get("judge", judge).backend != "oracle":
+        return True
+    asking = [registry.get(kind, names.part(kind)) for kind in ("guide", "agent", "teacher") if names.part(kind)]
+    return any(getattr(part, "shows_frames", False) for part in asking)
 
 
 def _class(kind: str, name: str) -> type:
@@ -194,7 +224,13 @@ def parts_of(suite: str, task: str, method: str, chosen: Mapping[str, str]) -> t
             f"method {method!r} needs a judge and suite {suite!r} has none of its own; "
             f"name one with judge=… (known: {', '.join(registry.names('judge'))})"
         )
-    return (learner, replay, guide, agent, judge)
+    taught = getattr(registry.get("guide", guide), "taught", False)
+    teacher = (chosen.get("teacher") or recipe.teacher) if taught else ""
+    asking = [("guide", guide), ("agent", agent), *([("teacher", teacher)] if teacher else [])]
+    asked = {channel for kind, name in asking for channel in getattr(registry.get(kind, name), "asks", ())}
+    chat = (chosen.get("chat") or recipe.chat) if "chat" in asked else ""
+    embedder = (chosen.get("embedder") or recipe.embedder) if "embedder" in asked else ""
+    return (learner, replay, guide, agent, judge, teacher, chat, embedder)
 
 
 def learner_of(home: Any, task: str) -> str:
@@ -202,10 +238,13 @@ def learner_of(home: Any, task: str) -> str:
     return str(getattr(home, "learners", {}).get(task, home.learner))
 
 
-def check_task(suite: str, task: str) -> None:
-    known = registry.get("suite", suite).tasks
-    if task not in known:
-        raise unknown(f"task of suite {suite!r}:", task, known)
+def task_of(suite: str, name: str) -> str:
+    """The task that a suite means by a name, which may be an alias; UserError for one that it has not."""
+    home = registry.get("suite", suite)
+    task = str(getattr(home, "aliases", {}).get(name, name))
+    if task not in home.tasks:
+        raise unknown(f"task of suite {suite!r}:", task, home.tasks)
+    return task
 
 
 @functools.lru_cache(maxsize=65536)
@@ -285,12 +324,15 @@ def validate(cell: Cell) -> None:
         part = cell.section(kind)
         if not hasattr(part, "fits"):
             continue
+        parts = {name: cell.section(name) for name in SECTIONS}
         if kind == "judge":
             reason = part.fits(suite)
         elif kind == "replay":
-            reason = part.fits({name: cell.section(name) for name in SECTIONS}, observations, actions)
-        else:
+            reason = part.fits(parts, observations, actions)
+        elif kind == "learner":
             reason = part.fits(observations, actions)
+        else:
+            reason = part.fits(parts, cell.names.task)
         if reason:
             own = learner_of(suite, cell.names.task)
             mended = kind == "learner" and own != cell.names.part(kind)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from harness import config
 from harness.config import Cell
 from harness.foundation import keeping, recipes
 from harness.foundation.calls import Usage
@@ -35,19 +37,41 @@ def seconds(cell: Cell, speed: float) -> float:
 
 
 def questions(cell: Cell) -> Usage | None:
-    """The least that one run of `cell` asks of a foundation model, tokens of prompts and answers left out, by the
-    prices of its recipe or settings; None where it asks none. Clips that end with an episode come on top."""
-    judge: Any = cell.section("judge")
-    length = getattr(cell.section("replay"), "clip_length", 0)
-    if not keeping.recorded(judge) or not length:
+    """About what one run of `cell` asks of foundation models, by the prices of their recipes or settings; None where it
+    asks none. Of a judge it is the least: clips that end with an episode, and tokens of prompts and answers, come on
+    top. Of other models it is what the part that asks them says (`asked(parts) -> Usage` of its configuration)."""
+    parts = {section: cell.section(section) for section in config.SECTIONS}
+    found = [_priced(parts[kind], usage) for kind in config.ANSWERING if (usage := _asked(kind, parts))]
+    return functools.reduce(Usage.plus, found) if found else None
+
+
+def _asked(kind: str, parts: Mapping[str, Any]) -> Usage | None:
+    """What a run asks of a model of this kind, if that is a foundation model."""
+    if not keeping.recorded(parts[kind]):
         return None
-    found = recipes.recipe(judge.model)
-    clips = cell.steps // length
-    images = clips * length
-    usage = Usage(clips, tokens_in=images * (found.tokens_per_image if found else 0), images=images)
-    own = getattr(judge, "price_in", None)
-    usd = recipes.price(judge.model, usage) if own is None else usage.tokens_in * own / recipes.MILLION
-    return usage._replace(usd=usd if judge.backend != "transformers" else 0.0)
+    if kind == "judge":
+        length = getattr(parts["replay"], "clip_length", 0)
+        clips = parts["training"].steps // length if length else 0
+        recipe = recipes.recipe(parts[kind].model)
+        images = clips * length
+        return (
+            Usage(clips, tokens_in=images * (recipe.tokens_per_image if recipe else 0), images=images)
+            if clips
+            else None
+        )
+    asking = (parts[part] for part in ("teacher", "guide", "agent"))
+    found = next((part for part in asking if kind in getattr(part, "asks", ()) and hasattr(part, "asked")), None)
+    return None if found is None else found.asked(parts)
+
+
+def _priced(model: Any, usage: Usage) -> Usage:
+    """With what it costs; a model that runs here costs nothing."""
+    if model.backend == "transformers":
+        return usage
+    usd = recipes.price(model.model, usage)
+    if (into := getattr(model, "price_in", None)) is not None:
+        usd = (usage.tokens_in * into + usage.tokens_out * (getattr(model, "price_out", None) or 0.0)) / recipes.MILLION
+    return usage._replace(usd=usd)
 
 
 def _key(cell: Cell) -> tuple[object, ...]:

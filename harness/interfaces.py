@@ -7,7 +7,7 @@ Axis 0 is the seed everywhere: S seeds of one cell train in one worker, in lock-
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from harness.foundation.calls import Call, Told
     from harness.streams import Streams
 
 Array = NDArray[Any]
@@ -135,8 +136,28 @@ class Suite(Protocol):
 
     def make(self, task: str) -> Task: ...
 
-    # Optionally `demonstrate(task: str, seed: int) -> Demonstration | None`: an episode of its own solver that begins
-    # with `reset(seed)` (see `harness.demonstrations.play`), or None where the solver fails.
+    # Optionally
+    # `demonstrate(task: str, seed: int) -> Demonstration | None`: an episode of its own solver that begins with
+    #   `reset(seed)` (see `harness.demonstrations.play`), or None where the solver fails;
+    # `aliases: ClassVar[Mapping[str, str]]`: other names of tasks -> theirs here;
+    # `coordinates(task: str) -> tuple[Coordinates, ...]`: what of an observation can be told in words;
+    # `rewards(task: str, observations: Array) -> Array`: the task's own reward of observations [n, D], float [n], as
+    #   far as it follows from them; privileged, for diagnostics.
+
+
+class Coordinates(NamedTuple):
+    """A thing in the task's world whose place an observation holds."""
+
+    name: str
+    """`tcp`, `obj`, `target`, …"""
+    meaning: str
+    """In words, for a prompt."""
+    entries: tuple[int, ...]
+    """Of the observation vector, in order x, y, z."""
+    former: tuple[int, ...] = ()
+    """Entries that hold the same of the step before."""
+    constant: bool = False
+    """Whether it stays as it is throughout an episode."""
 
 
 class Transition(NamedTuple):
@@ -174,22 +195,42 @@ class Mode(enum.Enum):
     EVALUATE = "evaluate"
 
 
+Channel = Literal["judge", "chat", "embedder", "human"]
+"""Who a question goes to: a model of the cell, by its kind, or a person."""
+
+
 class Ask(NamedTuple):
-    """A question to a model about one seed: the clip's snapshots, and what the answer is about."""
+    """A question about one seed: a clip to be judged, or what a dialogue is about (`Dialogue`)."""
 
     row: int
-    key: Array  # int64 [m], the asker's own: transitions that the answer concerns
-    snapshots: Array  # uint8 [L, n]
+    key: Array  # int64 [m], the asker's own: transitions, or queries, that the answer concerns
+    snapshots: Array | None  # uint8 [L, n], of what is to be drawn
     events: Array  # bool [m, E], what the tasks told of these transitions; only an oracle may look
+    content: str = ""  # JSON, of a dialogue
+    to: Channel = "judge"
 
 
 class Answer(NamedTuple):
-    """A model's answer to an Ask, due now."""
+    """The answer to an Ask, due now."""
 
     row: int
     key: Array
-    score: float | None
-    """P(yes), in [0, 1]; None where the model gave no usable answer, which the asker bears as it states."""
+    value: Any
+    """A judge's P(yes), in [0, 1]; what a dialogue ended with, as JSON holds it. None where there was no usable answer,
+    which the asker bears as it states."""
+    to: Channel = "judge"
+
+
+class Dialogue(Protocol):
+    """What is said to a model about one question, in the model process: it may take several calls that depend on each
+    other. A part that asks a `chat` or an `embedder` has `dialogue(suite, task) -> Dialogue` in its configuration."""
+
+    calls: int
+    """The most calls it makes."""
+
+    async def __call__(self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[Told]]) -> Any:
+        """`content` of the Ask, uint8 [L, height, width, 3] of its snapshots -> what JSON can hold, or None where the
+        model gave nothing usable. A call that got no answer comes back as a Told with a `failure`."""
 
 
 class Context(Protocol):
@@ -207,6 +248,9 @@ class Context(Protocol):
 
     def ask(self, ask: Ask) -> None:
         """Send a question; its answer comes to `answered` when its delay is over."""
+
+    def note(self, log: str, row: int, values: Mapping[str, Any]) -> None:
+        """A row of diagnosis of one seed, with the step, in the run's LOG.jsonl (`harness.journal.LOGS`)."""
 
 
 class Agent(Protocol):
@@ -233,13 +277,18 @@ class Agent(Protocol):
         """Store it, ask about it. At step 0, before any episode begins, these are the run's demonstrations, the same
         transition for every seed."""
 
-    def answered(self, answers: Sequence[Answer], ctx: Context) -> None: ...
+    def answered(self, answers: Sequence[Answer], ctx: Context) -> None:
+        """Answers that count from now on, of one channel."""
 
     def update(self, ctx: Context) -> Metrics:
         """The gradient steps due now; empty when none is."""
 
     def value(self, observation: Array, rows: Array) -> Array:
         """What the agent expects to gain from observations [n, …] of seeds `rows` [n], [n]; for diagnostics."""
+
+    def reward(self, observation: Array, rows: Array) -> Array | None:
+        """The reward that it has learnt to see in observations [n, …] of seeds `rows` [n], [n], or None where it takes
+        the task's; for diagnostics."""
 
     def evaluated(self, returns: Array, ctx: Context) -> None:
         """Mean evaluation return of each seed, [S]."""
@@ -297,22 +346,45 @@ class Column(NamedTuple):
     shape: tuple[int, ...] = ()
     dtype: str = "float32"
     initial: float = 0.0
+    batched: bool = True
+    """Whether a guide's column is in every batch."""
 
 
 class Guide(Protocol):
-    """Turns a model's or a teacher's word into reward, labels or relabelled data."""
+    """Turns a model's or a teacher's word into reward, labels or relabelled data.
+
+    Its configuration class optionally has `taught = True` (the cell has a teacher), `asks` (the channels whose models
+    it asks itself), `shows_frames = True` (its questions hold snapshots) and `fits(parts, task) -> str` (why it cannot
+    work with these parts, or ""). `baselines/guiding.py` has a guide that leaves everything as it is.
+    """
 
     columns: tuple[Column, ...]
+    wants_snapshots: bool
 
-    def before_update(self, step: int, store: Store, learner: Learner) -> None:
-        """Called before the gradient steps of environment step `step`, to train its own parts or rewrite columns."""
+    def phases(self, steps: int) -> tuple[Phase, ...]:
+        """The stretches of a run of `steps` steps."""
+
+    def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
+        """Every seed stored `transition` at `slot`; questions about it may be asked."""
+
+    def answered(self, answers: Sequence[Answer], store: Store, ctx: Context) -> None:
+        """Answers to its questions."""
+
+    def before_update(self, store: Store, learner: Learner, ctx: Context) -> int:
+        """Called once per environment step before its gradient steps, to train its own parts, to rewrite columns or to
+        reset parts of the learner; how many gradient steps are to be taken beyond those that the learner has due."""
 
     def shape(self, batch: Batch) -> Batch:
         """The batch the learner sees."""
 
+    def metrics(self) -> Metrics: ...
+
     def state(self, row: int) -> State: ...
 
     def load_state(self, row: int, state: State) -> None: ...
+
+    # Optionally `reward(observation: Array, rows: Array) -> Array`: the reward that it has learnt to see in
+    # observations [n, D] of seeds `rows` [n], float32 [n]; for diagnostics.
 
 
 class Store(Protocol):
@@ -324,7 +396,8 @@ class Store(Protocol):
     def gather(self, index: Array) -> Batch: ...
 
     def column(self, name: str, index: Array) -> Array:
-        """Values [S, B, …] of a column at slots [S, B]; a late value not yet there reads as its initial."""
+        """Values [S, B, …] at slots [S, B] of an added column, or of `observation`, `action`, `reward`, `terminated`,
+        `ended`; a late value not yet there reads as its initial."""
 
     def write(self, column: str, row: int, slots: Array, value: Array) -> None: ...
 
@@ -370,6 +443,9 @@ class Learner(Protocol):
     def parameters(self, row: int) -> Mapping[str, Array]: ...
 
     def load_parameters(self, row: int, parameters: Mapping[str, Array]) -> None: ...
+
+    # Optionally `reset(part: str, active: Array) -> None`: the named part (`critic`) of seeds `active` [S] begins anew,
+    # its optimiser too; the configuration class names such parts in `resets: ClassVar[tuple[str, ...]]`.
 
 
 class Sampler(Protocol):
@@ -445,6 +521,8 @@ class Build:
     refers to is not overwritten before the next but one."""
     parts: Mapping[str, Any] = field(default_factory=dict)
     """The cell's built configuration by section: learner, replay, judge, …"""
+    task: str = ""
+    """Its name in the suite, for what only the suite can tell of it."""
 
     @property
     def rows(self) -> int:

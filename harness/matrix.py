@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from harness import config, registry, settings
-from harness.config import PARTS, Cell, Names
+from harness.config import ANSWERING, PARTS, Cell, Names
 from harness.errors import UserError, unknown
 from harness.execution import Execution, Models
 from harness.records.schema import label
@@ -217,9 +217,8 @@ def _expand(by_key: Mapping[str, Given], swept: Mapping[str, Given]) -> list[Cel
         for profile in _names(by_key, "profile", ("paper",)):
             if profile not in home.profiles:
                 raise unknown(f"profile of suite {suite!r}:", profile, home.profiles)
-            tasks = _names(by_key, "task", home.profiles[profile].get("tasks", home.tasks))
-            for task in tasks:
-                config.check_task(suite, task)
+            named = _names(by_key, "task", home.profiles[profile].get("tasks", home.tasks))
+            tasks = tuple(dict.fromkeys(config.task_of(suite, task) for task in named))
             for method in _names(by_key, "method", (home.method,)):
                 registry.get("method", method)
                 for names, chosen in _named(suite, tasks, method, profile, by_key):
@@ -271,9 +270,10 @@ def _named(
 def _cells(
     names: Names, present: Mapping[str, Any], swept: Mapping[str, Given], chosen: Mapping[str, str]
 ) -> Iterable[Cell]:
-    judge = names.part("judge")  # a swapped judge already stands in the row's name as its model
-    recipe = config.parts_of(names.suite, names.task, names.method, {"judge": judge} if judge else {})
-    named = {k: v for k, v in chosen.items() if k != "judge" and recipe[PARTS.index(k)] != v}
+    # a swapped model already stands in the row's name
+    models = {kind: names.part(kind) for kind in ANSWERING if names.part(kind)}
+    recipe = config.parts_of(names.suite, names.task, names.method, models)
+    named = {k: v for k, v in chosen.items() if k not in ANSWERING and recipe[PARTS.index(k)] != v}
     axes = []
     for key, given in swept.items():
         target = _two_part(key) if _applies(names, key) else None
@@ -323,7 +323,7 @@ def _all_settings() -> list[str]:
     names = []
     for section, known in config.PLAIN.items():
         names += [f"{section}.{field.name}" for field in dataclasses.fields(known)]
-    for kind in ("learner", "replay", "judge"):
+    for kind in PARTS:
         for name in registry.names(kind):
             names += [f"{kind}.{field.name}" for field in dataclasses.fields(registry.get(kind, name))]
     return names + _drawing_settings()

@@ -26,6 +26,11 @@ class Method:
     agent: str = "standard"
     judge: str | None = None
     """None: the suite's default judge, where a part asks for one."""
+    teacher: str = "oracle"
+    """Who teaches a guide that is taught."""
+    chat: str = "openai"
+    embedder: str = "transformers"
+    """The models asked by parts that ask such ones."""
     defaults: Layer = field(default_factory=dict)
     on_suite: Mapping[str, Layer] = field(default_factory=dict)
     ablations: Mapping[str, Layer] = field(default_factory=dict)

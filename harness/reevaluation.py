@@ -64,7 +64,7 @@ def evaluate_run(
     """Results of `episodes` greedy episodes of a finished run on its own or on a named task."""
     cell, run = load_run(directory)
     names = cell.names._replace(suite=suite or cell.names.suite, task=task or cell.names.task)
-    config.check_task(names.suite, names.task)
+    config.task_of(names.suite, names.task)
     home = cell.section("suite") if names.suite == cell.names.suite else registry.get("suite", names.suite)()
     trained, tested = cell.section("suite").spaces(cell.names.task), home.spaces(names.task)
     if not _fit(trained, tested):

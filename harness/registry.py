@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 
 from harness.errors import UserError, unknown
 
-KINDS = ("suite", "method", "learner", "replay", "guide", "agent", "judge")
+KINDS = ("suite", "method", "learner", "replay", "guide", "agent", "judge", "teacher", "chat", "embedder")
 BUILT_IN = (
-    "suites", "baselines.learners", "baselines.replay", "baselines.guides", "baselines.agents", "methods",
-    "harness.judges",
+    "suites", "baselines.learners", "baselines.replay", "baselines.guides", "baselines.agents", "baselines.teachers",
+    "methods", "harness.judges", "harness.chats", "harness.embedders",
 )  # fmt: skip
 T = TypeVar("T")
 
@@ -67,6 +67,15 @@ class Register:
 
     def judge(self, name: str) -> Callable[[T], T]:
         return _decorator("judge", name)
+
+    def teacher(self, name: str) -> Callable[[T], T]:
+        return _decorator("teacher", name)
+
+    def chat(self, name: str) -> Callable[[T], T]:
+        return _decorator("chat", name)
+
+    def embedder(self, name: str) -> Callable[[T], T]:
+        return _decorator("embedder", name)
 
 
 register = Register()

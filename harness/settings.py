@@ -72,6 +72,11 @@ def cite(value: Any, source: str) -> Cited:
     return Cited(value, source)
 
 
+def cited(prefix: str, source: str, **values: Any) -> dict[str, Cited]:
+    """A layer of settings from one source: `cited("learner.sac", "table 2", utd=1)` sets `learner.sac.utd`."""
+    return {f"{prefix}.{name}": cite(value, source) for name, value in values.items()}
+
+
 class Field(NamedTuple):
     """One field of a configuration dataclass, as `bench show` and the checks need it."""
 
@@ -88,7 +93,7 @@ class Field(NamedTuple):
 
 @functools.cache
 def fields(config: type) -> Mapping[str, Field]:
-    """The fields of a configuration dataclass by name, in order of definition."""
+    """The fields of a configuration dataclass by name, in order of definition; those that are `Transport` last."""
     hints = typing.get_type_hints(config, include_extras=True)
     documents = _documents(config)
     result = {}
@@ -111,7 +116,7 @@ def fields(config: type) -> Mapping[str, Field]:
             transport=Transport in extras,
             text=Text in extras,
         )
-    return result
+    return dict(sorted(result.items(), key=lambda item: item[1].transport))
 
 
 def identity(config: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from harness.interfaces import State
 
-PURPOSES = ("environment", "initial", "explore", "sample", "noise", "judge", "evaluation")
+PURPOSES = ("environment", "initial", "explore", "sample", "noise", "judge", "evaluation", "teach")
 
 
 class Streams:
@@ -18,6 +18,7 @@ class Streams:
     sample: np.random.Generator
     noise: np.random.Generator
     judge: np.random.Generator
+    teach: np.random.Generator
 
     def __init__(self, seed: int) -> None:
         self.seed = seed

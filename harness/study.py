@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from harness import checkpoints, demonstrations
+from harness import checkpoints, config, demonstrations
 from harness.building import most_stored, ring_slots
 from harness.config import Cell
 from harness.errors import UserError
@@ -259,8 +259,8 @@ def _check_models(plan: Plan, jobs: Sequence[Job], directory: Path) -> None:
     """Merge what a killed study left apart; refuse to train where recorded answers are wanted and there are none."""
     keeping.settle(keeping.folder(directory))
     unfinished = {job.cell["cell"] for job in jobs}
-    judges = [cell.section("judge") for cell in plan.cells if cell.id in unfinished]
-    keeping.check(plan.execution.models, keeping.folder(directory), list(filter(keeping.recorded, judges)))
+    asked = [cell.section(kind) for cell in plan.cells if cell.id in unfinished for kind in config.ANSWERING]
+    keeping.check(plan.execution.models, keeping.folder(directory), list(filter(keeping.recorded, asked)))
 
 
 def ring_bytes(cell: Cell) -> int:

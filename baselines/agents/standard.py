@@ -73,12 +73,13 @@ class StandardAgent:
         self.learner, self.sampler, self.storage, self.guide = learner, sampler, storage, guide
         self.task_phases = task_phases
         self.active = np.ones(build.rows, bool)
-        self.wants_snapshots = sampler.clip_length > 0
+        self._judged = sampler.clip_length > 0
+        self.wants_snapshots = self._judged or guide.wants_snapshots
         self._steps = build.steps
         self._clips = [Clip() for _ in range(build.rows)]
 
     def phases(self) -> tuple[Phase, ...]:
-        return (Phase("train", self._steps),)
+        return self.guide.phases(self._steps)
 
     def begin(self, rows: Array, observation: Array, ctx: Context) -> None:
         """Nothing to prepare: clips were closed when the last episode ended."""
@@ -96,7 +97,8 @@ class StandardAgent:
         self.sampler.added(slot, self.storage.live, transition)
         if self.task_phases is not None:
             self.task_phases.added(slot, self.storage.live, transition, self.storage)
-        if transition.snapshot is None:
+        self.guide.observed(slot, transition, self.storage, ctx)
+        if transition.snapshot is None or not self._judged:
             return
         ended = transition.terminated | transition.truncated
         for row, clip in enumerate(self._clips):
@@ -105,17 +107,19 @@ class StandardAgent:
                 ctx.ask(clip.close(row))
 
     def answered(self, answers: Sequence[Answer], ctx: Context) -> None:
+        if answers[0].to != "judge":
+            self.guide.answered(answers, self.storage, ctx)
+            return
         for answer in answers:
-            if answer.score is None:
+            if answer.value is None:
                 continue  # a clip that no model could judge stays as unjudged as it was
             held = answer.key[self.storage.holds(answer.key)]
-            self.sampler.scored(answer.row, self.storage.slot(held), answer.score)
+            self.sampler.scored(answer.row, self.storage.slot(held), answer.value)
 
     def update(self, ctx: Context) -> Metrics:
-        due = self.learner.updates_due(ctx.step)
+        due = self.guide.before_update(self.storage, self.learner, ctx) + self.learner.updates_due(ctx.step)
         if not due:
             return {}
-        self.guide.before_update(ctx.step, self.storage, self.learner)
         rngs = [streams.sample for streams in ctx.streams]
         moment = Moment(ctx.step, self.storage.live, rngs, ctx.observation, self.storage)
         for _ in range(due):
@@ -126,10 +130,14 @@ class StandardAgent:
             self.sampler.feedback(draw.index, update)
             self.active &= np.isfinite(list(update.metrics.values())).all(0)
         spread = self.task_phases.metrics(draw.index, self.storage) if self.task_phases else {}
-        return {**update.metrics, **self.sampler.metrics(ctx.step), **spread}
+        return {**update.metrics, **self.sampler.metrics(ctx.step), **self.guide.metrics(), **spread}
 
     def value(self, observation: Array, rows: Array) -> Array:
         return self.learner.value(observation, rows)
+
+    def reward(self, observation: Array, rows: Array) -> Array | None:
+        told = getattr(self.guide, "reward", None)
+        return None if told is None else np.asarray(told(observation, rows))
 
     def evaluated(self, returns: Array, ctx: Context) -> None:
         self.sampler.evaluated(returns)

@@ -1,15 +1,19 @@
-"""What there is: suites, methods, learners, replays, guides, agents and judges, plug-ins included."""
+"""What there is, by kind: suites, methods and the parts of methods, plug-ins included."""
 
 from __future__ import annotations
 
 import argparse
 import json
 
-HELP = "list suites, methods, learners, replays, judges"
+HELP = "list suites, methods, learners, replays, judges and other parts"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kind", nargs="?", help="only this kind: suite, method, learner, replay, guide, agent, judge")
+    parser.add_argument(
+        "kind",
+        nargs="?",
+        help="only this kind: suite, method, learner, replay, guide, agent, judge, teacher, chat, embedder",
+    )
     parser.add_argument("--json", action="store_true", help="as JSON: kind -> names")
 
 
@@ -39,6 +43,6 @@ def describe(kind: str, thing: object) -> str:
     first = (getattr(thing, "__doc__", "") or "").strip().splitlines()[0]
     if kind == "suite":
         return f"{first}  tasks: {', '.join(thing.tasks)}"  # type: ignore[attr-defined]
-    if kind == "judge":
+    if kind in ("judge", "chat", "embedder"):
         return f"{first}  [{thing.backend}]"  # type: ignore[attr-defined]
     return first

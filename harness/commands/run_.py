@@ -2,7 +2,8 @@
 
 Overrides have the form key=value; a comma list or range(…) sweeps:
   suite, task, method, profile      what to run (profile: paper, quick, smoke)
-  learner, replay, guide, agent, judge   swap a part of the method
+  learner, replay, guide, agent, judge, teacher, chat, embedder
+                                    swap a part of the method
   SECTION.FIELD                     any setting that `bench show` prints, e.g. learner.lr=1e-4
   seeds=5  seeds=[0,3,7]            how many, or which
   output, workers, pack, gpus, per_gpu, device, checkpoint_every, probes, tensorboard, keep_replay, mixed_commits,
@@ -18,10 +19,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from harness.foundation.calls import Usage
     from harness.matrix import Plan
     from harness.study import Run, Study
 
@@ -137,17 +139,25 @@ def dry_run(plan: Plan, as_json: bool) -> int:
         lines.append(f"{what.count} demonstrations of {what} stand in each replay from the start: {made}")
     for model in dict.fromkeys(model for model, _ in asked):
         usages = [usage for name, usage in asked if name == model]
-        calls, images, usd = (
-            len(plan.seeds) * sum(getattr(usage, what) for usage in usages) for what in ("calls", "images", "usd")
-        )
-        price = f", {usd:,.2f} USD by the prices known" if usd else ""
-        lines.append(f"{model} is asked about at least {calls:,} clips ({images:,} frames{price}); its time is not in:")
+        lines.append(f"{model} is asked {_volume(usages, len(plan.seeds))}; its time is not in:")
     lines.append(
         f"about {_hours(total)} on this machine with {len(places)} worker{'s' if len(places) > 1 else ''} "
         f"({places[0].device}); an estimate from operation counts, good to a factor of two"
     )
     sys.stdout.write("\n".join(lines) + "\n")
     return 0
+
+
+def _volume(usages: Sequence[Usage], seeds: int) -> str:
+    """What the cells of a study ask of a model, in words."""
+    calls, images, tokens_in, tokens_out, usd = (
+        seeds * sum(getattr(usage, what) for usage in usages)
+        for what in ("calls", "images", "tokens_in", "tokens_out", "usd")
+    )
+    price = f", {usd:,.2f} USD by the prices known" if usd else ""
+    if images:
+        return f"about at least {calls:,} clips ({images:,} frames{price})"
+    return f"about {calls:,} times ({tokens_in:,} tokens read and {tokens_out:,} written{price})"
 
 
 def _hours(hours: float) -> str:

@@ -22,10 +22,10 @@ def record(cell: Cell) -> dict[str, Any]:
         "task": names.task,
         "method": names.method,
         "learner": names.part("learner"),
-        "backend": getattr(cell.section("judge"), "backend", ""),
+        "backend": cell.backend,
         "model": cell.model,
         "profile": names.profile,
-        "parts": dict(zip(PARTS, names.parts, strict=True)),
+        "parts": config.named_parts(names),
         "steps": cell.steps,
         "variant": cell.variant,
         "overrides": dict(cell.overrides),
@@ -41,7 +41,7 @@ def recorded(content: Mapping[str, Any]) -> Cell:
         content["task"],
         content["method"],
         content["profile"],
-        tuple(content["parts"][kind] for kind in PARTS),
+        tuple(content["parts"].get(kind, "") for kind in PARTS),
     )
     settings = {}
     known = config.cell_fields(names)

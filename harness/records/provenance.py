@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from harness.config import Cell
 
-PACKAGES = ("guidebench", "torch", "numpy", "gymnasium", "minigrid", "mujoco", "ogbench", "safetensors", "pyarrow")
+PACKAGES = (
+    "guidebench", "torch", "numpy", "gymnasium", "minigrid", "mujoco", "gymnasium-robotics", "ogbench", "safetensors",
+    "pyarrow",
+)  # fmt: skip
 
 
 @functools.cache

@@ -54,7 +54,7 @@ def _request(name: str, task: str | None) -> str:
 
     suite: Any = registry.get("suite", name)
     if task is not None:
-        config.check_task(name, task)
+        config.task_of(name, task)
     tasks = {each: suite().make(each).instruction for each in ([task] if task is not None else suite.tasks)}
     examples = {}
     for other in registry.names("suite"):

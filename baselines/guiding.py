@@ -1,0 +1,50 @@
+"""What a guide leaves as it is: one that adds no column, asks nobody and remembers nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.interfaces import (
+    Answer,
+    Batch,
+    Column,
+    Context,
+    Learner,
+    Metrics,
+    Phase,
+    State,
+    Store,
+    Transition,
+)
+
+
+class BaseGuide:
+    """Every hook of a Guide, as one under which the learner sees the environment's own reward."""
+
+    columns: tuple[Column, ...] = ()
+    wants_snapshots = False
+
+    def phases(self, steps: int) -> tuple[Phase, ...]:
+        return (Phase("train", steps),)
+
+    def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
+        """Nothing is kept of new transitions."""
+
+    def answered(self, answers: Sequence[Answer], store: Store, ctx: Context) -> None:
+        """Nobody is asked."""
+
+    def before_update(self, store: Store, learner: Learner, ctx: Context) -> int:
+        """Nothing to train, and no further gradient step."""
+        return 0
+
+    def shape(self, batch: Batch) -> Batch:
+        return batch
+
+    def metrics(self) -> Metrics:
+        return {}
+
+    def state(self, row: int) -> State:
+        return {}
+
+    def load_state(self, row: int, state: State) -> None:
+        """Nothing to restore."""

@@ -1,0 +1,62 @@
+"""Which parts a cell has: teachers and models are there where another part asks for them, and nowhere else."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness import config, matrix
+from harness.config import Cell
+from harness.errors import UserError
+from harness.records.cells import record, recorded
+
+
+def cell(*overrides: str) -> Cell:
+    (found,) = matrix.plan(["suite=metaworld_pbrl", "task=button-press", "profile=smoke", *overrides]).cells
+    return found
+
+
+def test_a_guide_that_is_taught_has_a_teacher_and_a_teacher_that_asks_a_chat_has_one() -> None:
+    plain, scripted = cell("method=sac"), cell("method=pebble")
+    told = cell("method=pebble", "teacher=llm", "chat=scripted")
+    assert [each.names.parts[5:] for each in (plain, scripted, told)] == [
+        ("", "", ""),
+        ("oracle", "", ""),
+        ("llm", "scripted", ""),
+    ]
+    assert [each.section("teacher") is None for each in (plain, scripted, told)] == [True, False, False]
+
+
+def test_rows_are_named_after_what_answers() -> None:
+    assert (cell("method=sac").model, cell("method=sac").backend) == ("", "")
+    assert (cell("method=pebble").model, cell("method=pebble").backend) == ("oracle", "oracle")
+    served = cell("method=pebble", "teacher=llm", "chat=openai", "chat.model=org/large")
+    assert (served.model, served.backend, served.variant) == ("large", "openai", "teacher=llm")
+
+
+def test_a_kind_that_a_cell_has_not_is_no_part_of_its_record_or_id() -> None:
+    plain = record(cell("method=sac"))
+    assert tuple(plain["parts"]) == config.FIRST_PARTS
+    assert recorded(plain).id == plain["cell"]
+    taught = record(cell("method=pebble"))
+    assert taught["parts"]["teacher"] == "oracle" and "chat" not in taught["parts"]
+    assert recorded(taught).section("teacher") == cell("method=pebble").section("teacher")
+
+
+def test_how_a_chat_is_reached_changes_no_id_and_its_model_does() -> None:
+    chats = ["method=pebble", "teacher=llm", "chat=openai"]
+    assert cell(*chats, "chat.base_url=http://127.0.0.1:1/v1").id == cell(*chats).id
+    assert cell(*chats, "chat.model=other").id != cell(*chats).id
+
+
+def test_a_task_goes_by_its_other_names_too() -> None:
+    by_alias = matrix.plan(["suite=metaworld_pbrl", "task=button-press-v2,button-press", "method=sac", "profile=smoke"])
+    assert [each.id for each in by_alias.cells] == [cell("method=sac").id]
+    with pytest.raises(UserError, match="did you mean 'button-press'"):
+        matrix.plan(["suite=metaworld_pbrl", "task=buttonpress", "method=sac"])
+
+
+def test_a_part_that_no_chosen_method_has_is_refused() -> None:
+    with pytest.raises(UserError, match="teacher= is given, but none of the chosen methods has a teacher"):
+        cell("method=sac", "teacher=llm")
+    with pytest.raises(UserError, match="chat= is given, but none of the chosen methods has a chat"):
+        cell("method=pebble", "chat=openai")
