@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.errors import UserError, of_system
 
-COMMANDS = ("list", "show", "run", "ablate", "perturb", "status", "eval", "demos", "models", "new", "doctor")
+COMMANDS = ("list", "show", "run", "ablate", "perturb", "status", "label", "eval", "demos", "models", "new", "doctor")
 """Subcommands in `harness.commands`; others join through the entry point group `guidebench.commands`. A command is a
 module with HELP, add_arguments(parser) and run(args) -> exit code."""
 
@@ -23,6 +23,8 @@ examples:
   bench run suite=minigrid_doorkey method=vlm_rb replay.lambda_max=0.25,0.5 --dry-run
   bench ablate suite=minigrid_doorkey method=vlm_rb profile=quick seeds=3 --only lambda_max
   bench perturb suite=minigrid_doorkey method=vlm_rb,per profile=quick seeds=3
+  bench run method=pebble,rl_sallm_f chat=scripted profile=quick seeds=3
+  bench label runs/NAME                                    answer the questions that wait for a person
   bench report runs/NAME
   bench compare runs/NAME --against measured               beside runs that nobody needs to repeat
   bench cite runs/NAME > used.bib

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,6 +43,9 @@ class EvaluationContext:
 
     def ask(self, ask: Ask) -> None:
         raise RuntimeError("an agent may not ask a judge while it is evaluated")
+
+    def note(self, log: str, row: int, values: Mapping[str, Any]) -> None:
+        raise RuntimeError("an agent notes nothing while it is evaluated")
 
 
 class Evaluator:

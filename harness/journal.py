@@ -25,7 +25,7 @@ from harness.records.files import Rows, write_bytes
 from harness.records.schema import EVALUATION, Identity
 from harness.records.study import Lock, RunDirectory, StudyDirectory
 
-LOGS = ("evaluations", "timings", "metrics", "judgements", "ledger", "probes", "subgoals")
+LOGS = ("evaluations", "timings", "metrics", "judgements", "labels", "ledger", "probes", "subgoals")
 PATIENCE = 15.0
 """Seconds to wait for the lock of a run whose last worker is just writing its checkpoint."""
 
@@ -45,16 +45,16 @@ class RunJournal:
         self._boards: list[Any] = []
         self._dropped: set[int] = set()
         self._told = 0.0
-        self._judge: Backend | None = None
+        self._backends: Sequence[Backend] = ()
 
     def _identity(self, seed: int) -> dict[str, Any]:
         content = record(self._cell)
         names = {key: content[key] for key in EVALUATION if key in content and key != "study"}
         return {**names, "study": self._job.study, "seed": seed}
 
-    def open(self, offsets: Sequence[Mapping[str, int]], judge: Backend | None) -> None:
-        """Open the logs at the byte offsets of a checkpoint (empty mappings: anew)."""
-        self._judge = judge
+    def open(self, offsets: Sequence[Mapping[str, int]], backends: Sequence[Backend]) -> None:
+        """Open the logs at the byte offsets of a checkpoint (empty mappings: anew). `backends`: what is asked."""
+        self._backends = backends
         for run, offset in zip(self.runs, offsets, strict=True):
             self._rows.append({name: Rows(run.path / f"{name}.jsonl", int(offset.get(name, 0))) for name in LOGS})
             if self._job.tensorboard:
@@ -90,10 +90,13 @@ class RunJournal:
         `score`, and a `mass` if its model told one; what got no answer has a `failure`."""
         item, answer, told = due
         row = {"ordinal": item.ordinal, "asked": item.step, "applied": step}
-        extra: dict[str, Any] = {"failure": told.failure} if told.failure else {"score": answer.score}
+        extra: dict[str, Any] = {"failure": told.failure} if told.failure else {"score": float(answer.value)}
         extra |= {"mass": told.detail["mass"]} if "mass" in told.detail else {}
         extra |= {"events": int(item.ask.events.sum())} if item.ask.events.shape[1] else {}
         self._rows[answer.row]["judgements"].append({**row, "slots": len(answer.key), **extra})
+
+    def noted(self, log: str, row: int, step: int, values: Mapping[str, Any]) -> None:
+        self._rows[row][log].append({"step": step, **values})
 
     def probed(self, row: int, step: int, points: Iterable[Point]) -> None:
         for point in points:
@@ -101,8 +104,12 @@ class RunJournal:
 
     def timed(self, step: int, clock: dict[str, float], accounts: Sequence[Account]) -> None:
         extra: dict[str, float] = {}
-        if (judge := self._judge) is not None:
-            extra = {"clips": judge.clips, "judge_seconds": judge.seconds, "judge_restarts": judge.restarts}
+        if self._backends:
+            extra = {
+                "clips": sum(backend.clips for backend in self._backends),
+                "judge_seconds": sum(backend.seconds for backend in self._backends),
+                "judge_restarts": sum(backend.restarts for backend in self._backends),
+            }
         for rows in self._rows:
             rows["timings"].append({"step": step, "seeds": len(self.runs), **clock, **extra})
         for rows, account in zip(self._rows, accounts, strict=False):

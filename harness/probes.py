@@ -1,7 +1,9 @@
-"""Probes: what a run's judge sees, and what its critic comes to expect, along one reference episode (VLM-RB, figure 3).
+"""Probes: what a run's judge sees, and what its critic and its learnt reward say, along one reference episode (VLM-RB,
+figure 3; RL-SaLLM-F, figure 5).
 
 The episode belongs to the task: every seed, method and study looks at the same one. Looking draws no random number
-and changes no state, so a run writes the same evaluation rows with probes and without.
+and changes no state, so a run writes the same evaluation rows with probes and without. A learnt reward is also put to
+pairs of segments of mixed quality that no run has seen (RL-SaLLM-F, table 6).
 """
 
 from __future__ import annotations
@@ -22,7 +24,10 @@ STRIDE = 4
 ORDINALS = 2**32
 """Where those of a probe's questions begin, beyond a run's own: what an oracle errs on follows from the ordinal."""
 SEED = 0
-"""Of the layout and of the random moves."""
+"""Of the layouts and of the random moves."""
+SEGMENT, EPISODES, PAIRS = 64, 10, 200
+"""Moves of a segment of mixed quality, as the offline preference data of Hejna et al. (2024) has them (RL-SaLLM-F, app.
+B.8); episodes they are cut from, and pairs (choice: seconds to make)."""
 
 
 class Reference(NamedTuple):
@@ -32,10 +37,19 @@ class Reference(NamedTuple):
     snapshots: Array  # uint8 [T, n], of the state after each move
     events: Array  # bool [T, E], what each move brought about
     expert: Array  # bool [T], whether the expert made it
+    rewards: Array  # float [T], what the task gave for it
+
+
+class Pairs(NamedTuple):
+    """P pairs of segments of L moves."""
+
+    observations: Array  # [P, 2, L, …], what each move was made on
+    second: Array  # bool [P], whether the task's own reward prefers the second
 
 
 class Point(NamedTuple):
-    """What one row tells: `quantity` is critic, judge, expert, window or event/NAME."""
+    """What one row tells: `quantity` is critic, judge, expert, window, event/NAME, true_reward (the task's own), reward
+    (the learnt one) or label_accuracy (of the learnt one, over all pairs)."""
 
     t: int
     quantity: str
@@ -59,19 +73,50 @@ def reference(suite: Suite, task: str) -> Reference | None:
     actions, half = suite.spaces(task)[1], suite.horizon(task) // 2
     rng = np.random.default_rng(SEED)
     observation = environment.reset(SEED)
-    moves: list[tuple[Array, Array, Array, bool]] = []
+    moves: list[tuple[Array, Array, Array, bool, float]] = []
     wandering = STRETCH if half >= STRETCH else 0
     while True:
         solving = wandering == 0
         wandering -= not solving
         step = environment.step(expert() if solving else _random(actions, rng))
         events = environment.events().copy()
-        moves.append((observation, environment.snapshot(), events, solving))
+        moves.append((observation, environment.snapshot(), events, solving, step.reward))
         observation = step.observation
         if step.terminated or step.truncated:
             return Reference(*(np.array(part) for part in zip(*moves, strict=True)))
         if solving and events.any() and len(moves) + STRETCH <= half:
             wandering = STRETCH
+
+
+def mixed_pairs(suite: Suite, task: str) -> Pairs | None:
+    """Pairs of segments of a task that are not equally good, in their states and by the task's own reward; None if the
+    task has no `expert()`. In every other episode the expert makes all moves, in the rest every other one is random."""
+    environment = suite.make(task)
+    expert: Callable[[], object] | None = getattr(environment, "expert", None)
+    length = min(SEGMENT, suite.horizon(task))
+    if expert is None:
+        return None
+    actions, rng = suite.spaces(task)[1], np.random.default_rng(SEED)
+    found: list[tuple[Array, float]] = []
+    for episode in range(EPISODES):
+        observation, done = environment.reset(SEED + 1 + episode), False
+        moves: list[tuple[Array, float]] = []
+        while not done:
+            wandering = episode % 2 and len(moves) % 2
+            step = environment.step(_random(actions, rng) if wandering else expert())
+            moves.append((observation, step.reward))
+            observation, done = step.observation, step.terminated or step.truncated
+        for start in range(0, len(moves) - length + 1, length):
+            seen, rewards = zip(*moves[start : start + length], strict=True)
+            found.append((np.stack(seen), float(sum(rewards))))
+    if len(found) < 2:
+        return None
+    chosen = [rng.choice(len(found), 2, replace=False) for _ in range(PAIRS)]
+    told = [(first, second) for first, second in chosen if found[first][1] != found[second][1]]
+    if not told:
+        return None
+    states = np.stack([np.stack([found[one][0] for one in pair]) for pair in told])
+    return Pairs(states, np.array([found[second][1] > found[first][1] for first, second in told]))
 
 
 def _random(actions: Actions, rng: np.random.Generator) -> object:
@@ -98,6 +143,8 @@ class Probes:
     def __init__(self, build: Build, task: str, count: int, end: int, write: Write) -> None:
         """`count` looks at the critic in a run of `end` steps."""
         self._episode = reference(build.parts["suite"], task) if count else None
+        self._learnt = count > 0 and getattr(build.parts["guide"], "taught", False)
+        self._pairs = mixed_pairs(build.parts["suite"], task) if self._learnt else None
         self._events = build.events
         self._window: int = getattr(build.parts["replay"], "clip_length", 0) or STRETCH
         self._steps = probed_steps(count, build.parts["evaluation"].every, end)
@@ -121,6 +168,8 @@ class Probes:
         yield Point(0, "window", self._window)
         for t, (events, expert) in enumerate(zip(episode.events, episode.expert, strict=True)):
             yield Point(t, "expert", float(expert))
+            if self._learnt:
+                yield Point(t, "true_reward", float(episode.rewards[t]))
             for number in np.flatnonzero(events).tolist():
                 yield Point(t, f"event/{self._events[number]}", 1.0)
 
@@ -141,10 +190,28 @@ class Probes:
                 yield Point(start + self._window // 2, "judge", float(told.value))
 
     def __call__(self, agent: Agent, step: int, rows: Sequence[int]) -> None:
-        """Write what the critic expects at each move, if `step` is one of those to look at."""
+        """Write what the critic and a learnt reward say of each move, if `step` is one of those to look at."""
         if self._episode is None or step not in self._steps:
             return
+        seen = self._episode.observations
         for row in rows:  # each alone, so that no number depends on who shares the worker
-            values = agent.value(self._episode.observations, np.full(len(self._episode.expert), row))
-            seen = [Point(t, "critic", value) for t, value in enumerate(values.tolist()) if np.isfinite(value)]
-            self._write(row, step, seen)
+            values = {"critic": agent.value(seen, np.full(len(seen), row))}
+            if (rewards := agent.reward(seen, np.full(len(seen), row))) is not None:
+                values["reward"] = rewards
+            points = [
+                Point(t, quantity, value)
+                for quantity, along in values.items()
+                for t, value in enumerate(along.tolist())
+                if np.isfinite(value)
+            ]
+            if self._pairs is not None and rewards is not None:
+                points.append(Point(0, "label_accuracy", self._accuracy(agent, row, self._pairs)))
+            self._write(row, step, points)
+
+    def _accuracy(self, agent: Agent, row: int, pairs: Pairs) -> float:
+        """Share of pairs of which the learnt reward prefers the segment that the task's own prefers."""
+        states = pairs.observations.reshape(-1, *pairs.observations.shape[3:])
+        rewards = agent.reward(states, np.full(len(states), row))
+        assert rewards is not None
+        sums = rewards.reshape(pairs.observations.shape[:3]).sum(2)
+        return float(((sums[:, 1] > sums[:, 0]) == pairs.second).mean())

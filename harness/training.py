@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,7 +14,7 @@ from harness.demonstrations import Demonstration
 from harness.errors import BudgetReached, Stopped
 from harness.evaluation import Evaluator, Result
 from harness.foundation.asks import Account, Asks, Due
-from harness.interfaces import Agent, Array, Ask, Episode, Metrics, Mode, State, Task, Transition
+from harness.interfaces import Agent, Array, Ask, Channel, Episode, Metrics, Mode, State, Task, Transition
 from harness.streams import Streams
 
 METRICS_EVERY = 1_000
@@ -27,6 +29,8 @@ class Journal(Protocol):
     def measured(self, row: int, step: int, metrics: dict[str, float]) -> None: ...
 
     def judged(self, due: Due, step: int) -> None: ...
+
+    def noted(self, log: str, row: int, step: int, values: Mapping[str, Any]) -> None: ...
 
     def timed(self, step: int, clock: dict[str, float], accounts: Sequence[Account]) -> None: ...
 
@@ -52,7 +56,7 @@ class Loop:
         *,
         evaluate_every: int,
         checkpoint_every: int,
-        asks: Asks | None = None,
+        asks: Mapping[Channel, Asks] | None = None,
         demonstrations: Sequence[Demonstration] = (),
         probe: Callable[[Agent, int, Sequence[int]], None] = lambda agent, step, rows: None,
         stop: Callable[[], bool] = lambda: False,
@@ -60,7 +64,8 @@ class Loop:
         self.agent, self.tasks, self.streams = agent, tasks, streams
         self.rows = np.arange(len(tasks))
         self.step = 0
-        self._evaluator, self._journal, self._asks, self._probe, self._stop = evaluator, journal, asks, probe, stop
+        self._evaluator, self._journal, self._probe, self._stop = evaluator, journal, probe, stop
+        self._asks = asks or {}
         self._demonstrations = demonstrations
         self._evaluate_every, self._checkpoint_every = evaluate_every, checkpoint_every
         self._observation: Array | None = None
@@ -74,9 +79,12 @@ class Loop:
         self._end = 0
 
     def ask(self, ask: Ask) -> None:
-        if self._asks is None:
-            raise RuntimeError("this agent asks a judge but the cell has none")
-        self._asks.submit(ask, self.step)
+        if ask.to not in self._asks:
+            raise RuntimeError(f"this agent asks over the channel {ask.to!r} but the cell has none")
+        self._asks[ask.to].submit(ask, self.step)
+
+    def note(self, log: str, row: int, values: Mapping[str, Any]) -> None:
+        self._journal.noted(log, row, self.step, values)
 
     @property
     def observation(self) -> Array:
@@ -91,6 +99,8 @@ class Loop:
         self._end = sum(phase.steps for phase in phases)
         if self.step == 0:
             self._demonstrate()
+        elif halted := self._halted():  # what kept it from going on before still does
+            raise BudgetReached(halted)
         until = 0
         for phase in phases:
             until += phase.steps
@@ -98,9 +108,9 @@ class Loop:
                 self.step += 1
                 if phase.source == "environment":
                     self._interact()
-                if self._asks is not None:
-                    self._answer(self._asks)
-                self._note(self.agent.update(self))
+                for asks in self._asks.values():
+                    self._answer(asks)
+                self._take_in(self.agent.update(self))
                 self._housekeep()
 
     def _demonstrate(self) -> None:
@@ -158,9 +168,10 @@ class Loop:
         if answers := asks.due(self.step):
             self.agent.answered([due.answer for due in answers], self)
             for due in answers:
-                self._journal.judged(due, self.step)
+                if due.answer.to == "judge":
+                    self._journal.judged(due, self.step)
 
-    def _note(self, metrics: Metrics) -> None:
+    def _take_in(self, metrics: Metrics) -> None:
         for name, values in metrics.items():
             for row, window in enumerate(self._windows):
                 window.add(name, float(values[row]))
@@ -177,18 +188,22 @@ class Loop:
                 self._journal.measured(row, step, window.drain())
         if step % self._evaluate_every == 0 or last:
             self._evaluate()
-        out_of_budget = not last and self._asks is not None and self._asks.halted(step + 1)
-        stopping = not last and (out_of_budget or self._stop())
+        halted = "" if last else self._halted()
+        stopping = not last and (bool(halted) or self._stop())
         if step % self._checkpoint_every == 0 or last or stopping:
-            self._journal.timed(step, self._read_clock(), self._asks.accounts if self._asks else ())
+            self._journal.timed(step, self._read_clock(), self._accounts())
             started = time.monotonic()
             self._journal.checkpoint(step, self.state)
             self._clock["checkpoint_seconds"] += time.monotonic() - started
-        self._journal.progress(step, self._success, self._asks.waited if self._asks else 0.0)
-        if out_of_budget:
-            raise BudgetReached(self._asks.budget_reached if self._asks else "")
+        self._journal.progress(step, self._success, self._waited)
+        if halted:
+            raise BudgetReached(halted)
         if stopping:
             raise Stopped
+
+    def _halted(self) -> str:
+        """What keeps an answer that the next step needs from coming, in words, or ""."""
+        return next((asks.reason for asks in self._asks.values() if asks.halted(self.step + 1)), "")
 
     def _evaluate(self) -> None:
         started = time.monotonic()
@@ -208,9 +223,18 @@ class Loop:
         now = time.monotonic()
         self._clock["seconds"] += now - self._resumed_at
         self._resumed_at = now
-        if self._asks is not None:
-            self._clock["wait_seconds"] = self._asks.waited
+        if self._asks:
+            self._clock["wait_seconds"] = self._waited
         return dict(self._clock)
+
+    @property
+    def _waited(self) -> float:
+        return sum(asks.waited for asks in self._asks.values())
+
+    def _accounts(self) -> list[Account]:
+        """What each seed's questions took, over all channels; empty where none is asked."""
+        accounts = [asks.accounts for asks in self._asks.values()]
+        return [functools.reduce(Account.plus, mine) for mine in zip(*accounts, strict=True)]
 
     def state(self, row: int) -> State:
         """Everything that decides the rest of one seed's run."""
@@ -223,7 +247,7 @@ class Loop:
             "streams": self.streams[row].state(),
             "window": self._windows[row].state(),
             "agent": self.agent.state(row),
-            "asks": self._asks.state(row) if self._asks else None,
+            "asks": {channel: asks.state(row) for channel, asks in self._asks.items()},
             "clock": dict(self._clock),
         }
 
@@ -239,9 +263,9 @@ class Loop:
         self.streams[row].load_state(state["streams"])
         self._windows[row].load_state(state["window"])
         self.agent.load_state(row, state["agent"])
-        if self._asks is not None:
-            self._asks.load_state(row, state["asks"])
-            self._asks.waited = state["clock"]["wait_seconds"]
+        for number, (channel, asks) in enumerate(self._asks.items()):
+            asks.load_state(row, state["asks"][channel])
+            asks.waited = 0.0 if number else state["clock"]["wait_seconds"]  # of all channels together
         self._clock.update(state["clock"])
 
 
@@ -252,6 +276,9 @@ class Window:
         self._sums: dict[str, list[float]] = {}
 
     def add(self, name: str, value: float) -> None:
+        """NaN is nothing to tell: no mean is taken of it."""
+        if math.isnan(value):
+            return
         total = self._sums.setdefault(name, [0.0, 0])
         total[0] += value
         total[1] += 1

@@ -15,7 +15,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,9 +28,10 @@ from harness.evaluation import Evaluator
 from harness.execution import Models
 from harness.foundation import keeping
 from harness.foundation.asks import Asks, Backend
+from harness.foundation.human import HumanBackend
 from harness.foundation.oracle import OracleBackend
-from harness.foundation.process import Assignment, ModelProcess
-from harness.interfaces import Agent, Build
+from harness.foundation.process import Assignment, ModelProcess, Part
+from harness.interfaces import Agent, Build, Channel
 from harness.job import EXIT_STOPPED, EXIT_USER_ERROR, Job
 from harness.journal import RunJournal, resume_point
 from harness.probes import Probes
@@ -54,7 +55,7 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         raise UserError(f"torch {torch.__version__} finds no GPU here; use device=cpu, or install its CUDA build")
     cell = recorded(job.cell)
     journal = RunJournal(job, cell, tell)
-    judge: Backend | None = None
+    backends: dict[Channel, Backend] = {}
     try:
         found = resume_point(journal.runs)
         for run, checkpoint in zip(journal.runs, found, strict=True):
@@ -77,7 +78,9 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         tasks = [suite.make(cell.names.task) for _ in job.seeds]
         for task, streams in zip(tasks, build.streams, strict=True):
             task.reset(int(streams.environment.integers(2**31)))
-        asks, judge = _judging(job, cell, build, agent)
+        for channel in _channels(build, agent):
+            backends[channel] = _backend(channel, job, cell, build)
+        asks = {channel: _asks(channel, backend, job, build) for channel, backend in backends.items()}
         evaluation = build.parts["evaluation"]
         end = sum(phase.steps for phase in agent.phases())
         probes = Probes(build, cell.names.task, job.probes, end, journal.probed)
@@ -92,47 +95,71 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
                 assert checkpoint is not None
                 loop.load_state(number, checkpoint.state["loop"])
         offsets = [checkpoint.state["offsets"] if checkpoint else {} for checkpoint in found]
-        journal.open(offsets, judge)
+        journal.open(offsets, [*backends.values()])
         if threading.current_thread() is threading.main_thread():
             # How the launcher knows a full disk under the ring; pygame, which a suite may import, makes it an abort.
             signal.signal(signal.SIGBUS, signal.SIG_DFL)
         tell({"event": "started", "step": loop.step})
         try:
-            probes.describe([row for row, written in enumerate(offsets) if not written.get("probes")], judge, stop)
+            new = [row for row, written in enumerate(offsets) if not written.get("probes")]
+            probes.describe(new, backends.get("judge"), stop)
             loop.run()
         except Stopped as stopped:
             journal.stopped(loop.step, str(stopped))
             raise
         journal.finish(agent)
     finally:
-        if judge is not None:
-            judge.close()
+        for backend in backends.values():
+            backend.close()
         journal.close()
 
 
-def _judging(job: Job, cell: Cell, build: Build, agent: Agent) -> tuple[Asks | None, Backend | None]:
-    judge = build.parts.get("judge")
-    if judge is None or not agent.wants_snapshots:
-        return None, None
-    models = Models(**job.models)
-    backend = _backend(job, cell, build, judge)
-    return Asks(build.rows, judge.delay, backend, models.budgeted), backend
+def _channels(build: Build, agent: Agent) -> Iterator[Channel]:
+    """Over which of them the cell asks."""
+    if "judge" in build.parts and agent.wants_snapshots:
+        yield "judge"
+    if "chat" in build.parts:
+        yield "chat"
+    if "embedder" in build.parts:
+        yield "embedder"
+    if "human" in getattr(build.parts.get("teacher"), "asks", ()):
+        yield "human"
 
 
-def _backend(job: Job, cell: Cell, build: Build, judge: Any) -> Backend:
-    """What answers: an oracle here in the worker, any other judge in a process that is sent snapshots alone."""
-    if judge.backend == "oracle":
-        return OracleBackend(judge.spawn(build.parts["suite"], cell.names.task), build.streams)
+def _asks(channel: Channel, backend: Backend, job: Job, build: Build) -> Asks:
+    asked = build.parts["teacher" if channel == "human" else channel]
+    return Asks(build.rows, asked.delay, backend, channel == "human" or Models(**job.models).budgeted, channel)
+
+
+def _backend(channel: Channel, job: Job, cell: Cell, build: Build) -> Backend:
+    """What answers: an oracle here in the worker, a person through files, any other in a process of its own."""
+    if channel == "human":
+        return HumanBackend(build.directories)
+    model = build.parts[channel]
+    if model.backend == "oracle":
+        return OracleBackend(model.spawn(build.parts["suite"], cell.names.task), build.streams)
+    names = cell.names
     assignment = Assignment(
-        cell.names.suite, asdict(build.parts["suite"]), cell.names.task, asdict(build.parts["drawing"]),
-        cell.names.part("judge"), asdict(judge), getattr(build.parts["replay"], "clip_length", 1),
+        Part("suite", names.suite, asdict(build.parts["suite"])), names.task,
+        Part(channel, names.part(channel), asdict(model)),
+        asdict(build.parts["drawing"]) if "drawing" in build.parts else None,
+        getattr(build.parts["replay"], "clip_length", 1), None if channel == "judge" else _speaker(channel, cell),
         runs=tuple(f"{cell.id}/{seed}" for seed in job.seeds), models=job.models,
         directory=str(keeping.folder(Path(job.directory))), device=job.device,
     )  # fmt: skip
-    if judge.backend == "scripted":
-        return ModelProcess(assignment, judge.timeout)
-    policy = judge.policy()
+    if model.backend == "scripted":
+        return ModelProcess(assignment, model.timeout)
+    policy = model.policy()
     return ModelProcess(assignment, keeping.patience(policy), 2 * policy.in_flight)
+
+
+def _speaker(channel: Channel, cell: Cell) -> Part:
+    """The part of the cell that asks over a channel."""
+    for kind in ("teacher", "guide", "agent"):
+        config = cell.section(kind)
+        if channel in getattr(config, "asks", ()):
+            return Part(kind, cell.names.part(kind), asdict(config))
+    raise AssertionError(f"no part of the cell asks over {channel}")
 
 
 def _keep_memory() -> None:
@@ -193,7 +220,7 @@ def main() -> int:
     try:
         work(job, tell, stop)
     except BudgetReached as reached:
-        tell({"event": "budget", "error": str(reached)})
+        tell({"event": "halted", "error": str(reached)})
         return EXIT_STOPPED
     except Stopped:
         return EXIT_STOPPED

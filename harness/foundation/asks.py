@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from harness.foundation.calls import Told, Usage
-from harness.interfaces import Answer, Ask, State
+from harness.interfaces import Answer, Ask, Channel, State
 
 POLL_EVERY = 8
 """Steps from one look at what has arrived to the next while nothing is due: a judge stays fed, and it costs nothing."""
@@ -29,13 +29,13 @@ class InFlight(NamedTuple):
 
 
 class Backend(Protocol):
-    """What answers: a process that is sent a clip's snapshots, or an oracle that is told its events."""
+    """What answers: a process that is sent snapshots, an oracle that is told events, a person at a terminal."""
 
     seconds: float
     clips: int
     restarts: int
-    budget_reached: str
-    """Which budget keeps it from answering, in words, or ""."""
+    halted: str
+    """What keeps it from answering, a budget or that nobody is there, in words; or ""."""
 
     def ask(self, item: InFlight) -> None: ...
     def arrived(self, number: int) -> bool: ...
@@ -54,6 +54,11 @@ class Account(NamedTuple):
     """What was really asked of the model for it; what a crash lost stands in the study's cassette alone."""
     failures: int = 0
 
+    def plus(self, other: Account) -> Account:
+        return Account(
+            self.would_be.plus(other.would_be), self.billed.plus(other.billed), self.failures + other.failures
+        )
+
     def with_answer(self, told: Told) -> Account:
         return Account(
             self.would_be.plus(told.usage), self.billed.plus(told.billed), self.failures + bool(told.failure)
@@ -69,11 +74,13 @@ class Due(NamedTuple):
 
 
 class Asks:
-    """All questions of a worker, per seed in the order in which they were asked."""
+    """All questions of a worker over one channel, per seed in the order in which they were asked."""
 
-    def __init__(self, rows: int, delay: int | None, backend: Backend, budgeted: bool = False) -> None:
-        """`budgeted`: whether a budget may keep the backend from answering."""
-        self._delay, self._budgeted = delay, budgeted
+    def __init__(
+        self, rows: int, delay: int | None, backend: Backend, halts: bool = False, channel: Channel = "judge"
+    ) -> None:
+        """`halts`: whether a budget, or a person who is not there, may keep the backend from answering."""
+        self._delay, self._halts, self._channel = delay, halts, channel
         self._backend = backend
         self._flight: list[list[InFlight]] = [[] for _ in range(rows)]
         self._ordinals = [0] * rows
@@ -108,17 +115,16 @@ class Asks:
                 self.waited += seconds
                 row = item.ask.row
                 self.accounts[row] = self.accounts[row].with_answer(told)
-                score = None if told.failure else float(told.value)
-                found.append(Due(item, Answer(row, item.ask.key, score), told))
+                found.append(Due(item, Answer(row, item.ask.key, told.value, item.ask.to), told))
         self._next_due = min((self._due_step(queue[0]) for queue in self._flight if queue), default=math.inf)
         return found
 
     def halted(self, step: int) -> bool:
-        """Whether a budget keeps an answer that is due at `step` from coming: the moment to stop is before that."""
-        if not self._budgeted or step < self._next_due:
+        """Whether an answer that is due at `step` is kept from coming: the moment to stop is before that."""
+        if not self._halts or step < self._next_due:
             return False
         if self._delay is None:
-            return bool(self._backend.budget_reached)
+            return bool(self._backend.halted)
         started = time.monotonic()
         items = [item for queue in self._flight for item in queue if self._due_step(item) <= step]
         answered = all([self._backend.wait(item.number) for item in items])
@@ -133,9 +139,9 @@ class Asks:
         return item.step + (self._delay or 0)
 
     @property
-    def budget_reached(self) -> str:
-        """Which budget keeps answers from coming, in words, or ""."""
-        return self._backend.budget_reached
+    def reason(self) -> str:
+        """What keeps answers from coming, in words, or ""."""
+        return self._backend.halted
 
     @property
     def in_flight(self) -> int:
@@ -143,13 +149,10 @@ class Asks:
 
     def state(self, row: int) -> State:
         """The questions of one seed that are not answered yet, snapshots and events included."""
+        account = self.accounts[row]
         return {
             "ordinal": self._ordinals[row],
-            "account": {
-                "would_be": list(self.accounts[row].would_be),
-                "billed": list(self.accounts[row].billed),
-                "failures": self.accounts[row].failures,
-            },
+            "account": account._asdict() | {"would_be": list(account.would_be), "billed": list(account.billed)},
             "asks": [
                 {
                     "step": item.step,
@@ -157,6 +160,7 @@ class Asks:
                     "key": item.ask.key,
                     "snapshots": item.ask.snapshots,
                     "events": item.ask.events,
+                    "content": item.ask.content,
                 }
                 for item in self._flight[row]
             ],
@@ -168,5 +172,7 @@ class Asks:
         account = state["account"]
         self.accounts[row] = Account(Usage(*account["would_be"]), Usage(*account["billed"]), int(account["failures"]))
         for item in state["asks"]:
-            ask = Ask(row, *(np.asarray(item[name]) for name in ("key", "snapshots", "events")))
+            snapshots = None if item["snapshots"] is None else np.asarray(item["snapshots"])
+            key, events = np.asarray(item["key"]), np.asarray(item["events"])
+            ask = Ask(row, key, snapshots, events, item["content"], self._channel)
             self._put(ask, int(item["step"]), int(item["ordinal"]))

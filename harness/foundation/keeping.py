@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 BUDGET = "budget.json"
 LOADING = 900.0
 """Seconds that a model may take to load before its process counts as hung."""
-NOT_THE_MODEL = ("delay", "prompt")
-"""Settings of a judge that belong to the asking: the one stands in the call itself, the other changes no answer."""
+NOT_THE_MODEL = ("delay", "prompt", "temperature", "max_tokens")
+"""Settings that belong to the asking: they stand in the call itself, or, as the delay, change no answer."""
 
 
 def folder(study: Path) -> Path:
@@ -35,10 +35,10 @@ def folder(study: Path) -> Path:
     return study / "models"
 
 
-def recorded(judge: Any) -> bool:
-    """Whether this judge's calls are worth keeping: a foundation model's are; hand-written code and oracles answer at
-    once, for nothing and always the same. `judge`: built configuration, or None."""
-    return getattr(judge, "backend", "scripted") not in ("scripted", "oracle")
+def recorded(model: Any) -> bool:
+    """Whether calls to this are worth keeping: a foundation model's are; hand-written code and oracles answer at once,
+    for nothing and always the same. `model`: built configuration of a judge, chat or embedder, or None."""
+    return getattr(model, "backend", "scripted") not in ("scripted", "oracle")
 
 
 def sources(models: Models, directory: Path) -> list[Path]:
@@ -58,20 +58,20 @@ def sources(models: Models, directory: Path) -> list[Path]:
     return found
 
 
-def check(models: Models, directory: Path, judges: Sequence[Any]) -> None:
+def check(models: Models, directory: Path, asked: Sequence[Any]) -> None:
     """UserError where answers are to be replayed and none are on record, or a budget in USD is set for a model of
-    unknown price; before any work starts. `judges`: built configurations of the foundation models' judges."""
-    if not judges:
+    unknown price; before any work starts. `asked`: built configurations of the foundation models."""
+    if not asked:
         return
-    for judge in judges:
-        priced = getattr(judge, "price_in", 0.0) is not None or recipes.pricing(judge.model) != "unknown"
+    for model in asked:
+        priced = getattr(model, "price_in", 0.0) is not None or recipes.pricing(model.model) != "unknown"
         if models.budget_usd is not None and not priced:
             raise UserError(
-                f"models.budget_usd={models.budget_usd:g} is set and what {judge.model} costs is not known: give "
-                f"judge.price_in and judge.price_out, or set models.budget_calls"
+                f"models.budget_usd={models.budget_usd:g} is set and what {model.model} costs is not known: give "
+                f"its price_in and price_out (judge.price_in, chat.price_in), or set models.budget_calls"
             )
         if models.mode != "replay":
-            judge.ready()
+            model.ready()
     from harness.foundation import cassette
 
     found = sources(models, directory)
@@ -110,22 +110,22 @@ def patience(policy: Policy) -> float:
     return LOADING + policy.longest
 
 
-def desk(judge: Any, models: Models, directory: Path, device: str) -> Desk:
-    """The desk of a model process, for the built configuration of a foundation model's judge."""
+def desk(config: Any, models: Models, directory: Path, device: str) -> Desk:
+    """The desk of a model process, for the built configuration of a foundation model."""
     from harness.foundation import cassette
     from harness.foundation.budget import Budget, Limits
     from harness.foundation.desk import Desk
 
-    identity = {key: value for key, value in settings.identity(judge).items() if key not in NOT_THE_MODEL}
+    identity = {key: value for key, value in settings.identity(config).items() if key not in NOT_THE_MODEL}
     directory.mkdir(parents=True, exist_ok=True)
     shard = directory / f"shard-{uuid.uuid4().hex}.sqlite"
     limits = Limits(usd=models.budget_usd, calls=models.budget_calls, seconds=models.budget_seconds)
     return Desk(
-        None if models.mode == "replay" else judge.spawn_model(device),
-        identity | {"backend": judge.backend},
-        str(judge.model),
+        None if models.mode == "replay" else config.spawn_model(device),
+        identity | {"backend": config.backend},
+        str(config.model),
         cassette.Cassette(sources(models, directory), shard, keep_images=models.keep_images),
         Budget(directory / BUDGET, limits) if models.budgeted else None,
-        judge.policy(),
+        config.policy(),
         models.mode,
     )

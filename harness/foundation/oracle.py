@@ -23,7 +23,7 @@ class OracleBackend:
     """Answers each question as it is asked; what it errs on depends on the seed and the question's ordinal alone."""
 
     restarts = 0
-    budget_reached = ""
+    halted = ""
 
     def __init__(self, oracle: Oracle, streams: Sequence[Streams]) -> None:
         self._oracle, self._streams = oracle, streams

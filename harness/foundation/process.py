@@ -29,16 +29,29 @@ FAREWELL = 15.0
 """Seconds that calls under way have to be answered and recorded when the process is closed: they are paid for."""
 
 
-class Assignment(NamedTuple):
-    """What the process needs to draw and to ask, by registered names and settings."""
+class Part(NamedTuple):
+    """A registered thing, and its settings."""
 
-    suite: str
-    suite_settings: Mapping[str, Any]
+    kind: str
+    name: str
+    settings: Mapping[str, Any] = {}
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name!r}"
+
+
+class Assignment(NamedTuple):
+    """What the process needs to draw and to ask."""
+
+    suite: Part
     task: str
-    drawing_settings: Mapping[str, Any]
-    judge: str
-    judge_settings: Mapping[str, Any]
-    clip_length: int
+    model: Part
+    drawing: Mapping[str, Any] | None = None
+    """Settings of how frames are drawn; None where nobody looks at any."""
+    clip_length: int = 1
+    """Frames of a clip to be judged."""
+    speaker: Part | None = None
+    """Whose dialogue is led with the model; None for a judge."""
     runs: tuple[str, ...] = ("CELL/SEED",)
     """CELL/SEED of each row."""
     models: Mapping[str, Any] = {}
@@ -55,7 +68,8 @@ class Sent(NamedTuple):
     row: int
     ordinal: int
     step: int
-    snapshots: Array
+    snapshots: Array | None
+    content: str
 
 
 class ModelProcess:
@@ -77,7 +91,7 @@ class ModelProcess:
         self._arrivals = select.poll()
         """Tells whether an answer has come at a fraction of what `Connection.poll` costs; it is asked at every step."""
         self._since = 0.0
-        self.budget_reached = ""
+        self.halted = ""
         """Which budget kept it from answering, in words; "" if none did."""
         self.restarts = 0
         self.seconds = 0.0
@@ -85,8 +99,9 @@ class ModelProcess:
         self.clips = 0
 
     def ask(self, item: InFlight) -> None:
-        """Of the question only its number, who asks and its snapshots, uint8 [L, n], go out."""
-        self._waiting.append(Sent(item.number, item.ask.row, item.ordinal, item.step, item.ask.snapshots))
+        """Of the question only its number, who asks, its snapshots, uint8 [L, n], and its content go out."""
+        ask = item.ask
+        self._waiting.append(Sent(item.number, ask.row, item.ordinal, item.step, ask.snapshots, ask.content))
         self.poll()
 
     def poll(self) -> None:
@@ -107,7 +122,7 @@ class ModelProcess:
         while number not in self._answers:
             if number in self._missing:
                 raise UserError(self._missing[number])
-            if self.budget_reached:
+            if self.halted:
                 return False
             self._send()
             if not self._sent:
@@ -128,7 +143,7 @@ class ModelProcess:
         asked, UserError where the process cannot give one."""
         started = time.monotonic()
         if not self.wait(number):
-            raise BudgetReached(self.budget_reached)
+            raise BudgetReached(self.halted)
         return self._answers.pop(number), time.monotonic() - started
 
     @property
@@ -159,7 +174,7 @@ class ModelProcess:
         theirs.close()
 
     def _send(self) -> None:
-        if self.budget_reached:
+        if self.halted:
             return
         if self._waiting and self._process is None:
             self._start()
@@ -181,7 +196,7 @@ class ModelProcess:
         if message.error:
             raise UserError(message.error)
         if message.budget:
-            self.budget_reached = message.budget
+            self.halted = message.budget
             return
         del self._sent[message.number]
         if message.missing:
@@ -207,7 +222,7 @@ class ModelProcess:
         self._deaths += bool(self._sent)
         if self._deaths >= DEATHS:
             raise UserError(
-                f"the process of judge {self._assignment.judge!r} ended {DEATHS} times without an answer ({ended}); "
+                f"the process of {self._assignment.model} ended {DEATHS} times without an answer ({ended}); "
                 f"its log is in the run's log file"
             )
         self.restarts += 1

@@ -1,4 +1,4 @@
-"""What runs in the model process: questions come in as snapshots, are drawn, asked about, and answered as they come.
+"""What runs in the model process: questions come in as snapshots or as text, are asked, and answered as they come.
 
 Drawing has one thread of its own, which a hand-written judge shares; a real model's calls are all in flight at a time
 as far as its desk allows. The process ends when the other side hangs up.
@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import itertools
+import json
 import signal
 import time
 import traceback
@@ -21,10 +24,10 @@ import numpy as np
 
 from harness.errors import BudgetReached, MissingCall, UserError
 from harness.execution import Models
-from harness.foundation.backends.scripted import ScriptedModel
-from harness.foundation.calls import Asker, Call, JudgeCall, Told
-from harness.foundation.process import FAREWELL, Assignment, Message, Sent
-from harness.interfaces import Array
+from harness.foundation.backends.scripted import ScriptedChat, ScriptedModel
+from harness.foundation.calls import Asker, Call, JudgeCall, Model, Told, Usage
+from harness.foundation.process import FAREWELL, Assignment, Message, Part, Sent
+from harness.interfaces import Array, Dialogue
 
 
 class Answers(Protocol):
@@ -38,7 +41,7 @@ class Answers(Protocol):
 class Unaided:
     """A scripted model asked directly: free and always the same, it needs neither cassette nor retries."""
 
-    def __init__(self, model: ScriptedModel) -> None:
+    def __init__(self, model: Model) -> None:
         self._model = model
 
     async def answer(self, call: Call, asker: Asker) -> Told:
@@ -65,12 +68,12 @@ async def _serve(connection: Connection, assignment: Assignment) -> None:
         studio: Studio | None = None
         broken = ""
         try:
-            studio = await loop.run_in_executor(hand, Studio, assignment)
             desk = answers(assignment, hand)
+            studio = await loop.run_in_executor(hand, Studio, assignment)
         except UserError as error:
             broken = str(error)
         except Exception:  # as for a clip, below
-            broken = f"judge {assignment.judge!r} cannot be built:\n{traceback.format_exc()}"
+            broken = f"{assignment.model} cannot be built:\n{traceback.format_exc()}"
         while True:
             try:
                 item: Sent = await loop.run_in_executor(ear, connection.recv)
@@ -95,9 +98,15 @@ async def _answer(
     connection: Connection, assignment: Assignment, studio: Studio, desk: Answers, item: Sent, hand: ThreadPoolExecutor
 ) -> None:
     try:
-        clip, drawing = await asyncio.get_running_loop().run_in_executor(hand, studio.draw, item.snapshots)
-        asker = Asker(assignment.runs[item.row], item.ordinal, item.step)
-        told = await desk.answer(JudgeCall(clip, studio.prompt), asker)
+        drawing, frames = 0.0, None
+        if item.snapshots is not None:
+            frames, drawing = await asyncio.get_running_loop().run_in_executor(hand, studio.draw, item.snapshots)
+        run = assignment.runs[item.row]
+        if studio.dialogue is not None:
+            told = await _converse(studio, studio.dialogue, desk, frames, item, run)
+        else:
+            assert frames is not None, "a clip has snapshots"
+            told = await desk.answer(JudgeCall(frames, studio.prompt), Asker(run, item.ordinal, item.step))
         message = Message(item.number, told, drawing)
     except BudgetReached as reached:
         message = Message(item.number, budget=str(reached))
@@ -106,8 +115,26 @@ async def _answer(
     except UserError as error:
         message = Message(item.number, error=str(error))
     except Exception:  # a plug-in may raise anything; the worker is told, traceback and all
-        message = Message(item.number, error=f"judge {assignment.judge!r} failed on a clip:\n{traceback.format_exc()}")
+        message = Message(item.number, error=f"{assignment.model} failed on a question:\n{traceback.format_exc()}")
     _send(connection, message)
+
+
+async def _converse(
+    studio: Studio, dialogue: Dialogue, desk: Answers, frames: Array | None, item: Sent, run: str
+) -> Told:
+    """What a dialogue ends with, and all that its calls took; the last of them that failed, if it ends with nothing."""
+    made: list[Told] = []
+    calls = itertools.count(item.ordinal * dialogue.calls)
+
+    async def ask(call: Call) -> Told:
+        made.append(await desk.answer(studio.sampled(call), Asker(run, next(calls), item.step)))
+        return made[-1]
+
+    value = await dialogue(json.loads(item.content or "null"), frames, ask)
+    usage = functools.reduce(Usage.plus, (told.usage for told in made), Usage())
+    billed = functools.reduce(Usage.plus, (told.billed for told in made), Usage())
+    failures = [told.failure for told in made if told.failure]
+    return Told(value, (failures or ["malformed"])[-1] if value is None else "", usage, billed)
 
 
 def _send(connection: Connection, message: Message) -> None:
@@ -116,35 +143,47 @@ def _send(connection: Connection, message: Message) -> None:
 
 
 class Studio:
-    """Draws the clips of a task, in the thread that builds it."""
+    """Draws the frames of a task, in the thread that builds it, and knows what is to be said about them."""
 
     def __init__(self, assignment: Assignment) -> None:
-        from harness import registry, settings
+        from harness import settings
 
-        suite = settings.build(registry.get("suite", assignment.suite), assignment.suite_settings, "suite")
-        drawing = settings.build(suite.drawing, assignment.drawing_settings, "drawing")
-        self._draw: Callable[[Array], Array] = drawing.spawn(assignment.task)
+        suite, speaker = built(assignment.suite), assignment.speaker
+        self._draw: Callable[[Array], Array] | None = None
+        if assignment.drawing is not None:
+            self._draw = settings.build(suite.drawing, assignment.drawing, "drawing").spawn(assignment.task)
         self._length = assignment.clip_length
-        self.prompt = str(assignment.judge_settings.get("prompt", ""))
+        self.prompt = str(assignment.model.settings.get("prompt", ""))
+        self.sampled: Callable[[Call], Call] = getattr(built(assignment.model), "sampled", lambda call: call)
+        self.dialogue: Dialogue | None = built(speaker).dialogue(suite, assignment.task) if speaker else None
 
     def draw(self, snapshots: Array) -> tuple[Array, float]:
-        """uint8 [m, n] -> frames [L, height, width, 3] of the padded clip, and the seconds that took."""
+        """uint8 [m, n] -> frames [L, height, width, 3], of a clip to be judged padded to its length, and the seconds
+        that took."""
         started = time.perf_counter()
-        return self._draw(padded(snapshots, self._length)), time.perf_counter() - started
+        assert self._draw is not None, "snapshots are sent and nothing draws"
+        return self._draw(snapshots if self.dialogue else padded(snapshots, self._length)), (
+            time.perf_counter() - started
+        )
+
+
+def built(part: Part) -> Any:
+    """The configuration of a registered thing."""
+    from harness import registry, settings
+
+    return settings.build(registry.get(part.kind, part.name), part.settings, part.kind)
 
 
 def answers(assignment: Assignment, hand: ThreadPoolExecutor) -> Answers:
-    """What answers for the assignment's judge: hand-written code, or a real model behind a desk."""
-    from harness import registry, settings
-
-    suite = settings.build(registry.get("suite", assignment.suite), assignment.suite_settings, "suite")
-    judge: Any = settings.build(registry.get("judge", assignment.judge), assignment.judge_settings, "judge")
-    if judge.backend == "scripted":  # asked directly
-        return Unaided(ScriptedModel(assignment.judge, lambda: judge.spawn(suite, assignment.task), hand))
+    """What answers: hand-written code, or a real model behind a desk."""
+    config, task = built(assignment.model), assignment.task
+    if config.backend == "scripted":
+        scripted = ScriptedModel if assignment.model.kind == "judge" else ScriptedChat
+        return Unaided(scripted(assignment.model.name, lambda: config.spawn(built(assignment.suite), task), hand))
     from harness.foundation import keeping
 
     models = Models(**assignment.models)
-    return keeping.desk(judge, models, Path(assignment.directory), assignment.device)
+    return keeping.desk(config, models, Path(assignment.directory), assignment.device)
 
 
 def padded(snapshots: Array, length: int) -> Array:

@@ -1,4 +1,4 @@
-"""Hand-written models: a judge in plain code answers as a real one would, at once and for nothing."""
+"""Hand-written models: plain code that answers as a real model would, at once and for nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from typing import Any
 
 from harness.errors import UserError
-from harness.foundation.calls import Call, JudgeCall, Reply, Usage
+from harness.foundation.calls import Call, ChatCall, JudgeCall, Message, Reply, Usage
 from harness.interfaces import Judge
 
 
@@ -35,6 +35,30 @@ class ScriptedModel:
         if not (isinstance(score, float) and 0.0 <= score <= 1.0):
             raise UserError(f"judge {self._name!r} answered {score!r}; a score lies in [0, 1]")
         return Reply(score, Usage(calls=1, images=len(call.clip), seconds=time.perf_counter() - started))
+
+    def estimate(self, call: Call) -> Usage:
+        return Usage(calls=1)
+
+    async def close(self) -> None:
+        """There is nothing to end."""
+
+
+class ScriptedChat:
+    """Hand-written code that continues a chat, behind the interface of a model; it sees the messages alone."""
+
+    def __init__(self, name: str, spawn: Callable[[], Callable[[tuple[Message, ...]], str]], hand: Executor) -> None:
+        self._name, self._hand = name, hand
+        self._speak = spawn()
+
+    async def answer(self, call: Call) -> Reply:
+        if not isinstance(call, ChatCall):
+            raise UserError(f"chat {self._name!r} is hand-written and answers nothing but chats")
+        return await asyncio.get_running_loop().run_in_executor(self._hand, self._continue, call)
+
+    def _continue(self, call: ChatCall) -> Reply:
+        started = time.perf_counter()
+        text = self._speak(call.messages)
+        return Reply(text, Usage(calls=1, seconds=time.perf_counter() - started))
 
     def estimate(self, call: Call) -> Usage:
         return Usage(calls=1)

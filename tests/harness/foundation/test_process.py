@@ -11,7 +11,7 @@ import pytest
 
 from harness.errors import UserError
 from harness.foundation.asks import Asks, InFlight
-from harness.foundation.process import Assignment, ModelProcess
+from harness.foundation.process import Assignment, ModelProcess, Part
 from harness.foundation.serving import padded
 from harness.interfaces import Ask
 
@@ -56,7 +56,10 @@ def process(plugin, tmp_path, behaviour: str = "", timeout: float = 20.0) -> Mod
     plugin("odd_module", SOURCE, {"judge": "odd"})
     settings = {"behaviour": behaviour, "flag": str(tmp_path / "flag")}
     return ModelProcess(
-        Assignment("minigrid_doorkey", {}, "5x5", {}, "odd", settings, 1, runs=("cell/0", "cell/1")), timeout
+        Assignment(
+            Part("suite", "minigrid_doorkey"), "5x5", Part("judge", "odd", settings), {}, runs=("cell/0", "cell/1")
+        ),
+        timeout,
     )
 
 
@@ -123,10 +126,10 @@ def test_an_answer_counts_from_its_delay_on_however_slow_the_judge(plugin, tmp_p
         asks.submit(question(1, [8], 6), step=11)
         assert [list(asks.due(step)) for step in (11, 12, 13)] == [[], [], []]
         ((asked, answer, _),) = asks.due(14)
-        assert (answer.row, answer.key.tolist(), answer.score, asked.step) == (0, [7], 0.05, 10)
+        assert (answer.row, answer.key.tolist(), answer.value, asked.step) == (0, [7], 0.05, 10)
         assert asks.waited > 0.0 and asks.in_flight == 1
         ((_, late, _),) = asks.due(15)
-        assert (late.row, late.score) == (1, 0.06)
+        assert (late.row, late.value) == (1, 0.06)
     finally:
         judge.close()
 
@@ -140,7 +143,7 @@ def test_without_a_delay_an_answer_counts_once_it_is_there(plugin, tmp_path) -> 
         until = time.monotonic() + 20
         while not (answers := list(asks.due(11))) and time.monotonic() < until:
             time.sleep(0.05)
-        assert [due.answer.score for due in answers] == [0.05] and asks.waited < 0.1
+        assert [due.answer.value for due in answers] == [0.05] and asks.waited < 0.1
     finally:
         judge.close()
 
@@ -156,8 +159,8 @@ def test_questions_in_flight_are_asked_again_after_a_restart(plugin, tmp_path) -
     resumed = Asks(1, delay=4, backend=again)
     resumed.load_state(0, state)
     try:
-        assert [due.answer.score for due in resumed.due(9)] == [0.02]
-        assert [(due.item.ordinal, due.answer.score) for due in resumed.due(10)] == [(1, 0.03)]
+        assert [due.answer.value for due in resumed.due(9)] == [0.02]
+        assert [(due.item.ordinal, due.answer.value) for due in resumed.due(10)] == [(1, 0.03)]
     finally:
         again.close()
 
@@ -172,7 +175,7 @@ def test_the_judge_sees_frames_as_the_cell_has_them_drawn(drawing: dict, score: 
     while not task.events().any():  # until the key is taken
         task.step(task.expert())
         shots.append(task.snapshot())
-    judge = ModelProcess(Assignment("minigrid_doorkey", {}, "5x5", drawing, "sprite", {}, 1), 20.0)
+    judge = ModelProcess(Assignment(Part("suite", "minigrid_doorkey"), "5x5", Part("judge", "sprite"), drawing), 20.0)
     try:
         judge.ask(InFlight(0, 0, 0, Ask(0, np.arange(len(shots)), np.stack(shots), np.zeros((len(shots), 3), bool))))
         assert judge.take(0)[0].value == score

@@ -45,7 +45,7 @@ def asking(seeds: tuple[int, ...], answers: Oracle, delay: int | None = 0) -> As
 
 def scores(asks: Asks, step: int) -> dict[tuple[int, int], float]:
     """Score by (row, ordinal) of all that is due."""
-    return {(due.answer.row, due.item.ordinal): due.answer.score for due in asks.due(step)}
+    return {(due.answer.row, due.item.ordinal): due.answer.value for due in asks.due(step)}
 
 
 @pytest.mark.parametrize("rate", [0.0, 1.0])

@@ -50,13 +50,15 @@ class Answer(NamedTuple):
 class Server:
     """Takes any number of requests at a time. Nothing is asked twice: trying again is for who asks."""
 
-    def __init__(self, base_url: str | None, key_variable: str, timeout: float) -> None:
-        """`base_url`: None is OPENAI_BASE_URL, or else the client's own; `timeout`: seconds for one request.
+    def __init__(self, base_url: str | None, key_variable: str, timeout: float, section: str = "judge") -> None:
+        """`base_url`: None is OPENAI_BASE_URL, or else the client's own; `timeout`: seconds for one request; `section`:
+        of the settings that name it, for messages.
 
         UserError for an address that holds a secret or is none, and for a key that is missing or no key.
         """
-        self._url, self._variable, self._timeout = _address(base_url), key_variable, timeout
-        self._key = _key(key_variable, needed=self._url is None)
+        self._section, self._variable, self._timeout = section, key_variable, timeout
+        self._url = _address(base_url, section)
+        self._key = _key(key_variable, section, needed=self._url is None)
         self._client: Any = openai.AsyncOpenAI(
             api_key=self._key or UNKEYED,
             base_url=self._url,
@@ -136,8 +138,8 @@ class Server:
             return UserError(f"{self.name} turned away {given} (HTTP {status}): {said}\ncheck {self._variable}")
         if status == 404:
             return UserError(
-                f"{self.name} has no model {model!r}, or serves no such call (HTTP 404): {said}\ncheck judge.model and "
-                f"judge.base_url, which for most servers ends in /v1"
+                f"{self.name} has no model {model!r}, or serves no such call (HTTP 404): {said}\ncheck "
+                f"{self._section}.model and {self._section}.base_url, which for most servers ends in /v1"
             )
         kind: FailureKind = "rejected"
         if status == 429:
@@ -176,27 +178,30 @@ async def _bound(response: httpx2.Response) -> None:
     response.stream = _Bounded(response.stream, LONGEST_VECTORS if vectors else LONGEST)
 
 
-def _address(base_url: str | None) -> str | None:
+def _address(base_url: str | None, section: str) -> str | None:
     url = base_url or os.environ.get("OPENAI_BASE_URL") or None
     if url is None:
         return None
     parts = urlsplit(url)
     if parts.username or parts.password or parts.query:
-        raise UserError("judge.base_url holds a name, a password or a query, and it is written into records; put a "
-                        "key into the environment variable that judge.key_variable names")  # fmt: skip
+        raise UserError(
+            f"{section}.base_url holds a name, a password or a query, and it is written into records; put a key into "
+            f"the environment variable that {section}.key_variable names"
+        )
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UserError(f"judge.base_url={url}: expected an address such as http://localhost:8000/v1")
+        raise UserError(f"{section}.base_url={url}: expected an address such as http://localhost:8000/v1")
     return url
 
 
-def _key(variable: str, needed: bool) -> str:
+def _key(variable: str, section: str, needed: bool) -> str:
     """The key, or "" if there is none; it is never part of a message."""
     key = os.environ.get(variable, "").strip()
     if not key.isascii() or not key.isprintable() or " " in key:
         raise UserError(f"the environment variable {variable} holds characters that no key has; set it anew")
     if needed and not key:
         raise UserError(
-            f"no server and no key: name a server with judge.base_url=http://…/v1, or set {variable} for OpenAI's own"
+            f"no server and no key: name a server with {section}.base_url=http://…/v1, or set {variable} for OpenAI's "
+            f"own"
         )
     return key
 

@@ -94,7 +94,7 @@ def check(model: str) -> None:
         raise _needs_extra("transformers is missing")
     name = recipes.repository(model)
     if name.startswith(("/", ".")) and not Path(name).exists():
-        raise UserError(f"judge.model={model}: there is nothing at this path; name a model's directory")
+        raise UserError(f"model={model}: there is nothing at this path; name a model's directory")
 
 
 def _transformers() -> Any:

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+
+from harness import registry, settings
+from harness.embedders.transformers_ import Transformers
+
+
+def test_it_is_registered_and_refuses_a_model_that_embeds_nothing() -> None:
+    assert registry.get("embedder", "transformers") is Transformers
+    assert Transformers().fits({}, "open") == "" == Transformers(model="an/unknown-one").fits({}, "open")
+    said = Transformers(model="perception_lm_1b").fits({}, "open")
+    assert "embeds nothing" in said and "embedder.model" in said
+
+
+def test_how_it_is_reached_is_no_part_of_a_cells_id() -> None:
+    known = {field.name for field in dataclasses.fields(Transformers)}
+    assert known - set(settings.identity(Transformers())) == {
+        "device", "batch_size", "in_flight", "timeout", "attempts",
+    }  # fmt: skip
+
+
+def test_every_setting_says_what_it_means() -> None:
+    for name, field in settings.fields(Transformers).items():
+        assert field.meaning and (field.source or name == "model"), name
+
+
+def test_its_configuration_imports_nothing_heavy() -> None:
+    asked = "import sys, harness.embedders.transformers_; print(sorted({'torch', 'transformers'} & set(sys.modules)))"
+    said = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "[]"
