@@ -8,7 +8,7 @@ as PyTorch's do, uniform in ±1/sqrt(fan in).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -78,14 +78,23 @@ def _conv_specs(name: str, into: int, out: int, kernel: int) -> dict[str, Spec]:
 
 
 class MLP:
-    """Linear layers with ReLU between them, none after the last: [S, B, in] -> [S, B, out].
+    """Linear layers with an activation between them, none after the last: [S, B, in] -> [S, B, out].
 
-    With `norm` every hidden layer is normalised before its ReLU, with a learnt scale and shift (Ba et al. 2016)."""
+    `activation` works in place, by default max(x, 0). With `norm` every hidden layer is normalised before it, with a
+    learnt scale and shift (Ba et al. 2016)."""
 
-    def __init__(self, into: int, hidden: Sequence[int], out: int, name: str = "mlp", norm: bool = False) -> None:
+    def __init__(
+        self,
+        into: int,
+        hidden: Sequence[int],
+        out: int,
+        name: str = "mlp",
+        norm: bool = False,
+        activation: Callable[[Tensor], Tensor] = Tensor.relu_,
+    ) -> None:
         self.widths = (into, *hidden, out)
         self.names = [f"{name}.{layer}" for layer in range(len(hidden) + 1)]
-        self.norm = norm
+        self.norm, self.activation = norm, activation
 
     def specs(self) -> dict[str, Spec]:
         layers = zip(self.names, self.widths, self.widths[1:], strict=False)
@@ -102,7 +111,7 @@ class MLP:
             inputs = linear(inputs, parameters[f"{name}.weight"], parameters[f"{name}.bias"])
             if self.norm:
                 inputs = layer_norm(inputs, parameters[f"{name}.scale"], parameters[f"{name}.shift"])
-            inputs = inputs.relu_()
+            inputs = self.activation(inputs)
         to_last = ToOne.apply if self.widths[-1] == 1 else linear
         return to_last(inputs, parameters[f"{last}.weight"], parameters[f"{last}.bias"])
 

@@ -92,10 +92,14 @@ class Parameters:
             self.specs, self.rows, str(self.flat.device), members=self.members, trainable=False, together=self.together
         )
 
-    def initialise(self, generators: Sequence[np.random.Generator]) -> None:
-        """Draw each row from its own seed's generator, member by member, parameters in their order."""
+    def initialise(self, generators: Sequence[np.random.Generator], chosen: Array | None = None) -> None:
+        """Draw each row, or those that `chosen` [S] names, from its own seed's generator, member by member, parameters
+        in their order."""
         for number, network in enumerate(self.networks):
-            generator = generators[number // (self.members or 1)]
+            row = number // (self.members or 1)
+            if chosen is not None and not chosen[row]:
+                continue
+            generator = generators[row]
             for name, spec in self.specs.items():
                 if spec.distribution == "constant":
                     network[self._slices[name]] = spec.scale
@@ -215,6 +219,12 @@ class Adam:
             values, [gradient[row] for row in rows], first, second, [], steps, amsgrad=False, maximize=False,
             weight_decay=0.0, lr=self.rate, beta1=self.betas[0], beta2=self.betas[1], eps=self.epsilon,
         )  # fmt: skip
+
+    def reset(self, chosen: Array) -> None:
+        """Forget the moments and the step count of the rows that `chosen` [S] names."""
+        for row in np.flatnonzero(chosen).tolist():
+            for buffer in (self.first.flat, self.second.flat, self.steps):
+                buffer[row] = 0
 
     def state(self, row: int) -> State:
         return {"first": self.first.arrays(row), "second": self.second.arrays(row), "steps": int(self.steps[row])}

@@ -153,6 +153,16 @@ def test_mlp_equals_torch_modules_for_each_seed() -> None:
         torch.testing.assert_close(result[row], hidden)
 
 
+def test_an_mlps_activation_may_be_another() -> None:
+    """w = 1, b = 0: a leaky layer passes on 2 as it is and a hundredth of −2."""
+    mlp = MLP(1, (1,), 1, activation=torch.nn.functional.leaky_relu_)
+    parameters = Parameters(mlp.specs(), 1, trainable=False)
+    for name in ("mlp.0.weight", "mlp.1.weight"):
+        parameters.parts[0].views[name].fill_(1)
+    told = mlp(parameters.parts[0].views, torch.tensor([[[2.0], [-2.0]]]))
+    assert told.flatten().tolist() == pytest.approx([2, -0.02])
+
+
 def test_layers_start_in_the_range_of_torch_modules() -> None:
     encoder = GridEncoder(GRID, channels=32, features=64)
     arrays = initialised(encoder, 1).arrays(0)

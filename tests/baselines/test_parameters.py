@@ -102,6 +102,25 @@ def test_an_inactive_row_keeps_parameters_moments_and_step_count() -> None:
     assert adam_resting.steps.tolist() == [15, 10]
 
 
+def test_a_row_that_is_drawn_and_reset_alone_begins_as_at_first_while_others_go_on() -> None:
+    first, again = initialised(2), initialised(2)
+    adams = Adam(first, 1e-2), Adam(again, 1e-2)
+    gradient, only = torch.ones_like(first.flat), np.array([False, True])
+    adams[1].step(gradient, np.ones(2, bool))
+    kept = again.flat[0].clone(), adams[1].state(0)
+    adams[1].reset(only)
+    again.initialise([np.random.default_rng(row) for row in (9, 1)], only)
+    assert torch.equal(again.flat[0], kept[0]) and adams[1].state(0)["steps"] == kept[1]["steps"] == 1
+    drawn = Parameters(SPECS, 2)
+    drawn.initialise([np.random.default_rng(row) for row in (0, 1)])
+    wanted = drawn.arrays(1)
+    assert all(np.array_equal(array, wanted[name]) for name, array in again.arrays(1).items())
+    first.flat[1] = again.flat[1]
+    for adam in adams:
+        adam.step(gradient, only)
+    assert torch.equal(again.flat[1], first.flat[1])
+
+
 def test_adam_gives_a_row_the_same_bits_beside_any_others() -> None:
     together, alone = initialised(3), Parameters(SPECS, 1)
     alone.flat[0] = together.flat[1]

@@ -37,6 +37,9 @@ class ActorCritic:
     """Discount γ of future reward (VLM-RB, table 2)."""
     target_rate: Annotated[float, Bounds(0, 1)] = 0.005
     """Share τ of the online network that a target network takes on when it is moved (VLM-RB, table 2)."""
+    target_frequency: Annotated[int, Bounds(1), Unit("gradient updates")] = 1
+    """Updates from one after which the target networks are moved to the next; TD3 counts the actor's (choice: 1, as
+    Haarnoja et al. 2018 and Fujimoto et al. 2018 move them)."""
     max_grad_norm: Annotated[float | None, Bounds(0)] = 10.0
     """Largest Euclidean norm of one seed's gradient, for actor and ensemble each; a longer one is scaled to it, null
     leaves it (VLM-RB, table 2)."""
@@ -64,6 +67,8 @@ class ActorCritic:
     overhead_of_action: ClassVar[float] = 3e-4
     """Seconds that an update's and an action's many small operations take whatever the widths."""
     outputs: ClassVar[int] = 1
+    resets: ClassVar[tuple[str, ...]] = ("critic",)
+    """The parts that its learner's `reset` can begin anew."""
 
     def __post_init__(self) -> None:
         config: type = type(self)

@@ -30,6 +30,8 @@ class Kind(NamedTuple):
     """Of which part of the seeds; on a GPU there is one."""
     acts: bool
     """Whether it is also the actor's."""
+    renews: bool
+    """Whether it moves the target networks."""
     reducible: bool
     """Whether the replay wants reducible errors."""
     weighted: bool

@@ -14,6 +14,7 @@ from baselines.learners.actor_critic import ActorCritic
 from baselines.learners.actor_critic.captured import Captured, Kind, Learn, Told
 from baselines.networks import ensemble
 from baselines.parameters import Adam, Parameters, clip_by_norm
+from harness.errors import unknown
 from harness.interfaces import Array, Batch, Build, State, Update
 
 REDUCTIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
@@ -59,6 +60,8 @@ class ActorCriticLearner(ABC):
 
     draws_action = False
     """Whether the actor's loss takes noise."""
+    delays_targets = False
+    """Whether target networks move only after updates that are also the actor's."""
 
     def __init__(self, config: ActorCritic, build: Build) -> None:
         self.config = config
@@ -66,17 +69,18 @@ class ActorCriticLearner(ABC):
         self.device = build.device
         self.observed, self.actions = build.observations.shape[0], build.actions.shape[0]
         self.noise = [streams.noise for streams in build.streams]
+        self.initial = [streams.initial for streams in build.streams]
         self.actor_network = config.actor(build.observations, build.actions)
         self.critic_network = config.critic(build.observations, build.actions)
         self.actor = Parameters(self.actor_network.specs(), build.rows, build.device)
         self.critic = Parameters(self.critic_network.specs(), build.rows, build.device, members=config.ensemble)
         for parameters in (self.actor, self.critic):
-            parameters.initialise([streams.initial for streams in build.streams])
+            parameters.initialise(self.initial)
         self.target = self.critic.empty_like()
         self.target.flat.copy_(self.critic.flat)
         self.gradients = self.actor.empty_like(), self.critic.empty_like()
         self.optimisers = Adam(self.actor, config.actor_lr), Adam(self.critic, config.critic_lr)
-        self._step, self._updates = 0, 0
+        self._step, self._updates, self._renewals = 0, 0, 0
         self._learn: Learn = Captured(self.learn) if build.device.startswith("cuda") else self.learn
 
     @abstractmethod
@@ -96,8 +100,8 @@ class ActorCriticLearner(ABC):
         """The actor's loss."""
 
     @abstractmethod
-    def renew_targets(self, active: Array, acted: bool) -> None:
-        """Move the active seeds' target networks; `acted` tells whether this update was also the actor's."""
+    def renew_targets(self, active: Array) -> None:
+        """Move the active seeds' target networks."""
 
     def acted(self, part: int, terms: ActorTerms, active: Array) -> dict[str, Tensor]:
         """What follows an update of a part's actor, for its active seeds; what to tell of it, name -> [seeds]."""
@@ -178,15 +182,24 @@ class ActorCriticLearner(ABC):
         rises = (before + 1) * config.actor_utd // config.utd > before * config.actor_utd // config.utd
         return rises and step % config.policy_frequency == 0
 
+    def targets_due(self, acts: bool) -> bool:
+        """Whether the update that begins now, also the actor's or not, moves the target networks: every
+        `target_frequency`-th of those that may."""
+        if self.delays_targets and not acts:
+            return False
+        self._renewals = (self._renewals + 1) % self.config.target_frequency
+        return self._renewals == 0
+
     def update(self, batch: Batch, active: Array, step: int, reducible: bool = False) -> Update:
-        """One step of Adam for the critics, then one for the actor where it is due, then the target networks."""
+        """One step of Adam for the critics, then one for the actor and a move of the target networks where due."""
         acts = self.actor_due(step)
+        renews = self.targets_due(acts)
         told = []
         # part by part from batch to targets, so that on a CPU one seed's networks stay in its cache
         for part, (rows, _) in enumerate(self.actor.parts):
             moving = np.zeros_like(active)
             moving[rows] = active[rows]
-            kind = Kind(part, acts, reducible, batch.weight is not None, tuple(moving.tolist()))
+            kind = Kind(part, acts, renews, reducible, batch.weight is not None, tuple(moving.tolist()))
             told.append(self._learn(self.sample(batch, rows, acts), kind))
         names = told[0].names
         found = torch.cat([each.numbers for each in told]).cpu().numpy()
@@ -206,7 +219,8 @@ class ActorCriticLearner(ABC):
             norm = self._descend(0, part, actor.loss, moving)
             numbers |= {"actor_loss": actor.loss.detach(), "actor_grad_norm": norm}
             numbers |= self.acted(part, actor, moving)
-        self.renew_targets(moving, kind.acts)
+        if kind.renews:
+            self.renew_targets(moving)
         errors = [error for error in (critics.td_error, critics.reducible) if error is not None]
         # one array, so that a GPU is waited for once
         return Told(tuple(numbers), torch.cat([torch.stack(list(numbers.values()), 1), *errors], 1))
@@ -225,6 +239,16 @@ class ActorCriticLearner(ABC):
             return
         for row in np.flatnonzero(active):
             target.flat[row].lerp_(online.flat[row], self.config.target_rate)
+
+    def reset(self, part: str, active: Array) -> None:
+        """The critics of seeds `active` [S] begin anew from the seed's own stream, and so do their target networks and
+        their optimiser (Lee et al. 2021, algorithm 2)."""
+        if part not in self.config.resets:
+            raise unknown("part of this learner to be reset:", part, self.config.resets)
+        self.critic.initialise(self.initial, active)
+        for row in np.flatnonzero(active):
+            self.target.flat[row].copy_(self.critic.flat[row])
+        self.optimisers[1].reset(active)
 
     def sample(self, batch: Batch, rows: slice, acts: bool) -> Sample:
         """What a part of the seeds learns from. Each seed's own generator draws the target's critics, the noise in s′
@@ -266,6 +290,7 @@ class ActorCriticLearner(ABC):
             **{name: parameters.arrays(row) for name, parameters in self.networks().items()},
             "actor_optimiser": self.optimisers[0].state(row),
             "critic_optimiser": self.optimisers[1].state(row),
+            "renewals": self._renewals,
         }
 
     def load_state(self, row: int, state: State) -> None:
@@ -273,6 +298,7 @@ class ActorCriticLearner(ABC):
             parameters.load(row, state[name])
         self.optimisers[0].load_state(row, state["actor_optimiser"])
         self.optimisers[1].load_state(row, state["critic_optimiser"])
+        self._renewals = int(state.get("renewals", 0))  # older checkpoints are of runs that count none
 
     def parameters(self, row: int) -> Mapping[str, Array]:
         """The actor's and, for `value`, the critics'."""

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 
 from baselines.learners.actor_critic import ActorCritic, ActorReduction, Reduction
 from harness.interfaces import Build, Learner
+from harness.recipes import Method
 from harness.registry import register
 from harness.settings import Bounds, Unit
 
@@ -21,6 +22,9 @@ class Sac(ActorCritic):
     target_reduction: Reduction = "mean"
     actor_reduction: ActorReduction = "mean"
     policy_frequency: Annotated[int, Bounds(1), Unit("environment steps")] = 1
+    log_std_min: Annotated[float, Bounds(-20, 2)] = -20.0
+    """Least log σ of the actor's actions before their tanh, to which lower ones are clamped (choice: VLM-RB gives
+    none)."""
     alpha: Annotated[float, Bounds(1e-12), Unit("reward per nat")] = 1.0
     """Entropy coefficient α, at first if it is tuned (VLM-RB, table 2)."""
     tune_alpha: bool = True
@@ -51,3 +55,13 @@ class Sac(ActorCritic):
         from baselines.learners.sac.learner import SacLearner
 
         return SacLearner(self, build)
+
+
+register.method("sac")(
+    Method(
+        summary="soft actor-critic on the task's own reward",
+        learner="sac",
+        ablations={"reward=sparse": {"suite.reward": "sparse"}},
+        citation=Sac.citation,
+    )
+)

@@ -12,8 +12,8 @@ from baselines.learners.sac import Sac
 from baselines.parameters import Adam, Parameters, Spec
 from harness.interfaces import Array, Build, State
 
-LOG_STD = (-20.0, 2.0)
-"""Between which the actor's log σ is clamped [choice: the paper gives none]."""
+LOG_STD_MAX = 2.0
+"""At most which the actor's log σ is [choice: VLM-RB gives none; RL-SaLLM-F's code has the same]."""
 
 
 class SacLearner(ActorCriticLearner):
@@ -41,19 +41,22 @@ class SacLearner(ActorCriticLearner):
 
     def explore(self, part: int, observation: Tensor, noise: Tensor) -> Tensor:
         """An action of the policy."""
-        return tanh_gaussian(self.actor_network(self.actor.parts[part].views, observation), noise)[0]
+        return self.drawn(part, observation, noise)[0]
+
+    def drawn(self, part: int, observation: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Actions of the policy and their log-probabilities."""
+        head = self.actor_network(self.actor.parts[part].views, observation)
+        return tanh_gaussian(head, noise, self.config.log_std_min)
 
     def next_value(self, part: int, sample: Sample) -> Tensor:
         """Q̄(s′, a′) − α log π(a′|s′), a′ drawn from π(·|s′) (Haarnoja et al. 2018, eq. 3)."""
-        head = self.actor_network(self.actor.parts[part].views, sample.next_observation)
-        action, log_probability = tanh_gaussian(head, sample.next_noise)
+        action, log_probability = self.drawn(part, sample.next_observation, sample.next_noise)
         return self.target_q(part, sample, action) - self.alpha(part) * log_probability
 
     def actor_terms(self, part: int, sample: Sample) -> ActorTerms:
         """Mean of α log π(a|s) − Q(s, a), a drawn from π(·|s) (Haarnoja et al. 2018, eq. 12)."""
         assert sample.noise is not None
-        head = self.actor_network(self.actor.parts[part].views, sample.observation)
-        action, log_probability = tanh_gaussian(head, sample.noise)
+        action, log_probability = self.drawn(part, sample.observation, sample.noise)
         loss = (self.alpha(part) * log_probability - self.actor_q(part, sample, action)).mean(1)
         return ActorTerms(loss, log_probability.detach().mean(1))
 
@@ -67,8 +70,8 @@ class SacLearner(ActorCriticLearner):
             self.alpha_optimiser.step(self.alpha_gradient.flat, active)
         return {"alpha": alpha, "entropy": -terms.log_probability}
 
-    def renew_targets(self, active: Array, acted: bool) -> None:
-        """After every update of the critics."""
+    def renew_targets(self, active: Array) -> None:
+        """The critics'."""
         self.move(self.target, self.critic, active)
 
     def networks(self) -> dict[str, Parameters]:
@@ -82,12 +85,12 @@ class SacLearner(ActorCriticLearner):
         self.alpha_optimiser.load_state(row, state["alpha_optimiser"])
 
 
-def tanh_gaussian(head: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+def tanh_gaussian(head: Tensor, noise: Tensor, log_std_min: float = -20.0) -> tuple[Tensor, Tensor]:
     """Means and log σ [S, B, 2A] and standard normal noise [S, B, A] -> actions [S, B, A], log-probabilities [S, B].
 
     a = tanh u, u = μ + σ·ε; log π(a) = Σ_j log N(u_j; μ_j, σ_j) − log(1 − tanh² u_j) (Haarnoja et al. 2018, app. C)."""
     mean, log_std = head.chunk(2, 2)
-    log_std = log_std.clamp(*LOG_STD)
+    log_std = log_std.clamp(log_std_min, LOG_STD_MAX)
     raw = mean + log_std.exp() * noise
     # log(1 − tanh² u) = 2(log 2 − u − softplus(−2u)) stays finite where tanh u rounds to 1
     log_slope = 2 * (math.log(2) - raw - F.softplus(-2 * raw))

@@ -16,6 +16,7 @@ class Td3Learner(ActorCriticLearner):
     """Twin delayed deterministic policy gradient (Fujimoto et al. 2018, algorithm 1), for S seeds at once."""
 
     config: Td3
+    delays_targets = True
 
     def __init__(self, config: Td3, build: Build) -> None:
         super().__init__(config, build)
@@ -45,11 +46,10 @@ class Td3Learner(ActorCriticLearner):
         """Mean of −Q(s, π(s))."""
         return ActorTerms(-self.actor_q(part, sample, self.greedy(part, sample.observation)).mean(1), None)
 
-    def renew_targets(self, active: Array, acted: bool) -> None:
+    def renew_targets(self, active: Array) -> None:
         """Together with the actor, critics and actor."""
-        if acted:
-            self.move(self.target, self.critic, active)
-            self.move(self.target_actor, self.actor, active)
+        self.move(self.target, self.critic, active)
+        self.move(self.target_actor, self.actor, active)
 
     def networks(self) -> dict[str, Parameters]:
         return {**super().networks(), "target_actor": self.target_actor}

@@ -119,6 +119,49 @@ def test_one_seeds_nan_stays_with_it_and_an_inactive_seed_keeps_everything(learn
 
 
 @BOTH
+def test_a_reset_gives_the_chosen_seeds_new_critics_from_their_own_stream_and_leaves_the_rest(learner_of: type) -> None:
+    config = learner_of(**SMALL)
+    learner, alone = config.spawn(build((0, 1))), config.spawn(build((1,)))
+    for step in range(1, 4):
+        learner.update(beside(batch(step), batch(50 + step)), one(learner), step)
+        alone.update(batch(50 + step), np.ones(1, bool), step)
+    first = config.spawn(build((1,))).state(0)["critic"]
+    before = [learner.state(row) for row in range(2)]
+    learner.reset("critic", np.array([False, True]))
+    alone.reset("critic", np.ones(1, bool))
+    after = learner.state(1)
+    assert same(before[0], learner.state(0)) and same(after, alone.state(0))
+    assert same(after["critic"], after["target"])
+    assert not same(after["critic"], before[1]["critic"]) and not same(after["critic"], first)
+    assert same(after["actor"], before[1]["actor"]) and same(after["actor_optimiser"], before[1]["actor_optimiser"])
+    fresh = config.spawn(build((1,))).state(0)["critic_optimiser"]
+    assert same(after["critic_optimiser"], fresh)
+    with pytest.raises(UserError, match="unknown part of this learner to be reset: 'actor'"):
+        learner.reset("actor", one(learner))
+
+
+@BOTH
+def test_targets_move_after_every_nth_update_that_may_move_them_also_after_a_resume(learner_of: type) -> None:
+    config = learner_of(**{**SMALL, "policy_frequency": 1}, target_frequency=3)
+    learner = config.spawn(build())
+    moved = []
+    for step in range(1, 10):
+        before = learner.target.flat.clone()
+        learner.update(batch(step), np.ones(1, bool), step)
+        moved.append(not torch.equal(before, learner.target.flat))
+        resumed = config.spawn(build())
+        resumed.load_state(0, learner.state(0))
+        learner = resumed
+    assert moved == [False, False, True] * 3
+
+
+def test_td3_counts_the_updates_that_are_the_actors() -> None:
+    learner = Td3(**SMALL, target_frequency=2).spawn(build())
+    due = [learner.targets_due(acts) for acts in (True, False, True, False, True, True)]
+    assert due == [False, False, True, False, False, True]
+
+
+@BOTH
 def test_each_seeds_gradient_is_clipped_by_its_own_norm(learner_of: type) -> None:
     """A reward of 1000 makes seed 1's gradient long; seed 0's is the same as without a limit."""
     config = learner_of(**{**SMALL, "max_grad_norm": 10.0})

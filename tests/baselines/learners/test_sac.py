@@ -116,6 +116,15 @@ def test_its_density_integrates_to_one_and_stays_finite_at_the_edge() -> None:
     assert tanh_gaussian(torch.tensor([[[0.0, 9.0]]]), torch.zeros(1, 1, 1))[1].item() == pytest.approx(PEAK - 2)
 
 
+def test_the_least_deviation_of_an_action_is_a_setting() -> None:
+    head, noise = torch.tensor([[[0.0, -9.0]]]), torch.ones(1, 1, 1)
+    assert tanh_gaussian(head, noise)[0].item() == pytest.approx(math.exp(-9))
+    assert tanh_gaussian(head, noise, -5.0)[0].item() == pytest.approx(math.tanh(math.exp(-5)))
+    narrow = Sac(**SMALL, log_std_min=-5.0).spawn(build())
+    narrow.actor_network = lambda views, seen: head
+    assert narrow.explore(0, torch.zeros(1, 1, 2), noise).item() == pytest.approx(math.tanh(math.exp(-5)))
+
+
 @pytest.mark.parametrize(("scale", "rises"), [(0.5, False), (0.0, True), (2.0, False)])
 def test_alpha_falls_while_entropy_exceeds_its_target(scale: float, rises: bool) -> None:
     """d/dlog α of −log α·(log π + H̄) is −(log π + H̄), H̄ = −scale·A; Adam's first step is lr against its sign."""

@@ -1,0 +1,168 @@
+"""A reward learnt from preferences between segments, and PEBBLE, which asks a scripted teacher for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+from harness.interfaces import Build, Guide
+from harness.recipes import Method
+from harness.registry import register
+from harness.settings import Bounds, Unit
+
+
+@register.guide("preference")
+@dataclass(frozen=True)
+class Preference:
+    """Explore without reward, then ask a teacher in sessions which segments it prefers, and pay what it seems to like.
+
+    The framework of PEBBLE with the settings of RL-SaLLM-F, of which every method shares them (§5.1, §6.2).
+    """
+
+    budget: Annotated[int, Bounds(1), Unit("queries")] = 2_000
+    """Queries in the whole run (RL-SaLLM-F, §6.2 and table 2)."""
+    queries: Annotated[int, Bounds(1), Unit("queries")] = 20
+    """Pairs asked about in a session (RL-SaLLM-F, §6.2 and table 2)."""
+    every: Annotated[int, Bounds(1), Unit("environment steps")] = 5_000
+    """Steps from one session to the next (RL-SaLLM-F, table 2)."""
+    segment: Annotated[int, Bounds(1), Unit("transitions")] = 10
+    """Length H of a segment (RL-SaLLM-F, §6.2 and table 2)."""
+    pretraining: Annotated[int | None, Bounds(1), Unit("environment steps")] = 10_000
+    """Steps before the first session, in which exploring is paid; null: the learner's random steps alone, for which
+    nothing is paid (RL-SaLLM-F, app. A.1)."""
+    intrinsic: Literal["log", "distance"] = "log"
+    """What exploring pays: the logarithm of the distance to the nearest neighbour that counts, or that distance over
+    its deviation so far (RL-SaLLM-F, §5.1; its code has the distance)."""
+    neighbours: Annotated[int, Bounds(1), Unit("states")] = 5
+    """Which of the nearest neighbours counts, k (RL-SaLLM-F's code, topK)."""
+    sampling: Literal["uniform", "disagreement", "entropy"] = "uniform"
+    """Which pairs are asked about: any, or of more candidates those on which the ensemble differs most or is least
+    certain; in the first session any (RL-SaLLM-F's code, feed_type)."""
+    candidates: Annotated[int, Bounds(1), Unit("pairs per query")] = 10
+    """Pairs of which one is asked about, under sampling other than uniform (B-Pref's code, large_batch)."""
+    recent: Annotated[int, Bounds(1), Unit("episodes")] = 100
+    """Segments are of so many last episodes, the running one among them (B-Pref's code, max_size)."""
+    sees: Literal["state", "frame"] = "state"
+    """What the reward is one of: the state that an action was taken in, or a frame of the state after it, by a
+    convolutional network (RL-SaLLM-F, app. A.2; frame: RL-VLM-F)."""
+    frame_size: Annotated[int, Bounds(47, 1024), Unit("pixels")] = 64
+    """Side to which frames are reduced for the reward, and as which they are stored (choice: RL-VLM-F's code has 300,
+    which takes 270 KB a step)."""
+    ensemble: Annotated[int, Bounds(1), Unit("networks")] = 3
+    """Reward networks, whose mean is the reward (RL-SaLLM-F, app. A.2)."""
+    hidden: Annotated[tuple[int, ...], Bounds(1)] = (256, 256, 256)
+    """Widths of the hidden layers of networks of states (RL-SaLLM-F, app. A.2)."""
+    lr: Annotated[float, Bounds(0)] = 3e-4
+    """Learning rate of their Adam (RL-SaLLM-F, app. A.2)."""
+    batch_size: Annotated[int, Bounds(1), Unit("pairs")] = 128
+    """Pairs in one of their gradient steps (B-Pref's code, train_batch_size)."""
+    epochs: Annotated[int, Bounds(1), Unit("epochs")] = 10
+    """Most passes over all preferences after a session (RL-SaLLM-F, app. A.2)."""
+    enough: Annotated[float, Bounds(0, 1)] = 0.97
+    """Passes end once the training accuracy of one exceeds this (B-Pref's code)."""
+    smoothing: Annotated[float, Bounds(0, 0.5)] = 0.0
+    """Label smoothing ε: a label y is learnt as ε + (1 − 2ε)·y (B-Pref's code, label_margin)."""
+    relabel: bool = True
+    """Whether all stored transitions get the new reward after each session; else only after the first (Lee et al. 2021,
+    §4.2)."""
+    updates_after_reset: Annotated[int, Bounds(0), Unit("gradient updates")] = 100
+    """Further updates once the first reward is learnt and the critics begin anew (RL-SaLLM-F's code, reset_update)."""
+
+    taught: ClassVar[bool] = True
+    version: ClassVar[int] = 1
+    citation: ClassVar[str] = """@inproceedings{lee2021pebble,
+  title = {{PEBBLE}: Feedback-Efficient Interactive Reinforcement Learning via Relabeling Experience and Unsupervised
+    Pre-training},
+  author = {Lee, Kimin and Smith, Laura and Abbeel, Pieter},
+  booktitle = {International Conference on Machine Learning},
+  pages = {6152--6163},
+  year = {2021}
+}
+@inproceedings{lee2021bpref,
+  title = {{B-Pref}: Benchmarking Preference-Based Reinforcement Learning},
+  author = {Lee, Kimin and Smith, Laura and Dragan, Anca and Abbeel, Pieter},
+  booktitle = {Advances in Neural Information Processing Systems, Datasets and Benchmarks Track},
+  year = {2021}
+}"""
+
+    def fits(self, parts: Mapping[str, Any], task: str) -> str:
+        """Why this guide cannot work with these parts, or ""."""
+        horizon, steps = parts["suite"].horizon(task), parts["training"].steps
+        if "critic" not in getattr(parts["learner"], "resets", ()):
+            return "the critic begins anew after pre-training, and this learner cannot do that; name learner=sac or td3"
+        if self.segment > horizon:
+            return (
+                f"guide.segment={self.segment} transitions are longer than an episode of {horizon}; lower guide.segment"
+            )
+        if self.budget < self.queries:
+            return (
+                f"guide.budget={self.budget} is smaller than a session of guide.queries={self.queries}; raise the one "
+                f"or lower the other"
+            )
+        starts, explored = parts["learner"].learning_starts, self.explored(parts)
+        if explored >= steps:
+            return (
+                f"guide.pretraining={explored} leaves nothing of training.steps={steps} for the learnt reward; "
+                f"lower the one or raise the other"
+            )
+        if explored < self.segment:
+            return (
+                f"the first session comes after guide.pretraining={explored} steps, before there is a segment "
+                f"of {self.segment}; raise guide.pretraining to at least guide.segment"
+            )
+        if explored < starts:
+            return (
+                f"guide.pretraining={explored} ends before learner.learning_starts={starts}: the first reward "
+                f"would come before the first update; raise guide.pretraining to at least {starts} or lower "
+                f"learner.learning_starts"
+            )
+        return self._unseen(parts) if self.sees == "frame" else ""
+
+    def _unseen(self, parts: Mapping[str, Any]) -> str:
+        """Why there are no frames for the reward to see, or ""."""
+        if parts.get("drawing") is None:
+            return (
+                "guide.sees=frame, and no part of the cell shows frames, so none are drawn; name teacher=vlm or set "
+                "guide.sees=state"
+            )
+        if getattr(parts["teacher"], "augment", "none") != "none":
+            return (
+                "guide.sees=frame, and the teacher imagines states, of which there are no frames; set "
+                "teacher.augment=none or guide.sees=state"
+            )
+        return ""
+
+    def explored(self, parts: Mapping[str, Any]) -> int:
+        """Steps before the first session."""
+        return int(self.pretraining or parts["learner"].learning_starts)
+
+    def spawn(self, build: Build) -> Guide:
+        from baselines.guides.preference.guide import PreferenceGuide
+
+        return PreferenceGuide(self, build)
+
+
+register.method("pebble")(
+    Method(
+        summary="a reward learnt from the preferences of a scripted teacher, after exploring without one",
+        learner="sac",
+        guide="preference",
+        teacher="oracle",
+        suite="metaworld_pbrl",
+        ablations={
+            "sampling=disagreement": {"guide.sampling": "disagreement"},
+            "sampling=entropy": {"guide.sampling": "entropy"},
+            "pretraining=null": {"guide.pretraining": None},
+            "relabel=false": {"guide.relabel": False},
+            "ensemble=1": {"guide.ensemble": 1},
+            "smoothing=0.1": {"guide.smoothing": 0.1},
+            "teacher=noisy": {"teacher.beta": 1.0},
+            "teacher=myopic": {"teacher.gamma": 0.9},
+            "teacher=mistake": {"teacher.mistake": 0.1},
+            "teacher=skip": {"teacher.skip": 0.1},
+            "teacher=equal": {"teacher.equal": 0.1},
+        },
+        citation=Preference.citation,
+    )
+)

@@ -1,0 +1,255 @@
+"""The guide that learns a reward from preferences: explore, ask in sessions, learn, relabel (PEBBLE's algorithm)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from baselines.guides.preference import Preference
+from baselines.guiding import BaseGuide
+from baselines.preference.exploration import INTRINSIC
+from baselines.preference.rewards import Fit, Preferences, RewardEnsemble
+from baselines.preference.seeing import SIGHTS
+from baselines.preference.segments import INFORMATIVE, Recent, look_back, mean_reward, probabilities, starts
+from baselines.preference.sessions import Query, Sessions
+from baselines.preference.teaching import Pair, Teacher
+from harness.interfaces import (
+    Answer,
+    Array,
+    Batch,
+    Build,
+    Column,
+    Context,
+    Learner,
+    Metrics,
+    Phase,
+    State,
+    Store,
+    Transition,
+)
+
+REWARD, SNAPSHOT = "learned_reward", "snapshot"
+
+
+class PreferenceGuide(BaseGuide):
+    """What the learner is paid: for exploring until a seed's first session is over, then what its ensemble tells."""
+
+    def __init__(self, config: Preference, build: Build) -> None:
+        self.config, self._build = config, build
+        self.explored = config.explored(build.parts)
+        """Steps before the first session."""
+        self.teacher: Teacher = build.parts["teacher"].spawn(build)
+        self.sight = SIGHTS[config.sees](config, build)
+        self.wants_snapshots = self.teacher.wants_snapshots or self.sight.wants_snapshots
+        self.columns = (Column(REWARD, "mutable"), *self.sight.own)
+        if self.teacher.wants_snapshots:
+            self.columns += (Column(SNAPSHOT, "fixed", (_snapshot_size(build),), "uint8", batched=False),)
+        self.rewards = RewardEnsemble(
+            build, self.sight.network, config.ensemble, config.lr, config.batch_size, config.smoothing
+        )
+        self.preferences = [Preferences(config.segment, *self.sight.shape, dtype=self.sight.dtype) for _ in build.seeds]
+        self.sessions = [Sessions(row) for row in range(build.rows)]
+        self.intrinsic = [INTRINSIC[config.intrinsic](config.neighbours) for _ in build.seeds]
+        self.exploring = np.ones(build.rows, bool)
+        """[S], of seeds without a first reward."""
+        self.fit = Fit(*(np.full(build.rows, np.nan) for _ in Fit._fields))
+        """Of each seed's last training."""
+        self._teach = [streams.teach for streams in build.streams]
+        self._store: Store | None = None
+        self._seen: Tensor | None = None
+
+    def phases(self, steps: int) -> tuple[Phase, ...]:
+        return Phase("explore", self.explored), Phase("train", steps - self.explored)
+
+    def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
+        """A new transition gets the reward of now. A session begins where one is due, so that what is answered at once
+        is there before this step's updates."""
+        self._store, self._seen = store, None
+        slots, seen = np.array([slot]), self.sight.of(transition)
+        reward = self.rewards.reward_of(seen, np.arange(self._build.rows))
+        for row in range(self._build.rows):
+            store.write(REWARD, row, slots, reward[row])
+            for column in self.sight.own:
+                store.write(column.name, row, slots, seen[row])
+            if self.teacher.wants_snapshots and transition.snapshot is not None:
+                store.write(SNAPSHOT, row, slots, transition.snapshot[row])
+        since = ctx.step - self.explored
+        if since >= 0 and since % self.config.every == 0:
+            self._hold(store, ctx)
+
+    def _hold(self, store: Store, ctx: Context) -> None:
+        """A session of every seed that has a budget left: pairs of segments, put to the teacher."""
+        config = self.config
+        recent = look_back(store, self._build.rows, config.recent * self._build.horizon)
+        for row, sessions in enumerate(self.sessions):
+            wanted = min(config.queries, config.budget - sessions.asked)
+            if wanted == 0:
+                continue
+            steps = self._choose(store, row, recent, wanted)
+            observations, rewards = recent.observations[row][steps], recent.rewards[row][steps]
+            seen = self._read(store, self.sight.column, row, recent.slots[steps])
+            learned = self.rewards.returns(row, seen).mean(0)
+            queries = [
+                Query(Pair(row, sessions.asked + n, *pair), ctx.step, sessions.held, learned[n], seen[n])
+                for n, pair in enumerate(zip(observations, rewards, strict=True))
+            ]
+            sessions.begin(queries)
+            scale = mean_reward(recent.rewards[row], recent.ended[row]) * config.segment
+            shown: Sequence[Array | None] = [None] * len(queries)
+            if self.teacher.wants_snapshots:
+                shown = list(self._read(store, SNAPSHOT, row, recent.slots[steps]))
+            for query, drawn in zip(queries, shown, strict=True):
+                self._put(query, drawn, scale, ctx)
+
+    def _choose(self, store: Store, row: int, recent: Recent, wanted: int) -> Array:
+        """The steps of pairs of segments, int64 [n, 2, H] into what is recent: as many as wanted, none if none is as
+        long."""
+        config = self.config
+        possible = starts(recent.ended[row], config.segment, config.recent)
+        if not len(possible):
+            return np.zeros((0, 2, config.segment), np.int64)
+        informative = INFORMATIVE.get(config.sampling) if self.sessions[row].held else None
+        candidates = wanted * config.candidates if informative else wanted
+        steps = self._teach[row].choice(possible, (candidates, 2))[..., None] + np.arange(config.segment)
+        if informative is None:
+            return steps
+        seen = self._read(store, self.sight.column, row, recent.slots[steps])
+        rated = informative(probabilities(self.rewards.returns(row, seen)))
+        return np.asarray(steps[np.argsort(-rated, kind="stable")[:wanted]])
+
+    def _read(self, store: Store, column: str, row: int, slots: Array) -> Array:
+        """What a column holds of pairs of segments of one seed: slots [n, 2, H] -> [n, 2, H, …]."""
+        index = np.zeros((self._build.rows, slots.size), np.int64)
+        index[row] = slots.ravel()
+        found = store.column(column, index)[row]
+        return found.reshape(*slots.shape, *found.shape[1:])
+
+    def _put(self, query: Query, drawn: Array | None, scale: float, ctx: Context) -> None:
+        """What is drawn of a pair goes with the question and is not kept."""
+        pair = replace(query.pair, snapshots=drawn)
+        if self.teacher.to is None:
+            query.verdict = self.teacher.label(pair, scale, self._teach[pair.row])
+        else:
+            ctx.ask(self.teacher.question(pair))
+
+    def answered(self, answers: Sequence[Answer], store: Store, ctx: Context) -> None:
+        for answer in answers:
+            if answer.to == self.teacher.to:
+                query = self.sessions[answer.row].query(int(answer.key[0]))
+                query.verdict = self.teacher.verdict(query.pair, answer.value)
+
+    def before_update(self, store: Store, learner: Learner, ctx: Context) -> int:
+        """Learn from the sessions whose answers are all there. After its first, a seed's critic begins anew."""
+        self._store = store
+        learning = np.zeros(self._build.rows, bool)
+        for row, sessions in enumerate(self.sessions):
+            for queries in sessions.finished():
+                self._take_in(row, queries, ctx)
+                learning[row] = True
+        if not learning.any():
+            return 0
+        fit = self.rewards.train(self.preferences, learning, self._teach, self.config.epochs, self.config.enough)
+        for mine, new in zip(self.fit, fit, strict=True):
+            mine[learning] = new[learning]
+        first = learning & self.exploring
+        self.exploring &= ~first
+        self._relabel(store, learning if self.config.relabel else first)
+        if not first.any():
+            return 0
+        reset: Any = learner
+        reset.reset("critic", first)
+        return self.config.updates_after_reset
+
+    def _take_in(self, row: int, queries: Sequence[Query], ctx: Context) -> None:
+        """What is learnt of a session's verdicts, and their rows of `labels`."""
+        pairs, labels = [], []
+        for query in queries:
+            verdict = query.verdict
+            assert verdict is not None
+            told = query.row()
+            if verdict.kept and verdict.label is not None:
+                pairs.append(query.seen)
+                labels.append(verdict.label)
+            if verdict.imagined is not None:
+                chosen, other = query.seen[[query.preferred, 1 - query.preferred]]
+                pairs.append(np.stack([np.asarray(verdict.imagined, np.float32), chosen]))
+                labels.append(0.0)
+                told |= self._true_returns(imagined=pairs[-1][0], chosen=chosen, other=other)
+            ctx.note("labels", row, told)
+        self.preferences[row].add(pairs, labels)
+
+    def _true_returns(self, **segments: Array) -> dict[str, float]:
+        """The task's own return of segments [H, D], as far as it follows from the states, as `reward_NAME`."""
+        rewards = getattr(self._build.parts["suite"], "rewards", None)
+        if rewards is None:
+            return {}
+        return {f"reward_{name}": float(np.sum(rewards(self._build.task, states))) for name, states in segments.items()}
+
+    def _relabel(self, store: Store, chosen: Array) -> None:
+        """All live transitions of the seeds `chosen` [S] get the reward of now."""
+        live = store.live
+        if not chosen.any():
+            return
+        for first in range(0, live.count, self.sight.chunk):
+            slots = live.slots(np.arange(first, min(first + self.sight.chunk, live.count)))
+            reward = self.rewards.reward(store.column(self.sight.column, np.tile(slots, (len(chosen), 1))))
+            for row in np.flatnonzero(chosen).tolist():
+                store.write(REWARD, row, slots, reward[row])
+
+    def shape(self, batch: Batch) -> Batch:
+        reward = batch.columns[REWARD]
+        for row in np.flatnonzero(self.exploring).tolist():
+            states = torch.tensor(batch.observation[row], dtype=torch.float32, device=self._build.device)
+            reward[row] = self.intrinsic[row](states, self._stored()[row])
+        return batch._replace(reward=reward)
+
+    def _stored(self) -> Tensor:
+        """All live states, float32 [S, n, D]."""
+        if self._seen is None:
+            assert self._store is not None
+            live = self._store.live
+            everywhere = np.tile(live.slots(np.arange(live.count)), (self._build.rows, 1))
+            found = self._store.column("observation", everywhere)
+            self._seen = torch.tensor(found, dtype=torch.float32, device=self._build.device)
+        return self._seen
+
+    @property
+    def reward(self) -> Callable[[Array, Array], Array] | None:
+        """r̂ of observations [n, D] of seeds `rows` [n], float32 [n]; none where it is one of frames."""
+        return self.rewards.reward_of if self.sight.column == "observation" else None
+
+    def metrics(self) -> Metrics:
+        """Over the run so far, and of the last training."""
+        told = [sessions.metrics() for sessions in self.sessions]
+        counted = {name: np.array([each[name] for each in told], float) for name in told[0]}
+        return {f"preference/{name}": value for name, value in {**counted, **self.fit._asdict()}.items()}
+
+    def state(self, row: int) -> State:
+        return {
+            "rewards": self.rewards.state(row),
+            "preferences": self.preferences[row].state(),
+            "sessions": self.sessions[row].state(),
+            "intrinsic": self.intrinsic[row].state(),
+            "exploring": bool(self.exploring[row]),
+            "fit": {name: float(values[row]) for name, values in self.fit._asdict().items()},
+        }
+
+    def load_state(self, row: int, state: State) -> None:
+        self.rewards.load_state(row, state["rewards"])
+        self.preferences[row].load_state(state["preferences"])
+        self.sessions[row].load_state(state["sessions"])
+        self.intrinsic[row].load_state(state["intrinsic"])
+        self.exploring[row] = state["exploring"]
+        for name, values in self.fit._asdict().items():
+            values[row] = state["fit"][name]
+
+
+def _snapshot_size(build: Build) -> int:
+    task = build.parts["suite"].make(build.task)
+    task.reset(0)
+    return len(task.snapshot())

@@ -1,0 +1,1 @@
+"""What methods that learn a reward from preferences share: segments, a reward ensemble, teachers, exploration."""

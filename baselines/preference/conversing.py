@@ -1,0 +1,155 @@
+"""Conversations with a model about a pair: prompts filled in, replies read, and what they make of the pair.
+
+Text of a model is parsed and checked, never evaluated. Where a reply cannot be read, the model is told why and may mend
+it, a bounded number of times. A call that gets no answer at all is not made again here: the desk has tried.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from baselines.preference.teaching import Verdict
+from harness.foundation.calls import Call, ChatCall, Message, Told
+
+Ask = Callable[[Call], Awaitable[Told]]
+Read = TypeVar("Read")
+LONGEST = 100_000
+"""Characters of an answer that are looked at; 1000 tokens take a twentieth (choice)."""
+ECHOED = 8_000
+"""Characters of a reply that the model is shown again as its own; 1000 tokens are half of it (choice)."""
+BLANK = re.compile(r"\{([A-Za-z_][A-Za-z_0-9]*)\}")
+ENUMERATED = re.compile(r"^[\s>*#_]*[0-9]+[.)](?=\s+\S)", re.ASCII)
+"""The number of an item, which is no verdict: `2. Which one is better?`"""
+INTEGER = re.compile(r"(?<![\w.])[-+]?[0-9]+(?![0-9A-Za-z_]|\.[0-9])", re.ASCII)
+
+
+def misfit(prompt: str, needs: Sequence[str], may: Sequence[str]) -> str:
+    """Why a text cannot serve as a prompt with these placeholders, or ""."""
+    present = set(BLANK.findall(prompt))
+    known = ", ".join(f"{{{name}}}" for name in (*needs, *may))
+    if missing := [name for name in needs if name not in present]:
+        return f"lacks {', '.join(f'{{{name}}}' for name in missing)} (placeholders: {known})"
+    if unknown := sorted(present.difference(needs, may)):
+        return f"holds {', '.join(f'{{{name}}}' for name in unknown)}, which nothing fills in (placeholders: {known})"
+    return ""
+
+
+def filled(prompt: str, values: Mapping[str, object]) -> str:
+    """The prompt with its placeholders replaced, in one pass: what is filled in is never searched."""
+    return BLANK.sub(lambda match: str(values.get(match[1], match[0])), prompt)
+
+
+class Misread(ValueError):
+    """A reply that is not what was asked for: its fault has a name, which is counted, and a message for the model."""
+
+    def __init__(self, fault: str, message: str) -> None:
+        super().__init__(message)
+        self.fault = fault
+
+
+def verdict(answer: str) -> int:
+    """The integer that an answer ends with: 0, 1 or 2 (RL-SaLLM-F, app. C.1; its released code takes the last of all
+    integers). Misread where there is none, where the line that holds it holds another too, and for any other number.
+
+    >>> verdict("1. Both stay away.\\n2. Which is better?\\n**2**")
+    2
+    """
+    for line in reversed(answer[:LONGEST].splitlines()):
+        said = set(INTEGER.findall(ENUMERATED.sub("", line, count=1)))
+        if len(said) > 1:
+            raise Misread("unreadable", f"its last number is not the only one in its line: {line.strip()[:80]!r}")
+        if said:
+            (number,) = said
+            if number not in ("0", "1", "2"):
+                raise Misread("unreadable", f"it ends with {number[:20]}, which is none of 0, 1 and 2")
+            return int(number)
+    raise Misread("unreadable", "it holds no 0, 1 or 2")
+
+
+class Said(NamedTuple, Generic[Read]):
+    """What a conversation has come to."""
+
+    value: Read | None
+    fault: str
+    """What is wrong with the last reply: that of a Misread, `failed` if there was none, or "" for a value."""
+    messages: tuple[Message, ...]
+    """All of it, the reply included."""
+    retries: int
+
+
+async def converse(
+    ask: Ask,
+    messages: tuple[Message, ...],
+    read: Callable[[str], Read],
+    reminder: Callable[[Misread], str],
+    retries: int,
+) -> Said[Read]:
+    """Ask until the reply can be read, the retries are used up or a call fails."""
+    fault = "failed"
+    for retry in range(1 + retries):
+        told = await ask(ChatCall(messages))
+        if told.failure:
+            return Said(None, fault, messages, retry)
+        messages = (*messages, Message("assistant", (str(told.value)[:ECHOED],)))
+        try:
+            return Said(read(str(told.value)), "", messages, retry)
+        except Misread as misread:
+            fault = misread.fault
+            if retry < retries:
+                messages = (*messages, Message("user", (reminder(misread),)))
+    return Said(None, fault, messages, retries)
+
+
+async def weigh(
+    prefer: Callable[[int, int], Awaitable[Said[int]]], twice: bool
+) -> tuple[Said[int], dict[str, Any] | None]:
+    """Which of a pair is better: `prefer(0, 1)`, and if `twice`, with a preference also `prefer(1, 0)`, which has to
+    agree (RL-SaLLM-F, equations 3 and 4). What is said when shown the first one first, and `first` and `second` answer,
+    `outcome` and `retries`; None where the first call got no answer."""
+    first = await prefer(0, 1)
+    if first.fault == "failed":
+        return first, None
+    found: dict[str, Any] = {"first": first.value, "second": None, "retries": first.retries}
+    if not first.value:
+        return first, found | {"outcome": first.fault or "equal"}
+    if twice:
+        second = await prefer(1, 0)
+        found |= {"second": second.value, "retries": first.retries + second.retries}
+        if second.value != 3 - first.value:
+            return first, found | {"outcome": second.fault or "inconsistent"}
+    return first, found | {"outcome": "labelled"}
+
+
+def weighed(value: Any, twice: bool) -> Verdict:
+    """What `weigh` found as a verdict: the label is the index of the preferred segment, and without a preference the
+    pair is not kept. KeyError, TypeError or ValueError for what it never finds."""
+    first, second, outcome = _answer(value["first"]), _answer(value["second"]), value["outcome"]
+    notes: dict[str, Any] = {"retries": _count(value["retries"])}
+    notes |= {name: number for name, number in (("first", first), ("second", second)) if number is not None}
+    if outcome in ("unreadable", "failed"):
+        return Verdict(outcome, notes=notes)
+    if outcome == "equal" or outcome == "inconsistent":
+        expect(first is not None and (first == 0) == (outcome == "equal"))
+        return Verdict(outcome, notes=notes)
+    expect(outcome == "labelled")
+    if first is None or first == 0 or second != (3 - first if twice else None):
+        raise ValueError("no preference that holds")
+    return Verdict("labelled", float(first - 1), True, notes=notes)
+
+
+def expect(holds: bool) -> None:
+    """ValueError where a value is none that a dialogue ends with."""
+    if not holds:
+        raise ValueError("no dialogue ends so")
+
+
+def _answer(value: Any) -> int | None:
+    expect(value is None or (type(value) is int and value in (0, 1, 2)))
+    return None if value is None else int(value)
+
+
+def _count(value: Any) -> int:
+    expect(type(value) is int and 0 <= value < 1_000)
+    return int(value)

@@ -1,0 +1,98 @@
+"""A Decision Transformer (Chen et al. 2021) that continues a state as an expert would: imagined segments without a
+language model (RL-SaLLM-F, app. B.7).
+
+It sees (return-to-go, state) pairs and tells the next state; actions are left out, for an imagined segment has none
+[choice]. It learns from an expert's episodes once, when a worker starts, by a generator of its own, so a run that is
+resumed has the same model again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from harness.interfaces import Array
+
+WIDTH, LAYERS, HEADS = 128, 3, 1
+"""Chen et al. 2021, table 9 (OpenAI Gym)."""
+RATE, WEIGHT_DECAY, BATCH, CLIP = 1e-4, 1e-4, 64, 0.25
+"""Of AdamW, and the longest gradient (Chen et al. 2021, table 9)."""
+SEED = 0
+
+
+class Episode(NamedTuple):
+    """An expert's, of T steps."""
+
+    observations: Array  # float32 [T, D], what each action was taken in
+    rewards: Array  # float [T]
+
+
+class DecisionTransformer(nn.Module):
+    """Segments of `length` states that go on from a given one with the highest return an expert had."""
+
+    def __init__(self, episodes: Sequence[Episode], length: int, updates: int) -> None:
+        """Trained here, for `updates` gradient steps: 3 ms each on one core for ten steps and 17 numbers."""
+        super().__init__()
+        self.length = length
+        returns = [np.cumsum(episode.rewards[::-1])[::-1] for episode in episodes]
+        self._scale = max(1e-6, max(float(np.abs(togo).max()) for togo in returns))
+        self._goal = max(float(togo.max()) for togo in returns) / self._scale
+        states = np.concatenate([episode.observations for episode in episodes])
+        self._mean, self._std = states.mean(0), states.std(0) + 1e-6
+        size = states.shape[1]
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(SEED)
+            self.of_return, self.of_state = nn.Linear(1, WIDTH), nn.Linear(size, WIDTH)
+            self.of_place = nn.Parameter(0.02 * torch.randn(length, WIDTH))
+            layer = nn.TransformerEncoderLayer(WIDTH, HEADS, 4 * WIDTH, 0.0, "gelu", batch_first=True, norm_first=True)
+            self.body = nn.TransformerEncoder(layer, LAYERS, nn.LayerNorm(WIDTH), enable_nested_tensor=False)
+            self.step = nn.Linear(WIDTH, size)
+        self._train(episodes, returns, updates)
+
+    def forward(self, togo: Tensor, states: Tensor) -> Tensor:
+        """Returns-to-go [B, t] and normalised states [B, t, D] -> the state after each, [B, t, D]: how far it moves
+        from the one before is what is learnt."""
+        batch, steps = togo.shape
+        place = self.of_place[:steps]
+        tokens = torch.stack([self.of_return(togo.unsqueeze(2)) + place, self.of_state(states) + place], 2)
+        mask = nn.Transformer.generate_square_subsequent_mask(2 * steps)
+        found = self.body(tokens.view(batch, 2 * steps, WIDTH), mask=mask, is_causal=True)
+        moved: Tensor = states + self.step(found.view(batch, steps, 2, WIDTH)[:, :, 1])
+        return moved
+
+    def _train(self, episodes: Sequence[Episode], returns: Sequence[Array], updates: int) -> None:
+        """Mean squared error of the next states in stretches drawn uniformly from all that are long enough."""
+        normal = [self._normal(episode.observations) for episode in episodes]
+        starts = [(number, start) for number, states in enumerate(normal) for start in range(len(states) - self.length)]
+        rng = np.random.default_rng(SEED)
+        optimiser = torch.optim.AdamW(self.parameters(), RATE, weight_decay=WEIGHT_DECAY)
+        for _ in range(updates):
+            chosen = [starts[place] for place in rng.integers(len(starts), size=BATCH)]
+            stretch = np.stack([normal[number][start : start + self.length + 1] for number, start in chosen])
+            togo = np.stack([returns[number][start : start + self.length] for number, start in chosen]) / self._scale
+            states = torch.from_numpy(stretch)
+            loss = F.mse_loss(self(torch.from_numpy(togo.astype(np.float32)), states[:, :-1]), states[:, 1:])
+            optimiser.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(self.parameters(), CLIP)
+            optimiser.step()
+        self.loss = float(loss.detach()) if updates else float("nan")
+
+    def _normal(self, states: Array) -> Array:
+        return ((states - self._mean) / self._std).astype(np.float32)
+
+    @torch.no_grad()
+    def imagine(self, start: Array) -> Array:
+        """float32 [length, D] from a state [D], which is its first."""
+        states = torch.from_numpy(self._normal(start[None]))[None]
+        for step in range(1, self.length):
+            following = self(torch.full((1, step), self._goal), states)[:, -1:]
+            states = torch.cat([states, following], 1)
+        found = states[0].numpy() * self._std + self._mean
+        found[0] = start
+        return np.asarray(found, np.float32)

@@ -1,0 +1,102 @@
+"""Reward for states unlike those seen before, under which a run collects its first segments without any label."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from harness.interfaces import Array, State
+
+FLOOR = 1e-6
+"""Least distance whose logarithm is taken, of a state that was seen before (choice: below what single precision tells
+apart)."""
+GROUP, ROWS = 64, 64
+"""Stored states of which only the nearest is compared at first, and states looked up at once, so that what is compared
+stays in a CPU's cache."""
+
+
+def neighbour_distance(states: Tensor, stored: Tensor, k: int) -> Tensor:
+    """Distance of each of `states` [B, D], which are among `stored` [n, D], to its k-th nearest neighbour there, [B].
+
+    A state counts as its own 0-th neighbour; with fewer than k others, the farthest is taken. The neighbours are found
+    by ½|y|² − x·y around the mean of what is stored; their distances are then taken anew, without that cancellation.
+    The k + 1 nearest lie in the k + 1 groups whose nearest members are nearest.
+    """
+    k, centre = min(k + 1, len(stored)), stored.mean(0)
+    groups = -(-len(stored) // GROUP)
+    padded = stored.new_zeros(groups * GROUP, stored.shape[1])
+    padded[: len(stored)] = stored - centre
+    half = 0.5 * padded.square().sum(1)
+    half[len(stored) :] = torch.inf
+    found = []
+    for first in range(0, len(states), ROWS):
+        own = states[first : first + ROWS] - centre
+        far = torch.addmm(half, own, padded.T, alpha=-1).view(len(own), groups, GROUP)
+        near = far.amin(2).topk(min(k, groups), 1, largest=False, sorted=False).indices
+        members = far.gather(1, near.unsqueeze(2).expand(-1, -1, GROUP)).flatten(1)
+        places = members.topk(k, 1, largest=False, sorted=False).indices
+        index = near.gather(1, places // GROUP) * GROUP + places % GROUP
+        found.append((own.unsqueeze(1) - padded[index]).square().sum(2).amax(1).sqrt())
+    return torch.cat(found)
+
+
+class Intrinsic(Protocol):
+    """What one seed is paid for exploring."""
+
+    def __call__(self, states: Tensor, stored: Tensor) -> Array:
+        """float32 [B] for `states` [B, D], which are among `stored` [n, D]."""
+
+    def state(self) -> State: ...
+
+    def load_state(self, state: State) -> None: ...
+
+
+class LogDistance:
+    """log ‖s − s_k‖, s_k the k-th nearest neighbour of s among all states stored (RL-SaLLM-F, §5.1)."""
+
+    def __init__(self, neighbours: int) -> None:
+        self.neighbours = neighbours
+
+    def __call__(self, states: Tensor, stored: Tensor) -> Array:
+        return neighbour_distance(states, stored, self.neighbours).clamp(min=FLOOR).log().cpu().numpy()
+
+    def state(self) -> State:
+        return {}
+
+    def load_state(self, state: State) -> None:
+        """Nothing to restore."""
+
+
+class NormalisedDistance:
+    """‖s − s_k‖ over the standard deviation of all such distances so far (as the code of PEBBLE and of RL-SaLLM-F)."""
+
+    def __init__(self, neighbours: int) -> None:
+        self.neighbours = neighbours
+        self.count, self.mean, self.squares = 0, 0.0, 0.0
+        """Of the distances so far: their number, mean, and sum of squared deviations from it."""
+
+    def __call__(self, states: Tensor, stored: Tensor) -> Array:
+        distance = neighbour_distance(states, stored, self.neighbours).cpu().numpy()
+        self._add(distance.astype(np.float64))
+        return distance / np.float32(max(np.sqrt(self.squares / self.count), FLOOR))
+
+    def _add(self, values: Array) -> None:
+        """Moments of two sets joined (Chan et al. 1983)."""
+        count, shift = self.count + len(values), values.mean() - self.mean
+        self.squares += float(((values - values.mean()) ** 2).sum() + shift**2 * self.count * len(values) / count)
+        self.mean += float(shift) * len(values) / count
+        self.count = count
+
+    def state(self) -> State:
+        return {"count": self.count, "mean": self.mean, "squares": self.squares}
+
+    def load_state(self, state: State) -> None:
+        self.count, self.mean, self.squares = int(state["count"]), float(state["mean"]), float(state["squares"])
+
+
+INTRINSIC: Mapping[str, Callable[[int], Intrinsic]] = {"log": LogDistance, "distance": NormalisedDistance}
+"""By name, from the number of neighbours."""

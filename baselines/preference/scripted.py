@@ -1,0 +1,53 @@
+"""What B-Pref's scripted teachers say of a pair."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from baselines.preference.teaching import Pair, Verdict
+from baselines.teachers.oracle import Oracle
+from harness.interfaces import Ask, Channel
+
+
+class ScriptedTeacher:
+    """Labels at once, by the task's own reward (Lee et al. 2021, B-Pref, algorithm 2)."""
+
+    to: Channel | None = None
+    wants_snapshots = False
+
+    def __init__(self, config: Oracle) -> None:
+        self.config = config
+
+    def label(self, pair: Pair, scale: float, rng: np.random.Generator) -> Verdict:
+        """Skip, then equal, then a preference that may be turned round. `scale` is the mean return of a segment: with
+        one of 0 or less, no pair is skipped and only equal returns are equal."""
+        config = self.config
+        returns = pair.rewards.sum(1, dtype=np.float64)
+        scale = max(scale, 0.0)
+        if config.skip * scale > 0 and returns.max() <= config.skip * scale:
+            return Verdict("skipped")
+        apart = abs(float(returns[1] - returns[0]))
+        if apart == 0 or apart < config.equal * scale:
+            return Verdict("equal", 0.5, kept=True)
+        remembered = config.gamma ** np.arange(pair.rewards.shape[1])[::-1]
+        first, second = pair.rewards @ remembered
+        prefers_second = bool(second > first)
+        if config.beta is not None:
+            prefers_second = rng.random() < preference(float(second - first), config.beta)
+        if rng.random() < config.mistake:
+            prefers_second = not prefers_second
+        return Verdict("labelled", float(prefers_second), kept=True)
+
+    def question(self, pair: Pair) -> Ask:
+        raise NotImplementedError("this teacher asks nobody")
+
+    def verdict(self, pair: Pair, value: Any) -> Verdict:
+        raise NotImplementedError("this teacher asks nobody")
+
+
+def preference(more: float, beta: float) -> float:
+    """Probability that a segment is preferred whose return is `more` than the other's: 1 / (1 + exp(−β·more))."""
+    return 0.5 * (1 + math.tanh(0.5 * beta * more))

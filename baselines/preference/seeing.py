@@ -1,0 +1,144 @@
+"""What of a transition a learnt reward sees: the state that its action was taken in, or a frame of the one after it.
+
+A task's snapshot of a transition shows the state after the step. So a reward of frames is one of where a step led to, in
+pairs and in what is stored alike, and a teacher who is shown that state labels the very frames that are learnt from.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from baselines.networks import MLP, Network, ToOne, linear_specs
+from baselines.parameters import Spec
+from harness.interfaces import Array, Build, Column, Drawer, Transition
+
+LAYERS = ((16, 5, 3), (32, 3, 2), (64, 3, 2), (128, 3, 2))
+"""Channels, kernel and stride of the convolutions (RL-VLM-F's code)."""
+LAST = 1e-3
+"""Within which the last layer begins (RL-VLM-F's code)."""
+
+
+class Sight(Protocol):
+    """What a reward is a function of."""
+
+    column: str
+    """Where the store holds it."""
+    shape: tuple[int, ...]
+    dtype: str
+    network: Network
+    """[S, B, *shape] -> [S, B, 1], before the tanh."""
+    chunk: int
+    """Transitions relabelled at once."""
+    own: tuple[Column, ...]
+    """What is stored for it besides the transitions."""
+    wants_snapshots: bool
+
+    def of(self, transition: Transition) -> Array:
+        """[S, *shape]."""
+
+
+class States:
+    """The state that each action was taken in, through layers with LeakyReLU between them (RL-SaLLM-F, app. A.2)."""
+
+    column, dtype, own, wants_snapshots = "observation", "float32", (), False
+
+    def __init__(self, build: Build, hidden: Sequence[int]) -> None:
+        self.shape = build.observations.shape
+        self.network: Network = MLP(self.shape[0], hidden, 1, "reward", activation=F.leaky_relu_)
+        # on a CPU so few that what the layers pass on stays in its cache
+        self.chunk = 256 if build.device == "cpu" else 65_536
+
+    def of(self, transition: Transition) -> Array:
+        return transition.observation
+
+
+class Frames:
+    """A frame of the state after each step, reduced to `size` x `size` pixels and stored, through convolutions."""
+
+    column, dtype, wants_snapshots = "frame", "uint8", True
+
+    def __init__(self, build: Build, size: int) -> None:
+        self.shape = (size, size, 3)
+        self.own = (Column(self.column, "fixed", self.shape, self.dtype, batched=False),)
+        self.network: Network = ConvNet(size)
+        self.chunk = 64 if build.device == "cpu" else 1_024
+        self._build = build
+
+    @functools.cached_property
+    def _draw(self) -> Drawer:
+        """Made where the first frame is drawn: acting alone needs none."""
+        drawer: Drawer = self._build.parts["drawing"].spawn(self._build.task)
+        return drawer
+
+    def of(self, transition: Transition) -> Array:
+        assert transition.snapshot is not None, "snapshots were wanted"
+        return area_mean(self._draw(transition.snapshot), self.shape[0])
+
+
+SIGHTS: Mapping[str, Callable[[Any, Build], Sight]] = {
+    "state": lambda config, build: States(build, config.hidden),
+    "frame": lambda config, build: Frames(build, config.frame_size),
+}
+"""By name, from a guide's configuration."""
+
+
+def area_mean(frames: Array, size: int) -> Array:
+    """Frames uint8 [n, height, width, 3] -> uint8 [n, size, size, 3]: each pixel the mean, rounded, of the area that it
+    covers. All sums are whole numbers that float64 holds exactly, so no order of adding changes a bit."""
+    if frames.shape[1:3] == (size, size):
+        return frames
+    height, width = frames.shape[1:3]
+    rows, columns = _overlap(height, size), _overlap(width, size)
+    lines = np.matmul(rows, frames.reshape(len(frames), height, -1).astype(np.float64))  # [n, size, width·3]
+    sums = np.matmul(columns, lines.reshape(len(frames), size, width, 3))
+    area = height * width  # in which unit an output pixel's is counted
+    return np.asarray((2 * sums + area) // (2 * area), np.uint8)
+
+
+@functools.cache
+def _overlap(length: int, size: int) -> Array:
+    """By how much each of `size` pixels overlaps each of `length`, in units of 1/size of the latter: [size, length]."""
+    edges, own = np.arange(length + 1) * size, np.arange(size + 1) * length
+    upper = np.minimum(edges[None, 1:], own[1:, None])
+    return np.maximum(upper - np.maximum(edges[None, :-1], own[:-1, None]), 0).astype(np.float64)
+
+
+class ConvNet:
+    """Frames in [0, 255], [S, B, size, size, 3] -> [S, B, 1]: convolutions without padding and ReLU, one linear layer
+    (RL-VLM-F's code). Convolutions begin uniform in ±1/sqrt(fan in) without bias."""
+
+    def __init__(self, size: int) -> None:
+        self.side = size
+        for _, kernel, stride in LAYERS:
+            self.side = (self.side - kernel) // stride + 1
+        assert self.side > 0, "frames are smaller than what the convolutions look at"
+
+    def specs(self) -> dict[str, Spec]:
+        specs, into = {}, 3
+        for layer, (out, kernel, _) in enumerate(LAYERS):
+            scale = 1 / math.sqrt(into * kernel * kernel)
+            specs[f"reward.{layer}.weight"] = Spec((out, into, kernel, kernel), "uniform", scale)
+            specs[f"reward.{layer}.bias"] = Spec((out,), "constant", 0.0)
+            into = out
+        last = linear_specs(f"reward.{len(LAYERS)}", into * self.side**2, 1)
+        return specs | {name: spec._replace(scale=LAST) for name, spec in last.items()}
+
+    def __call__(self, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
+        networks, batch = inputs.shape[:2]
+        # one group of channels per network
+        x = (inputs.to(torch.float32) / 255).permute(1, 0, 4, 2, 3).flatten(1, 2)
+        for layer, (_, _, stride) in enumerate(LAYERS):
+            weight, bias = parameters[f"reward.{layer}.weight"], parameters[f"reward.{layer}.bias"]
+            x = F.conv2d(x, weight.flatten(0, 1), bias.flatten(), stride, groups=networks).relu_()
+        features = x.reshape(batch, networks, -1).transpose(0, 1)
+        last = f"reward.{len(LAYERS)}"
+        found: Tensor = ToOne.apply(features, parameters[f"{last}.weight"], parameters[f"{last}.bias"])
+        return found

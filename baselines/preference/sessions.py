@@ -1,0 +1,155 @@
+"""Sessions: what a teacher of one seed was asked, what it said, and how often it was right."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from baselines.preference.teaching import Pair, Verdict
+from harness.interfaces import Array, State
+
+
+@dataclass(eq=False)
+class Query:
+    """A pair that a teacher is asked about, and its verdict once that is there."""
+
+    pair: Pair
+    asked: int
+    """Environment step."""
+    session: int
+    learned: Array
+    """float32 [2], the segments' learned return before the session."""
+    seen: Array
+    """[2, H, …], what the reward sees of the segments."""
+    verdict: Verdict | None = None
+
+    @property
+    def returns(self) -> Array:
+        """float64 [2], of the task's own reward."""
+        return np.asarray(self.pair.rewards.sum(1, dtype=np.float64))
+
+    @property
+    def truth(self) -> float:
+        """What a perfect teacher says: 0, 1, or ½ for equal returns."""
+        first, second = self.returns
+        return 0.5 if first == second else float(second > first)
+
+    @property
+    def preferred(self) -> int:
+        """Which of the two segments the verdict's label holds to be the better."""
+        assert self.verdict is not None and self.verdict.label is not None
+        return int(self.verdict.label > 0.5)
+
+    def row(self) -> dict[str, Any]:
+        """What `labels` tells of it."""
+        assert self.verdict is not None
+        outcome, label, kept, _, notes = self.verdict
+        return {
+            "asked": self.asked,
+            "session": self.session,
+            "query": self.pair.number,
+            "outcome": outcome,
+            "truth": self.truth,
+            "kept": kept,
+            **{f"reward_{number}": float(value) for number, value in enumerate(self.returns)},
+            **{f"learned_{number}": float(value) for number, value in enumerate(self.learned)},
+            **({} if label is None else {"preference": float(label)}),
+            **notes,
+        }
+
+    def state(self) -> State:
+        verdict = self.verdict
+        return {
+            "number": self.pair.number,
+            "observations": self.pair.observations,
+            "rewards": self.pair.rewards,
+            "asked": self.asked,
+            "session": self.session,
+            "learned": self.learned,
+            "seen": self.seen,
+            "verdict": None if verdict is None else {**verdict._asdict(), "notes": dict(verdict.notes)},
+        }
+
+    @staticmethod
+    def of(row: int, state: State) -> Query:
+        """The query of seed `row` that `state` tells of. What was drawn of it went with the question."""
+        pair = Pair(row, int(state["number"]), state["observations"], state["rewards"])
+        told = state["verdict"]
+        verdict = None if told is None else Verdict(**told)
+        return Query(pair, int(state["asked"]), int(state["session"]), state["learned"], state["seen"], verdict)
+
+
+class Sessions:
+    """Of one seed: the sessions that wait for answers, and a count of what became of all queries."""
+
+    def __init__(self, row: int) -> None:
+        self.row = row
+        self.held = 0
+        """Sessions begun."""
+        self.asked = 0
+        """Queries asked."""
+        self.tally: Counter[str] = Counter()
+        """Queries by outcome; `kept` and `imagined` pairs; labels `judged` against the truth, and how many were
+        `right`."""
+        self._open: dict[int, list[Query]] = {}
+
+    def begin(self, queries: list[Query]) -> None:
+        """A session of these queries, maybe of none."""
+        self._open[self.held] = queries
+        self.held += 1
+        self.asked += len(queries)
+
+    def query(self, number: int) -> Query:
+        """The query of this number, which waits for its answer."""
+        return next(query for queries in self._open.values() for query in queries if query.pair.number == number)
+
+    def finished(self) -> list[list[Query]]:
+        """The sessions whose answers are all there, the oldest first; they wait no longer."""
+        done = [number for number, queries in self._open.items() if all(query.verdict for query in queries)]
+        sessions = [self._open.pop(number) for number in done]
+        for query in [query for queries in sessions for query in queries]:
+            self._count(query)
+        return sessions
+
+    def _count(self, query: Query) -> None:
+        verdict = query.verdict
+        assert verdict is not None
+        self.tally[verdict.outcome] += 1
+        self.tally["kept"] += verdict.kept
+        self.tally["imagined"] += verdict.imagined is not None
+        if verdict.label in (0, 1) and query.truth != 0.5:
+            self.tally["judged"] += 1
+            self.tally["right"] += verdict.label == query.truth
+
+    def metrics(self) -> Mapping[str, float]:
+        """Over the run so far."""
+        told, judged = self.tally, self.tally["judged"]
+        return {
+            "queries": self.asked,
+            "labels": told["kept"],
+            "imagined": told["imagined"],
+            "label_accuracy": told["right"] / judged if judged else np.nan,
+        }
+
+    def state(self) -> State:
+        return {
+            "held": self.held,
+            "asked": self.asked,
+            "tally": dict(self.tally),
+            "open": {
+                str(number): {str(query.pair.number): query.state() for query in queries}
+                for number, queries in self._open.items()
+            },
+        }
+
+    def load_state(self, state: State) -> None:
+        self.held, self.asked = int(state["held"]), int(state["asked"])
+        self.tally = Counter(state["tally"])
+        self._open = {
+            int(number): [Query.of(self.row, query) for query in queries.values()]
+            for number, queries in state["open"].items()
+        }

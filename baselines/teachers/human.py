@@ -1,0 +1,42 @@
+"""The teacher `human`: a person, who is shown pairs of segments by `bench label` while the run waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from harness.interfaces import Build, Channel
+from harness.registry import register
+
+if TYPE_CHECKING:
+    from baselines.preference.teaching import Teacher
+
+
+@register.teacher("human")
+@dataclass(frozen=True)
+class Human:
+    """Asks whoever sits at `bench label STUDY`; a run stops until it is answered (Christiano et al. 2017)."""
+
+    frames: bool = True
+    """Whether what drawing needs is stored with every transition, so that the person sees pictures; numbers alone
+    otherwise (choice)."""
+
+    asks: ClassVar[tuple[Channel, ...]] = ("human",)
+    backend: ClassVar[str] = "human"
+    delay: ClassVar[int] = 1
+    """Steps between a question and the use of its answer: the run stops right after it has asked."""
+    version: ClassVar[int] = 1
+    citation: ClassVar[str] = """@inproceedings{christiano2017deep,
+  title = {Deep Reinforcement Learning from Human Preferences},
+  author = {Christiano, Paul F. and Leike, Jan and Brown, Tom B. and Martic, Miljan and Legg, Shane and Amodei, Dario},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume = {30},
+  year = {2017}
+}"""
+
+    def spawn(self, build: Build) -> Teacher:
+        from baselines.preference.asking import HumanTeacher
+
+        suite = build.parts["suite"]
+        things = suite.coordinates(build.task) if hasattr(suite, "coordinates") else ()
+        return HumanTeacher(suite.make(build.task).instruction, things, self.frames and hasattr(suite, "drawing"))

@@ -1,0 +1,89 @@
+"""What is said to a language model about one pair of segments, call by call (RL-SaLLM-F, §5.2 and 5.3).
+
+1. Which is better? (equation 3) A 0 ends it: the pair is equal.
+2. The same with the order swapped (equation 4); another preference than before ends it: inconsistent.
+3. In the first conversation: write a trajectory that betters the preferred one (equation 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from baselines.preference.conversing import Ask, Misread, Said, converse, filled, verdict, weigh
+from baselines.teachers.llm import prompts, reading, trajectories
+from harness.foundation.calls import Message
+from harness.interfaces import Array, Coordinates
+
+if TYPE_CHECKING:
+    from baselines.teachers.llm import Llm
+
+
+class PairDialogue:
+    """About pairs of segments of one task."""
+
+    def __init__(self, settings: Llm, things: Sequence[Coordinates], goal: str) -> None:
+        """`things`: what of an observation can be told; `goal`: the task's instruction."""
+        self._settings, self._things, self._goal = settings, things, goal
+        self.calls = (1 + settings.retries) * (1 + settings.double_check + (settings.augment == "llm"))
+
+    async def __call__(self, content: Any, frames: Array | None, ask: Ask) -> dict[str, Any] | None:
+        """`content`: {"segments": [2][H][D]} -> `first` and `second` answer, `outcome`, `retries`, with a preference
+        also `imagined`, what became of the imagined trajectory, and `states` [H][D], its states if it is usable. None
+        where the first call got no answer."""
+        pair = np.asarray(content["segments"], np.float32)
+
+        async def prefer(one: int, other: int) -> Said[int]:
+            return await self._prefer(ask, pair[one], pair[other])
+
+        first, found = await weigh(prefer, self._settings.double_check)
+        if found is None or found["outcome"] != "labelled" or self._settings.augment != "llm":
+            return found
+        assert first.value
+        preferred = pair[first.value - 1]
+        imagined = await self._imagine(ask, first, preferred)
+        found |= {"retries": found["retries"] + imagined.retries, "imagined": imagined.fault or "kept"}
+        if imagined.value is not None:
+            found["states"] = trajectories.states(self._things, preferred, imagined.value).tolist()
+        return found
+
+    async def _prefer(self, ask: Ask, one: Array, other: Array) -> Said[int]:
+        """Which of two segments [H, D] is better, in the order in which they are shown."""
+        settings, things = self._settings, self._things
+        values = {
+            "goal": self._goal,
+            "steps": len(one),
+            "meanings": prompts.meanings(things),
+            "trajectory_1": self._text(trajectories.told(things, one)),
+            "trajectory_2": self._text(trajectories.told(things, other)),
+            "example": prompts.example(things) if settings.shots else "",
+        }
+        asked = Message("user", (filled(settings.prompt or prompts.PROMPT, values),))
+        return await converse(ask, (asked,), verdict, prompts.verdict_reminder, settings.retries)
+
+    async def _imagine(self, ask: Ask, first: Said[int], preferred: Array) -> Said[dict[str, Array]]:
+        """A trajectory better than `preferred` [H, D], in the conversation that preferred it."""
+        settings, things, length = self._settings, self._things, len(preferred)
+        beginning = trajectories.beginning(trajectories.told(things, preferred))
+        given = {name: np.round(points, settings.decimals) for name, points in beginning.items()}
+        values = {
+            "preferred": first.value,
+            "goal": self._goal,
+            "way": prompts.way(things),
+            "steps": length,
+            "start": self._text(given),
+        }
+        asked = Message("user", (filled(settings.imagine_prompt or prompts.IMAGINE_PROMPT, values),))
+
+        def read(answer: str) -> dict[str, Array]:
+            return reading.trajectory(answer, things, given, length, settings.tolerance)
+
+        def remind(fault: Misread) -> str:
+            return prompts.trajectory_reminder(fault, length)
+
+        return await converse(ask, (*first.messages, asked), read, remind, settings.retries)
+
+    def _text(self, trajectory: trajectories.Told) -> str:
+        return trajectories.text(trajectory, self._settings.decimals)

@@ -1,0 +1,121 @@
+"""What a language model is asked: which of two trajectories serves a task better, and for one that serves it better.
+
+The judgement and the form of its answer are RL-SaLLM-F's (app. C.1: chain of thought, two questions, a single 0, 1 or
+2), the words ours. Both prompts are settings; what stands in braces is filled in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from baselines.preference.conversing import filled
+from harness.interfaces import Coordinates
+
+PROMPT = """\
+You assess how well attempts at a task are going. All you have are coordinates; lengths are in metres.
+
+The task: {goal}
+
+Below are two trajectories of {steps} consecutive steps each, from different attempts. Each is a JSON object:
+{meanings}
+
+Trajectory 1:
+{trajectory_1}
+
+Trajectory 2:
+{trajectory_2}
+
+{example}Work through two questions, one after the other.
+1. Do the two trajectories differ in how far they further the task, and how? Write your analysis down.
+2. Which of the two furthers the task more?
+End with a line that holds one digit and nothing else: 1 for Trajectory 1, 2 for Trajectory 2, or 0 where you cannot \
+tell or see no difference that matters.
+"""
+"""Placeholders: see `PROMPT_NEEDS` and `PROMPT_MAY`."""
+IMAGINE_PROMPT = """\
+You preferred Trajectory {preferred}. With your analysis in mind, write down a trajectory that furthers the task still \
+more, from the same first step as Trajectory {preferred}.
+
+- {way}
+- It has {steps} steps, the first of which is given here, and the form of the trajectories above:
+{start}
+
+Reply with that JSON object alone: every number written out, no remarks, nothing left out.
+"""
+EXAMPLE = """\
+A good answer to such a question, about two other trajectories, reads:
+{answer}
+
+"""
+VERDICT_REMINDER = (
+    "I cannot read a verdict in this reply: {fault}. Reply with one line that holds a single digit: 1 if Trajectory 1 "
+    "furthers the task more, 2 if Trajectory 2 does, 0 if you cannot tell."
+)
+TRAJECTORY_REMINDER = (
+    "I cannot use this trajectory: {fault}. Write it again as one JSON object of {steps} steps in the given form, with "
+    "the given first step, and nothing else."
+)
+PROMPT_NEEDS, PROMPT_MAY = ("trajectory_1", "trajectory_2"), ("goal", "steps", "meanings", "example")
+IMAGINE_NEEDS, IMAGINE_MAY = ("steps", "start"), ("preferred", "goal", "way")
+AXES = "xyz"
+
+
+class Parts(NamedTuple):
+    """The things of a task by the part that they play in it."""
+
+    moves: str
+    """What is moved at will: the first thing that is not constant."""
+    moved: str
+    """What it acts upon, the next such thing; "" where there is none."""
+    target: str
+    """Where that is to be: the first constant thing; "" where there is none."""
+
+
+def parts(things: Sequence[Coordinates]) -> Parts:
+    """Who is who among the things of a task, at least one of which moves."""
+    moving = [thing.name for thing in things if not thing.constant]
+    constant = [thing.name for thing in things if thing.constant]
+    return Parts(moving[0], moving[1] if len(moving) > 1 else "", constant[0] if constant else "")
+
+
+def meanings(things: Sequence[Coordinates]) -> str:
+    """A line for each thing: its name, what it is, and how its place is written."""
+    return "\n".join(f'- "{thing.name}": {thing.meaning}, as {_written(thing)};' for thing in things)[:-1] + "."
+
+
+def way(things: Sequence[Coordinates]) -> str:
+    """How a good trajectory goes, for the prompt that asks for one (what app. C.1 demands of it)."""
+    moves, moved, target = parts(things)
+    if moved:
+        goal = f" until {moved} is at {target}" if target else ", as the task wants it"
+        return (
+            f"{moves} goes smoothly and without detour to {moved}. Once the two are at about the same place, {moves} "
+            f"takes {moved} along, without leaps and as things move in the world,{goal}."
+        )
+    return f"{moves} moves smoothly and without detour{f' to {target}' if target else ', as the task wants it'}."
+
+
+def example(things: Sequence[Coordinates]) -> str:
+    """The one-shot prompt's answer (RL-SaLLM-F, app. C.3), for a task with these things."""
+    moves, moved, target = parts(things)
+    near, rest = moved or target or "the goal", f" {moved} stays where it is in both." if moved else ""
+    answer = (
+        f"1. In Trajectory 1 {moves} begins 0.21 away from {near} and wanders off to 0.26. In Trajectory 2 it begins "
+        f"0.24 away and comes as close as 0.15.{rest} So Trajectory 2 approaches what matters for the task, and "
+        f"Trajectory 1 leaves it.\n2. Trajectory 2 furthers the task more.\n2"
+    )
+    return filled(EXAMPLE, {"answer": answer})
+
+
+def verdict_reminder(fault: Exception) -> str:
+    return filled(VERDICT_REMINDER, {"fault": fault})
+
+
+def trajectory_reminder(fault: Exception, length: int) -> str:
+    return filled(TRAJECTORY_REMINDER, {"fault": fault, "steps": length})
+
+
+def _written(thing: Coordinates) -> str:
+    axes = f"[{', '.join(AXES[: len(thing.entries)])}]"
+    return f"{axes}, the same at all steps" if thing.constant else f"{axes} for each step"

@@ -1,0 +1,90 @@
+"""A trajectory that a language model imagined, read as data: parsed and checked, never evaluated."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from baselines.preference.conversing import LONGEST, Misread
+from harness.interfaces import Array, Coordinates
+
+Fault = Literal["unreadable", "length", "shape", "start"]
+"""No number or no object at all; a wrong number of steps; things missing, or points that are none; another beginning
+than was given."""
+ORDER: tuple[str, ...] = ("unreadable", "shape", "length", "start")
+"""How far an object came before something was wrong with it."""
+PLACES = 64
+"""Places at which an object may begin that are tried (choice)."""
+
+
+def trajectory(
+    answer: str, things: Sequence[Coordinates], beginning: Mapping[str, Array], length: int, tolerance: float
+) -> dict[str, Array]:
+    """The trajectory of `length` steps in an answer, whatever stands around it: name -> float64 [H, n], or [n].
+
+    Semicolons and trailing commas are borne, since models write them. It starts, and constant things stay, within
+    `tolerance` of `beginning` (name -> [1, n] or [n]) in each coordinate. Misread names what the object that came
+    furthest lacks (RL-SaLLM-F, §5.3: "the same step length and data format").
+    """
+    worst = Misread("unreadable", "it holds no JSON object")
+    for found in objects(answer):
+        try:
+            return {thing.name: _points(found, thing, beginning[thing.name], length, tolerance) for thing in things}
+        except Misread as fault:
+            if ORDER.index(fault.fault) >= ORDER.index(worst.fault):
+                worst = fault
+    raise worst
+
+
+def objects(text: str) -> Iterator[dict[str, Any]]:
+    """The JSON objects in a text, those within others too, in the order in which they begin."""
+    text = re.sub(r",(\s*[}\]])", r"\1", text[:LONGEST].replace(";", ","))
+    decoder = json.JSONDecoder()
+    for match, _ in zip(re.finditer(r"\{", text), range(PLACES), strict=False):
+        try:
+            found, _ = decoder.raw_decode(text, match.start())
+        except (ValueError, RecursionError):
+            continue
+        yield found
+
+
+def _points(found: Mapping[str, Any], thing: Coordinates, beginning: Array, length: int, tolerance: float) -> Array:
+    """Where a thing is, float64 [H, n], or [n] of a constant one."""
+    name, size = thing.name, len(thing.entries)
+    if name not in found:
+        raise Misread("shape", f"it has no {name!r}")
+    said = found[name]
+    if thing.constant and not _nested(said):
+        said = [said]
+    if not isinstance(said, list) or not all(_is_point(point, size) for point in said):
+        raise Misread("shape", f"{name!r} is not made of points of {size} finite numbers each")
+    points = np.array(said, np.float64).reshape(-1, size)
+    expected = (1, length) if thing.constant else (length,)
+    if len(points) not in expected:
+        raise Misread("length", f"{name!r} has {len(points)} points instead of {expected[0]}")
+    first = beginning.reshape(-1, size)
+    if not np.all(np.abs((points if thing.constant else points[:1]) - first) <= tolerance):
+        raise Misread("start", f"{name!r} does not {'stay' if thing.constant else 'start'} where it was given")
+    return points[0] if thing.constant else points
+
+
+def _nested(said: Any) -> bool:
+    return isinstance(said, list) and any(isinstance(point, list) for point in said)
+
+
+def _is_point(point: Any, size: int) -> bool:
+    return isinstance(point, list) and len(point) == size and all(map(_is_number, point))
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    try:
+        return math.isfinite(value) and abs(value) < 3e38
+    except OverflowError:
+        return False

@@ -1,0 +1,105 @@
+"""The teacher's side: a pair becomes a question, and what the dialogue about it ended with becomes a verdict."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from baselines.preference.conversing import expect, weighed
+from baselines.preference.decision_transformer import DecisionTransformer, Episode
+from baselines.preference.teaching import Pair, Verdict
+from baselines.teachers.llm.reading import Fault
+from harness.errors import UserError
+from harness.interfaces import Array, Ask, Build, Channel
+
+if TYPE_CHECKING:
+    from baselines.teachers.llm import Llm
+
+ATTEMPTS = 3
+"""Episodes that are tried for each that is wanted, since a solver may fail."""
+BECAME = ("kept", "failed", *get_args(Fault))
+"""What can become of an imagined trajectory."""
+
+
+class LlmTeacher:
+    """Asks a chat which of two segments is better, and for one that is better than both."""
+
+    to: Channel | None = "chat"
+    wants_snapshots = False
+
+    def __init__(self, settings: Llm, build: Build) -> None:
+        self._settings, self._build = settings, build
+        self._expert: DecisionTransformer | None = None
+
+    def label(self, pair: Pair, scale: float, rng: np.random.Generator) -> Verdict:
+        raise TypeError("the teacher 'llm' labels nothing at once: it is asked over the channel 'chat'")
+
+    def question(self, pair: Pair) -> Ask:
+        """Of the segments' states alone: rewards are none of a model's business."""
+        content = json.dumps({"segments": np.asarray(pair.observations, np.float32).tolist()})
+        return Ask(pair.row, np.array([pair.number]), None, np.zeros((1, 0), bool), content, "chat")
+
+    def verdict(self, pair: Pair, value: Any) -> Verdict:
+        """What the dialogue's value says: the label is the index of the preferred segment (equations 3 and 4). A value
+        that is none of a dialogue's is `unreadable`."""
+        if value is None:
+            return Verdict("failed")
+        try:
+            return self._verdict(value, pair)
+        except (KeyError, TypeError, ValueError, OverflowError):
+            return Verdict("unreadable")
+
+    def _verdict(self, value: Any, pair: Pair) -> Verdict:
+        found = weighed(value, self._settings.double_check)
+        if found.outcome in ("equal", "inconsistent") and self._settings.undecided == "soft":
+            return found._replace(label=0.5, kept=self._settings.keep_sampled)
+        if found.label is None:
+            return found
+        notes = dict(found.notes)
+        imagined = None
+        if self._settings.augment == "llm":
+            notes["imagined"] = became = value["imagined"]
+            expect(isinstance(became, str) and became in BECAME)
+            imagined = _states(value["states"], pair.observations.shape[1:]) if became == "kept" else None
+        elif self._settings.augment == "decision_transformer":
+            notes["imagined"], imagined = "kept", self._imagine(pair.observations[int(found.label)])
+        return found._replace(kept=self._settings.keep_sampled, imagined=imagined, notes=notes)
+
+    def _imagine(self, preferred: Array) -> Array:
+        """What an expert would do from the first state of the preferred segment [H, D]."""
+        suite, task = self._build.parts["suite"], self._build.task
+        if self._expert is None:
+            episodes = demonstrated(suite, task, self._settings.expert_episodes)
+            self._expert = DecisionTransformer(episodes, len(preferred), self._settings.expert_updates)
+        imagined = self._expert.imagine(preferred[0])
+        for thing in suite.coordinates(task):
+            if thing.constant:
+                imagined[:, list(thing.entries)] = preferred[0, list(thing.entries)]
+        return imagined
+
+
+def demonstrated(suite: Any, task: str, count: int) -> list[Episode]:
+    """Episodes of the suite's solver, the same ones whenever they are asked for."""
+    found: list[Episode] = []
+    for attempt in range(ATTEMPTS * count):
+        episode = suite.demonstrate(task, attempt)
+        if episode is not None:
+            found.append(Episode(np.asarray(episode.observation, np.float32), np.asarray(episode.reward, np.float64)))
+        if len(found) == count:
+            return found
+    raise UserError(
+        f"{len(found)} of {ATTEMPTS * count} attempts to demonstrate {task} succeeded, and "
+        f"teacher.expert_episodes={count} are wanted; lower it"
+    )
+
+
+def _states(value: Any, shape: tuple[int, ...]) -> Array:
+    """float32 [H, D]."""
+    found = np.asarray(value)
+    expect(found.shape == shape and found.dtype.kind in "if")
+    with np.errstate(over="ignore"):
+        narrow = found.astype(np.float32)
+    expect(bool(np.isfinite(narrow).all()))
+    return narrow

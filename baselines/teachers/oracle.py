@@ -1,0 +1,49 @@
+"""B-Pref's scripted teachers: preferences by the task's own reward, perfect or flawed in stated ways."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from harness.interfaces import Build
+from harness.registry import register
+from harness.settings import Bounds, Unit
+
+if TYPE_CHECKING:
+    from baselines.preference.teaching import Teacher
+
+
+@register.teacher("oracle")
+@dataclass(frozen=True)
+class Oracle:
+    """Prefers the segment with the larger sum of the task's own reward; perfect as its settings stand (Lee et al. 2021,
+    algorithm 2)."""
+
+    beta: Annotated[float | None, Bounds(0), Unit("per unit of return")] = None
+    """Rationality β: the second segment is preferred with the probability that a softmax of β times the returns gives
+    it; null: always the larger return (B-Pref, §3, Stoc: 1)."""
+    gamma: Annotated[float, Bounds(0, 1)] = 1.0
+    """Discount of what lies before a segment's end, which a myopic teacher remembers best (B-Pref, §3, Myopic: 0.9)."""
+    mistake: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.0
+    """How often a preference is turned round (B-Pref, §3, Mistake: 0.1)."""
+    skip: Annotated[float, Bounds(0), Unit("mean return of a segment")] = 0.0
+    """A pair is skipped unless one of its returns exceeds this share of the mean return of the last episodes, scaled to
+    a segment's length; 0 skips none (B-Pref, §3, Skip: 0.1)."""
+    equal: Annotated[float, Bounds(0), Unit("mean return of a segment")] = 0.0
+    """Returns that differ by less than this share of that mean are equally good, label ½; so are equal ones in any case
+    (B-Pref, §3, Equal: 0.1; choice: equal ones)."""
+
+    asks: ClassVar[tuple[str, ...]] = ()
+    backend: ClassVar[str] = "oracle"
+    version: ClassVar[int] = 1
+    citation: ClassVar[str] = """@inproceedings{lee2021bpref,
+  title = {{B-Pref}: Benchmarking Preference-Based Reinforcement Learning},
+  author = {Lee, Kimin and Smith, Laura and Dragan, Anca and Abbeel, Pieter},
+  booktitle = {Advances in Neural Information Processing Systems, Datasets and Benchmarks Track},
+  year = {2021}
+}"""
+
+    def spawn(self, build: Build) -> Teacher:
+        from baselines.preference.scripted import ScriptedTeacher
+
+        return ScriptedTeacher(self)

@@ -1,0 +1,83 @@
+"""The teacher `vlm`: a vision-language model looks at a frame of either segment and says where the goal is nearer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from harness.interfaces import Build, Channel, Dialogue, Suite
+from harness.registry import register
+from harness.settings import Bounds, Text
+
+if TYPE_CHECKING:
+    from baselines.preference.teaching import Teacher
+    from harness.foundation.calls import Usage
+
+TOKENS = (1_100, 300)
+"""Read and written for a pair in one order: two images of 256 pixels at 255 tokens each, our two prompts, an analysis
+of 290 that is read once more (choice: counted by hand, since no paper prints it)."""
+
+
+@register.teacher("vlm")
+@dataclass(frozen=True)
+class Vlm:
+    """Asks a chat about two images, the last of either segment: first for an analysis, then for a label of what it
+    wrote (RL-VLM-F, §4.1)."""
+
+    double_check: bool = False
+    """Whether a preference has to hold with the order swapped (RL-SaLLM-F, equation 4, which RL-VLM-F has not)."""
+    retries: Annotated[int, Bounds(0, 10)] = 1
+    """Times that the model is told what is wrong with a label that cannot be read (choice: the paper discards)."""
+    prompt: Annotated[str, Text] = ""
+    """Asks for the analysis, below the two images, with {goal}; empty is our own (choice: RL-VLM-F, §4.1, in our
+    words)."""
+    label_prompt: Annotated[str, Text] = ""
+    """Asks for the label, with {analysis}, and {goal} if wanted; empty is our own (choice: RL-VLM-F, §4.1, in our
+    words)."""
+
+    version: ClassVar[int] = 1
+    asks: ClassVar[tuple[Channel, ...]] = ("chat",)
+    shows_frames: ClassVar[bool] = True
+    citation: ClassVar[str] = """@inproceedings{wang2024rlvlmf,
+  title = {{RL-VLM-F}: Reinforcement Learning from Vision Language Foundation Model Feedback},
+  author = {Wang, Yufei and Sun, Zhanyi and Zhang, Jesse and Xian, Zhou and Biyik, Erdem and Held, David and
+    Erickson, Zackory},
+  booktitle = {International Conference on Machine Learning},
+  year = {2024}
+}"""
+
+    def fits(self, parts: Mapping[str, Any], task: str) -> str:
+        """Why it cannot teach there, or ""."""
+        from baselines.preference.conversing import misfit
+        from baselines.teachers.vlm import prompts
+
+        if parts.get("drawing") is None:
+            return "it shows frames, and the suite draws none"
+        for name, text, needs, may in (
+            ("prompt", self.prompt, prompts.PROMPT_NEEDS, ()),
+            ("label_prompt", self.label_prompt, prompts.LABEL_NEEDS, prompts.LABEL_MAY),
+        ):
+            if text and (told := misfit(text, needs, may)):
+                return f"teacher.{name} {told}"
+        return ""
+
+    def asked(self, parts: Mapping[str, Any]) -> Usage:
+        """About what a run asks, if every label is read at once and every pair has a preference."""
+        from harness.foundation.calls import Usage
+
+        guide = parts["guide"]
+        sessions = 1 + max(0, parts["training"].steps - guide.explored(parts)) // guide.every
+        shown = min(guide.budget, sessions * guide.queries) * (1 + self.double_check)
+        return Usage(2 * shown, TOKENS[0] * shown, TOKENS[1] * shown, images=2 * shown)
+
+    def spawn(self, build: Build) -> Teacher:
+        from baselines.teachers.vlm.teacher import VlmTeacher
+
+        return VlmTeacher(self.double_check)
+
+    def dialogue(self, suite: Suite, task: str) -> Dialogue:
+        """About pairs of this task; it is made once, to learn its instruction."""
+        from baselines.teachers.vlm.dialogue import ImageDialogue
+
+        return ImageDialogue(self, suite.make(task).instruction)

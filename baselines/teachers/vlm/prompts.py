@@ -1,0 +1,43 @@
+"""What a vision-language model is asked: to compare two images, then for the label of what it wrote.
+
+The two stages and what each is to tell are RL-VLM-F's (§4.1), the words ours. Both prompts are settings; what stands in
+braces is filled in.
+"""
+
+from __future__ import annotations
+
+from baselines.preference.conversing import Misread, filled
+
+CAPTIONS = ("Image 1:", "Image 2:")
+"""Of the images, before the prompt."""
+PROMPT = """\
+These are two moments of different attempts at a task, each as the camera sees it.
+
+The task: {goal}
+
+Answer three questions, one after the other.
+1. What can be seen in Image 1 of everything that matters for the task?
+2. What can be seen in Image 2 of it?
+3. In which of the two has more of the task been achieved, or do they not differ in that? Say what tells you.
+"""
+LABEL_PROMPT = """\
+Two images of attempts at a task, Image 1 and Image 2, have been compared in writing.
+
+The task: {goal}
+
+The comparison:
+{analysis}
+
+By this comparison, which of the two images shows more of the task achieved? Reply with one line that holds a single \
+digit: 1 for Image 1, 2 for Image 2, or 0 where the comparison sees no difference or is not sure.
+"""
+REMINDER = (
+    "I cannot read a label in this reply: {fault}. Reply with one line that holds a single digit: 1 if Image 1 shows "
+    "more of the task achieved, 2 if Image 2 does, 0 if there is no difference or you cannot tell."
+)
+PROMPT_NEEDS = ("goal",)
+LABEL_NEEDS, LABEL_MAY = ("analysis",), ("goal",)
+
+
+def reminder(fault: Misread) -> str:
+    return filled(REMINDER, {"fault": fault})

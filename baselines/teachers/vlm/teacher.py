@@ -1,0 +1,40 @@
+"""The teacher's side: the last frames of a pair become a question, and what the dialogue ends with a verdict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from baselines.preference.conversing import weighed
+from baselines.preference.teaching import Pair, Verdict
+from harness.interfaces import Ask, Channel
+
+
+class VlmTeacher:
+    """Asks a chat which of two frames is better: of segments of one transition the state after it, of longer ones the
+    state that they end in [choice: RL-VLM-F has segments of one alone]."""
+
+    to: Channel | None = "chat"
+    wants_snapshots = True
+
+    def __init__(self, double_check: bool) -> None:
+        self._double_check = double_check
+
+    def label(self, pair: Pair, scale: float, rng: np.random.Generator) -> Verdict:
+        raise TypeError("the teacher 'vlm' labels nothing at once: it is asked over the channel 'chat'")
+
+    def question(self, pair: Pair) -> Ask:
+        """Two snapshots, uint8 [2, n], and nothing else."""
+        assert pair.snapshots is not None, "snapshots were wanted"
+        return Ask(pair.row, np.array([pair.number]), pair.snapshots[:, -1].copy(), np.zeros((1, 0), bool), to="chat")
+
+    def verdict(self, pair: Pair, value: Any) -> Verdict:
+        """What the dialogue's value says: the label is the index of the preferred segment. A value that is none of a
+        dialogue's is `unreadable`."""
+        if value is None:
+            return Verdict("failed")
+        try:
+            return weighed(value, self._double_check)
+        except (KeyError, TypeError, ValueError, OverflowError):
+            return Verdict("unreadable")

@@ -1,0 +1,46 @@
+"""Runs of PEBBLE by command: stopped and continued they write the same bytes, packing included."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.errors import Stopped, UserError
+
+SMALL = (
+    "suite=classic", "task=Pendulum-v1", "method=pebble", "training.steps=230", "evaluation.every=115",
+    "evaluation.episodes=1", "learner.learning_starts=64", "learner.batch_size=32", "learner.hidden=[16,16]",
+    "guide.pretraining=120", "guide.every=50", "guide.queries=4", "guide.budget=10", "guide.hidden=[16,16]",
+    "guide.updates_after_reset=10", "guide.sampling=disagreement", "guide.intrinsic=distance", "teacher.mistake=0.2",
+    "seeds=[0,1,2]",
+)  # fmt: skip
+
+
+def rows(study: Path) -> dict[str, bytes]:
+    """What the runs wrote that holds no clock."""
+    names = ("evaluations.parquet", "labels.jsonl", "metrics.jsonl", "probes.jsonl")
+    found = (path for name in names for path in study.glob(f"*/*/*/seed-*/{name}"))
+    return {str(path.relative_to(study)): path.read_bytes() for path in found}
+
+
+def test_stopping_anywhere_and_continuing_in_another_packing_changes_no_byte(train) -> None:
+    whole = train(*SMALL, packs=[(0, 1, 2)], checkpoint_every=30)
+    labels = [
+        json.loads(line)
+        for line in rows(whole)[next(name for name in rows(whole) if "labels" in name)].split(b"\n")[:-1]
+    ]
+    assert [each["step"] for each in labels] == [120] * 4 + [170] * 4 + [220] * 2
+    for moment, first, then in [(95, [(0, 1, 2)], [(0,), (1, 2)]), (171, [(0, 2)], [(0, 2), (1,)])]:
+        directory = whole.with_name(f"interrupted-{moment}")
+        stop = (call == moment for call in range(1, 10_000)).__next__
+        with pytest.raises(Stopped):
+            train(*SMALL, packs=first, checkpoint_every=30, directory=directory, stop=stop)
+        train(*SMALL, packs=then, checkpoint_every=30, directory=directory)
+        assert rows(directory) == rows(whole)
+
+
+def test_what_cannot_work_is_said_before_anything_is_trained(train) -> None:
+    with pytest.raises(UserError, match=r"guide\.segment=201 transitions are longer than an episode of 200"):
+        train(*SMALL, "guide.segment=201", packs=[(0,)])

@@ -1,0 +1,54 @@
+"""The Decision Transformer goes on from a state as the episodes that it learnt from do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from baselines.preference.decision_transformer import DecisionTransformer, Episode
+
+LENGTH = 6
+
+
+def towards(goal: np.ndarray, start: np.ndarray, steps: int) -> Episode:
+    """A point that covers a fifth of the way that is left at each step."""
+    places = [start]
+    for _ in range(steps - 1):
+        places.append(places[-1] + 0.2 * (goal - places[-1]))
+    told = np.stack([np.concatenate([place, goal]) for place in places]).astype(np.float32)
+    return Episode(told, -np.linalg.norm(told[:, :2] - told[:, 2:], axis=1))
+
+
+@pytest.fixture(scope="module")
+def episodes() -> list[Episode]:
+    rng = np.random.default_rng(0)
+    return [towards(rng.uniform(-1, 1, 2), rng.uniform(-1, 1, 2), 20) for _ in range(30)]
+
+
+def test_it_learns_where_an_expert_goes(episodes: list[Episode]) -> None:
+    model = DecisionTransformer(episodes, LENGTH, 300)
+    start = np.array([-0.8, 0.5, 0.6, -0.4], np.float32)
+    imagined = model.imagine(start)
+    assert imagined.shape == (LENGTH, 4) and imagined.dtype == np.float32
+    assert (imagined[0] == start).all()
+    far = np.linalg.norm(imagined[:, :2] - start[2:], axis=1)
+    assert far[-1] < 0.75 * far[0]
+    assert np.abs(imagined[:, 2:] - start[2:]).max() < 0.2  # the goal stays about where it is
+
+
+def test_the_same_episodes_make_the_same_model_and_leave_global_generators_alone(episodes: list[Episode]) -> None:
+    import torch
+
+    before = torch.get_rng_state()
+    one, other = (DecisionTransformer(episodes[:3], LENGTH, 5) for _ in range(2))
+    assert (one.imagine(np.zeros(4, np.float32)) == other.imagine(np.zeros(4, np.float32))).all()
+    assert (torch.get_rng_state() == before).all()
+
+
+def test_what_it_tells_of_a_step_depends_on_no_later_one(episodes: list[Episode]) -> None:
+    import torch
+
+    model = DecisionTransformer(episodes[:3], LENGTH, 0)
+    states, togo = torch.randn(1, LENGTH, 4), torch.randn(1, LENGTH)
+    whole, part = model(togo, states), model(togo[:, :3], states[:, :3])
+    torch.testing.assert_close(whole[:, :3], part)

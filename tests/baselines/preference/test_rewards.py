@@ -1,0 +1,228 @@
+"""The reward ensemble: equations by hand, the same as networks trained one by one, every seed for itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from baselines.parameters import Parameters
+from baselines.preference.rewards import Preferences, RewardEnsemble
+from baselines.preference.seeing import States
+from harness.interfaces import Array
+from tests.baselines.learners.conftest import same
+from tests.baselines.learners.continuous import build
+
+H, D = 3, 2
+
+
+def ensemble(seeds: tuple[int, ...] = (0,), observed: int = D, **settings: Any) -> RewardEnsemble:
+    given = {"members": 3, "rate": 1e-2, "batch_size": 8, "smoothing": 0.0, **settings}
+    home, hidden = build(seeds, observed=observed), given.pop("hidden", (8, 8))
+    return RewardEnsemble(home, States(home, hidden).network, **given)
+
+
+def linear(weights: list[float], smoothing: float = 0.0) -> RewardEnsemble:
+    """Members tanh(w·s) of one seed, s a number."""
+    made = ensemble(observed=1, hidden=(), members=len(weights), smoothing=smoothing)
+    arrays = made.parameters.arrays(0)
+    made.parameters.load(0, {
+        "reward.0.weight": np.array(weights, np.float32).reshape(arrays["reward.0.weight"].shape),
+        "reward.0.bias": np.zeros_like(arrays["reward.0.bias"]),
+    })  # fmt: skip
+    return made
+
+
+def preferences(seed: int, count: int, wrong: float = 0.0) -> Preferences:
+    """Pairs of random segments of which the one with the larger sum of the first coordinate is preferred."""
+    rng = np.random.default_rng(seed)
+    made = Preferences(H, D)
+    pairs = rng.standard_normal((count, 2, H, D)).astype(np.float32)
+    second = pairs[:, 1, :, 0].sum(1) > pairs[:, 0, :, 0].sum(1)
+    made.add([*pairs], [float(label) for label in second ^ (rng.random(count) < wrong)])
+    return made
+
+
+def train(made: RewardEnsemble, sets: list[Preferences], seeds: tuple[int, ...], epochs: int = 3, enough: float = 1):
+    generators = [np.random.default_rng(100 + seed) for seed in seeds]
+    return made.train(sets, np.ones(len(sets), bool), generators, epochs, enough)
+
+
+def test_the_reward_of_a_state_is_the_mean_of_its_members_in_1() -> None:
+    made = linear([1.0, -2.0])
+    states = np.array([[[0.3], [1.5]]], np.float32)
+    wanted = [(np.tanh(0.3) + np.tanh(-0.6)) / 2, (np.tanh(1.5) + np.tanh(-3.0)) / 2]
+    assert made.reward(states)[0] == pytest.approx(wanted)
+    assert made.reward_of(states[0], np.zeros(2, int)) == pytest.approx(wanted)
+    assert made.returns(0, states[:, None, :, :].repeat(2, 1))[1] == pytest.approx(
+        np.full((1, 2), np.tanh(-0.6) + np.tanh(-3.0))
+    )
+
+
+@pytest.mark.parametrize(
+    ("label", "smoothing", "wanted"),
+    # returns 0 and 1, so P[second] = e/(1 + e): −log P = 0.313262, −log(1 − P) = 1.313262
+    [(1.0, 0.0, 0.313262), (0.0, 0.0, 1.313262), (0.5, 0.0, 0.813262), (1.0, 0.1, 0.413262), (0.5, 0.1, 0.813262)],
+)
+def test_loss_is_the_cross_entropy_of_bradley_terry_on_summed_rewards(
+    label: float, smoothing: float, wanted: float
+) -> None:
+    made = linear([1.0], smoothing)
+    half = np.arctanh(0.5)
+    pairs = torch.tensor([[[[[[0.0], [0.0]], [[half], [half]]]]]], dtype=torch.float32)
+    loss, told = made.terms(0, pairs, torch.full((1, 1, 1), label), torch.ones(1, 1, 1))
+    assert loss.item() == pytest.approx(wanted, rel=1e-5)
+    assert told.flatten().tolist() == pytest.approx([wanted, float(label > 0.5), float(label != 0.5)], rel=1e-5)
+
+
+def test_what_pads_a_batch_weighs_nothing_and_members_add_up() -> None:
+    made = linear([1.0, 0.5])
+    pairs = torch.randn(1, 2, 4, 2, H, 1)
+    labels, weights = torch.ones(1, 2, 4), torch.tensor([1.0, 1.0, 0.0, 0.0]).expand(1, 2, 4)
+    loss, told = made.terms(0, pairs, labels, weights)
+    alone = [
+        F.softplus(
+            torch.tanh(w * pairs[0, n, :2, 0]).sum((1, 2)) - torch.tanh(w * pairs[0, n, :2, 1]).sum((1, 2))
+        ).mean()
+        for n, w in enumerate((1.0, 0.5))
+    ]
+    assert loss.item() == pytest.approx(float(sum(alone)), rel=1e-5)
+    assert told[2].tolist() == [[2, 2]]
+
+
+def one_by_one(made: RewardEnsemble, data: Preferences, generator: np.random.Generator, epochs: int) -> list[Array]:
+    """Each member of a single seed trained by itself with PyTorch's own layers and Adam; their weights at the end."""
+    arrays = made.parameters.arrays(0)
+    leaves = [
+        {name: torch.tensor(value[n], requires_grad=True) for name, value in arrays.items()}
+        for n in range(made.members)
+    ]
+    optimisers = [torch.optim.Adam(each.values(), lr=made.optimiser.rate) for each in leaves]
+    for _ in range(epochs):
+        orders = [generator.permutation(len(data)) for _ in leaves]
+        for start in range(0, len(data), made.batch_size):
+            for own, optimiser, order in zip(leaves, optimisers, orders, strict=True):
+                index = order[start : start + made.batch_size]
+                hidden = torch.tensor(data.seen[index])
+                for layer in range(3):
+                    hidden = hidden @ own[f"reward.{layer}.weight"] + own[f"reward.{layer}.bias"]
+                    hidden = F.leaky_relu(hidden) if layer < 2 else hidden.tanh()
+                logits = hidden.sum((2, 3))
+                optimiser.zero_grad()
+                F.cross_entropy(logits, torch.tensor(data.labels[index]).long()).backward()
+                optimiser.step()
+    return [torch.cat([value.detach().flatten() for value in own.values()]).numpy() for own in leaves]
+
+
+@pytest.mark.parametrize("size", [5, 8, 21])
+def test_training_together_is_training_every_member_by_itself(size: int) -> None:
+    made, data = ensemble(), preferences(0, size)
+    wanted = one_by_one(made, data, np.random.default_rng(100), 3)
+    fit = train(made, [data], (0,), epochs=3)
+    arrays = made.parameters.arrays(0)
+    for member, weights in enumerate(wanted):
+        found = np.concatenate([value[member].ravel() for value in arrays.values()])
+        assert found == pytest.approx(weights, abs=2e-5)
+    assert fit.epochs.tolist() == [3] and 0 <= fit.accuracy[0] <= 1 and np.isfinite(fit.loss[0])
+
+
+def test_a_seed_is_bit_equal_alone_and_beside_others_that_have_more_or_fewer_labels() -> None:
+    sizes, seeds = (5, 30, 13), (0, 1, 2)
+    together = ensemble(seeds)
+    sets = [preferences(seed, size, wrong=0.2) for seed, size in zip(seeds, sizes, strict=True)]
+    both = train(together, sets, seeds, epochs=6, enough=0.9)
+    for row, seed in enumerate(seeds):
+        alone = ensemble((seed,))
+        one = train(alone, [sets[row]], (seed,), epochs=6, enough=0.9)
+        assert same(together.state(row), alone.state(0))
+        assert [each[row] for each in both] == [each[0] for each in one]
+        states = sets[1].seen[:, 0]
+        assert np.array_equal(together.reward(np.stack([states[0]] * 3))[row], alone.reward(states[:1])[0])
+
+
+def test_as_one_batched_product_seeds_learn_what_they_learn_by_themselves() -> None:
+    """As on a GPU, where all seeds are one part and those with fewer labels are padded."""
+    sizes, seeds = (5, 30, 13), (0, 1, 2)
+    sets = [preferences(seed, size, wrong=0.2) for seed, size in zip(seeds, sizes, strict=True)]
+    apart, batched = ensemble(seeds), ensemble(seeds)
+    whole = Parameters(batched.network.specs(), 3, members=3, together=True)
+    whole.flat.copy_(batched.parameters.flat)
+    batched.parameters, batched.gradient = whole, whole.empty_like()
+    batched.optimiser = type(batched.optimiser)(whole, 1e-2)
+    fits = [train(made, sets, seeds, epochs=3) for made in (apart, batched)]
+    assert torch.allclose(apart.parameters.flat, batched.parameters.flat, atol=2e-5)
+    assert fits[0].accuracy == pytest.approx(fits[1].accuracy) and fits[0].loss == pytest.approx(fits[1].loss, rel=1e-3)
+    pairs = sets[0].seen
+    assert batched.returns(2, pairs) == pytest.approx(apart.returns(2, pairs), abs=1e-4)
+
+
+def test_a_seed_stops_after_an_epoch_that_is_accurate_enough_while_others_go_on() -> None:
+    made = ensemble((0, 1))
+    easy, hard = preferences(0, 40), preferences(1, 40, wrong=0.5)
+    fit = train(made, [easy, hard], (0, 1), epochs=30, enough=0.9)
+    assert fit.epochs[0] < fit.epochs[1] == 30
+    assert fit.accuracy[0] > 0.9 >= fit.accuracy[1]
+    assert made.optimiser.state(0)["steps"] == 5 * fit.epochs[0]
+
+
+def test_without_pairs_or_when_not_chosen_a_seeds_networks_and_optimiser_stay_as_they_are() -> None:
+    made = ensemble((0, 1, 2))
+    before = [made.state(row) for row in range(3)]
+    sets = [preferences(0, 9), preferences(1, 0), preferences(2, 9)]
+    generators = [np.random.default_rng(row) for row in range(3)]
+    fit = made.train(sets, np.array([True, True, False]), generators, 2, 1.0)
+    assert [same(before[row], made.state(row)) for row in range(3)] == [False, True, True]
+    assert np.isnan(fit.accuracy).tolist() == [False, True, True] and fit.epochs.tolist() == [2, 0, 0]
+
+
+def test_pairs_labelled_one_half_are_learnt_from_and_say_nothing_of_accuracy() -> None:
+    made, data = ensemble(), Preferences(H, D)
+    data.add([*preferences(0, 6).seen], [0.5] * 6)
+    before = made.state(0)
+    fit = train(made, [data], (0,), epochs=4, enough=0.0)
+    assert np.isnan(fit.accuracy[0]) and fit.epochs[0] == 4 and not same(before, made.state(0))
+
+
+def test_a_state_restores_networks_optimiser_and_pairs() -> None:
+    made, data = ensemble(), preferences(0, 20, wrong=0.2)
+    train(made, [data], (0,))
+    resumed, kept = ensemble((7,)), Preferences(H, D)
+    resumed.load_state(0, made.state(0))
+    kept.load_state(data.state())
+    for each, pairs in ((made, data), (resumed, kept)):
+        train(each, [pairs], (3,))
+    assert same(made.state(0), resumed.state(0))
+
+
+def point(rng: np.random.Generator, skill: float, here: Array, place: Array, steps: int = 50) -> tuple[Array, Array]:
+    """A point goes to a place in the plane with so much skill, else anywhere. States [T, 4], rewards [T]."""
+    states, rewards = [], []
+    for _ in range(steps):
+        states.append(np.concatenate([here, place]))
+        rewards.append(-np.linalg.norm(here - place))
+        way = (place - here).clip(-0.1, 0.1) if rng.random() < skill else rng.uniform(-0.1, 0.1, 2)
+        here = (here + way).clip(-1, 1)
+    return np.array(states, np.float32), np.array(rewards)
+
+
+def test_from_preferences_alone_an_expert_trajectory_is_ranked_above_a_suboptimal_one() -> None:
+    rng, length = np.random.default_rng(0), 10
+    home, data = build((0,), observed=4), Preferences(length, 4)
+    made = RewardEnsemble(home, States(home, (32, 32)).network, 3, 1e-3, 32, 0.0)
+    episodes = [point(rng, skill, *rng.uniform(-1, 1, (2, 2))) for skill in np.linspace(0, 0.5, 40)]
+    for _ in range(300):
+        chosen = [(rng.integers(40), rng.integers(50 - length + 1)) for _ in range(2)]
+        pair = [tuple(part[start : start + length] for part in episodes[each]) for each, start in chosen]
+        first, second = (rewards.sum() for _, rewards in pair)
+        data.add([np.stack([states for states, _ in pair])], [float(second > first)])
+    fit = made.train([data], np.ones(1, bool), [rng], 40, 0.97)
+    assert fit.accuracy[0] > 0.9
+    for corner in (-0.8, 0.8):
+        here, place = np.array([corner, 0.8]), np.array([-corner, -0.8])
+        expert, poor = (point(rng, skill, here, place) for skill in (1.0, 0.1))
+        learned = [made.reward(states[None])[0] for states, _ in (expert, poor)]
+        assert learned[0].sum() > learned[1].sum() + 5
+        assert np.corrcoef(learned[0], expert[1])[0, 1] > 0.8

@@ -1,0 +1,69 @@
+"""Segments imagined by a Decision Transformer, which learnt from the suite's solver (RL-SaLLM-F, app. B.7)."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from baselines.preference.teaching import Pair
+from baselines.teachers.llm import Llm
+from baselines.teachers.llm.teacher import LlmTeacher, demonstrated
+from harness.errors import UserError
+from harness.interfaces import Coordinates
+
+LENGTH = 4
+LABELLED = {"first": 2, "second": 1, "outcome": "labelled", "retries": 0}
+
+
+class Line:
+    """A point goes from its place to a target by a tenth of the way at each step; every third seed fails."""
+
+    def coordinates(self, task: str) -> tuple[Coordinates, ...]:
+        return Coordinates("tcp", "", (0,)), Coordinates("target", "", (1,), constant=True)
+
+    def demonstrate(self, task: str, seed: int) -> Any:
+        if seed % 3 == 0:
+            return None
+        start, target = np.random.default_rng(seed).uniform(-1, 1, 2)
+        places = target + (start - target) * 0.9 ** np.arange(20)
+        states = np.stack([places, np.full(20, target)], 1)
+        return SimpleNamespace(observation=states, reward=-np.abs(places - target))
+
+
+def build(suite: Any) -> Any:
+    return SimpleNamespace(parts={"suite": suite}, task="line")
+
+
+def test_the_imagined_segment_begins_as_the_preferred_one_and_keeps_what_is_constant() -> None:
+    teacher = LlmTeacher(Llm(augment="decision_transformer", expert_episodes=5, expert_updates=20), build(Line()))
+    states = np.random.default_rng(0).uniform(-1, 1, (2, LENGTH, 2)).astype(np.float32)
+    found = teacher.verdict(Pair(0, 0, states, np.zeros((2, LENGTH), np.float32)), LABELLED)
+    assert found.label == 1.0 and found.notes["imagined"] == "kept"
+    assert found.imagined is not None and found.imagined.shape == (LENGTH, 2)
+    assert found.imagined[0].tolist() == states[1, 0].tolist()
+    assert (found.imagined[:, 1] == states[1, 0, 1]).all()
+
+
+def test_a_pair_without_a_preference_gets_none() -> None:
+    teacher = LlmTeacher(Llm(augment="decision_transformer"), build(None))
+    equal = {"first": 0, "second": None, "outcome": "equal", "retries": 0}
+    assert teacher.verdict(Pair(0, 0, np.zeros((2, LENGTH, 2)), np.zeros((2, LENGTH))), equal).imagined is None
+
+
+def test_a_solver_that_fails_too_often_is_an_error_that_counts() -> None:
+    assert len(demonstrated(Line(), "line", 5)) == 5
+
+    class Hopeless(Line):
+        def demonstrate(self, task: str, seed: int) -> Any:
+            return None
+
+    with pytest.raises(UserError, match="0 of 15 attempts to demonstrate line succeeded"):
+        demonstrated(Hopeless(), "line", 5)
+
+
+def test_a_suite_without_a_solver_is_refused_before_any_work() -> None:
+    suite = SimpleNamespace(coordinates=Line().coordinates)
+    assert "none that demonstrates" in Llm(augment="decision_transformer").fits({"suite": suite}, "line")

@@ -1,0 +1,79 @@
+"""The whole way of a question: teacher, dialogue, desk, an OpenAI-compatible server and back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from baselines.preference.teaching import Pair, Verdict
+from baselines.teachers.llm import Llm, Scripted
+from baselines.teachers.llm.dialogue import PairDialogue
+from harness.chats.openai_ import OpenAI
+from harness.execution import Models
+from harness.foundation import keeping
+from harness.foundation.calls import Asker, Call, Message, Told
+from tests.baselines.teachers.llm.talking import PUSH, segment
+from tests.harness.foundation.canned import completion, serving
+
+pytest.importorskip("openai")
+SEGMENTS = np.stack([segment(1, 10), segment(1, 10, nearer=0.9)])
+PAIR = Pair(0, 3, SEGMENTS, np.zeros((2, 10)))
+
+
+def verdict(directory: Path, chat: OpenAI, models: Models) -> tuple[Verdict, int]:
+    """What the teacher says of PAIR, and the calls that were really made."""
+    teacher = Llm()
+
+    async def run() -> tuple[Any, int]:
+        desk, billed = keeping.desk(chat, models, directory, "cpu"), 0
+
+        async def ask(call: Call) -> Told:
+            nonlocal billed
+            told = await desk.answer(chat.sampled(call), Asker("cell/0", 3, 5_000))
+            billed += told.billed.calls
+            return told
+
+        try:
+            content = json.loads(teacher.spawn(None).question(PAIR).content)  # type: ignore[arg-type]
+            return await PairDialogue(teacher, PUSH, "press the button")(content, None, ask), billed
+        finally:
+            await desk.close()
+
+    value, billed = asyncio.run(run())
+    return teacher.spawn(None).verdict(PAIR, json.loads(json.dumps(value))), billed  # type: ignore[arg-type]
+
+
+def test_three_calls_make_a_label_and_an_imagined_segment_and_none_is_made_again_from_the_cassette(
+    tmp_path: Path,
+) -> None:
+    """Behind the server sits the hand-written chat, which sees what the server was sent."""
+    reader = Scripted(error=0.0, first_bias=0.0).spawn(None, "")  # type: ignore[arg-type]
+
+    def answers(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, Any]:
+        talk = tuple(Message(message["role"], (message["content"],)) for message in body["messages"])
+        return 200, completion(reader(talk))
+
+    with serving(answers) as url:
+        found, billed = verdict(tmp_path, OpenAI(base_url=url), Models())
+    assert (found.outcome, found.label, found.kept, billed) == ("labelled", 1.0, True, 3)
+    assert found.notes == {"first": 2, "second": 1, "retries": 0, "imagined": "kept"}
+    assert found.imagined is not None and np.allclose(found.imagined[-1, :3], SEGMENTS[1, 0, 14:], atol=1e-4)
+    again, billed = verdict(tmp_path, OpenAI(), Models(mode="replay"))
+    assert billed == 0 and again.label == found.label and np.array_equal(again.imagined, found.imagined)
+
+
+def test_a_server_that_refuses_or_rambles_is_borne(tmp_path: Path) -> None:
+    def answers(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, Any]:
+        return (400, {"error": {"message": "no"}}) if len(body["messages"]) > 1 else (200, completion("Trajectory 7!"))
+
+    with serving(answers) as url:
+        found, billed = verdict(tmp_path / "rambles", OpenAI(base_url=url, attempts=1), Models())
+    assert (found.outcome, found.label, found.notes, billed) == ("unreadable", None, {"retries": 1}, 2)
+    with serving(lambda path, body, headers: (500, {})) as url:
+        found, _ = verdict(tmp_path / "refuses", OpenAI(base_url=url, attempts=1), Models())
+    assert found == Verdict("failed")
