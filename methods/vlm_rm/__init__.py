@@ -1,0 +1,94 @@
+"""VLM-RM: a CLIP model's similarity of each frame to a description of the goal is the only reward."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from harness.interfaces import Build, Dialogue, Guide, Suite
+from harness.recipes import Method
+from harness.registry import register
+from harness.settings import Bounds, Text, Unit, cite
+
+OURS = "choice: VLM-RM has other tasks; its baselines name what is seen before anything is done"
+BASELINES = {
+    **dict.fromkeys(("metaworld", "metaworld_mt10", "metaworld_pbrl"), "a robot arm beside a table"),
+    "ogbench_scene": "a robot arm above a table",
+    "point_maze": "a green ball and a red ball in a maze",
+    "minigrid_doorkey": "a grid of two rooms seen from above",
+    "classic": "a drawing of a simple machine",
+}
+
+
+@register.guide("vlm_rm")
+@dataclass(frozen=True)
+class VlmRm:
+    """Rewards a state for how near its frame is to the goal's description, away from the baseline's (VLM-RM, §3.2)."""
+
+    goal: Annotated[str, Text] = ""
+    """What the goal looks like, in a sentence; an empty one is the task's instruction (choice: VLM-RM writes one for
+    each of its tasks)."""
+    baseline: Annotated[str, Text] = ""
+    """What the scene looks like before anything is done; a suite's own stands in the method's layers
+    (VLM-RM, §3.2)."""
+    alpha: Annotated[float, Bounds(0, 1)] = 0.5
+    """Strength of the projection onto the line through baseline and goal; 0 is CLIP's cosine alone and needs no
+    baseline (VLM-RM, definition 1, and §3.2: most values between are better than 0 or 1; .5 is its released code's
+    example, 0 that of its main experiments)."""
+    stretch: Annotated[int, Bounds(1), Unit("transitions")] = 32
+    """Transitions whose frames are embedded together; a shorter stretch ends each episode (choice: VLM-RM waits for
+    the episode, which with one environment would keep its newest states unrewarded for long)."""
+
+    version: ClassVar[int] = 1
+    asks: ClassVar[tuple[str, ...]] = ("embedder",)
+    shows_frames: ClassVar[bool] = True
+    citation: ClassVar[str] = """@inproceedings{rocamonde2024vision,
+  title = {Vision-Language Models are Zero-Shot Reward Models for Reinforcement Learning},
+  author = {Rocamonde, Juan and Montesinos, Victoriano and Nava, Elvis and Perez, Ethan and Lindner, David},
+  booktitle = {International Conference on Learning Representations},
+  year = {2024}
+}"""
+
+    def fits(self, parts: Mapping[str, Any], task: str) -> str:
+        """Why it cannot work there, or ""."""
+        if self.alpha and not self.baseline:
+            return "it has no baseline there; describe the scene in guide.baseline=…, or set guide.alpha=0"
+        if self.alpha and self.baseline == self.goal:
+            return "guide.goal and guide.baseline are the same text, and no line goes through one point"
+        return ""
+
+    def spawn(self, build: Build) -> Guide:
+        from methods.vlm_rm.guide import FrameRewardGuide
+
+        return FrameRewardGuide(build.rows, self.stretch)
+
+    def dialogue(self, suite: Suite, task: str) -> Dialogue:
+        """What is asked of the embedder about a stretch's frames."""
+        from methods.vlm_rm.dialogue import GoalBaseline
+
+        return GoalBaseline(self.goal or suite.make(task).instruction, self.baseline, self.alpha)
+
+
+register.method("vlm_rm")(
+    Method(
+        summary="reward from a CLIP model: how near a frame is to the goal's description",
+        guide="vlm_rm",
+        suite="metaworld_pbrl",
+        on_suite={
+            **{suite: {"guide.baseline": cite(text, OURS)} for suite, text in BASELINES.items()},
+            "point_maze": {
+                "guide.goal": cite("a green ball that touches a red ball in a maze", OURS),
+                "guide.baseline": cite(BASELINES["point_maze"], OURS),
+            },
+        },
+        ablations={
+            "alpha=0": {"guide.alpha": 0.0},
+            "alpha=0.25": {"guide.alpha": 0.25},
+            "alpha=0.75": {"guide.alpha": 0.75},
+            "alpha=1": {"guide.alpha": 1.0},
+            "model=clip": {"embedder.model": "clip"},
+        },
+        citation=VlmRm.citation,
+    )
+)

@@ -1,0 +1,107 @@
+"""RL-SaLLM-F and PEBBLE with raw labels as recipes: what each turns on, where they fit, and a short run of it all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import matrix, registry, settings, variations
+from harness.errors import Stopped, UserError
+
+pytest.importorskip("metaworld")
+TASK = "task=button-press"
+SHORT = (
+    "guide.pretraining=200", "guide.every=100", "guide.queries=4", "guide.budget=12", "guide.segment=5",
+    "guide.hidden=[16]", "guide.ensemble=2", "guide.epochs=2", "guide.updates_after_reset=2", "learner.hidden=[16]",
+    "learner.learning_starts=100", "learner.batch_size=32", "training.steps=500", "evaluation.every=500",
+    "evaluation.episodes=1",
+)  # fmt: skip
+
+
+def cells(method: str) -> dict[str, Any]:
+    """Name of the ablation, or `full` -> its cell."""
+    plan = variations.ablations(matrix.plan([f"method={method}", TASK]))
+    return {plan.roles[cell.id].name: cell for cell in plan.cells}
+
+
+def teaching(cell: Any) -> dict[str, Any]:
+    """What of its teacher is not as RL-SaLLM-F has it."""
+    reference = settings.identity(registry.get("teacher", "llm")())
+    return {
+        name: value for name, value in settings.identity(cell.section("teacher")).items() if value != reference[name]
+    }
+
+
+def test_the_paper_is_the_default_and_each_ablation_changes_its_part() -> None:
+    found = cells("rl_sallm_f")
+    assert {name: teaching(cell) for name, cell in found.items()} == {
+        "full": {},
+        "no_double_check": {"double_check": False},
+        "no_llm_labels": {"double_check": False, "keep_sampled": False},
+        "no_self_augmentation": {"augment": "none"},
+        "soft_labels": {"undecided": "soft"},
+        "one_shot": {"shots": 1},
+        "larger_model": {},
+    }
+    assert {cell.model for name, cell in found.items() if name != "larger_model"} == {"gpt-4o-mini"}
+    assert found["larger_model"].model == "gpt-4o"
+    assert {cell.names.parts for cell in found.values()} == {found["full"].names.parts}
+
+
+def test_raw_labels_are_neither_checked_nor_augmented() -> None:
+    assert teaching(cells("pebble_llm")["full"]) == {"double_check": False, "augment": "none"}
+
+
+def test_its_queries_are_the_papers() -> None:
+    """Version of the model and its price, no randomness, 1000 tokens, and training waits (§6.2, §3.2)."""
+    from harness.foundation import recipes
+
+    chat = cells("rl_sallm_f")["full"].section("chat")
+    assert recipes.served(chat.model) == "gpt-4o-mini-2024-07-18"
+    assert (chat.temperature, chat.max_tokens, chat.delay) == (0.0, 1000, 1)
+
+
+@pytest.mark.parametrize("suite", ["metaworld_pbrl", "point_maze"])
+def test_every_task_whose_states_can_be_told_in_words_is_taught(suite: str) -> None:
+    pytest.importorskip("gymnasium_robotics")
+    tasks = registry.get("suite", suite).tasks
+    plan = matrix.plan(["method=rl_sallm_f,pebble_llm", f"suite={suite}", f"task={','.join(tasks)}", "chat=scripted"])
+    assert len(plan.cells) == 2 * len(tasks)
+
+
+def test_states_that_cannot_be_told_in_words_are_refused_with_the_reason() -> None:
+    with pytest.raises(UserError, match=r"teacher 'llm' does not fit suite 'classic'.*cannot be told in words"):
+        matrix.plan(["method=rl_sallm_f", "suite=classic", "task=Pendulum-v1"])
+
+
+def test_every_setting_of_its_parts_says_what_it_means_and_where_its_default_is_from() -> None:
+    for kind, name in (("teacher", "llm"), ("chat", "scripted")):
+        for field in settings.fields(registry.get(kind, name)).values():
+            assert field.meaning and field.source, (kind, field.name)
+
+
+def labels(study: Path) -> dict[str, bytes]:
+    return {path.parent.name: path.read_bytes() for path in study.glob("*/*/*/seed-*/labels.jsonl")}
+
+
+@pytest.mark.slow
+def test_a_run_is_the_same_after_a_stop_between_question_and_answer_in_another_packing(train: Any) -> None:
+    """The hand-written chat is asked through the model process; with a delay there are questions in flight."""
+    command = ("suite=metaworld_pbrl", TASK, "method=rl_sallm_f", "chat=scripted", "chat.malformed=0.2", *SHORT)
+    command = (*command, "chat.delay=30", "chat.first_bias=0.5")
+    whole = train(*command, "seeds=[0,1]", packs=[(0, 1)])
+    rows = [json.loads(line) for text in labels(whole).values() for line in text.splitlines()]
+    assert len(rows) == 2 * 12 and {row["step"] - row["asked"] for row in rows} == {30}
+    assert {row["outcome"] for row in rows} >= {"labelled", "inconsistent"}
+    assert any(row.get("imagined") == "kept" and row["reward_imagined"] > row["reward_chosen"] for row in rows)
+    broken = whole.with_name("broken")
+    stop = (call == 320 for call in range(1, 100_000)).__next__
+    with pytest.raises(Stopped):
+        train(*command, "seeds=[0,1]", packs=[(0, 1)], directory=broken, stop=stop)
+    train(*command, "seeds=[0,1]", packs=[(1,), (0,)], directory=broken)
+    assert labels(broken) == labels(whole)
+    for path in whole.glob("*/*/*/seed-*/evaluations.parquet"):
+        assert (broken / path.relative_to(whole)).read_bytes() == path.read_bytes()

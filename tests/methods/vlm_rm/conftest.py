@@ -1,0 +1,21 @@
+"""Tiny real models, made once for the session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """`tiny("clip")` is the directory of the model that `tiny_models.clip` makes."""
+    pytest.importorskip("transformers")
+    from tests.harness.foundation import tiny_models
+
+    base = tmp_path_factory.mktemp("tiny")
+    return lambda name: getattr(tiny_models, name)(base / name)

@@ -1,0 +1,114 @@
+"""Definition 1 against values worked by hand, and the calls of a dialogue with a real, tiny CLIP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.errors import UserError
+from harness.foundation.calls import Call, EmbedCall, Told
+from methods.vlm_rm.dialogue import GoalBaseline, reward
+
+GOAL, BASELINE = np.array([1.0, 0.0]), np.array([0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("alpha", "rewards"),
+    [
+        # Images at the goal, at the baseline, opposite to each; L goes through (1, 0) and (0, 1).
+        (0.0, [1, 0, -1, 0]),  # cosines with the goal
+        (1.0, [1, 0, 0, 1]),  # (-1, 0) falls onto (0, 1), which is sqrt 2 from the goal; (0, -1) onto the goal itself
+        (0.5, [1, 0, -0.25, 0.75]),  # off the goal by (-1.5, .5), and by (-.5, -.5)
+    ],
+)
+def test_rewards_are_those_of_definition_1(alpha: float, rewards: list[float]) -> None:
+    images = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]], np.float64)
+    assert reward(images, GOAL, BASELINE, alpha) == pytest.approx(rewards)
+    assert reward(7 * images, 3 * GOAL, 2 * BASELINE, alpha) == pytest.approx(rewards), "lengths do not count"
+
+
+def test_in_many_dimensions_it_is_the_projection_onto_the_line_as_the_definition_writes_it() -> None:
+    random = np.random.default_rng(0)
+    x, g, b = (
+        v / np.linalg.norm(v, axis=-1, keepdims=True) for v in map(random.normal, [0] * 3, [1] * 3, [(5, 8), 8, 8])
+    )
+    onto = b + np.outer((x - b) @ (g - b) / ((g - b) @ (g - b)), g - b)
+    expected = 1 - np.linalg.norm(0.3 * onto + 0.7 * x - g, axis=1) ** 2 / 2
+    assert reward(x, g, b, 0.3) == pytest.approx(expected)
+
+
+def test_texts_of_one_vector_and_spaces_that_differ_are_refused() -> None:
+    with pytest.raises(UserError, match=r"guide\.goal and guide\.baseline have the same vector"):
+        reward(np.ones((1, 2)), GOAL, GOAL, 0.5)
+    assert reward(np.ones((1, 2)), GOAL, GOAL, 0.0) == pytest.approx([np.sqrt(0.5)])
+    with pytest.raises(UserError, match="a text into 2 numbers and a frame into 3, which cannot be compared"):
+        reward(np.ones((1, 3)), GOAL, BASELINE, 0.5)
+
+
+class Asked:
+    """Tells fixed vectors, or the failure of the call of a number."""
+
+    def __init__(self, images: Any, failing: int | None = None) -> None:
+        self._images, self._failing = images, failing
+        self.calls: list[Call] = []
+
+    async def __call__(self, call: Call) -> Told:
+        assert isinstance(call, EmbedCall)
+        self.calls.append(call)
+        if len(self.calls) - 1 == self._failing:
+            return Told(None, "timeout")
+        texts = np.stack([GOAL, BASELINE])[: len(call.items)]
+        return Told(texts if isinstance(call.items[0], str) else self._images)
+
+
+FRAMES = np.zeros((2, 4, 4, 3), np.uint8)
+
+
+def test_it_asks_for_its_texts_and_for_all_frames_and_ends_with_a_number_for_each() -> None:
+    asked = Asked(np.array([[0.0, 2.0], [0.0, -1.0]], np.float32))
+    dialogue = GoalBaseline("done", "not yet", 0.5)
+    assert asyncio.run(dialogue(None, FRAMES, asked)) == pytest.approx([0, 0.75])
+    texts, frames = asked.calls
+    assert texts.items == ("done", "not yet") and len(frames.items) == 2 and len(asked.calls) == dialogue.calls
+    asked = Asked(np.array([[0.0, 2.0], [0.0, -1.0]], np.float32))
+    assert asyncio.run(GoalBaseline("done", "", 0.0)(None, FRAMES, asked)) == pytest.approx([0, 0])
+    assert asked.calls[0].items == ("done",)
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_a_call_that_failed_leaves_no_reward(failing: int) -> None:
+    assert asyncio.run(GoalBaseline("a", "b", 0.5)(None, FRAMES, Asked(np.eye(2), failing))) is None
+
+
+def test_vectors_without_a_direction_leave_no_reward() -> None:
+    with np.errstate(invalid="ignore"):
+        for broken in (np.zeros((2, 2)), np.full((2, 2), np.nan)):
+            assert asyncio.run(GoalBaseline("a", "b", 0.5)(None, FRAMES, Asked(broken))) is None
+
+
+def test_with_a_real_clip_and_no_baseline_it_is_the_cosine_of_frame_and_text(tiny: Callable[..., Path]) -> None:
+    from harness.foundation.backends.transformers_.loading import Source
+    from harness.foundation.backends.transformers_.model import TransformersModel
+
+    model = TransformersModel(Source(str(tiny("clip")), dtype="float32"))
+    frames = np.random.default_rng(0).integers(0, 256, (3, 40, 56, 3), dtype=np.uint8)
+
+    async def ask(call: Call) -> Told:
+        reply = await model.answer(call)
+        return Told(reply.value, usage=reply.usage)
+
+    async def both() -> tuple[Any, Any, Any]:
+        told = await GoalBaseline("the ball is there", "", 0.0)(None, frames, ask)
+        text = (await ask(EmbedCall(("the ball is there",)))).value[0]
+        images = (await ask(EmbedCall(tuple(frames)))).value
+        await model.close()
+        return told, text, images
+
+    told, text, images = asyncio.run(both())
+    cosines = images @ text / np.linalg.norm(images, axis=1) / np.linalg.norm(text)
+    assert told == pytest.approx(cosines, abs=1e-5) and len(set(told)) == 3
