@@ -9,6 +9,8 @@ import numpy as np
 
 from reports import statistics
 from reports.aggregates import STEPS
+from reports.preferences import Teaching
+from reports.rewards import Learned
 from reports.statistics import Array, Comparison, Interval
 from reports.subgoals import Subgoals
 from reports.summary import Summary
@@ -16,12 +18,6 @@ from reports.summary import Summary
 
 def plain(summary: Summary) -> dict[str, Any]:
     """Rows with their curves and runs, aggregates, matrices, how rows stand to each other, notes."""
-
-    def points(name: str, places: Array, found: Interval) -> list[dict[str, float | None]]:
-        return [
-            {name: float(place), **spread(Interval(*values))}
-            for place, values in zip(places, zip(*found, strict=True), strict=True)
-        ]
 
     def compared(found: Comparison | None) -> dict[str, Any]:
         if found is None:
@@ -123,10 +119,10 @@ def plain(summary: Summary) -> dict[str, Any]:
                     for (first, second), found in each.improvement.items()
                 ],
                 "performance_profiles": {
-                    label: points("success", each.thresholds, found) for label, found in each.profiles.items()
+                    label: curve("success", each.thresholds, found) for label, found in each.profiles.items()
                 },
                 "iqm_curves": {
-                    label: points("step" if each.scores.unit == STEPS else "share_of_steps", each.scores.steps, found)
+                    label: curve("step" if each.scores.unit == STEPS else "share_of_steps", each.scores.steps, found)
                     for label, found in each.efficiency.items()
                 },
                 "ranks": [] if each.ranks is None else each.ranks.to_dict("records"),
@@ -147,6 +143,53 @@ def subgoals(found: Sequence[Subgoals]) -> list[dict[str, Any]]:
             ],
         }
         for each in found
+    ]
+
+
+def preferences(found: Sequence[Teaching]) -> list[dict[str, Any]]:
+    """What teachers said, per row and task, with accuracies over training."""
+    return [
+        {
+            "label": each.label,
+            "task": each.where,
+            "teacher": each.teacher,
+            "queries": each.queries,
+            "runs": each.runs,
+            "label_accuracy": spread(each.accuracy),
+            "learned_reward_accuracy": spread(each.learned),
+            "outcomes": {name: spread(share) for name, share in each.outcomes.items()},
+            "imagined": {name: spread(share) for name, share in each.imagined.items()},
+            "segment_rewards": {name: spread(reward) for name, reward in each.rewards.items()},
+            "over_training": {
+                name: curve("step", course.steps, course.values) for name, course in each.over_training.items()
+            },
+        }
+        for each in found
+    ]
+
+
+def rewards(found: Sequence[Learned]) -> list[dict[str, Any]]:
+    """Learned rewards beside the task's own, per row and task."""
+    return [
+        {
+            "label": each.label,
+            "task": each.where,
+            "seeds": each.seeds,
+            "step": int(each.steps[-1]),
+            "correlation": spread(each.correlation),
+            "true": each.true.tolist(),
+            "learned": curve("move", np.arange(len(each.true)), each.learned),
+            "accuracy_on_unseen_pairs": [] if each.accuracy is None else curve("step", each.steps, each.accuracy),
+        }
+        for each in found
+    ]
+
+
+def curve(name: str, places: Array, found: Interval) -> list[dict[str, float | None]]:
+    """Estimates [n] at `places` [n], which are called `name`."""
+    return [
+        {name: float(place), **spread(Interval(*values))}
+        for place, values in zip(places, zip(*found, strict=True), strict=True)
     ]
 
 

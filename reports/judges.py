@@ -13,12 +13,17 @@ from results import Cell, Study
 if TYPE_CHECKING:
     import pandas as pd
 
+ANSWERING = ("judge", "chat", "embedder", "teacher")
+"""Kinds of part that may say what guides a learner, in the order in which a cell is named for them."""
 KINDS = {
     "scripted": "hand-written for this task",
     "oracle": "privileged: it is told the task's own events",
     "external": "recorded by its own script",
+    "human": "a person",
 }
 """What a reader must know of a backend that is no foundation model."""
+TAUGHT = "privileged: it is told the task's own reward"
+"""The same of an oracle that teaches."""
 SERVED = {"openai": "served: what the model is, is its server's word"}
 """What a reader must know of a foundation model by how it is reached."""
 THRESHOLD = 0.5
@@ -81,14 +86,21 @@ def is_judge(backend: str) -> bool:
     return backend not in ("", "external")
 
 
-def remark(backend: str) -> str:
-    """What a table must say beside a row of this backend, or ""."""
-    return {**KINDS, **SERVED}.get(backend, "")
+def answering(cell: Cell) -> str:
+    """Which kind of part answers in a cell that has one; a judge, where a record does not say."""
+    return next((kind for kind in ANSWERING if cell.parts.get(kind)), "judge")
+
+
+def remark(cell: Cell) -> str:
+    """What a table must say beside a row of this cell, or ""."""
+    if cell.backend == "oracle" and answering(cell) == "teacher":
+        return TAUGHT
+    return {**KINDS, **SERVED}.get(cell.backend, "")
 
 
 def judging(study: Study, labels: Mapping[str, str]) -> list[Judging]:
     """One entry per cell with a judge; `labels`: cell id -> row label."""
-    cells = [cell for cell in study.cells if is_judge(cell.backend)]
+    cells = [cell for cell in study.cells if is_judge(cell.backend) and answering(cell) == "judge"]
     if not cells:
         return []
     judged, timed = results.load(study, what="judgements"), results.load(study, what="timings")
@@ -104,7 +116,7 @@ def judging(study: Study, labels: Mapping[str, str]) -> list[Judging]:
                 label=labels.get(cell.id, cell.label),
                 where=f"{cell.suite}/{cell.task}",
                 judge=f"{cell.model} ({cell.backend})",
-                remark=remark(cell.backend),
+                remark=remark(cell),
                 positive=Share(int((scores["score"] > _threshold(cell)).sum()), len(scores)),
                 unanswered=Share(len(asked) - len(scores), len(asked)),
                 agreement=_agreement(scores, _threshold(cell)),

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reports import legends, matrices
+from reports.grids import Grid
 from reports.legends import INTERVAL, PM
 from reports.matrices import Line
 from reports.statistics import Array, Interval
@@ -262,6 +263,20 @@ def differences(summary: Summary, style: Style) -> Iterator[str]:
             legends.setting(summary),
         ]
         yield from table(f"{matrix.heading}, study {summary.study}", headers, {"": group}, " ".join(note), style)
+
+
+def grids(found: Sequence[Grid], setting: str, style: Style | None = None) -> str:
+    """Tables of further estimates, a line each, always with intervals; `setting` stands in every note."""
+    style = (style or Style())._replace(spread=INTERVAL)
+    tables: list[str] = []
+    for each in found:
+        groups = {
+            label: [(name, [estimate(value, style)]) for name, value in zip(each.names, line, strict=True)]
+            for label, line in each.lines.items()
+        }
+        note = " ".join(filter(None, [each.note, "In brackets: 95 % bootstrap interval over seeds.", setting]))
+        tables += table(each.heading, ["Estimate"], groups, note, style)
+    return "\n".join(tables)
 
 
 def _difference(line: Line, reference: Row, style: Style) -> Cell:

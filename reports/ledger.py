@@ -1,6 +1,6 @@
 """What foundation models were asked and what that cost, per label and task: from the rows `ledger` that runs wrote.
 
-Hand-written judges and oracles are left out: they cost nothing, and their times stand with the judges.
+Hand-written models, oracles and persons are left out: they cost nothing, and the times of judges stand with them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import results
 from harness.records import schema
 from reports import judges
-from results import Study
+from results import Cell, Study
 
 REMARK = (
     "Sums over runs, as if no answer had come from a cassette; billed: what was really asked of the model for what the "
@@ -42,10 +42,14 @@ class Spent(NamedTuple):
     billed_usd: float
 
 
+def is_billed(cell: Cell) -> bool:
+    """Whether a foundation model is among what a cell asks."""
+    return bool(set(cell.backend.split("+")) - {"", *judges.KINDS})
+
+
 def spent(study: Study, labels: Mapping[str, str]) -> list[Spent]:
-    """One entry per cell whose judge is a foundation model and of which a run wrote a row; `labels`: cell id -> row
-    label."""
-    cells = [cell for cell in study.cells if judges.is_judge(cell.backend) and cell.backend not in judges.KINDS]
+    """One entry per cell that asks a foundation model and has a row of some run; `labels`: cell id -> row label."""
+    cells = [cell for cell in study.cells if is_billed(cell)]
     if not cells:
         return []
     rows = results.load(study, what="ledger")

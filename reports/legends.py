@@ -63,12 +63,15 @@ def setting(summary: Summary) -> str:
     """What must stand beside every number: profile, judges, and what so few seeds or unfinished runs cannot show."""
     profiles = sorted({row.cell.profile for row in summary.rows})
     judged = sorted(
-        {(row.cell.model or row.cell.backend, row.cell.backend) for row in summary.rows if row.cell.backend}
+        {
+            (judges.answering(row.cell), row.cell.model or row.cell.backend, row.cell.backend, judges.remark(row.cell))
+            for row in summary.rows
+            if row.cell.backend
+        }
     )
     parts = [f"Profile: {', '.join(profiles)}."]
-    for name, backend in judged:
-        remark = judges.remark(backend)
-        judge = f"Judge {name}: {backend}" if judges.is_judge(backend) else "External"
+    for kind, name, backend, remark in judged:
+        judge = f"{kind.capitalize()} {name}: {backend}" if judges.is_judge(backend) else "External"
         parts.append(f"{judge}{f', {remark}' if remark else ''}.")
     seeds = {len(row.seeds) for row in summary.rows}
     if seeds & set(range(2, FEW_SEEDS)):

@@ -13,9 +13,9 @@ import numpy as np
 from reports import judges, ledger, legends, statistics, tables
 from reports import latex as tex
 from reports.figures import Gallery
+from reports.grids import Grid
 from reports.judges import Judging
 from reports.ledger import Spent
-from reports.subgoals import HEADING, Subgoals
 from reports.summary import Row, Summary
 from results import Cell, Picture, Study
 
@@ -41,7 +41,7 @@ def render(
     judgings: Sequence[Judging],
     pictures: Sequence[Picture] = (),
     style: tex.Style | None = None,
-    parts: Sequence[Subgoals] = (),
+    grids: Sequence[Grid] = (),
     bills: Sequence[Spent] = (),
 ) -> str:
     """The page of a study; `style` is that of the LaTeX tables that it shows."""
@@ -61,10 +61,9 @@ def render(
             judgings=judgings,
             bills=bills,
             bills_remark=ledger.REMARK,
-            parts=parts,
-            parts_heading=HEADING,
+            grids=grids,
             beside_events=judges.BESIDE_EVENTS,
-            latex=tex.latex(summary, style),
+            latex=tex.latex(summary, style) + tex.grids(grids, legends.setting(summary), style),
             packages=(style or tex.Style()).packages,
             legend=legends.whole(summary, "Bold with *"),
             columns=columns,
@@ -92,7 +91,7 @@ def environment() -> Environment:
 
 
 def _remark(row: Row) -> str:
-    return judges.remark(row.cell.backend)
+    return judges.remark(row.cell)
 
 
 def _counts(study: Study) -> str:

@@ -5,11 +5,12 @@ From the rows `subgoals` that runs wrote; privileged, for evaluation only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import results
 from reports import statistics
+from reports.grids import Grid
 from reports.statistics import Interval
 from results import Study
 
@@ -40,6 +41,11 @@ def subgoals(study: Study, labels: Mapping[str, str], reps: int = statistics.REP
             rates = last.groupby(["seed", "subgoal"], sort=False)["met"].mean().unstack()
             by_task.setdefault(f"{cell.suite}/{cell.task}", {})[labels.get(cell.id, cell.label)] = rates
     return [_table(where, rates, reps) for where, rates in by_task.items()]
+
+
+def tables(found: Sequence[Subgoals]) -> list[Grid]:
+    """One per task."""
+    return [Grid(f"{each.where}: {HEADING}", each.names, each.rates) for each in found]
 
 
 def _table(where: str, rates: Mapping[str, pd.DataFrame], reps: int) -> Subgoals:

@@ -10,16 +10,18 @@ import numpy as np
 
 from reports import judges, statistics
 from reports.aggregates import Aggregate
+from reports.grids import Grid
 from reports.judges import Judging
 from reports.ledger import Spent
 from reports.matrices import Line, Matrix
 from reports.statistics import Array, Interval
-from reports.subgoals import HEADING, Subgoals
 from reports.summary import Row, Summary
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+HEADER_CHARACTERS = 18
+"""Of a column's name on one line, where it is a phrase."""
 METRIC_NAMES = {"mean": "mean", "median": "median", "iqm": "IQM", "optimality_gap": "optimality gap"}
 
 
@@ -136,13 +138,13 @@ def p_value(value: float) -> str:
     return "< 0.001" if value < 0.001 else number(value, 3)
 
 
-def subgoals(found: Sequence[Subgoals]) -> list[Table]:
-    """One table per task whose suite tells of subgoals."""
+def grids(found: Sequence[Grid]) -> list[Table]:
+    """Estimates with their intervals."""
     return [
         _table(
-            f"{each.where}: {HEADING}",
-            each.names,
-            {label: [spread(rate) for rate in rates] for label, rates in each.rates.items()},
+            each.heading,
+            [textwrap.fill(name, HEADER_CHARACTERS) for name in each.names],
+            {label: [spread(estimate) for estimate in line] for label, line in each.lines.items()},
         )
         for each in found
     ]

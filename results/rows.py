@@ -21,21 +21,33 @@ if TYPE_CHECKING:
     import duckdb
     import pandas as pd
 
-What = Literal["evaluations", "timings", "metrics", "judgements", "ledger", "probes", "subgoals"]
+What = Literal["evaluations", "timings", "metrics", "judgements", "labels", "ledger", "probes", "subgoals"]
 
 COLUMNS: dict[str, dict[str, type]] = {
     "evaluations": schema.EVALUATION,
     "timings": {"step": int, "seconds": float},
     "metrics": {"step": int},
     "judgements": {"asked": int, "applied": int},
+    "labels": {
+        "step": int, "asked": int, "session": int, "query": int, "outcome": str, "truth": float, "kept": bool,
+        "reward_0": float, "reward_1": float, "learned_0": float, "learned_1": float,
+    },
     "ledger": {"step": int, **schema.LEDGER},
     "probes": {"step": int, "t": int, "quantity": str, "value": float},
     "subgoals": {"step": int, "episode": int, "subgoal": str, "met": bool},
-}
+}  # fmt: skip
 """Columns that every row must have. Evaluation rows have no others; logs may, and absent ones read as missing."""
-OPTIONAL: dict[str, dict[str, type]] = {"judgements": {"score": float, "failure": str, "mass": float, "events": int}}
+OPTIONAL: dict[str, dict[str, type]] = {
+    "judgements": {"score": float, "failure": str, "mass": float, "events": int},
+    "labels": {
+        "preference": float, "first": int, "second": int, "retries": int, "imagined": str,
+        "reward_imagined": float, "reward_chosen": float, "reward_other": float,
+    },
+}  # fmt: skip
 """Columns that a log's rows may lack, as where a suite's tasks tell of no events or a model gave no answer; a value
 that is there must fit."""
+SHARES = {"labels": ("truth", "preference")}
+"""Columns of numbers in [0, 1]."""
 
 _JSON_TYPES = {
     int: ("UBIGINT", "BIGINT", "HUGEINT"),
@@ -94,6 +106,7 @@ def load(source: str | Path | Study, *, what: What = "evaluations") -> pd.DataFr
     for name, kind in OPTIONAL.get(what, {}).items():
         if name in read_rows:
             _check_values(read_rows[read_rows[name].notna()], {name: kind})
+    _check_shares(read_rows, SHARES.get(what, ()))
     _check_identity(claims, claimants, claimed)
     rows, owner = ordered(read_rows)
     if what == "evaluations":
@@ -183,9 +196,10 @@ def _read_lines(
     wanted, optional = COLUMNS[what], OPTIONAL.get(what, {})
     declared = {**wanted, **optional}
     connection.execute(
+        # a partition is in no order of its own: rows are counted as they come, and then from each file's first
         "CREATE OR REPLACE TEMP TABLE lines AS SELECT filename, json, "
-        "row_number() OVER (PARTITION BY filename) AS row "
-        "FROM read_ndjson_objects(?, filename=true, ignore_errors=true)",
+        "place - min(place) OVER (PARTITION BY filename) + 1 AS row FROM (SELECT filename, json, "
+        "row_number() OVER () AS place FROM read_ndjson_objects(?, filename=true, ignore_errors=true))",
         [_globs(paths)],
     )
     others: dict[str, str] = {}
@@ -205,7 +219,8 @@ def _read_lines(
     else:
         suspects = set(rows.loc[~fits, "filename"])
         for name in optional:
-            odd = f"SELECT filename FROM lines WHERE json_exists(json, {_path(name)}) AND {values[name]} IS NULL"
+            misfit = f"{values[name]} IS NULL" + (f" OR isnan({values[name]})" if optional[name] is float else "")
+            odd = f"SELECT filename FROM lines WHERE json_exists(json, {_path(name)}) AND ({misfit})"
             suspects |= set(connection.execute(odd).df()["filename"])
     for path in sorted(suspects):
         _examine(path, what)
@@ -290,6 +305,16 @@ def _check_values(rows: pd.DataFrame, wanted: Mapping[str, type]) -> None:
             words = _WORDS[kind] + (" of at least 0" if kind is int else "")
             where = f"{first['filename']}, row {first['row']}, column {name!r}"
             raise UserError(f"{where}: {_plain(first[name])!r}; expected {words}")
+
+
+def _check_shares(rows: pd.DataFrame, names: Sequence[str]) -> None:
+    """UserError for the first number outside [0, 1]."""
+    for name in rows.columns.intersection(list(names)):
+        bad = (rows[name] < 0) | (rows[name] > 1)
+        if bad.any():
+            first = rows[bad].iloc[0]
+            where = f"{first['filename']}, row {first['row']}, column {name!r}"
+            raise UserError(f"{where}: {_plain(first[name])!r}; expected a number in [0, 1]")
 
 
 def _check_identity(claims: pd.DataFrame, expected: pd.DataFrame, claimed: Sequence[str]) -> None:

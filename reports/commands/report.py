@@ -17,9 +17,9 @@ from harness.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from reports.grids import Grid
     from reports.judges import Judging
     from reports.ledger import Spent
-    from reports.subgoals import Subgoals
     from reports.summary import Summary
 
 HELP = "tables, learning curves, LaTeX and an HTML page from a study, finished or not"
@@ -87,10 +87,13 @@ def _study(args: argparse.Namespace) -> int:
         judges,
         latex,
         ledger,
+        legends,
         overviews,
         page,
         phases,
+        preferences,
         probes,
+        rewards,
         subgoals,
         summary,
     )  # fmt: skip
@@ -104,6 +107,8 @@ def _study(args: argparse.Namespace) -> int:
         judgings, seen = judges.judging(study, labels), probes.probed(study, labels)
         parts = subgoals.subgoals(study, labels, args.resamples)
         spreads, bills = phases.spreads(study, labels), ledger.spent(study, labels)
+        taught = preferences.teaching(study, labels, args.resamples)
+        learned = rewards.learned(study, labels, args.resamples)
     found = summary.with_notes(found, [str(warning.message) for warning in caught if _ours(warning)])
     places = figures.styles(row.label for row in found.rows)
     style = latex.Style(args.spread, args.siunitx)
@@ -114,18 +119,25 @@ def _study(args: argparse.Namespace) -> int:
         ),
         figures.Gallery("Methods beside each other", overviews.REMARK, overviews.drawings(found.overviews, places)),
         figures.Gallery("What the draws served", phases.REMARK, phases.drawings(spreads)),
+        figures.Gallery("Preferences", preferences.REMARK, preferences.drawings(taught, found.rows, places)),
+        figures.Gallery("Learned rewards", rewards.REMARK, rewards.drawings(learned, places)),
         figures.Gallery("Reference episodes", probes.REMARK, probes.drawings(seen)),
     ]
 
+    tables = [*subgoals.tables(parts), *preferences.tables(taught), *rewards.tables(learned)]
     directory = Path(args.output) if args.output else study.directory / "report"
     content = {
-        **export.plain(found), "subgoals": export.subgoals(parts), "models": [bill._asdict() for bill in bills],
-    }  # fmt: skip
+        **export.plain(found),
+        "subgoals": export.subgoals(parts),
+        "preferences": export.preferences(taught),
+        "rewards": export.rewards(learned),
+        "models": [bill._asdict() for bill in bills],
+    }
     contents: dict[str, bytes] = {
         "report.html": page.render(
-            study, found, galleries, judgings, results.pictures(study), style, parts, bills
+            study, found, galleries, judgings, results.pictures(study), style, tables, bills
         ).encode(),
-        "table.tex": latex.latex(found, style).encode(),
+        "table.tex": (latex.latex(found, style) + latex.grids(tables, legends.setting(found), style)).encode(),
         "summary.json": (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(),
     }
     for drawing in (drawing for gallery in galleries for drawing in gallery.drawings):
@@ -134,7 +146,7 @@ def _study(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({**content, "files": [str(file) for file in files]}, allow_nan=False))
     else:
-        _print(found, parts, judgings, bills, files)
+        _print(found, tables, judgings, bills, files)
     return 0
 
 
@@ -198,9 +210,7 @@ def write(directory: Path, contents: dict[str, bytes]) -> list[Path]:
     return [directory / name for name in contents]
 
 
-def _print(
-    found: Summary, parts: list[Subgoals], judgings: list[Judging], bills: list[Spent], files: list[Path]
-) -> None:
+def _print(found: Summary, further: list[Grid], judgings: list[Judging], bills: list[Spent], files: list[Path]) -> None:
     from reports import legends, tables
 
     screen = console()
@@ -210,7 +220,7 @@ def _print(
         screen.print("No run has finished an evaluation yet, so there are no numbers.")
     else:
         screen.print(legends.whole(found, "*"), markup=False)
-        for table in [*tables.subgoals(parts), *tables.judging(judgings), *tables.ledger(bills)]:
+        for table in [*tables.grids(further), *tables.judging(judgings), *tables.ledger(bills)]:
             screen.print()
             screen.print(table)
     tell(found.notes, files)

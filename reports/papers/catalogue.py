@@ -2,83 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
-
 from harness.errors import unknown
+from reports.papers.layouts import Bars, Column, Episode, Imagined, Labels, Layout, Panels, Paper, Rewards
 from results.published import PAPERS as NAMES
-
-
-class Column(NamedTuple):
-    """A column that holds several numbers of a line, as in "+61.3% (1.00/0.62)"; the verdict is that of the first."""
-
-    title: str
-    numbers: tuple[tuple[str, str], ...]
-    """(metric, whose): whose is "method", or "baseline" for what the baseline itself reached."""
-
-
-@dataclass(frozen=True)
-class Layout:
-    """A table: which properties of a number name its line, and which its column.
-
-    A property is suite, task, method, metric, or a key of its variant.
-    """
-
-    table: str
-    title: str
-    lines: tuple[str, ...] = ("task",)
-    columns: tuple[str, ...] = ("method",)
-    composed: tuple[Column, ...] = ()
-    """Instead of `columns`, where a column holds more than one number."""
-
-
-class Panels(NamedTuple):
-    """A figure of learning curves: a panel per task and learner, a curve per method and variant."""
-
-    figure: str
-    title: str
-    suite: str
-    tasks: tuple[str, ...]
-    curves: tuple[tuple[str, str, Mapping[str, str]], ...]
-    """(name, method, variant) in the order of the legend."""
-    learners: tuple[str, ...] = ("",)
-    reference: str = ""
-    """A method of which only the level at the end is drawn, dashed."""
-    arrows: bool = False
-    """Whether to mark how much sooner and higher the first curve is than the better of the baselines."""
-
-
-class Episode(NamedTuple):
-    """A figure of the judge's score beside the critic along a reference episode, of a method's own configuration."""
-
-    figure: str
-    suite: str
-    tasks: tuple[str, ...]
-    method: str
-
-
-@dataclass(frozen=True)
-class Paper:
-    """What a report on one paper holds."""
-
-    title: str
-    layouts: tuple[Layout, ...]
-    models: tuple[str, ...] = ()
-    """The foundation models it used, as this project calls them."""
-    budgets: Mapping[str, int] = field(default_factory=dict)
-    """Suite -> environment steps of a run."""
-    hardware: tuple[str, ...] = ()
-    """Tables whose numbers belong to the authors' machines."""
-    robots: tuple[str, ...] = ("real_robot",)
-    """Suites that are no simulation."""
-    panels: tuple[Panels, ...] = ()
-    episode: Episode | None = None
-    schedule: str = ""
-    """The figure that also shows how λ rose."""
-    samples: str = ""
-    """The figure that shows frames as a judge sees them."""
-
 
 _VLM_RB = "vlm_rb"
 _STEPS = Column(
@@ -91,6 +17,29 @@ _BEST = Column(
 )
 _TIME = Column("Time saved", (("time_saving_percent", "method"),))
 _LAMBDAS = ("null", "0.25", "0.5", "0.75", "1")
+
+_SALLM, _PBRL = "rl_sallm_f", "metaworld_pbrl"
+_EIGHT = (
+    "button-press", "drawer-open", "drawer-close", "door-open", "door-unlock", "window-open", "handle-pull", "reach",
+)  # fmt: skip
+_METHODS = tuple((name, name, dict[str, str]()) for name in (_SALLM, "pebble", "sac"))
+_ABLATED = (
+    ("full method", _SALLM, dict[str, str]()),
+    *(
+        (name.replace("_", " "), _SALLM, {"ablation": name})
+        for name in ("no_double_check", "no_llm_labels", "no_self_augmentation")
+    ),
+)
+_LAST = "Ours is the success rate at the last evaluation of each run, in percent."
+_LABELS = (
+    "Ours: labels 0 or 1 beside a scripted teacher's, kept or not, of all queries of a run; the share discarded is of "
+    "all queries."
+)
+_OFFLINE = (
+    "Ours: preferences of the learned reward on pairs of segments that this project makes of expert and half-random "
+    "episodes, at the last look; the paper's pairs are of a public data set."
+)
+_BILLS = "Ours is the mean over runs of what each run's questions took, whether or not a recorded answer was used."
 
 PAPERS: dict[str, Paper] = {
     _VLM_RB: Paper(
@@ -106,7 +55,8 @@ PAPERS: dict[str, Paper] = {
             Layout("7", "Every task and algorithm", ("learner", "task", "baseline"), composed=(_BEST, _STEPS, _TIME)),
             Layout("8", "Means over tasks", ("suite", "learner", "baseline"), composed=(_BEST, _STEPS)),
         ),
-        panels=(
+        figures=(
+            Episode("3", "The judge's score beside the critic", "minigrid_doorkey", ("16x16",), _VLM_RB),
             Panels(
                 "4",
                 "Standard, misleading and abstract frames",
@@ -135,6 +85,7 @@ PAPERS: dict[str, Paper] = {
                 tuple(
                     (f"cap {'none' if cap == 'null' else cap}", _VLM_RB, {"replay.lambda_max": cap}) for cap in _LAMBDAS
                 ),
+                schedule=True,
             ),
             Panels(
                 "7",
@@ -162,8 +113,6 @@ PAPERS: dict[str, Paper] = {
                 arrows=True,
             ),
         ),
-        episode=Episode("3", "minigrid_doorkey", ("16x16",), _VLM_RB),
-        schedule="6",
         samples="8",
     ),
     "lagea": Paper(
@@ -202,14 +151,81 @@ PAPERS: dict[str, Paper] = {
     ),
     "rl_sallm_f": Paper(
         title="RL-SaLLM-F: preferences labelled by a language model",
-        models=("gpt-4o-mini-2024-07-18",),
-        budgets={"metaworld_pbrl": 500_000},
+        models=("gpt-4o-mini-2024-07-18", "gpt-4o-mini"),
+        budgets={_PBRL: 500_000, "point_maze": 500_000},
+        privileged=("pebble",),
+        means={
+            "reward": "suite.reward",
+            "prompt=one_shot": "ablation=one_shot",
+            "imagined=decision_transformer": "ablation=decision_transformer",
+        },
+        unclear={
+            "test_score": "success in percent; the paper's score has no unit",
+            "offline_label_accuracy_percent": "pairs of our own, not of a public data set",
+        },
         layouts=(
-            Layout("1", "Accuracy of labels", ("metric", "ablation"), ("task",)),
-            Layout("4", "Beside methods without reward"),
-            Layout("5", "Point mazes", columns=("method", "reward")),
-            Layout("6", "Accuracy of labels on offline data", columns=("ablation",)),
-            Layout("7", "Tokens and cost of a run", ("ablation",), ("metric",)),
+            Layout("1", "Accuracy of labels", ("metric", "ablation"), ("task",), note=_LABELS),
+            Layout("4", "Beside methods without reward", note=_LAST),
+            Layout("5", "Point mazes", columns=("method", "reward"), note=f"{_LAST} It stands for the test score."),
+            Layout("6", "Accuracy of labels on offline data", columns=("method", "ablation"), note=_OFFLINE),
+            Layout("7", "Tokens and cost of a run", ("ablation",), ("metric",), note=_BILLS),
+        ),
+        figures=(
+            Labels(
+                "1b",
+                "Labels of a language model as they come",
+                _PBRL,
+                "button-press",
+                (("as they come", "pebble_llm", {}),),
+            ),
+            Labels(
+                "1c",
+                "Double-checked labels, with and without imagined segments",
+                _PBRL,
+                "button-press",
+                (("double-checked", _SALLM, {"ablation": "no_self_augmentation"}), ("full method", _SALLM, {})),
+            ),
+            Panels("3", "All methods", _PBRL, _EIGHT, _METHODS),
+            Panels("4", "Ablations (the paper shows four tasks)", _PBRL, _EIGHT, _ABLATED, least=2),
+            Rewards(
+                "5",
+                "Learned rewards beside the task's own",
+                _PBRL,
+                "button-press",
+                (("PEBBLE", "pebble", {}), *(each for each in _ABLATED if each[0] != "no double check")),
+            ),
+            Imagined("6", "Rewards of imagined segments", _PBRL, _EIGHT, _SALLM),
+            Bars(
+                "8",
+                "A larger model",
+                _PBRL,
+                "drawer-open",
+                tuple((name, _SALLM, {"model": name}) for name in ("gpt-4o-mini", "gpt-4o")),
+                ("success_percent", "segment_reward", "label_accuracy_percent", "equal_percent"),
+            ),
+            Panels("10", "All methods, return", _PBRL, _EIGHT, _METHODS, of="return"),
+            Panels(
+                "11", "Ablations, return (the paper shows four tasks)", _PBRL, _EIGHT, _ABLATED, of="return", least=2
+            ),
+            Panels(
+                "12",
+                "Beside labels from images",
+                _PBRL,
+                ("drawer-open",),
+                (("full method", _SALLM, {}), ("gpt-4o", _SALLM, {"model": "gpt-4o"}), ("RL-VLM-F", "rl_vlm_f", {})),
+                least=2,
+            ),
+            Panels(
+                "13",
+                "Who imagines (the paper shows three tasks)",
+                _PBRL,
+                _EIGHT,
+                (
+                    ("language model", _SALLM, {}),
+                    ("Decision Transformer", _SALLM, {"imagined": "decision_transformer"}),
+                ),
+                least=2,
+            ),
         ),
     ),
 }

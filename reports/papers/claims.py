@@ -8,14 +8,15 @@ one method with another.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from reports.papers import verdicts
-from reports.papers.estimates import METRICS, Estimator, Setting, interval
-from reports.papers.matching import Shelf
+from reports.papers import estimates, matching, verdicts
+from reports.papers.estimates import Estimator, Setting, interval
+from reports.papers.matching import ALL, Shelf
 from reports.statistics import Array, Interval
 from reports.summary import Row
 from results import published
@@ -23,7 +24,7 @@ from results import published
 if TYPE_CHECKING:
     import pandas as pd
 
-LOWER_IS_BETTER = ("steps_", "seconds_")
+LOWER_IS_BETTER = ("steps_", "seconds_", "dollars", "input_tokens", "output_tokens", "discard_")
 BASELINE = "baseline."
 """Starts the keys of a variant that describe what the method is compared with; other keys hold for both sides."""
 OF_THE_METHOD = ("ablation", "model", "prompt", "planner", "performer")
@@ -111,7 +112,8 @@ def test(claims: pd.DataFrame, numbers: pd.DataFrame, shelf: Shelf, estimator: E
     found = []
     for row in claims.itertuples(index=False):
         values: dict[str, Any] = {name: getattr(row, name) for name in Claim._fields}
-        claim = Claim(**{**values, "variant": published.variant(values["variant"])})
+        variant = published.variant(values["variant"])
+        claim = Claim(**{**values, "variant": variant, "metric": matching.metric(values["metric"], variant)})
         found.append(_tested(claim, numbers, shelf, estimator))
     return found
 
@@ -121,13 +123,13 @@ def _tested(claim: Claim, numbers: pd.DataFrame, shelf: Shelf, estimator: Estima
         return Outcome(claim, (), verdicts.PUBLISHED_ONLY, ("runs cannot test it",))
     if claim.suite in shelf.paper.robots:
         return Outcome(claim, (), verdicts.PUBLISHED_ONLY, ("real robots",))
-    if claim.metric not in METRICS:
+    if not estimates.is_known(claim.metric):
         return Outcome(claim, (), verdicts.NOT_RUN, (f"{claim.metric.replace('_', ' ')} of no run",))
     try:
-        cases, reasons = _cases(claim, numbers, shelf)
+        cases, reasons = _cases(claim, numbers, shelf, estimator)
     except _MissingRun as missing:
         return Outcome(claim, (), verdicts.NOT_RUN, (str(missing),))
-    findings = tuple(_findings(claim, cases, estimator))
+    findings = tuple(_findings(claim, cases, estimator, bool(_named(claim, numbers))))
     if any(np.isnan(finding.ours.estimate) for finding in findings):
         reasons = (*reasons, "not defined here: a baseline that never succeeded")
     if reasons:
@@ -136,69 +138,123 @@ def _tested(claim: Claim, numbers: pd.DataFrame, shelf: Shelf, estimator: Estima
     return Outcome(claim, findings, verdicts.REPRODUCED if holds else verdicts.NOT_REPRODUCED, ())
 
 
-def _cases(claim: Claim, numbers: pd.DataFrame, shelf: Shelf) -> tuple[list[_Case], tuple[str, ...]]:
+def _cases(
+    claim: Claim, numbers: pd.DataFrame, shelf: Shelf, estimator: Estimator
+) -> tuple[list[_Case], tuple[str, ...]]:
     """The rows to compare, and why they are not what the paper ran."""
     cases: list[_Case] = []
-    reasons: list[str] = []
+    reasons = [shelf.paper.unclear[claim.metric]] if claim.metric in shelf.paper.unclear else []
 
     def row(where: tuple[str, str, str], side: _Side) -> Row:
         found = shelf.row(*where[:2], side.method, where[2], side.variant)
         if found is None:
             raise _MissingRun(" ".join(part for part in [str(side), f"on {where[1]}", where[2]] if part))
+        if estimator.lacks(found, claim.metric):
+            raise _MissingRun(f"{claim.metric.replace('_', ' ')} of no run of {found.label} on {found.cell.task}")
         reasons.extend(shelf.reasons(found, where[1], side.variant))
         return found
 
-    for where in _places(claim, numbers):
-        for first, second in _pairs(claim):
+    pairs = _pairs(claim)
+    for where in _places(claim, numbers, shelf, pairs):
+        for first, second in pairs:
             of = first.beside(second) if second else str(first)
             cases.append(_Case(of, where[0], row(where, first), row(where, second) if second else None))
+    if not cases and not _named(claim, numbers):
+        raise _MissingRun("no task has all of its runs")
     if not cases:
         raise _MissingRun(f"{claim.task or 'its tasks'} in none of the paper's tables")
+    if not _named(claim, numbers):
+        tasks = dict.fromkeys(case.ours.cell.task for case in cases)
+        reasons.append(matching.unnamed(tasks))
     return cases, tuple(dict.fromkeys(reasons))
 
 
 def _pairs(claim: Claim) -> list[tuple[_Side, _Side | None]]:
     """What stands beside what; a level stands alone."""
-    given = {key: text.split(",") for key, text in claim.variant.items() if key != "learner"}
+    given = {key: text.split(",") for key, text in claim.variant.items() if key not in ("learner", matching.DATA)}
     shared = {key: values[0] for key, values in given.items() if len(values) == 1 and not key.startswith(BASELINE)}
     first = _Side(claim.method, shared)
     if claim.formula in ("level", "range"):
         return [(first, None)]
-    others = []
-    for key, values in given.items():
-        if key.startswith(BASELINE):
-            both = {name: value for name, value in shared.items() if name not in OF_THE_METHOD}
-            others += [_Side(claim.baseline, {**both, key.removeprefix(BASELINE): value}) for value in values]
-        elif len(values) > 1:
-            first = _Side(claim.method, {**shared, key: values[0]})
-            others += [_Side(claim.method, {**shared, key: value}) for value in values[1:]]
+    several = {key: values for key, values in given.items() if len(values) > 1 and not key.startswith(BASELINE)}
+    if claim.baseline and several:
+        return _products(claim, shared, several, given)
+    others = _baselines(claim, shared, given)
+    for key, values in several.items():
+        first = _Side(claim.method, {**shared, key: values[0]})
+        others += [_Side(claim.method, {**shared, key: value}) for value in values[1:]]
     others = others or [_Side(name, {}) for name in claim.baseline.split(",") if name]
     if claim.formula == "ordering":
         return list(zip([first, *others], others, strict=False))
     return [(first, other) for other in others]
 
 
-def _places(claim: Claim, numbers: pd.DataFrame) -> Iterator[tuple[str, str, str]]:
-    """(suite, task, learner); what a paper means by all tasks is what its tables name."""
+def _baselines(claim: Claim, shared: dict[str, str], given: dict[str, list[str]]) -> list[_Side]:
+    """The baseline under each setting that the variant names of it alone."""
+    both = {name: value for name, value in shared.items() if name not in OF_THE_METHOD}
+    return [
+        _Side(claim.baseline, {**both, key.removeprefix(BASELINE): value})
+        for key, values in given.items()
+        if key.startswith(BASELINE)
+        for value in values
+    ]
+
+
+def _products(
+    claim: Claim, shared: dict[str, str], several: dict[str, list[str]], given: dict[str, list[str]]
+) -> list[tuple[_Side, _Side | None]]:
+    """The method under every choice of several settings, each beside every baseline under what both share of it."""
+    pairs: list[tuple[_Side, _Side | None]] = []
+    for chosen in itertools.product(*several.values()):
+        settings = {**shared, **dict(zip(several, chosen, strict=True))}
+        both = {name: value for name, value in settings.items() if name not in OF_THE_METHOD}
+        others = _baselines(claim, settings, given) or [_Side(name, both) for name in claim.baseline.split(",")]
+        pairs += [(_Side(claim.method, settings), other) for other in others]
+    return pairs
+
+
+def _named(claim: Claim, numbers: pd.DataFrame) -> list[str]:
+    """The tasks of a claim's suites that the paper's numbers of its metric name; of all numbers, where there are none
+    of the metric."""
+    mine = numbers[numbers["suite"].isin(claim.suite.split(","))]
+    metrics = map(matching.metric, mine["metric"], map(published.variant, mine["variant"]))
+    own = mine[[metric == claim.metric for metric in metrics]]
+    tasks = own["task"] if len(own) and set(own["task"]) == {ALL} else mine["task"]
+    return [task for task in dict.fromkeys(tasks) if "," not in task and task != ALL]
+
+
+def _places(
+    claim: Claim, numbers: pd.DataFrame, shelf: Shelf, pairs: Sequence[tuple[_Side, _Side | None]]
+) -> Iterator[tuple[str, str, str]]:
+    """(suite, task, learner); what a paper means by all tasks is what its tables name, and where they name none those
+    of ours that have every run."""
     for suite in claim.suite.split(","):
         mine = numbers[numbers["suite"] == suite]
         single = mine[~mine["task"].str.contains(",") & (mine["task"] != "all")]
         known = list(dict.fromkeys(single["task"]))
         variants = map(published.variant, dict.fromkeys(mine["variant"]))
         learners = {name for variant in variants for name in variant.get("learner", "").split(",")}
+        if not _named(claim, numbers):
+            sides = [side for pair in pairs for side in pair if side]
+            known = [
+                task
+                for task in shelf.tasks(suite, sides[0].method, sides[0].variant)
+                if all(shelf.row(suite, task, side.method, "", side.variant) for side in sides)
+            ]
         named = claim.task.split(",")
-        tasks = known if claim.task == "all" else [name for name in named if name in known or len(named) == 1]
+        tasks = known if claim.task == ALL else [name for name in named if name in known or len(named) == 1]
         wanted = claim.variant.get("learner", "").split(",")
         for task in tasks:
             for learner in [name for name in wanted if len(wanted) == 1 or name in learners]:
                 yield suite, task, learner
 
 
-def _findings(claim: Claim, cases: Sequence[_Case], estimator: Estimator) -> Iterator[Finding]:
+def _findings(claim: Claim, cases: Sequence[_Case], estimator: Estimator, apart: bool) -> Iterator[Finding]:
+    """`apart`: whether wins and ranges look at every task on its own."""
     several = len({case.suite for case in cases}) > 1
     groups: dict[str, list[_Case]] = {}
     for case in cases:
-        each = claim.formula in ("wins", "range")
+        each = apart and claim.formula in ("wins", "range")
         place = f"{case.ours.where} {case.ours.cell.learner}" if each else case.suite if several else ""
         groups.setdefault(" on ".join(part for part in (case.of, place) if part), []).append(case)
     if claim.formula == "wins":

@@ -1,4 +1,5 @@
-"""Our estimate of a published number: what mean curves say of a method, and of a method beside its baseline.
+"""Our estimate of a published number: what mean curves say of a method, and of a method beside its baseline, and the
+means of what each run measured besides.
 
 A resample draws seeds, for every task and learner on its own. Rows of one task and learner with the same seeds are
 drawn together, so that a comparison is paired; others independently of each other. A metric is computed from the mean
@@ -14,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reports import statistics
+from reports.papers.measures import MEASURES
 from reports.statistics import Array, Interval
 from reports.summary import Row
 
@@ -62,20 +64,41 @@ METRICS: dict[str, Metric] = {
     "seconds_to_baseline_best": Metric(lambda ours, _: ours.seconds),
     "success_rate": Metric(lambda ours, _: ours.last),
     "success_percent": Metric(lambda ours, _: 100 * ours.last),
+    "test_score": Metric(lambda ours, _: 100 * ours.last),
     "best_success_rate": Metric(lambda ours, _: ours.best),
     "steps_to_baseline_best": Metric(lambda ours, _: ours.steps),
     "gain_percent": Metric(lambda ours, theirs: _gain(ours.best, theirs.best), compares=True),
     "step_saving_percent": Metric(lambda ours, theirs: -_gain(ours.steps, theirs.steps), compares=True),
     "time_saving_percent": Metric(lambda ours, theirs: -_gain(ours.seconds, theirs.seconds), compares=True),
 }
-"""What a published metric's name means in terms of our curves; any other needs runs that do not exist yet."""
+"""What a published metric's name means in terms of our curves; `MEASURES` are those of our logs, and any other needs
+runs that do not exist yet."""
+
+
+def is_known(metric: str) -> bool:
+    return metric in METRICS or metric in MEASURES
+
+
+def compares(metric: str) -> bool:
+    """Whether a metric says how far a method is from its baseline."""
+    return metric in METRICS and METRICS[metric].compares
+
+
+def unmeasured(row: Row, metric: str) -> Array:
+    """Of runs that keep no logs."""
+    return np.full(len(row.seeds), np.nan)
 
 
 class Estimator:
-    """Metrics with 95 % percentile intervals from `reps` resamples; `seconds`: a row -> its per environment step."""
+    """Metrics with 95 % percentile intervals from `reps` resamples.
 
-    def __init__(self, seconds: Callable[[Row], float], reps: int) -> None:
-        self._seconds, self._reps = seconds, reps
+    `seconds`: a row -> its per environment step; `measured`: a row and one of `MEASURES` -> a number per seed, or NaN.
+    """
+
+    def __init__(
+        self, seconds: Callable[[Row], float], reps: int, measured: Callable[[Row, str], Array] = unmeasured
+    ) -> None:
+        self._seconds, self._reps, self._measured = seconds, reps, measured
         self._known: dict[tuple[int, int], Parts] = {}
         self._weights: dict[tuple[str, str, tuple[int, ...]], Array] = {}
 
@@ -89,9 +112,25 @@ class Estimator:
 
     def samples(self, metric: str, settings: Sequence[Setting]) -> Array:
         """The metric of the parts averaged over the settings: the point estimate, then each resample's, [1 + reps]."""
+        if metric in MEASURES:
+            return np.asarray(np.mean([self._means(setting.row, metric) for setting in settings], axis=0))
         ours = [self._parts(setting.row, setting.baseline) for setting in settings]
         theirs = [self._parts(setting.baseline or setting.row, None) for setting in settings]
         return METRICS[metric].value(_mean(ours), _mean(theirs))
+
+    def lacks(self, row: Row, metric: str) -> bool:
+        """Whether no run of a row wrote what a metric needs."""
+        return metric in MEASURES and bool(np.isnan(self._measured(row, metric)).all())
+
+    def _means(self, row: Row, metric: str) -> Array:
+        """The mean over the runs that have a number, [1 + reps]; only the point estimate where it is one alone."""
+        values, weights = self._measured(row, metric), self._drawn(row)
+        known = np.isfinite(values)
+        with np.errstate(invalid="ignore"):
+            means = weights @ np.where(known, values, 0) / (weights @ known)
+        if known.sum() < 2:
+            means[1:] = np.nan
+        return np.asarray(means)
 
     def _parts(self, row: Row, baseline: Row | None) -> Parts:
         key = (id(row), id(baseline))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from reports.papers import verdicts
-from reports.papers.catalogue import Column, Layout, Paper
-from reports.papers.estimates import METRICS, Estimator
-from reports.papers.matching import Missing, Number, Shelf
+from reports.papers import estimates, matching, verdicts
+from reports.papers.estimates import Estimator
+from reports.papers.layouts import Column, Layout, Paper
+from reports.papers.matching import ALL, Missing, Number, Shelf
 from reports.statistics import Interval
 from reports.summary import Row
 from results import published
@@ -56,8 +56,8 @@ def fill(paper: Paper, numbers: pd.DataFrame, shelf: Shelf, estimator: Estimator
     tables = []
     for layout in paper.layouts:
         mine = [number(row) for row in numbers[numbers["table"] == layout.table].itertuples(index=False)]
-        tasks = ",".join(dict.fromkeys(each.task for each in mine if "," not in each.task and each.task != "all"))
-        mine = [each._replace(task=tasks) if each.task == "all" and tasks else each for each in mine]
+        tasks = ",".join(dict.fromkeys(each.task for each in mine if "," not in each.task and each.task != ALL))
+        mine = [each._replace(task=tasks) if each.task == ALL and tasks else each for each in mine]
         tables.append(_table(layout, [entry(each, paper, layout.table, shelf, estimator) for each in mine]))
     return tables
 
@@ -75,15 +75,22 @@ def entry(number: Number, paper: Paper, table: str, shelf: Shelf, estimator: Est
         return Entry(number, None, verdicts.PUBLISHED_ONLY, ("measured on the authors' hardware",), None, ())
     if number.suite in paper.robots:
         return Entry(number, None, verdicts.PUBLISHED_ONLY, ("real robots",), None, ())
-    if number.metric not in METRICS:
+    metric = matching.metric(number.metric, number.variant)
+    if not estimates.is_known(metric):
         return Entry(number, None, verdicts.NOT_RUN, (f"{words(number.metric)} of no run",), None, ())
     found = shelf.match(number)
     if isinstance(found, Missing):
         return Entry(number, None, verdicts.NOT_RUN, (found.what,), None, ())
-    ours = estimator(number.metric, found.settings)
-    compares = METRICS[number.metric].compares
+    lacking = [setting.row for setting in found.settings if estimator.lacks(setting.row, metric)]
+    if lacking:
+        why = f"{words(metric)} of no run of {lacking[0].label} on {lacking[0].cell.task}"
+        return Entry(number, None, verdicts.NOT_RUN, (why,), None, ())
+    ours = estimator(metric, found.settings)
+    compares = estimates.compares(metric)
     rows = tuple({id(row): row for setting in found.settings for row in setting if row is not None}.values())
-    reasons = found.reasons if ours.low == ours.low else (*found.reasons, "no interval of ours")
+    unclear = paper.unclear.get(metric, "")
+    missing = "" if ours.low == ours.low else "no interval of ours"
+    reasons = tuple(filter(None, [*found.reasons, unclear, missing]))
     decided = verdicts.verdict(number.value, ours, compares, reasons)
     agrees = verdicts.agrees(number.value, ours, compares) if ours.low == ours.low else None
     return Entry(number, ours, decided, tuple(dict.fromkeys(reasons)), agrees, rows)
@@ -107,7 +114,7 @@ def _table(layout: Layout, entries: Sequence[Entry]) -> Filled:
     )
     lines: dict[tuple[str, ...], dict[object, list[Entry]]] = {}
     for each in entries:
-        names = tuple(property_of(each.number, name) for name in layout.lines)
+        names = tuple(_shown(name, property_of(each.number, name)) for name in layout.lines)
         cells = lines.setdefault(names, {})
         if layout.composed:
             for column in layout.composed:
@@ -127,6 +134,11 @@ def _table(layout: Layout, entries: Sequence[Entry]) -> Filled:
             for names, cells in lines.items()
         ),
     )
+
+
+def _shown(name: str, value: str) -> str:
+    """A property that names a line; tasks and methods go by their names."""
+    return words(value) if name in ("metric", "ablation") else value
 
 
 def _place(number: Number) -> tuple[str, str]:

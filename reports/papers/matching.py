@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from reports.papers import verdicts
-from reports.papers.catalogue import Paper
 from reports.papers.estimates import Setting
+from reports.papers.layouts import Paper
+from reports.papers.measures import OFFLINE
 from reports.summary import Row
 
 RELATIVE = "baseline"
 """The key of a variant that names what a number is relative to; the others describe the method's own run."""
-_MEANT = ("command line", "ablation", "perturbation")
+DATA = "data"
+"""The key that names data apart from training, on which a number was taken: it is part of the metric."""
+ALL = "all"
+"""Tasks that a paper does not name."""
+ABLATION = "ablation"
+_MEANT = ("command line", ABLATION, "perturbation")
 """Layers of a setting that somebody asked for."""
 
 
@@ -46,6 +53,16 @@ class Missing(NamedTuple):
     what: str
 
 
+def metric(name: str, variant: Mapping[str, str]) -> str:
+    """A metric by the name that tells on which data it was taken."""
+    return f"{OFFLINE}_{name}" if variant.get(DATA) == OFFLINE else name
+
+
+def unnamed(tasks: Iterable[str]) -> str:
+    """Why a number over these tasks is not that of a paper which names none."""
+    return f"mean over {', '.join(tasks)}; the paper names no tasks"
+
+
 class Shelf:
     """The rows of the chosen studies, found by what a published number says of them.
 
@@ -62,7 +79,11 @@ class Shelf:
         learners = number.variant.get("learner", "").split(",")
         variant = {key: value for key, value in number.variant.items() if key not in (RELATIVE, "learner")}
         baseline = number.variant.get(RELATIVE, "")
-        for task in number.task.split(","):
+        tasks = number.task.split(",")
+        if tasks == [ALL]:
+            tasks = self.tasks(number.suite, number.method, variant) or tasks
+            reasons.append(unnamed(tasks))
+        for task in tasks:
             for learner in learners:
                 row = self.row(number.suite, task, number.method, learner, variant)
                 if row is None:
@@ -78,8 +99,14 @@ class Shelf:
                 settings.append(Setting(row, beside))
         return Match(tuple(settings), tuple(dict.fromkeys(reasons)))
 
+    def tasks(self, suite: str, method: str, variant: Mapping[str, str]) -> list[str]:
+        """Those of a suite for which there is a row."""
+        known = dict.fromkeys(row.cell.task for row in self._rows if row.cell.suite == suite)
+        return [task for task in known if self.row(suite, task, method, "", variant)]
+
     def row(self, suite: str, task: str, method: str, learner: str, variant: Mapping[str, str]) -> Row | None:
         """The row with the fewest settings besides those of `variant`, then the most seeds; None if there is none."""
+        variant = self._ours(variant)
         for name in dict.fromkeys([task, self._stand_ins.get(task, task)]):
             fitting = [
                 row
@@ -87,7 +114,7 @@ class Shelf:
                 if (row.cell.suite, row.cell.task, row.cell.method) == (suite, name, method)
                 and learner in ("", row.cell.learner)
                 and _has(row, variant)
-                and not (row.cell.role and _strays(row, variant, _MEANT[1:]))
+                and not (row.cell.role and (_strays(row, variant, _MEANT[1:]) or _ablated(row, variant)))
             ]
             if fitting:
                 return min(fitting, key=lambda row: (len(_strays(row, variant, _MEANT)), -len(row.seeds)))
@@ -95,15 +122,41 @@ class Shelf:
 
     def reasons(self, row: Row, task: str, variant: Mapping[str, str]) -> list[str]:
         """Why a row is not what the paper ran on `task` with `variant`."""
+        variant = self._ours(variant)
         strays = [stray for stray in _strays(row, variant, _MEANT) if not stray.startswith("training.steps=")]
-        return verdicts.reasons(row, self.paper.models, self.paper.budgets, task, ", ".join(strays))
+        models = [variant["model"], row.cell.model] if "model" in variant else self.paper.models
+        return verdicts.reasons(row, self.paper, task, models, ", ".join(strays))
+
+    def _ours(self, variant: Mapping[str, str]) -> dict[str, str]:
+        """A variant in this project's words, without what is no setting."""
+        found = {}
+        for key, value in variant.items():
+            if key != DATA:
+                pair = self.paper.means.get(f"{key}={value}", "") or f"{self.paper.means.get(key, key)}={value}"
+                name, _, found_value = pair.partition("=")
+                found[name] = found_value
+        return found
+
+
+def _ablated(row: Row, variant: Mapping[str, str]) -> bool:
+    """Whether a row leaves something out that the variant does not."""
+    role = row.cell.role
+    if role is None or role.kind != ABLATION or role.reference == row.cell.id:
+        return False
+    named = [entry for name, entry in row.cell.settings.items() if name in variant]
+    return ABLATION not in variant and not any(_layer(entry).startswith(ABLATION) for entry in named)
 
 
 def _has(row: Row, variant: Mapping[str, str]) -> bool:
     """Whether a row's configuration has every setting of a variant."""
     for key, text in variant.items():
         if key == "model":
-            if row.cell.model != text:
+            if not re.fullmatch(rf"{re.escape(text)}(-\d{{4}}-\d{{2}}-\d{{2}})?", row.cell.model):
+                return False
+        elif key == ABLATION:
+            role = row.cell.role
+            names = role.name.rpartition("full: ")[2].split(", ") if role and role.kind == ABLATION else []
+            if text not in names:
                 return False
         elif key not in row.cell.settings or _value(row.cell.settings[key]) != _parsed(text):
             return False
@@ -111,12 +164,19 @@ def _has(row: Row, variant: Mapping[str, str]) -> bool:
 
 
 def _strays(row: Row, variant: Mapping[str, str], layers: Sequence[str]) -> list[str]:
-    """Settings from these layers that the variant does not name."""
+    """Settings from these layers that the variant does not name, itself or as an ablation's."""
+    given = f"{ABLATION} {variant[ABLATION]}" if ABLATION in variant else None
+    named = {"chat.model", "judge.model"} if "model" in variant else set()
     return [
         f"{name}={json.dumps(_value(entry))}"
         for name, entry in row.cell.settings.items()
-        if isinstance(entry, Mapping) and str(entry.get("layer", "")).startswith(tuple(layers)) and name not in variant
+        if _layer(entry).startswith(tuple(layers)) and _layer(entry) != given and name not in {*variant, *named}
     ]
+
+
+def _layer(entry: Any) -> str:
+    """Who set it."""
+    return str(entry.get("layer", "")) if isinstance(entry, Mapping) else ""
 
 
 def _value(entry: Any) -> Any:

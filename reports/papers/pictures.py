@@ -1,35 +1,25 @@
-"""A paper's figures from our runs: panels of learning curves, λ over training, the reference episode, sample frames."""
+"""A paper's figures from our runs: each kind of figure is drawn by a function of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
-import numpy as np
+from reports import figures
+from reports.figures import Drawing
+from reports.papers import evidence, panels
+from reports.papers.layouts import Bars, Episode, Imagined, Labels, Panels, Paper, Rewards
+from reports.papers.sources import Sources
 
-import results
-from reports import figures, probes
-from reports.figures import Drawing, literal, short
-from reports.papers.catalogue import Episode, Panels, Paper
-from reports.papers.matching import Shelf
-from reports.summary import Row
-from results import Study
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-PANEL_INCHES = (2.2, 1.8)
-BASELINES = ("uer", "per")
-_GREY = "#555555"
-
-
-class Panel(NamedTuple):
-    """One task and learner: a curve per name, and the row whose last level is a dashed line."""
-
-    title: str
-    curves: Mapping[str, Row]
-    reference: Row | None
+DRAWN: Mapping[type, Callable[[Any, str, Sources], list[Drawing]]] = {
+    Panels: panels.draw,
+    Episode: evidence.episode,
+    Labels: evidence.labels,
+    Rewards: evidence.learned,
+    Imagined: evidence.imagined,
+    Bars: evidence.bars,
+}
+"""Kind of figure -> what draws one under a file's name; nothing where no run has it."""
 
 
 class Figures(NamedTuple):
@@ -39,158 +29,13 @@ class Figures(NamedTuple):
     missing: tuple[str, ...]
 
 
-def draw(paper: Paper, shelf: Shelf, study_of: Callable[[Row], Study]) -> Figures:
+def draw(paper: Paper, sources: Sources) -> Figures:
     """Every figure of a paper for which there is a run."""
     drawn: list[Drawing] = []
     missing: list[str] = []
-    for figure in paper.panels:
-        panels = [panel for panel in _panels(figure, shelf) if panel.curves]
-        if not panels:
-            missing.append(f"figure {figure.figure} ({figure.title.lower()})")
-            continue
-        names = [name for name, _, _ in figure.curves]
+    for figure in paper.figures:
         name = figures.file_name("figure", figure.figure, [drawing.name for drawing in drawn])
-        drawn.append(_curves(figure, name, panels, names))
-        if figure.figure == paper.schedule:
-            drawn += _schedule(figure, panels, names, study_of)
-    if paper.episode is not None:
-        found = _probes(paper.episode, shelf, study_of)
-        drawn = [*found, *drawn]
-        missing += [] if found else [f"figure {paper.episode.figure} (the judge's score beside the critic)"]
+        found = DRAWN[type(figure)](figure, name, sources)
+        drawn += found
+        missing += [] if found else [f"figure {figure.figure} ({figure.title[0].lower()}{figure.title[1:]})"]
     return Figures(tuple(drawn), tuple(missing))
-
-
-def _panels(figure: Panels, shelf: Shelf) -> list[Panel]:
-    found = []
-    for learner in figure.learners:
-        for task in figure.tasks:
-            rows = {
-                name: row
-                for name, method, variant in figure.curves
-                if (row := shelf.row(figure.suite, task, method, learner, variant)) is not None
-            }
-            own = {row.cell.task for row in rows.values()}
-            title = " ".join([task, *(f"({other} in its place)" for other in sorted(own - {task}))])
-            reference = shelf.row(figure.suite, task, figure.reference, learner, {}) if figure.reference else None
-            found.append(Panel(f"{learner.upper()} {title}".strip(), rows, reference))
-    return found
-
-
-def _curves(figure: Panels, name: str, panels: Sequence[Panel], names: Sequence[str]) -> Drawing:
-    across = min(3, len(panels))
-    down = -(-len(panels) // across)
-
-    def plot(canvas: Figure) -> None:
-        every = np.atleast_1d(canvas.subplots(down, across, squeeze=False)).reshape(-1)
-        handles = {}
-        for axes, panel in zip(every, panels, strict=False):
-            for label, row in panel.curves.items():
-                handles[label] = _curve(axes, row, names.index(label))
-            if panel.reference is not None:
-                level = float(panel.reference.final.estimate)
-                handles[figure.reference] = axes.axhline(level, color=_GREY, linewidth=0.9, linestyle=(0, (4, 2)))
-            if figure.arrows and set(panel.curves) & set(BASELINES):
-                _arrows(axes, panel)
-            last = max(row.last for row in panel.curves.values())
-            axes.set(xlim=(0, last), ylim=(-0.03, 1.03), title=literal(panel.title))
-            axes.xaxis.set_major_formatter(lambda steps, _: short(steps))
-            axes.grid(axis="y", linewidth=0.4, color="#DDDDDD")
-        for index, axes in enumerate(every):
-            axes.set_visible(index < len(panels))
-            if index + across >= len(panels):
-                axes.set_xlabel("environment steps per seed")
-            if index % across == 0:
-                axes.set_ylabel("success rate")
-        columns = min(3, len(handles)) if across > 1 else 1
-        canvas.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=columns, frameon=False)
-
-    width, height = PANEL_INCHES
-    size = (max(figures.WIDTH_INCHES, width * across), height * down + 0.75)
-    words = "; ".join(
-        f"{panel.title}: "
-        + ", ".join(f"{label} ends at {float(row.final.estimate):.2f}" for label, row in panel.curves.items())
-        for panel in panels
-    )
-    about = f"Figure {figure.figure}, {figure.title.lower()}"
-    return Drawing(about, name, *_saved(plot, size), f"{about}: success rate against environment steps. {words}.")
-
-
-def _curve(axes: Axes, row: Row, index: int) -> object:
-    colour = figures.PALETTE[index % len(figures.PALETTE)]
-    centre, low, high = row.success_curve
-    (line,) = axes.plot(
-        row.steps, centre, color=colour, linestyle=figures.LINES[index % len(figures.LINES)], linewidth=1.1
-    )
-    if np.isfinite(low).all():
-        axes.fill_between(row.steps, low, high, color=colour, alpha=0.15, linewidth=0)
-    return line
-
-
-def _arrows(axes: Axes, panel: Panel) -> None:
-    """From the better baseline's best to the first curve's: sooner (horizontal), higher (vertical)."""
-    ours = next(iter(panel.curves.values()))
-    baseline = max((panel.curves[name] for name in BASELINES if name in panel.curves), key=lambda row: row.best)
-    if baseline is ours or baseline.best <= 0:
-        return
-    hit = np.flatnonzero(ours.success_curve.estimate >= baseline.best - 1e-12)
-    style = {"arrowstyle": "->", "color": _GREY, "linewidth": 0.8}
-    if len(hit) and ours.steps[hit[0]] < baseline.best_step:
-        saved = 100 * (baseline.best_step - ours.steps[hit[0]]) / baseline.best_step
-        start, end = (baseline.best_step, baseline.best), (ours.steps[hit[0]], baseline.best)
-        axes.annotate("", end, start, arrowprops=style)
-        axes.annotate(f"−{saved:.0f}% steps", end, (0, -7), textcoords="offset points", fontsize=5.5, color=_GREY)
-    if ours.best > baseline.best:
-        gain = 100 * (ours.best - baseline.best) / baseline.best
-        axes.annotate("", (ours.best_step, ours.best), (ours.best_step, baseline.best), arrowprops=style)
-        text = (ours.best_step, (ours.best + baseline.best) / 2)
-        beside = {"ha": "right", "fontsize": 5.5, "color": _GREY}
-        axes.annotate(f"+{gain:.0f}% ", text, (-2, 0), textcoords="offset points", **beside)
-
-
-def _schedule(
-    figure: Panels, panels: Sequence[Panel], names: Sequence[str], study_of: Callable[[Row], Study]
-) -> list[Drawing]:
-    """λ over training, from the metrics that runs wrote."""
-    series = {}
-    for panel in panels:
-        for label, row in panel.curves.items():
-            rows = results.load(study_of(row), what="metrics")
-            mine = rows[(rows["cell"] == row.cell.id)]
-            if "replay/lambda" in mine:
-                series[label] = mine.groupby("step")["replay/lambda"].mean().dropna()
-    if not series:
-        return []
-
-    def plot(canvas: Figure) -> None:
-        axes = canvas.subplots()
-        for label, values in series.items():
-            index = names.index(label)
-            colour = figures.PALETTE[index % len(figures.PALETTE)]
-            line = figures.LINES[index % len(figures.LINES)]
-            axes.plot(values.index, values, color=colour, linestyle=line, linewidth=1.1, label=label)
-        axes.set(xlabel="environment steps per seed", ylabel=r"$\lambda_t$", ylim=(-0.03, 1.03))
-        axes.xaxis.set_major_formatter(lambda steps, _: short(steps))
-        canvas.legend(loc="outside lower center", ncols=3, frameon=False)
-
-    words = ", ".join(f"{label} ends at {values.iloc[-1]:.2f}" for label, values in series.items())
-    about = f"Figure {figure.figure}, right: how λ rose"
-    name = figures.file_name("figure", f"{figure.figure}-lambda", [])
-    return [Drawing(about, name, *_saved(plot, (figures.WIDTH_INCHES, 2.1)), f"{about}. {words}.")]
-
-
-def _probes(episode: Episode, shelf: Shelf, study_of: Callable[[Row], Study]) -> list[Drawing]:
-    drawings = []
-    for task in episode.tasks:
-        row = shelf.row(episode.suite, task, episode.method, "", {})
-        if row is not None:
-            seen = probes.probed(study_of(row), {row.cell.id: row.label})
-            own = probes.drawings([each for each in seen if (each.label, each.where) == (row.label, row.where)])
-            where = f"Figure {episode.figure}, {row.where}"
-            drawings += [each._replace(name=f"figure-{episode.figure}", where=where) for each in own]
-    return drawings
-
-
-def _saved(plot: Callable[[Figure], None], size: tuple[float, float]) -> tuple[bytes, bytes]:
-    with figures.canvas(size[1], size[0]) as canvas:
-        plot(canvas)
-        return figures.saved(canvas)

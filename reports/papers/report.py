@@ -11,12 +11,14 @@ import results
 from harness.errors import UserError
 from reports import summary
 from reports.papers import catalogue, claims, filled, pictures, text, verdicts
-from reports.papers.catalogue import Paper
 from reports.papers.claims import Outcome
 from reports.papers.estimates import Estimator
 from reports.papers.filled import Entry, Filled
+from reports.papers.layouts import Paper
 from reports.papers.matching import Shelf
+from reports.papers.measures import Measured
 from reports.papers.pictures import Figures
+from reports.papers.sources import Sources
 from reports.statistics import Interval
 from reports.summary import Row
 from results import Picture, Study, published
@@ -84,7 +86,7 @@ def report(studies: Sequence[Study], name: str, stand_ins: Mapping[str, str], re
     _check_stand_ins(stand_ins, set(numbers["task"]), {cell.task for study in studies for cell in study.cells})
     library = Library(studies, reps)
     shelf = Shelf(library.rows, paper, stand_ins)
-    estimator = Estimator(library.seconds, reps)
+    estimator = Estimator(library.seconds, reps, Measured(library.study))
     tables = tuple(filled.fill(paper, numbers, shelf, estimator))
     tested = tuple(claims.test(published.claims(name), numbers, shelf, estimator))
     return PaperReport(
@@ -93,7 +95,7 @@ def report(studies: Sequence[Study], name: str, stand_ins: Mapping[str, str], re
         tuple(study.name for study in studies),
         tables,
         tested,
-        pictures.draw(paper, shelf, library.study),
+        pictures.draw(paper, Sources(shelf, library.study, estimator, reps)),
         tuple(picture for study in studies for picture in results.pictures(study)) if paper.samples else (),
         tuple(dict.fromkeys(library.notes)),
         text.letters(tables, tested),
@@ -126,7 +128,8 @@ def files(found: PaperReport) -> dict[str, bytes]:
 def _latex(found: PaperReport, table: Filled) -> str:
     caption = f"{published.PAPERS[found.name]}, table {table.layout.table}: {table.layout.title}."
     used = {reason: found.letters[reason] for reason in text.letters([table], [])}
-    return text.latex(table, found.letters, caption, found.note_of(used))
+    note = f"{table.layout.note} {found.note_of(used)}".strip()
+    return text.latex(table, found.letters, caption, note)
 
 
 def document(found: PaperReport, names: Sequence[str]) -> str:
@@ -159,6 +162,8 @@ def show(found: PaperReport, console: Console) -> None:
         (shown if any(entry.ours is not None for entry in entries) else left).append((table, entries))
     for table, _ in shown:
         console.print(text.terminal(table, found.letters))
+        if table.layout.note:
+            console.print(f"{table.layout.note}\n", markup=False)
     spoken = [each for each in found.claims if each.findings]
     if spoken:
         console.print(text.claims_table(spoken, found.letters))
@@ -235,7 +240,7 @@ def _runs(tables: Sequence[Filled], tested: Sequence[Outcome], known: Sequence[R
     seeds = sorted({len(row.seeds) for row in rows})
     profiles = sorted({row.cell.profile for row in rows})
     backends = sorted({f"{row.cell.model} ({row.cell.backend})" for row in rows if row.cell.backend})
-    judged = f"; judges: {', '.join(backends)}" if backends else ""
+    judged = f"; answered by {', '.join(backends)}" if backends else ""
     count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     return f"Ours: {count} seeds, profile {', '.join(profiles)}{judged}; 95 % bootstrap intervals over seeds."
 

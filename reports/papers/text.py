@@ -48,6 +48,8 @@ def value(metric: str, number: float) -> str:
         return "never"  # a saving of steps that are never done
     if metric.endswith(("gain_percent", "saving_percent")):
         return f"{number:+.1f}%".replace("-", "−")
+    if metric.endswith("_tokens"):
+        return f"{number / 1e6:.2f}M" if number >= 1e5 else f"{number:,.0f}"
     if metric.endswith("_rate"):
         return f"{number:.2f}"
     return f"{number:,.2f}".rstrip("0").rstrip(".")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from reports import judges
 from reports.statistics import Interval
 from results import Cell
 
 if TYPE_CHECKING:
+    from reports.papers.layouts import Paper
     from reports.summary import Row
 
 REPRODUCED = "reproduced"
@@ -44,10 +46,9 @@ def verdict(published: float, ours: Interval, difference: bool, reasons: Collect
     return REPRODUCED if agrees(published, ours, difference) else NOT_REPRODUCED
 
 
-def reasons(
-    row: Row, models: Collection[str], budgets: Mapping[str, int], wanted_task: str, overridden: str
-) -> list[str]:
-    """Why a row of ours is not what the paper ran; `overridden`: settings of the command line, besides those meant."""
+def reasons(row: Row, paper: Paper, wanted_task: str, models: Collection[str], overridden: str) -> list[str]:
+    """Why a row of ours is not what the paper ran; `models`: those meant, `overridden`: settings of the command line,
+    besides those meant."""
     cell = row.cell
     found = []
     if cell.profile != "paper":
@@ -56,8 +57,8 @@ def reasons(
         found.append(f"task {cell.task} instead of {wanted_task}")
     if cell.suite.startswith("metaworld"):
         found.append("MetaWorld v3; the paper used v2")
-    found.extend(_judge(cell, models))
-    budget = budgets.get(cell.suite, 0)
+    found.extend(_answers(cell, paper, models))
+    budget = paper.budgets.get(cell.suite, 0)
     if cell.steps < budget:
         found.append(f"{cell.steps:,} of {budget:,} steps")
     elif row.last < cell.steps:
@@ -69,9 +70,13 @@ def reasons(
     return found
 
 
-def _judge(cell: Cell, models: Collection[str]) -> Iterable[str]:
+def _answers(cell: Cell, paper: Paper, models: Collection[str]) -> Iterable[str]:
+    """Of what judges, or teaches."""
+    kind = judges.answering(cell)
+    if kind == "teacher" and cell.backend == "oracle" and cell.method in paper.privileged:
+        return
     if cell.backend in SCRIPTED:
-        yield f"judge {cell.model}, {cell.backend}"
+        yield f"{kind} {cell.model}, {cell.backend}"
     elif cell.backend == "external":
         yield "runs logged elsewhere"
     elif cell.backend:

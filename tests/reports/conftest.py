@@ -50,6 +50,7 @@ class Writer:
         provenance: Mapping[str, Any] | None = None,
         error: str | None = None,
         matrix: Mapping[str, str] | None = None,
+        parts: Mapping[str, str] | None = None,
         **identity: str,
     ) -> Path:
         """`curves`: seed -> step -> successes (0 or 1 per episode); the return of an episode is its success × 0.5."""
@@ -64,6 +65,7 @@ class Writer:
             "variant": variant,
             "settings": settings or {"learner.lr": {"value": 1e-4, "source": "paper, table 3", "layer": "learner"}},
             "versions": {"suite": 1},
+            "parts": dict(parts or {}),
         }
         _write(root / "cell.json", content)
         self.cells[name] = {
@@ -181,3 +183,15 @@ def typeset(tmp_path: Path, pdflatex: Callable[[Path], str]) -> Callable[[str, S
         return pdflatex(document)
 
     return compile_
+
+
+def label_row(query: int, label: float | None = 1.0, truth: float = 1.0, **more: Any) -> dict[str, Any]:
+    """A row of `labels` as a guide writes it: two queries a session, applied ten steps after they were asked."""
+    session = query // 2
+    return {
+        **{"step": 100 * session + 110, "asked": 100 * session + 100, "session": session, "query": query},
+        **{"outcome": "labelled" if label is not None else "inconsistent", "truth": truth, "kept": label is not None},
+        **{"reward_0": 1.0 - truth, "reward_1": truth, "learned_0": 0.0, "learned_1": 0.5},
+        **({"preference": label} if label is not None else {}),
+        **more,
+    }

@@ -105,5 +105,16 @@ def test_a_study_without_judges_has_no_judging(writer: Writer) -> None:
 
 def test_a_foreign_script_that_recorded_itself_has_no_judge(writer: Writer) -> None:
     writer.cell("a", CURVES, backend="external", method="mine")
-    assert judges.judging(results.study(writer.finish()), {}) == []
-    assert judges.remark("external") == "recorded by its own script"
+    study = results.study(writer.finish())
+    assert judges.judging(study, {}) == []
+    assert judges.remark(study.cells[0]) == "recorded by its own script"
+
+
+def test_a_teacher_is_no_judge_and_an_oracle_that_teaches_is_told_the_reward(writer: Writer) -> None:
+    oracle = {"backend": "oracle", "model": "oracle"}
+    writer.cell("a", CURVES, method="pebble", parts={"judge": "", "teacher": "oracle"}, **oracle)
+    writer.cell("b", CURVES, method="vlm_rb", parts={"judge": "oracle"}, **oracle)
+    study = results.study(writer.finish())
+    assert [entry.label for entry in judges.judging(study, {})] == ["vlm_rb · oracle · quick"]
+    assert [judges.remark(cell).rpartition(" ")[2] for cell in study.cells] == ["reward", "events"]
+    assert [judges.answering(cell) for cell in study.cells] == ["teacher", "judge"]

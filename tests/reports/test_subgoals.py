@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import results
-from reports import export, subgoals, tables
+from reports import export, subgoals
 from reports.commands import report as command
 from tests.reports.conftest import Writer, write_rows
 
@@ -62,4 +62,4 @@ def test_terminal_page_and_json_show_them(study: results.Study, capsys: pytest.C
 def test_a_study_without_subgoals_has_no_table(writer: Writer) -> None:
     writer.cell("a", CURVES, steps=200)
     found = subgoals.subgoals(results.study(writer.finish()), {}, reps=200)
-    assert found == [] and tables.subgoals(found) == []
+    assert found == [] and subgoals.tables(found) == []

@@ -13,7 +13,7 @@ import results
 from harness.errors import UserError
 from harness.records.compact import to_parquet
 from harness.records.schema import EVALUATION
-from tests.reports.conftest import Writer, write_rows
+from tests.reports.conftest import Writer, label_row, write_rows
 
 CURVES = {0: {100: [1, 0], 200: [1, 1]}, 1: {100: [0, 0]}}
 
@@ -162,6 +162,14 @@ def test_logs_get_the_identity_of_their_run_and_keep_further_columns(directory: 
     assert found["episode/return"][1] == 1.0
 
 
+def test_rows_of_many_files_stand_in_the_order_in_which_each_was_written(writer: Writer) -> None:
+    root = writer.cell("a", {seed: {100: [1]} for seed in range(16)})
+    for seed in range(16):
+        write_rows(root / f"seed-{seed}", "timings", [{"step": step, "seconds": 0.5} for step in range(60)])
+    rows = results.load(writer.finish(), what="timings")
+    assert rows[["seed", "step"]].to_numpy().tolist() == [[seed, step] for seed in range(16) for step in range(60)]
+
+
 def test_a_log_that_no_run_wrote_is_empty_with_its_columns(directory: Path) -> None:
     rows = results.load(_study(directory), what="judgements")
     assert rows.empty and {"asked", "applied", "score", "cell"} <= set(rows.columns)
@@ -205,6 +213,47 @@ def test_events_of_a_clip_may_be_missing_but_not_wrong(directory: Path) -> None:
         with pytest.raises(UserError) as caught:
             results.load(_study(directory), what="judgements")
         assert f"{path}, row 2, column 'events'" in str(caught.value) and words in str(caught.value)
+
+
+def test_a_row_of_labels_may_lack_what_a_teacher_does_not_say(directory: Path) -> None:
+    row = {**label_row(0, None), "first": 1, "second": 2}
+    write_rows(directory / "seed-0", "labels", [row, label_row(1, 1.0, imagined="kept", reward_imagined=2)])
+    rows = results.load(_study(directory), what="labels")
+    assert rows["outcome"].tolist() == ["inconsistent", "labelled"] and rows["kept"].tolist() == [False, True]
+    assert rows["preference"].isna().tolist() == [True, False] and rows["first"].isna().tolist() == [False, True]
+    assert rows["reward_imagined"][1] == 2.0 and rows["imagined"][1] == "kept" and rows["retries"].isna().all()
+    assert rows["kept"].dtype == "bool" and rows["truth"].dtype == "float64" and rows["seed"].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [
+        ("truth", float("nan"), "nan; expected a finite number"),
+        ("truth", None, "None; expected a finite number"),
+        ("truth", 2.0, "2.0; expected a number in [0, 1]"),
+        ("preference", float("nan"), "nan; expected a finite number"),
+        ("preference", -0.5, "-0.5; expected a number in [0, 1]"),
+        ("preference", "1", "'1'; expected a finite number"),
+        ("learned_0", float("inf"), "inf; expected a finite number"),
+        ("reward_imagined", [1.0], "[1.0]; expected a finite number"),
+        ("kept", 1, "1; expected true or false"),
+        ("outcome", 1, "1; expected text"),
+        ("outcome", "a\nb", "expected text"),
+        ("imagined", True, "True; expected text"),
+        ("imagined", "a\tb", "expected text"),
+        ("session", -1, "-1; expected a whole number of at least 0"),
+        ("retries", 1.5, "1.5; expected a whole number"),
+        ("first", -1, "expected a whole number of at least 0"),
+        ("query", 2**70, "expected a whole number"),
+    ],
+)
+def test_a_label_that_does_not_fit_is_refused_by_file_row_and_column(
+    directory: Path, column: str, value: Any, words: str
+) -> None:
+    path = write_rows(directory / "seed-0", "labels", [label_row(0), {**label_row(1), column: value}])
+    with pytest.raises(UserError) as caught:
+        results.load(_study(directory), what="labels")
+    assert f"{path}, row 2, column {column!r}" in str(caught.value) and words in str(caught.value)
 
 
 def test_globbing_characters_in_a_path_stand_for_themselves(tmp_path: Path) -> None:

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import results
+from harness.records import schema
 from reports import summary
 from reports.papers import catalogue
 from reports.papers.matching import Shelf
-from tests.reports.conftest import Writer
+from tests.reports.conftest import Writer, label_row, write_rows
 
 Curve = Mapping[int, float]
 EPISODES = 10
 
 
-@pytest.fixture
-def add(writer: Writer) -> Callable[..., None]:
-    """`add(name, {seed: {step: success rate in tenths}}, method=…)`: a cell of the paper profile."""
+class Papers:
+    """Cells of the paper profile, written to a study."""
 
-    def cell(name: str, curves: Mapping[int, Curve], **given: Any) -> None:
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    def add(self, name: str, curves: Mapping[int, Curve], **given: Any) -> Path:
+        """A cell from success rates in tenths: seed -> step -> rate."""
         tenths = {
             seed: {
                 step: [1] * round(rate * EPISODES) + [0] * (EPISODES - round(rate * EPISODES))
@@ -30,18 +35,62 @@ def add(writer: Writer) -> Callable[..., None]:
             for seed, curve in curves.items()
         }
         names = {"suite": "minigrid_doorkey", "task": "8x8", "profile": "paper", "steps": 1_000_000, **given}
-        writer.cell(name, tenths, **names)
+        return self._writer.cell(name, tenths, **names)
 
-    return cell
+    def teach(self, name: str, right: Sequence[int], *, ablation: str = "", full: str = "full", **given: Any) -> None:
+        """A finished cell of RL-SaLLM-F with the paper's model, a run for each of `right`: how many of four labels are.
+
+        Each has an imagined segment, looks at its reward, and a bill too. `full`: what an ablation is compared with.
+        """
+        role = {"kind": "ablation", "name": ablation, "reference": full} if ablation else None
+        layer = f"ablation {ablation}" if ablation else "method"
+        names = {
+            "suite": "metaworld_pbrl", "task": "button-press", "method": "rl_sallm_f", "learner": "sac",
+            "steps": 500_000, "settings": {"teacher.x": {"value": True, "layer": layer, "source": ""}},
+            "backend": "openai", "model": "gpt-4o-mini-2024-07-18", "parts": {"teacher": "llm", "chat": "openai"},
+            **given,
+        }  # fmt: skip
+        rates = {seed: {250_000: 0.1, 500_000: share / 4} for seed, share in enumerate(right)}
+        root = self.add(name, rates, matrix=role, **names)
+        for seed, share in enumerate(right):
+            told = [label_row(query, float(query < share)) for query in range(4)]
+            told.append(label_row(4, None, imagined="kept", reward_imagined=9.0, reward_chosen=2.0, reward_other=1.0))
+            bills = [
+                dict.fromkeys(schema.LEDGER, 0)
+                | {"step": step, "tokens_in": 1000 * share * step, "usd": share * step / 500_000}
+                for step in (250_000, 500_000)
+            ]
+            seen = [
+                *((0, t, "true_reward", float(t)) for t in range(3)),
+                *((0, t, "expert", 1.0) for t in range(3)),
+                *((500_000, t, "reward", float(t * t)) for t in range(3)),
+                (250_000, 0, "label_accuracy", 0.1),
+                (500_000, 0, "label_accuracy", share / 4),
+            ]
+            looks = [dict(zip(("step", "t", "quantity", "value"), each, strict=True)) for each in seen]
+            for log, rows in (("labels", told), ("ledger", bills), ("probes", looks)):
+                write_rows(root / f"seed-{seed}", log, rows)
+
+
+@pytest.fixture
+def add(writer: Writer) -> Callable[..., Path]:
+    """`Papers.add`."""
+    return Papers(writer).add
+
+
+@pytest.fixture
+def taught(writer: Writer) -> Callable[..., None]:
+    """`Papers.teach`."""
+    return Papers(writer).teach
 
 
 @pytest.fixture
 def shelf(writer: Writer) -> Callable[..., Shelf]:
     """The rows of all cells written so far."""
 
-    def made(**stand_ins: str) -> Shelf:
+    def made(paper: str = "vlm_rb", **stand_ins: str) -> Shelf:
         study = results.study(writer.finish())
         rows = summary.summarise(study, results.load(study), reps=200).rows
-        return Shelf(rows, catalogue.paper("vlm_rb"), {f"{key[1:]}": value for key, value in stand_ins.items()})
+        return Shelf(rows, catalogue.paper(paper), {f"{key[1:]}": value for key, value in stand_ins.items()})
 
     return made

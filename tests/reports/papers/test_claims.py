@@ -8,11 +8,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
+import results
 from reports.papers import claims, verdicts
 from reports.papers.claims import Outcome
 from reports.papers.estimates import Estimator
 from reports.papers.matching import Shelf
+from reports.papers.measures import Measured
 from results import published
+from tests.reports.conftest import Writer
 
 END = 1_000_000
 
@@ -99,6 +102,70 @@ def test_values_of_a_variant_are_compared_the_first_with_each_other(
     (found,) = claims.test(row, published.load("vlm_rb"), shelf(), Estimator(lambda _: 1.0, reps=100))
     assert found.verdict == verdicts.REPRODUCED
     assert found.findings[0].of == "replay.lambda_max=0.5 beside 0.25"
+
+
+@pytest.fixture
+def of_paper(shelf: Callable[..., Shelf], writer: Writer) -> Callable[[str], Outcome]:
+    """The verdict on a claim of RL-SaLLM-F, from the cells written so far."""
+
+    def test(name: str) -> Outcome:
+        rows = published.claims("rl_sallm_f")
+        known, study = shelf("rl_sallm_f"), results.study(writer.finish())
+        estimator = Estimator(lambda _: 1.0, 400, Measured(lambda _: study))
+        (found,) = claims.test(rows[rows["claim"] == name], published.load("rl_sallm_f"), known, estimator)
+        return found
+
+    return test
+
+
+def test_claims_of_labels_are_tested_on_what_teachers_said(
+    taught: Callable[..., None], of_paper: Callable[[str], Outcome]
+) -> None:
+    taught("full", (4, 4))
+    taught("llm", (1, 1), method="pebble_llm")
+    missing = of_paper("double_check_gain")
+    assert missing.verdict == verdicts.NOT_RUN
+    assert missing.reasons == ("rl_sallm_f ablation=no_self_augmentation on button-press",)
+    taught("n", (2, 3), ablation="no_self_augmentation")
+    gain = of_paper("double_check_gain").findings[0]
+    assert gain.of == "rl_sallm_f ablation=no_self_augmentation beside pebble_llm" and gain.holds
+    assert float(gain.ours.estimate) == pytest.approx(62.5 - 25)
+    level = of_paper("label_accuracy").findings[0]
+    assert float(level.ours.estimate) == 100 and not level.holds
+
+
+def test_several_settings_beside_a_named_baseline_are_each_put_beside_it(
+    taught: Callable[..., None], of_paper: Callable[[str], Outcome]
+) -> None:
+    taught("full", (4, 4))
+    for name, share in (("no_double_check", 3), ("no_llm_labels", 4)):
+        taught(name, (share, share), ablation=name)
+    assert of_paper("ablations_cost_less").reasons == ("no task has all of its runs",)
+    taught("last", (2, 2), ablation="no_self_augmentation")
+    found = of_paper("ablations_cost_less")
+    assert found.findings[0].of == "of 3 settings" and float(found.findings[0].ours.estimate) == 2
+    assert not found.findings[0].holds
+    assert "mean over button-press; the paper names no tasks" in found.reasons
+
+
+def test_a_metric_of_offline_pairs_is_that_of_the_learned_reward(
+    taught: Callable[..., None], of_paper: Callable[[str], Outcome]
+) -> None:
+    for task in ("drawer-open", "door-open", "button-press"):
+        taught(f"full-{task}", (3, 3), task=task)
+        taught(f"without-{task}", (2, 2), task=task, ablation="no_self_augmentation", full=f"full-{task}")
+    found = of_paper("more_accurate_offline")
+    assert float(found.findings[0].ours.estimate) == pytest.approx(25.0)
+    assert "pairs of our own, not of a public data set" in found.reasons
+
+
+def test_runs_without_the_log_that_a_claim_needs_are_named(
+    add: Callable[..., None], of_paper: Callable[[str], Outcome]
+) -> None:
+    add("bare", {0: {100: 0.5}}, suite="metaworld_pbrl", task="button-press", method="rl_sallm_f")
+    assert of_paper("label_accuracy").reasons == (
+        "label accuracy percent of no run of rl_sallm_f · paper on button-press",
+    )
 
 
 @pytest.mark.parametrize("paper", list(published.PAPERS))

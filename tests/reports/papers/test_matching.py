@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from reports.papers import catalogue, matching
 from reports.papers.matching import Match, Missing, Number, Shelf
 
 FLAT = {0: {100: 0.5}, 1: {100: 0.5}}
@@ -100,3 +101,83 @@ def test_nothing_differs_in_a_finished_run_of_the_papers_own_configuration(
     add("ours", {0: {1_000_000: 0.5}, 1: {1_000_000: 0.5}}, method="uer")
     match = shelf().match(number("uer"))
     assert isinstance(match, Match) and match.reasons == ()
+
+
+def ours(shelf: Shelf, method: str = "rl_sallm_f", task: str = "button-press", **variant: str) -> Match | Missing:
+    suite = "point_maze" if "reward" in variant else "metaworld_pbrl"
+    return shelf.match(Number("1", suite, task, method, variant, "dollars", 1.0, float("nan"), "", 5, ""))
+
+
+def cells(found: Match | Missing) -> list[str]:
+    assert isinstance(found, Match), found
+    return [setting.row.cell.id for setting in found.settings]
+
+
+def test_an_ablation_is_found_by_its_name_and_its_setting_is_meant(
+    taught: Callable[..., None], shelf: Callable[..., Shelf]
+) -> None:
+    taught("full", (3, 3))
+    taught("a", (2, 2), ablation="no_double_check")
+    taught("b", (2, 2), ablation="one_shot", settings={"learner.lr": {"value": 1, "layer": "method", "source": ""}})
+    known = shelf("rl_sallm_f")
+    assert cells(ours(known)) == ["full"], "not even an ablation that changes no setting stands for the full method"
+    match = ours(known, ablation="no_double_check")
+    assert cells(match) == ["a"] and isinstance(match, Match)
+    assert match.reasons == ("MetaWorld v3; the paper used v2", "prompts of our own")
+    assert cells(ours(known, prompt="one_shot")) == ["b"], "as this paper calls it"
+    assert isinstance(ours(known, ablation="no_llm_labels"), Missing)
+
+
+def test_a_paper_s_word_for_a_setting_is_translated(add: Callable[..., None], shelf: Callable[..., Shelf]) -> None:
+    for reward in ("dense", "sparse"):
+        setting = {"suite.reward": {"value": reward, "layer": "command line", "source": ""}}
+        add(reward, FLAT, suite="point_maze", task="open", method="sac", steps=100, settings=setting)
+    known = shelf("rl_sallm_f")
+    for reward in ("dense", "sparse"):
+        match = ours(known, "sac", "open", reward=reward)
+        assert cells(match) == [reward] and isinstance(match, Match)
+        assert match.reasons == ("100 of 500,000 steps",), "the setting was meant"
+
+
+def test_a_model_is_found_without_its_date_and_is_the_one_meant(
+    taught: Callable[..., None], shelf: Callable[..., Shelf]
+) -> None:
+    taught("mini", (3, 3))
+    chat = {"chat.model": {"value": "gpt-4o-2024-08-06", "layer": "command line", "source": ""}}
+    taught("large", (4, 4), model="gpt-4o-2024-08-06", settings=chat)
+    known = shelf("rl_sallm_f")
+    assert cells(ours(known, model="gpt-4o-mini")) == ["mini"]
+    match = ours(known, model="gpt-4o")
+    assert cells(match) == ["large"] and isinstance(match, Match)
+    assert match.reasons == ("MetaWorld v3; the paper used v2", "prompts of our own")
+
+
+def test_tasks_that_a_paper_does_not_name_are_those_of_ours(
+    taught: Callable[..., None], shelf: Callable[..., Shelf]
+) -> None:
+    assert isinstance(ours(Shelf([], catalogue.paper("rl_sallm_f"), {}), task="all"), Missing)
+    taught("one", (3, 3))
+    taught("two", (3, 3), task="reach")
+    match = ours(shelf("rl_sallm_f"), task="all")
+    assert cells(match) == ["one", "two"] and isinstance(match, Match)
+    assert match.reasons[0] == "mean over button-press, reach; the paper names no tasks"
+
+
+def test_a_privileged_teacher_is_a_reason_only_where_the_paper_had_none(
+    taught: Callable[..., None], shelf: Callable[..., Shelf]
+) -> None:
+    oracle = {"backend": "oracle", "model": "oracle", "parts": {"teacher": "oracle"}}
+    taught("p", (4, 4), method="pebble", **oracle)
+    taught("r", (4, 4), method="rl_sallm_f", **oracle)
+    taught(
+        "s", (4, 4), task="reach", backend="scripted", model="scripted", parts={"teacher": "llm", "chat": "scripted"}
+    )
+    known = shelf("rl_sallm_f")
+    reasons = [match.reasons[1:] for match in (ours(known, "pebble"), ours(known), ours(known, task="reach"))
+               if isinstance(match, Match)]  # fmt: skip
+    assert reasons == [(), ("teacher oracle, oracle",), ("chat scripted, scripted",)]
+
+
+def test_a_metric_taken_on_other_data_has_another_name() -> None:
+    assert matching.metric("label_accuracy_percent", {"data": "offline"}) == "offline_label_accuracy_percent"
+    assert matching.metric("label_accuracy_percent", {}) == "label_accuracy_percent"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 import results
 from harness.errors import UserError
@@ -15,6 +17,7 @@ from reports.papers import page, report
 from reports.papers.report import PaperReport
 from results import published
 from tests.reports.conftest import Writer
+from tests.reports.papers.conftest import Papers
 
 END = 1_000_000
 RISES = {0: {END // 2: 0.2, END: 0.9}, 1: {END // 2: 0.4, END: 1.0}}
@@ -76,6 +79,87 @@ def test_the_document_compiles_where_it_lies(
     log = pdflatex(tmp_path / f"{paper}-document.tex")
     assert (tmp_path / f"{paper}-document.pdf").stat().st_size > 10_000
     assert "Missing character" not in log
+
+
+@pytest.fixture(scope="module")
+def preferences(tmp_path_factory: pytest.TempPathFactory) -> PaperReport:
+    """Two tasks, one with ablations and a raw model, the other with a larger one; and a point maze."""
+    writer = Writer(tmp_path_factory.mktemp("preferences") / "study")
+    cells = Papers(writer)
+    cells.teach("full", (3, 4))
+    cells.teach("drawers", (3, 3), task="drawer-open")
+    large = {"chat.model": {"value": "gpt-4o", "layer": "command line", "source": ""}}
+    cells.teach("large", (4, 4), task="drawer-open", model="gpt-4o", settings=large)
+    cells.teach("ablated", (2, 2), ablation="no_self_augmentation")
+    cells.teach("raw", (1, 2), method="pebble_llm")
+    cells.teach("imitated", (1, 2), ablation="decision_transformer")
+    cells.teach("pebble", (4, 4), method="pebble", backend="oracle", model="oracle", parts={"teacher": "oracle"})
+    flat = {seed: {500_000: 0.9} for seed in range(2)}
+    cells.add("sac", flat, suite="metaworld_pbrl", task="button-press", method="sac")
+    cells.add("maze", {seed: {500_000: 0.5} for seed in range(2)}, suite="point_maze", task="open", method="rl_sallm_f")
+    return made(writer.finish("preferences"), "rl_sallm_f")
+
+
+def test_a_paper_on_preferences_is_filled_from_every_log(preferences: PaperReport) -> None:
+    found = report.plain(preferences)
+    numbers = {
+        (number["table"], number["task"], number["method"], number["metric"], *number["variant"].values()): number
+        for table in found["tables"]
+        for number in table["numbers"]
+    }
+
+    def ours(*key: str) -> float:
+        return float(numbers[key]["ours"]["estimate"])
+
+    full = "rl_sallm_f"
+    assert ours("1", "button-press", full, "label_accuracy_percent") == pytest.approx(87.5)
+    assert ours("1", "button-press", full, "label_accuracy_percent", "no_self_augmentation") == 50
+    assert ours("1", "button-press", full, "discard_percent") == 20
+    assert ours("4", "drawer-open", full, "success_percent") == pytest.approx(80)  # eight of ten episodes
+    assert ours("5", "open", full, "test_score") == 50
+    assert ours("6", "button-press", full, "label_accuracy_percent", "offline") == pytest.approx(87.5)
+    assert ours("7", "all", full, "dollars") == pytest.approx((3.5 + 3) / 2)
+    assert numbers["4", "drawer-open", "vlm_rm", "success_percent"]["verdict"] == "not run"
+    assert (
+        numbers["5", "open", full, "test_score"]["reasons"][-1] == "success in percent; the paper's score has no unit"
+    )
+    only = numbers["1", "button-press", full, "label_accuracy_percent"]
+    assert only["reasons"] == ["MetaWorld v3; the paper used v2", "prompts of our own"]
+    assert len(only["runs"]) == 2
+
+
+def test_its_figures_are_drawn_from_every_log_and_say_what_is_not_run(preferences: PaperReport) -> None:
+    found = preferences.figures
+    drawn = {drawing.name: drawing for drawing in found.drawings}
+    assert set(drawn) == {f"figure-{name}" for name in ("1b", "1c", "3", "4", "5", "6", "8", "10", "11", "12", "13")}
+    assert found.missing == ()
+    assert "as they come: label accuracy 0.00 at the end" in drawn["figure-1b"].alt
+    assert "rl_sallm_f ends at 0.90" in drawn["figure-3"].alt and "sac ends at 0.90" in drawn["figure-3"].alt
+    assert "rl_sallm_f ends at 0.45" in drawn["figure-10"].alt, "the return of a test's episode is half its success"
+    assert "(not run: no double check, no llm labels)" in drawn["figure-4"].where
+    assert "drawer-open" not in drawn["figure-4"].alt, "a panel of the full method alone shows no ablation"
+    assert "PEBBLE: correlation 0.96" in drawn["figure-5"].alt  # of 0 1 2 and 0 1 4
+    assert "button-press: imagined 9.00, preferred by the teacher 2.00" in drawn["figure-6"].alt
+    assert "success percent of gpt-4o 100" in drawn["figure-8"].alt
+    assert "(not run: RL-VLM-F)" in drawn["figure-12"].where
+    assert "Decision Transformer ends at 0.35" in drawn["figure-13"].alt
+
+
+def test_what_a_table_of_ours_holds_is_said_under_it(preferences: PaperReport) -> None:
+    stream = io.StringIO()
+    report.show(preferences, Console(width=140, file=stream))
+    files = report.files(preferences)
+    note = "Ours is the success rate at the last evaluation of each run, in percent."
+    assert note in stream.getvalue() and note in files["rl_sallm_f.html"].decode()
+    assert note in files["rl_sallm_f.tex"].decode()
+
+
+def test_a_paper_on_preferences_compiles_with_its_figures(
+    preferences: PaperReport, tmp_path: Path, pdflatex: Callable[..., str]
+) -> None:
+    for name, content in report.files(preferences).items():
+        (tmp_path / name).write_bytes(content)
+    assert "Missing character" not in pdflatex(tmp_path / "rl_sallm_f-document.tex")
 
 
 def test_several_studies_need_a_place_for_their_report(study: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,109 @@
+"""A paper's figures of what runs tell beside their learning curves: judges, labels, learned rewards, imagination."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from reports import figures, preferences, probes, rewards
+from reports.figures import Drawing, literal
+from reports.papers import text
+from reports.papers.estimates import Setting
+from reports.papers.filled import words
+from reports.papers.layouts import Bars, Episode, Imagined, Labels, Named, Rewards
+from reports.papers.sources import Sources
+from reports.summary import Row
+
+
+def episode(figure: Episode, name: str, sources: Sources) -> list[Drawing]:
+    """The judge's score beside the critic along a reference episode."""
+    drawings = []
+    for task in figure.tasks:
+        row = sources.row(figure.suite, task, ("", figure.method, {}))
+        if row is not None:
+            seen = probes.probed(sources.study_of(row), {row.cell.id: row.label})
+            own = probes.drawings([each for each in seen if (each.label, each.where) == (row.label, row.where)])
+            drawings += [each._replace(name=name, where=f"Figure {figure.figure}, {row.where}") for each in own]
+    return drawings
+
+
+def labels(figure: Labels, name: str, sources: Sources) -> list[Drawing]:
+    """Label accuracy and return over training."""
+    rows = _rows(figure.suite, figure.task, figure.curves, sources)
+    taught = {called: sources.teaching(row) for called, row in rows.items()}
+    known = {called: each for called, each in taught.items() if each is not None and each.over_training}
+    if not known:
+        return []
+    places = figures.styles(called for called, _, _ in figure.curves)
+    where = f"Figure {figure.figure}, {_title(figure)}, {figure.task}"
+    drawn = preferences.over_training(figure.task, name, known, rows, places)
+    return [drawn._replace(where=where, alt=f"{where}. {drawn.alt}")]
+
+
+def learned(figure: Rewards, name: str, sources: Sources) -> list[Drawing]:
+    """Learned rewards beside the task's own."""
+    rows = _rows(figure.suite, figure.task, figure.curves, sources)
+    found = {called: sources.learned(row) for called, row in rows.items()}
+    known = {called: each for called, each in found.items() if each is not None}
+    if not known:
+        return []
+    places = figures.styles(called for called, _, _ in figure.curves)
+    where = f"Figure {figure.figure}, {_title(figure)}, {figure.task}"
+    drawn = rewards.along(figure.task, name, known, places)
+    return [drawn._replace(where=where, alt=f"{where}. {drawn.alt}")]
+
+
+def imagined(figure: Imagined, name: str, sources: Sources) -> list[Drawing]:
+    """Rewards of imagined segments beside those of preferred ones, task by task."""
+    bars = {}
+    for task in figure.tasks:
+        row = sources.row(figure.suite, task, ("", figure.method, {}))
+        taught = sources.teaching(row) if row is not None else None
+        if taught is not None and taught.rewards:
+            bars[task] = taught.rewards
+    if not bars:
+        return []
+    where = f"Figure {figure.figure}, {_title(figure)}"
+    drawn = preferences.rewards(figure.method, name, bars)
+    return [drawn._replace(where=where, alt=f"{where}. {drawn.alt}")]
+
+
+def bars(figure: Bars, name: str, sources: Sources) -> list[Drawing]:
+    """Some metrics of a few rows, an axis each; metrics that no row has are left out."""
+    rows = _rows(figure.suite, figure.task, figure.bars, sources)
+    found = {
+        metric: {
+            called: sources.estimator(metric, [Setting(row)])
+            for called, row in rows.items()
+            if not sources.estimator.lacks(row, metric)
+        }
+        for metric in figure.metrics
+    }
+    found = {metric: each for metric, each in found.items() if each}
+    if len(rows) < 2 or not found:
+        return []
+    where = f"Figure {figure.figure}, {_title(figure)}, {figure.task}"
+    with figures.canvas(0.6 + len(found) * (0.3 + 0.2 * len(rows))) as canvas:
+        every = np.atleast_1d(canvas.subplots(len(found), 1))
+        for axes, (metric, each) in zip(every, found.items(), strict=True):
+            preferences.grouped(axes, {called: {metric: value} for called, value in each.items()}, [metric])
+            axes.set_title(literal(words(metric)), loc="left", pad=2, fontsize=7)
+            if metric.endswith("_percent"):
+                axes.set_xlim(0, 100)
+        canvas.suptitle(literal(figure.task), fontsize=8)
+        png, pdf = figures.saved(canvas)
+    said = "; ".join(
+        f"{words(metric)} of {called} {text.spread(metric, value)}"
+        for metric, each in found.items()
+        for called, value in each.items()
+    )
+    return [Drawing(where, name, png, pdf, f"{where}. {said}.")]
+
+
+def _title(figure: Labels | Rewards | Imagined | Bars) -> str:
+    return f"{figure.title[0].lower()}{figure.title[1:]}"
+
+
+def _rows(suite: str, task: str, named: tuple[Named, ...], sources: Sources) -> dict[str, Row]:
+    """The rows that there are, by what the figure calls them."""
+    found = {each[0]: sources.row(suite, task, each) for each in named}
+    return {called: row for called, row in found.items() if row is not None}

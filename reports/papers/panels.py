@@ -1,0 +1,179 @@
+"""A paper's figures of learning curves from our runs, and of how the share λ of draws rose beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+import results
+from reports import figures
+from reports.figures import Drawing, literal, short
+from reports.papers.layouts import Panels
+from reports.papers.matching import Shelf
+from reports.papers.sources import Sources
+from reports.statistics import Array, Interval
+from reports.summary import Row
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+PANEL_INCHES = (2.2, 1.8)
+BASELINES = ("uer", "per")
+_GREY = "#555555"
+
+
+class Panel(NamedTuple):
+    """One task and learner: a curve per name, and the row whose last level is a dashed line."""
+
+    title: str
+    curves: Mapping[str, Row]
+    reference: Row | None
+
+
+def draw(figure: Panels, name: str, sources: Sources) -> list[Drawing]:
+    """The figure, under a file's name; none where no panel has curves enough."""
+    panels = _panels(figure, sources.shelf)
+    if not panels:
+        return []
+    names = [name for name, _, _ in figure.curves]
+    drawn = [_curves(figure, name, panels, names)]
+    return drawn + (_schedule(figure, panels, names, sources) if figure.schedule else [])
+
+
+def _panels(figure: Panels, shelf: Shelf) -> list[Panel]:
+    found = []
+    for learner in figure.learners:
+        for task in figure.tasks:
+            rows = {
+                name: row
+                for name, method, variant in figure.curves
+                if (row := shelf.row(figure.suite, task, method, learner, variant)) is not None
+            }
+            own = {row.cell.task for row in rows.values()}
+            title = " ".join([task, *(f"({other} in its place)" for other in sorted(own - {task}))])
+            reference = shelf.row(figure.suite, task, figure.reference, learner, {}) if figure.reference else None
+            if len(rows) >= figure.least:
+                found.append(Panel(f"{learner.upper()} {title}".strip(), rows, reference))
+    return found
+
+
+def _curves(figure: Panels, name: str, panels: Sequence[Panel], names: Sequence[str]) -> Drawing:
+    """All panels of a figure as one drawing."""
+    shown = _success if figure.of == "success" else _return
+    what = figures.SUCCESS if figure.of == "success" else figures.RETURN
+    across = min(3, len(panels))
+    down = -(-len(panels) // across)
+
+    def plot(canvas: Figure) -> None:
+        every = np.atleast_1d(canvas.subplots(down, across, squeeze=False)).reshape(-1)
+        handles = {}
+        for axes, panel in zip(every, panels, strict=False):
+            for label, row in panel.curves.items():
+                handles[label] = _curve(axes, row.steps, shown(row), names.index(label))
+            if panel.reference is not None:
+                level = float(shown(panel.reference).estimate[-1])
+                handles[figure.reference] = axes.axhline(level, color=_GREY, linewidth=0.9, linestyle=(0, (4, 2)))
+            if figure.arrows and set(panel.curves) & set(BASELINES):
+                _arrows(axes, panel)
+            last = max(row.last for row in panel.curves.values())
+            axes.set(xlim=(0, last), title=literal(panel.title))
+            if figure.of == "success":
+                axes.set_ylim(-0.03, 1.03)
+            axes.xaxis.set_major_formatter(lambda steps, _: short(steps))
+            axes.grid(axis="y", linewidth=0.4, color="#DDDDDD")
+        for index, axes in enumerate(every):
+            axes.set_visible(index < len(panels))
+            if index + across >= len(panels):
+                axes.set_xlabel("environment steps per seed")
+            if index % across == 0:
+                axes.set_ylabel(what)
+        columns = min(3, len(handles)) if across > 1 else 1
+        canvas.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=columns, frameon=False)
+
+    width, height = PANEL_INCHES
+    size = (max(figures.WIDTH_INCHES, width * across), height * down + 0.75)
+    words = "; ".join(
+        f"{panel.title}: "
+        + ", ".join(f"{label} ends at {float(shown(row).estimate[-1]):.2f}" for label, row in panel.curves.items())
+        for panel in panels
+    )
+    lacking = [label for label in names if not any(label in panel.curves for panel in panels)]
+    missing = f" (not run: {', '.join(lacking)})" if lacking else ""
+    about = f"Figure {figure.figure}, {figure.title[0].lower()}{figure.title[1:]}{missing}"
+    return Drawing(about, name, *_saved(plot, size), f"{about}: {what} against environment steps. {words}.")
+
+
+def _success(row: Row) -> Interval:
+    return row.success_curve
+
+
+def _return(row: Row) -> Interval:
+    return row.return_curve
+
+
+def _curve(axes: Axes, steps: Array, values: Interval, index: int) -> object:
+    colour = figures.PALETTE[index % len(figures.PALETTE)]
+    centre, low, high = values
+    (line,) = axes.plot(steps, centre, color=colour, linestyle=figures.LINES[index % len(figures.LINES)], linewidth=1.1)
+    if np.isfinite(low).all():
+        axes.fill_between(steps, low, high, color=colour, alpha=0.15, linewidth=0)
+    return line
+
+
+def _arrows(axes: Axes, panel: Panel) -> None:
+    """From the better baseline's best to the first curve's: sooner (horizontal), higher (vertical)."""
+    ours = next(iter(panel.curves.values()))
+    baseline = max((panel.curves[name] for name in BASELINES if name in panel.curves), key=lambda row: row.best)
+    if baseline is ours or baseline.best <= 0:
+        return
+    hit = np.flatnonzero(ours.success_curve.estimate >= baseline.best - 1e-12)
+    style = {"arrowstyle": "->", "color": _GREY, "linewidth": 0.8}
+    if len(hit) and ours.steps[hit[0]] < baseline.best_step:
+        saved = 100 * (baseline.best_step - ours.steps[hit[0]]) / baseline.best_step
+        start, end = (baseline.best_step, baseline.best), (ours.steps[hit[0]], baseline.best)
+        axes.annotate("", end, start, arrowprops=style)
+        axes.annotate(f"−{saved:.0f}% steps", end, (0, -7), textcoords="offset points", fontsize=5.5, color=_GREY)
+    if ours.best > baseline.best:
+        gain = 100 * (ours.best - baseline.best) / baseline.best
+        axes.annotate("", (ours.best_step, ours.best), (ours.best_step, baseline.best), arrowprops=style)
+        text = (ours.best_step, (ours.best + baseline.best) / 2)
+        beside = {"ha": "right", "fontsize": 5.5, "color": _GREY}
+        axes.annotate(f"+{gain:.0f}% ", text, (-2, 0), textcoords="offset points", **beside)
+
+
+def _schedule(figure: Panels, panels: Sequence[Panel], names: Sequence[str], sources: Sources) -> list[Drawing]:
+    """λ over training, from the metrics that runs wrote."""
+    series = {}
+    for panel in panels:
+        for label, row in panel.curves.items():
+            rows = results.load(sources.study_of(row), what="metrics")
+            mine = rows[(rows["cell"] == row.cell.id)]
+            if "replay/lambda" in mine:
+                series[label] = mine.groupby("step")["replay/lambda"].mean().dropna()
+    if not series:
+        return []
+
+    def plot(canvas: Figure) -> None:
+        axes = canvas.subplots()
+        for label, values in series.items():
+            index = names.index(label)
+            colour = figures.PALETTE[index % len(figures.PALETTE)]
+            line = figures.LINES[index % len(figures.LINES)]
+            axes.plot(values.index, values, color=colour, linestyle=line, linewidth=1.1, label=label)
+        axes.set(xlabel="environment steps per seed", ylabel=r"$\lambda_t$", ylim=(-0.03, 1.03))
+        axes.xaxis.set_major_formatter(lambda steps, _: short(steps))
+        canvas.legend(loc="outside lower center", ncols=3, frameon=False)
+
+    words = ", ".join(f"{label} ends at {values.iloc[-1]:.2f}" for label, values in series.items())
+    about = f"Figure {figure.figure}, right: how λ rose"
+    name = figures.file_name("figure", f"{figure.figure}-lambda", [])
+    return [Drawing(about, name, *_saved(plot, (figures.WIDTH_INCHES, 2.1)), f"{about}. {words}.")]
+
+
+def _saved(plot: Callable[[Figure], None], size: tuple[float, float]) -> tuple[bytes, bytes]:
+    with figures.canvas(size[1], size[0]) as canvas:
+        plot(canvas)
+        return figures.saved(canvas)

@@ -1,0 +1,45 @@
+"""Where the figures of a paper's report come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from reports import preferences, rewards
+from reports.papers.estimates import Estimator
+from reports.papers.layouts import Named
+from reports.papers.matching import Shelf
+from reports.preferences import Teaching
+from reports.rewards import Learned
+from reports.summary import Row
+from results import Study
+
+
+class Sources(NamedTuple):
+    """The rows of the chosen studies, and what may be read of their runs."""
+
+    shelf: Shelf
+    study_of: Callable[[Row], Study]
+    estimator: Estimator
+    reps: int
+
+    def row(self, suite: str, task: str, named: Named) -> Row | None:
+        """The row that a figure names."""
+        _, method, variant = named
+        return self.shelf.row(suite, task, method, "", variant)
+
+    def teaching(self, row: Row) -> Teaching | None:
+        """What the teacher of a row's runs said; None where none of them asked one."""
+        found = preferences.teaching(_alone(self.study_of(row), row), {row.cell.id: row.label}, self.reps)
+        return found[0] if found else None
+
+    def learned(self, row: Row) -> Learned | None:
+        """The reward that a row's runs learnt; None where none of them has looked at it."""
+        found = rewards.learned(_alone(self.study_of(row), row), {row.cell.id: row.label}, self.reps)
+        return found[0] if found else None
+
+
+def _alone(study: Study, row: Row) -> Study:
+    """A study as if it were of one row."""
+    runs = tuple(run for run in study.runs if run.cell.id == row.cell.id)
+    return Study(study.name, study.directory, study.command, (row.cell,), runs)
