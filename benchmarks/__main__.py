@@ -2,9 +2,9 @@
 
     python -m benchmarks [--peers peers/bin/python] [--only cartpole engine] [--output results/measured/speed.json]
 
-Those that need peers (replay, cartpole, continuous) run under the Python of the peers' environment, which is made from
-benchmarks/peers.txt, and are left out and named without it. Another load on the machine is a load on the figures: the
-load average before each benchmark is written beside it.
+Those that need peers (replay, cartpole, continuous, and the last on MetaWorld too) run under the Python of the peers'
+environment, which is made from benchmarks/peers.txt, and are left out and named without it. Another load on the machine
+is a load on the figures: the load average before each benchmark is written beside it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ from typing import Any, NamedTuple
 from harness.records.provenance import provenance
 
 ROOT = Path(__file__).resolve().parents[1]
-WITH_PEERS = ("replay", "cartpole", "continuous")
+WITH_PEERS = ("replay", "cartpole", "continuous", "continuous_metaworld")
+ALSO = {
+    "continuous_metaworld": ("continuous", "--suite", "metaworld_pbrl", "--task", "button-press", "--learners", "sac")
+}
+"""Benchmarks that are another one with other arguments."""
 HERE = (
     "command_line",
     "engine",
@@ -33,12 +37,14 @@ HERE = (
     "samplers",
     "replays",
     "models_desk",
+    "preferences",
 )
 SMALL = {
     "replay": ["--size", "20000", "--turns", "20", "--repeats", "2"],
     "cartpole": ["--rounds", "2", "--start", "1024", "--turn", "256"],
     "command_line": ["--repeats", "2", "--cells", "100"],
     "continuous": ["--rounds", "1", "--turn", "8", "--warm-up", "8"],
+    "continuous_metaworld": ["--rounds", "1", "--turn", "8", "--warm-up", "8"],
     "engine": ["--repeats", "1", "--run-steps", "600", "--slots", "2000", "--transitions", "500"],
     "doorkey_steps": ["--rounds", "1"],
     "frames": ["--rounds", "1"],
@@ -48,6 +54,22 @@ SMALL = {
     "judging": ["--rounds", "1", "--clips", "4", "--plain", "1", "--length", "4", "--batches", "2", "--hidden", "32"],
     "samplers": ["--size", "5000", "--batch", "16", "--rounds", "3"],
     "models_desk": ["--calls", "30", "--large-calls", "4"],
+    "preferences": [
+        "--pairs",
+        "1",
+        "--turns",
+        "1",
+        "--every",
+        "60",
+        "--pretraining",
+        "1100",
+        "--labels",
+        "64",
+        "--transitions",
+        "1000",
+        "--rounds",
+        "1",
+    ],
     "replays": ["--rounds", "1", "--start", "150", "--turn", "32", "--task", "5x5", "--profile", "smoke"],
 }
 """Seconds each; they show that a benchmark works, and measure nothing."""
@@ -118,11 +140,22 @@ def lines(results: dict[str, Any]) -> list[Line]:
     if cartpole := results.get("cartpole"):
         rates = [f"{cartpole[f'{name}_steps_per_second']:,.0f} steps/s" for name in ("ours", "peer")]
         found.append(Line("DQN on CartPole: Stable-Baselines3", *rates, cartpole["ratio"], "1.5"))
-    if continuous := results.get("continuous"):
-        for row in continuous["rows"]:
-            rates = [f"{row[f'{name}_per_second']:,.0f}/s" for name in ("ours", "peer")]
-            what = f"{row['learner']} on Pendulum, {row['what']} of {row['seeds']} seeds: Stable-Baselines3"
+    for name, where in (("continuous", "Pendulum"), ("continuous_metaworld", "MetaWorld")):
+        for row in results.get(name, {"rows": ()})["rows"]:
+            rates = [f"{row[f'{who}_per_second']:,.0f}/s" for who in ("ours", "peer")]
+            what = f"{row['learner']} on {where}, {row['what']} of {row['seeds']} seeds: Stable-Baselines3"
             found.append(Line(what, *rates, row["ratio"], "1.2" if row["seeds"] == 1 else "1.4"))
+    if preferences := results.get("preferences"):
+        row = preferences["training"]
+        rates = [f"{row[f'{method}_steps_per_second']:.0f} steps/s" for method in ("pebble", "sac")]
+        found.append(Line(f"MetaWorld {row['task']}, pebble with a session a turn: sac", *rates, row["ratio"], "0.85"))
+        row = preferences["updates"]
+        times = f"{1e3 * row['ours_seconds']:.0f} ms", f"{1e3 * row['loop_seconds']:.0f} ms"
+        what = f"reward ensemble, an epoch over {row['labels']:,} labels: a loop over its members"
+        found.append(Line(what, *times, row["ratio"], "2"))
+        row = preferences["relabelling"]
+        what = f"relabelling {row['transitions']:,} transitions, seconds a member"
+        found.append(Line(what, f"{row['per_member']:.2f} s", "", row["per_member"], "<2"))
     if samplers := results.get("samplers"):
         for row in samplers["rows"]:
             what = f"draw + feedback, {samplers['size']:,}, S = {row['seeds']}: {row['replay']}"
@@ -160,7 +193,8 @@ def run(name: str, python: str, arguments: list[str]) -> Any:
     """The JSON of one benchmark; None, with its error shown, if it failed."""
     quiet = {"RL_LOGGING_LEVEL": "ERROR"}  # TorchRL's log would go to standard output
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)} | quiet
-    command = [python, "-P", "-m", f"benchmarks.{name}", "--json", *arguments]
+    module, *own = ALSO.get(name, (name,))
+    command = [python, "-P", "-m", f"benchmarks.{module}", "--json", *own, *arguments]
     done = subprocess.run(command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     return json.loads(done.stdout) if done.returncode == 0 else None
 

@@ -2,11 +2,12 @@
 
     python -m benchmarks.continuous [--learners sac td3] [--seeds 1 4]      updates and training steps per second
     python -m benchmarks.continuous --returns STUDY [--runs 5]              Stable-Baselines3's returns, into a study
+    python -m benchmarks.continuous --suite metaworld_pbrl --task button-press --learners sac             on MetaWorld
 
-Settings are those of the suite `classic` on Pendulum-v1: RL Baselines3 Zoo's. An update is one gradient step of
+Settings are the suite's: of `classic` on Pendulum-v1, those of RL Baselines3 Zoo. An update is one gradient step of
 critics, actor and, for SAC, entropy coefficient on a batch that is already there; the two take turns within one
-process. For training they take turns as processes (see benchmarks/turns.py). Of S seeds trained together, rates count
-each seed's steps. `--device cuda` measures a GPU, ours and theirs.
+process. For training they take turns as processes (see benchmarks/turns.py). Both step this project's task. Of S seeds
+trained together, rates count each seed's steps. `--device cuda` measures a GPU, ours and theirs.
 
 `--returns` trains Stable-Baselines3 and records ten greedy episodes every 1,000 steps with `harness.Recorder`; a study
 that also holds ours, by
@@ -29,29 +30,57 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.cartpole import PEER, after_each_step, returns
 from benchmarks.turns import Contender, Turns, cell_arguments, interleave, ratios, tell
 from harness import config
 
-TASK = "Pendulum-v1"
 LEARNERS = ("sac", "td3")
 Update = Callable[[], object]
 
 
-def cell(learner: str) -> dict[str, str]:
-    return {"suite": "classic", "task": TASK, "profile": "paper", "method": "uer", "learner": learner}
+class Where(NamedTuple):
+    """What is trained on."""
+
+    suite: str = "classic"
+    task: str = "Pendulum-v1"
+
+    def cell(self, learner: str) -> dict[str, str]:
+        return {**self._asdict(), "profile": "paper", "method": "uer", "learner": learner}
+
+    def settings(self, learner: str) -> Mapping[str, Any]:
+        """Every setting of our cell."""
+        parts = config.parts_of(self.suite, self.task, "uer", {"learner": learner})
+        names = config.Names(self.suite, self.task, "uer", "paper", parts)
+        return {key: value.value for key, value in config.base_settings(names).items()}
+
+    def environment(self) -> Any:
+        """Our task as a Gymnasium environment."""
+        import gymnasium
+        import numpy as np
+
+        from harness import registry
+
+        suite = registry.get("suite", self.suite)()
+        observations, actions = suite.spaces(self.task)
+        task = suite.make(self.task)
+
+        class Environment(gymnasium.Env):  # type: ignore[type-arg]
+            observation_space = gymnasium.spaces.Box(-np.inf, np.inf, observations.shape, np.float32)
+            action_space = gymnasium.spaces.Box(-1, 1, actions.shape, np.float32)
+
+            def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+                return task.reset(seed), {}
+
+            def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+                step = task.step(action)
+                return step.observation, step.reward, step.terminated, step.truncated, {}
+
+        return Environment()
 
 
-def suite_settings(learner: str) -> Mapping[str, Any]:
-    """Every setting of our cell."""
-    parts = config.parts_of("classic", TASK, "uer", {"learner": learner})
-    names = config.Names("classic", TASK, "uer", "paper", parts)
-    return {key: value.value for key, value in config.base_settings(names).items()}
-
-
-def peer(learner: str, seed: int, device: str) -> tuple[Any, dict[str, Any]]:
+def peer(where: Where, learner: str, seed: int, device: str) -> tuple[Any, dict[str, Any]]:
     """Stable-Baselines3's learner with the suite's settings, and these settings by its own names."""
     import numpy as np
     import torch
@@ -59,7 +88,7 @@ def peer(learner: str, seed: int, device: str) -> tuple[Any, dict[str, Any]]:
     from stable_baselines3.common.noise import NormalActionNoise
 
     torch.set_num_threads(1)
-    suite = suite_settings(learner)
+    suite, environment = where.settings(learner), where.environment()
     settings = {
         "learning_rate": suite["learner.critic_lr"],
         "buffer_size": suite["training.capacity"],
@@ -76,30 +105,36 @@ def peer(learner: str, seed: int, device: str) -> tuple[Any, dict[str, Any]]:
     common = {**settings, "policy_kwargs": network, "seed": seed, "device": device}
     if learner == "sac":
         entropy = {
-            "target_entropy": -suite["learner.target_entropy_scale"],
+            "target_entropy": -suite["learner.target_entropy_scale"] * environment.action_space.shape[0],
             "ent_coef": f"auto_{suite['learner.alpha']}",
+            "target_update_interval": suite["learner.target_frequency"],
         }
-        return SAC("MlpPolicy", TASK, **entropy, **common), {**told, **entropy}
+        return SAC("MlpPolicy", environment, **entropy, **common), {**told, **entropy}
     delays = {
         "policy_delay": suite["learner.policy_frequency"],
         "target_policy_noise": suite["learner.target_noise"],
         "target_noise_clip": suite["learner.noise_clip"],
     }
     deviation = suite["learner.exploration_noise"]
-    noise = NormalActionNoise(np.zeros(1), np.full(1, deviation))
-    return TD3("MlpPolicy", TASK, action_noise=noise, **delays, **common), {**told, **delays, "noise_std": deviation}
+    size = environment.action_space.shape[0]
+    noise = NormalActionNoise(np.zeros(size), np.full(size, deviation))
+    return TD3("MlpPolicy", environment, action_noise=noise, **delays, **common), {
+        **told,
+        **delays,
+        "noise_std": deviation,
+    }
 
 
-def peer_update(learner: str, device: str) -> Update:
+def peer_update(where: Where, learner: str, device: str) -> Update:
     """A gradient step of the peer on a batch that stays the same."""
-    model, settings = peer(learner, 0, device)
+    model, settings = peer(where, learner, 0, device)
     model.learn(settings["batch_size"])  # fills the buffer; not enough to begin updates, which prepares the logger too
     batch = model.replay_buffer.sample(settings["batch_size"])
     model.replay_buffer.sample = lambda *_, **__: batch
     return lambda: model.train(1, settings["batch_size"])
 
 
-def our_update(learner: str, seeds: int, device: str) -> Update:
+def our_update(where: Where, learner: str, seeds: int, device: str) -> Update:
     """A gradient step of `seeds` learners together on a batch that stays the same."""
     import numpy as np
 
@@ -107,9 +142,10 @@ def our_update(learner: str, seeds: int, device: str) -> Update:
     from harness.interfaces import Batch, Build
     from harness.streams import Streams
 
-    suite = registry.get("suite", "classic")()
-    observations, actions = suite.spaces(TASK)
-    values = {key.partition(".")[2]: value for key, value in suite_settings(learner).items() if key[:8] == "learner."}
+    suite, task = registry.get("suite", where.suite)(), where.task
+    observations, actions = suite.spaces(task)
+    found = where.settings(learner)
+    values = {key.partition(".")[2]: value for key, value in found.items() if key[:8] == "learner."}
     configured = settings.build(registry.get("learner", learner), values, "learner")
     build = Build(
         seeds=tuple(range(seeds)), observations=observations, actions=actions, steps=20_000, horizon=200, events=(),
@@ -141,12 +177,14 @@ def timed(call: Update, times: int, device: str) -> float:
     return (time.perf_counter() - started) / times
 
 
-def updates(learner: str, seeds: Sequence[int], rounds: int, times: int, device: str) -> list[dict[str, Any]]:
+def updates(
+    where: Where, learner: str, seeds: Sequence[int], rounds: int, times: int, device: str
+) -> list[dict[str, Any]]:
     """Rows of updates per second, the contenders in turn."""
     import torch
 
     torch.set_num_threads(1)
-    rivals = [peer_update(learner, device), *(our_update(learner, count, device) for count in seeds)]
+    rivals = [peer_update(where, learner, device), *(our_update(where, learner, count, device) for count in seeds)]
     for rival in rivals:
         timed(rival, 20, device)
     taken: list[list[float]] = [[] for _ in rivals]
@@ -157,15 +195,16 @@ def updates(learner: str, seeds: Sequence[int], rounds: int, times: int, device:
 
 
 def training(
-    learner: str, seeds: Sequence[int], rounds: int, turn: int, device: str, warm_up: int
+    where: Where, learner: str, seeds: Sequence[int], rounds: int, turn: int, device: str, warm_up: int
 ) -> list[dict[str, Any]]:
     """Rows of training steps per second, evaluation and checkpoints left out."""
-    start = suite_settings(learner)["learner.learning_starts"] + warm_up
-    theirs = Contender("benchmarks.continuous", ["--contend", learner, str(start), str(turn), "--device", device])
+    start = where.settings(learner)["learner.learning_starts"] + warm_up
+    named = ["--suite", where.suite, "--task", where.task, "--device", device]
+    theirs = Contender("benchmarks.continuous", ["--contend", learner, str(start), str(turn), *named])
     ours = [
         Contender(
             "benchmarks.turns",
-            ["--seeds", str(count), "--device", device, *cell_arguments(start, turn, cell(learner))],
+            ["--seeds", str(count), "--device", device, *cell_arguments(start, turn, where.cell(learner))],
         )
         for count in seeds
     ]
@@ -196,9 +235,9 @@ def row(learner: str, what: str, seeds: int, ours: Sequence[float], theirs: Sequ
     }
 
 
-def train_peer(learner: str, start: int, turn: int, device: str) -> None:
+def train_peer(where: Where, learner: str, start: int, turn: int, device: str) -> None:
     """The contender's process."""
-    model, settings = peer(learner, 0, device)
+    model, settings = peer(where, learner, 0, device)
     model.learn(settings["steps"], callback=after_each_step(Turns(start, turn)))
     tell({})
 
@@ -206,6 +245,8 @@ def train_peer(learner: str, start: int, turn: int, device: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--learners", nargs="+", choices=LEARNERS, default=LEARNERS)
+    parser.add_argument("--suite", default="classic", help="default %(default)s")
+    parser.add_argument("--task", default="Pendulum-v1", help="default %(default)s")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 4], help="trained together (default %(default)s)")
     parser.add_argument("--device", default="cpu", help="default %(default)s")
     parser.add_argument("--rounds", type=int, default=20, help="turns of each (default %(default)s)")
@@ -217,22 +258,23 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="with --returns: fewer steps than the schedule's 20,000")
     parser.add_argument("--contend", nargs=3, help=argparse.SUPPRESS)
     asked = parser.parse_args()
+    where = Where(asked.suite, asked.task)
     if importlib.util.find_spec(PEER) is None:
         parser.error("stable-baselines3 is not installed here; make the peers' environment (see --help)")
     if asked.contend:
         learner, start, turn = asked.contend
-        train_peer(learner, int(start), int(turn), asked.device)
+        train_peer(where, learner, int(start), int(turn), asked.device)
         return
     if asked.returns:
         for learner in asked.learners:
             for seed in range(asked.runs):
-                model, settings = peer(learner, seed, asked.device)
+                model, settings = peer(where, learner, seed, asked.device)
                 settings["steps"] = asked.steps or settings["steps"]
                 returns(
                     asked.returns,
                     model,
                     settings,
-                    task=TASK,
+                    task=where.task,
                     method=f"sb3_{learner}",
                     seed=seed,
                     every=1_000,
@@ -241,12 +283,12 @@ def main() -> None:
         return
     rows = []
     for learner in asked.learners:
-        rows += updates(learner, asked.seeds, asked.rounds, asked.turn, asked.device)
-        rows += training(learner, asked.seeds, asked.rounds, asked.turn, asked.device, asked.warm_up)
+        rows += updates(where, learner, asked.seeds, asked.rounds, asked.turn, asked.device)
+        rows += training(where, learner, asked.seeds, asked.rounds, asked.turn, asked.device, asked.warm_up)
     versions = {name: importlib.metadata.version(name) for name in ("torch", "stable-baselines3", "gymnasium")}
     if asked.json:
         shape = {name: getattr(asked, name) for name in ("device", "rounds", "turn")}
-        print(json.dumps({"rows": rows, "versions": versions, **shape}))
+        print(json.dumps({"where": where._asdict(), "rows": rows, "versions": versions, **shape}))
         return
     print("| learner | per second | seeds together | ours | Stable-Baselines3 | ratio |\n|---|---|---|---|---|---|")
     for found in rows:

@@ -11,7 +11,18 @@ import pytest
 @pytest.mark.skipif(os.environ.get("CI_REQUIRES_SYSTEM") != "1", reason="promised in CI alone")
 @pytest.mark.parametrize(
     "package",
-    ["fastapi", "jsonschema", "mujoco", "ogbench", "open_clip", "openai", "timm", "torchvision", "transformers"],
+    [
+        "fastapi",
+        "gymnasium_robotics",
+        "jsonschema",
+        "mujoco",
+        "ogbench",
+        "open_clip",
+        "openai",
+        "timm",
+        "torchvision",
+        "transformers",
+    ],
 )
 def test_an_optional_package_is_installed_in_ci(package: str) -> None:
     assert importlib.util.find_spec(package) is not None, f"{package} is missing; `make test` installs it"

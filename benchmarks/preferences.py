@@ -1,0 +1,177 @@
+"""What learning a reward from preferences costs: PEBBLE's training beside SAC's, its reward updates, its relabelling.
+
+    python -m benchmarks.preferences [--pairs 3] [--turns 4] [--task button-press]
+
+On MetaWorld with the sizes of RL-SaLLM-F, one thread each. Training: every pair is two new processes that take turns
+(see benchmarks/turns.py), each turn as long as it is from one session to the next, so that it holds one: twenty queries
+to the scripted teacher, the reward learnt from all labels so far, all that is stored relabelled. Turns begin when the
+pre-training is over. Updates: an epoch of an ensemble over its labels, beside the same networks as PyTorch's modules
+with an optimiser each, one after the other, at the same batches. Relabelling: all of a full buffer, through the store.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.turns import Contender, cell_arguments, interleave
+
+METHODS = ("sac", "pebble")
+OBSERVED, LENGTH, MEMBERS, BATCH, HIDDEN = 17, 10, 3, 128, (256, 256, 256)
+"""RL-SaLLM-F, app. A and B.1."""
+
+
+def training(task: str, pairs: int, turns: int, settings: Mapping[str, int]) -> dict[str, Any]:
+    """Steps per second of either, and their ratio: the median over pairs and its extremes."""
+    every, start = settings["guide.every"], settings["guide.pretraining"] + settings["guide.every"] // 2
+    found: list[dict[str, float]] = []
+    for _ in range(pairs):
+        rivals = {}
+        for method in METHODS:
+            cell = {"suite": "metaworld_pbrl", "task": task, "profile": "quick", "method": method}
+            own = {key: value for key, value in settings.items() if method == "pebble" or not key.startswith("guide.")}
+            arguments = cell_arguments(start, every, {**cell, **own, "training.steps": start + every * (turns + 2)})
+            rivals[method] = Contender("benchmarks.turns", arguments)
+        interleave([*rivals.values()], turns)
+        for rival in rivals.values():
+            rival.close()
+        seconds = {method: sum(taken["seconds"] for taken in rival.turns) for method, rival in rivals.items()}
+        found.append({method: every * turns / taken for method, taken in seconds.items()})
+    ratios = sorted(pair["pebble"] / pair["sac"] for pair in found)
+    return {
+        **{f"{method}_steps_per_second": statistics.median(pair[method] for pair in found) for method in METHODS},
+        "ratio": statistics.median(ratios), "ratio_lowest": ratios[0], "ratio_highest": ratios[-1],
+        "pairs": pairs, "turn": every, "turns": turns, "task": task,
+    }  # fmt: skip
+
+
+def build(seeds: int, directory: Path, capacity: int) -> Any:
+    from harness.interfaces import Actions, Build, Observations
+    from harness.streams import Streams
+
+    directories = tuple(directory / str(seed) for seed in range(seeds))
+    return Build(
+        seeds=tuple(range(seeds)), observations=Observations((OBSERVED,), "float32"), actions=Actions(shape=(4,)),
+        steps=capacity, horizon=500, events=(), device="cpu", streams=[Streams(seed) for seed in range(seeds)],
+        directories=directories, capacity=capacity, slots=capacity,
+    )  # fmt: skip
+
+
+def updates(labels: int, rounds: int) -> dict[str, Any]:
+    """Seconds of an epoch over so many labels: ours, and networks trained one after the other."""
+    import numpy as np
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+
+    from baselines.preference.rewards import Preferences, RewardEnsemble
+
+    rng = np.random.default_rng(0)
+    preferences = Preferences(LENGTH, OBSERVED)
+    pairs = rng.standard_normal((labels, 2, LENGTH, OBSERVED), np.float32)
+    preferences.add(list(pairs), (rng.random(labels) < 0.5).astype(float).tolist())
+    with tempfile.TemporaryDirectory() as directory:
+        ensemble = RewardEnsemble(build(1, Path(directory), 1), HIDDEN, MEMBERS, 3e-4, BATCH, 0.0)
+
+    def ours() -> None:
+        ensemble.train([preferences], np.array([True]), [rng], 1, 2.0)
+
+    widths = (OBSERVED, *HIDDEN)
+    layers = [[nn.Linear(a, b) for a, b in itertools.pairwise(widths)] for _ in range(MEMBERS)]
+    models = [
+        nn.Sequential(*(part for layer in own for part in (layer, nn.LeakyReLU())), nn.Linear(HIDDEN[-1], 1), nn.Tanh())
+        for own in layers
+    ]
+    optimisers = [torch.optim.Adam(model.parameters(), 3e-4) for model in models]
+
+    def theirs() -> None:
+        for model, optimiser in zip(models, optimisers, strict=True):
+            order = rng.permutation(labels)
+            for first in range(0, labels, BATCH):
+                chosen = order[first : first + BATCH]
+                batch = torch.from_numpy(preferences.observations[chosen])
+                wanted = torch.from_numpy(preferences.labels[chosen]).long()
+                loss = F.cross_entropy(model(batch).sum((2, 3)), wanted)
+                optimiser.zero_grad()
+                loss.backward()
+                optimiser.step()
+
+    taken = [[_seconds(work) for work in (ours, theirs)] for _ in range(rounds + 1)][1:]
+    ratios = sorted(b / a for a, b in taken)
+    mine, other = (statistics.median(column) for column in zip(*taken, strict=True))
+    return {
+        "labels": labels, "ours_seconds": mine, "loop_seconds": other, "ratio": statistics.median(ratios),
+        "ratio_lowest": ratios[0], "ratio_highest": ratios[-1],
+    }  # fmt: skip
+
+
+def relabelling(transitions: int, rounds: int) -> dict[str, Any]:
+    """Seconds in which a full buffer gets the reward of an ensemble, as the guide does it."""
+    import numpy as np
+
+    from baselines.guides.preference import Preference
+    from baselines.guides.preference.guide import PreferenceGuide
+    from baselines.storage import Storage
+    from baselines.teachers.oracle import Oracle
+    from harness.interfaces import Transition
+
+    with tempfile.TemporaryDirectory() as directory:
+        built = build(1, Path(directory), transitions)
+        built.parts["teacher"] = Oracle()
+        guide = PreferenceGuide(Preference(), built)
+        storage, rng = Storage(built, guide.columns), np.random.default_rng(0)
+        for _ in range(transitions):
+            seen = rng.standard_normal((1, OBSERVED), np.float32)
+            no = np.zeros(1, bool)
+            action, reward = np.zeros((1, 4), np.float32), np.zeros(1, np.float32)
+            storage.append(Transition(seen, action, reward, no, no, seen, np.zeros((1, 0), bool), None))
+        taken = [_seconds(lambda: guide._relabel(storage, np.array([True]))) for _ in range(rounds)]
+    seconds = statistics.median(taken)
+    return {"transitions": transitions, "members": MEMBERS, "seconds": seconds, "per_member": seconds / MEMBERS}
+
+
+def _seconds(work: Any) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", default="button-press", help="default %(default)s")
+    parser.add_argument("--pairs", type=int, default=3, help="of processes for training (default %(default)s)")
+    parser.add_argument("--turns", type=int, default=3, help="sessions of each process (default %(default)s)")
+    parser.add_argument("--every", type=int, default=5_000, help="steps between sessions (default %(default)s)")
+    parser.add_argument("--pretraining", type=int, default=2_000, help="steps before the first (default %(default)s)")
+    parser.add_argument("--labels", type=int, default=2_000, help="learnt from in an epoch (default %(default)s)")
+    parser.add_argument("--transitions", type=int, default=500_000, help="relabelled (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="of updates and relabelling (default %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    asked = parser.parse_args()
+    import torch
+
+    torch.set_num_threads(1)
+    found = {
+        "updates": updates(asked.labels, asked.rounds),
+        "relabelling": relabelling(asked.transitions, asked.rounds),
+        "training": training(
+            asked.task, asked.pairs, asked.turns, {"guide.every": asked.every, "guide.pretraining": asked.pretraining}
+        ),
+    }
+    if asked.json:
+        print(json.dumps(found))
+        return
+    for what, row in found.items():
+        print(f"{what:12} " + ", ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+                                        for name, value in row.items()))  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
