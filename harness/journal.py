@@ -25,7 +25,7 @@ from harness.records.files import Rows, write_bytes
 from harness.records.schema import EVALUATION, Identity
 from harness.records.study import Lock, RunDirectory, StudyDirectory
 
-LOGS = ("evaluations", "timings", "metrics", "judgements", "labels", "ledger", "probes", "subgoals")
+LOGS = ("evaluations", "timings", "metrics", "judgements", "labels", "imagined", "ledger", "probes", "subgoals")
 PATIENCE = 15.0
 """Seconds to wait for the lock of a run whose last worker is just writing its checkpoint."""
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import duckdb
     import pandas as pd
 
-What = Literal["evaluations", "timings", "metrics", "judgements", "labels", "ledger", "probes", "subgoals"]
+What = Literal["evaluations", "timings", "metrics", "judgements", "labels", "imagined", "ledger", "probes", "subgoals"]
 
 COLUMNS: dict[str, dict[str, type]] = {
     "evaluations": schema.EVALUATION,
@@ -32,6 +32,7 @@ COLUMNS: dict[str, dict[str, type]] = {
         "step": int, "asked": int, "session": int, "query": int, "outcome": str, "truth": float, "kept": bool,
         "reward_0": float, "reward_1": float, "learned_0": float, "learned_1": float,
     },
+    "imagined": {"step": int, "query": int, "segment": str, "t": int, "name": str, "x": float, "y": float},
     "ledger": {"step": int, **schema.LEDGER},
     "probes": {"step": int, "t": int, "quantity": str, "value": float},
     "subgoals": {"step": int, "episode": int, "subgoal": str, "met": bool},
@@ -43,6 +44,7 @@ OPTIONAL: dict[str, dict[str, type]] = {
         "preference": float, "first": int, "second": int, "retries": int, "imagined": str,
         "reward_imagined": float, "reward_chosen": float, "reward_other": float,
     },
+    "imagined": {"z": float},
 }  # fmt: skip
 """Columns that a log's rows may lack, as where a suite's tasks tell of no events or a model gave no answer; a value
 that is there must fit."""

@@ -84,6 +84,7 @@ def _study(args: argparse.Namespace) -> int:
         crossed,
         export,
         figures,
+        imagined,
         judges,
         latex,
         ledger,
@@ -120,6 +121,7 @@ def _study(args: argparse.Namespace) -> int:
         figures.Gallery("Methods beside each other", overviews.REMARK, overviews.drawings(found.overviews, places)),
         figures.Gallery("What the draws served", phases.REMARK, phases.drawings(spreads)),
         figures.Gallery("Preferences", preferences.REMARK, preferences.drawings(taught, found.rows, places)),
+        figures.Gallery("Imagined segments", imagined.REMARK, imagined.drawings(imagined.sketches(study, labels))),
         figures.Gallery("Learned rewards", rewards.REMARK, rewards.drawings(learned, places)),
         figures.Gallery("Reference episodes", probes.REMARK, probes.drawings(seen)),
     ]

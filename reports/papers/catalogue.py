@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.errors import unknown
-from reports.papers.layouts import Bars, Column, Episode, Imagined, Labels, Layout, Panels, Paper, Rewards
+from reports.papers.layouts import Bars, Column, Episode, Imagined, Labels, Layout, Panels, Paper, Rewards, Trajectories
 from results.published import PAPERS as NAMES
 
 _VLM_RB = "vlm_rb"
@@ -195,6 +195,7 @@ PAPERS: dict[str, Paper] = {
                 (("PEBBLE", "pebble", {}), *(each for each in _ABLATED if each[0] != "no double check")),
             ),
             Imagined("6", "Rewards of imagined segments", _PBRL, _EIGHT, _SALLM),
+            Trajectories("7", "Imagined trajectories", _PBRL, ("door-open", "handle-pull"), _SALLM),
             Bars(
                 "8",
                 "A larger model",

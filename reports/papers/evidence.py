@@ -6,10 +6,12 @@ import numpy as np
 
 from reports import figures, preferences, probes, rewards
 from reports.figures import Drawing, literal
+from reports.imagined import draw as paths
+from reports.imagined import sketches
 from reports.papers import text
 from reports.papers.estimates import Setting
 from reports.papers.filled import words
-from reports.papers.layouts import Bars, Episode, Imagined, Labels, Named, Rewards
+from reports.papers.layouts import Bars, Episode, Imagined, Labels, Named, Rewards, Trajectories
 from reports.papers.sources import Sources
 from reports.summary import Row
 
@@ -67,6 +69,18 @@ def imagined(figure: Imagined, name: str, sources: Sources) -> list[Drawing]:
     return [drawn._replace(where=where, alt=f"{where}. {drawn.alt}")]
 
 
+def trajectories(figure: Trajectories, name: str, sources: Sources) -> list[Drawing]:
+    """Paths of imagined segments, task by task."""
+    drawn: list[Drawing] = []
+    for task in figure.tasks:
+        row = sources.row(figure.suite, task, ("", figure.method, {}))
+        found = sketches(sources.study_of(row), {row.cell.id: row.label}) if row is not None else []
+        for each in (each for each in found if row is not None and (each.label, each.where) == (row.label, row.where)):
+            own = paths(each, figures.file_name(name, task, [drawing.name for drawing in drawn]))
+            drawn.append(own._replace(where=f"Figure {figure.figure}, {_title(figure)}, {task}"))
+    return drawn
+
+
 def bars(figure: Bars, name: str, sources: Sources) -> list[Drawing]:
     """Some metrics of a few rows, an axis each; metrics that no row has are left out."""
     rows = _rows(figure.suite, figure.task, figure.bars, sources)
@@ -99,7 +113,7 @@ def bars(figure: Bars, name: str, sources: Sources) -> list[Drawing]:
     return [Drawing(where, name, png, pdf, f"{where}. {said}.")]
 
 
-def _title(figure: Labels | Rewards | Imagined | Bars) -> str:
+def _title(figure: Labels | Rewards | Imagined | Trajectories | Bars) -> str:
     return f"{figure.title[0].lower()}{figure.title[1:]}"
 
 

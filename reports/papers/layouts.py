@@ -96,6 +96,16 @@ class Imagined(NamedTuple):
     method: str
 
 
+class Trajectories(NamedTuple):
+    """A figure of paths that were imagined, beside those that were shown, a drawing per task."""
+
+    figure: str
+    title: str
+    suite: str
+    tasks: tuple[str, ...]
+    method: str
+
+
 class Bars(NamedTuple):
     """A figure of some metrics on one task, an axis each, a bar per method and variant."""
 
@@ -107,7 +117,7 @@ class Bars(NamedTuple):
     metrics: tuple[str, ...]
 
 
-Figure = Panels | Episode | Labels | Rewards | Imagined | Bars
+Figure = Panels | Episode | Labels | Rewards | Imagined | Trajectories | Bars
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from reports import figures
 from reports.figures import Drawing
 from reports.papers import evidence, panels
-from reports.papers.layouts import Bars, Episode, Imagined, Labels, Panels, Paper, Rewards
+from reports.papers.layouts import Bars, Episode, Imagined, Labels, Panels, Paper, Rewards, Trajectories
 from reports.papers.sources import Sources
 
 DRAWN: Mapping[type, Callable[[Any, str, Sources], list[Drawing]]] = {
@@ -17,6 +17,7 @@ DRAWN: Mapping[type, Callable[[Any, str, Sources], list[Drawing]]] = {
     Labels: evidence.labels,
     Rewards: evidence.learned,
     Imagined: evidence.imagined,
+    Trajectories: evidence.trajectories,
     Bars: evidence.bars,
 }
 """Kind of figure -> what draws one under a file's name; nothing where no run has it."""

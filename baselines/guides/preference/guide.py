@@ -167,7 +167,7 @@ class PreferenceGuide(BaseGuide):
 
     def _take_in(self, row: int, queries: Sequence[Query], ctx: Context) -> None:
         """What is learnt of a session's verdicts, and their rows of `labels`."""
-        pairs, labels = [], []
+        pairs, labels, sketched = [], [], False
         for query in queries:
             verdict = query.verdict
             assert verdict is not None
@@ -180,8 +180,22 @@ class PreferenceGuide(BaseGuide):
                 pairs.append(np.stack([np.asarray(verdict.imagined, np.float32), chosen]))
                 labels.append(0.0)
                 told |= self._true_returns(imagined=pairs[-1][0], chosen=chosen, other=other)
+                if not sketched:
+                    self._sketch(query, ctx, imagined=pairs[-1][0], preferred=chosen, other=other)
+                    sketched = True
             ctx.note("labels", row, told)
         self.preferences[row].add(pairs, labels)
+
+    def _sketch(self, query: Query, ctx: Context, **segments: Array) -> None:
+        """Rows of `imagined`: the places of things along segments [H, D], as far as the suite tells of any."""
+        suite: Any = self._build.parts["suite"]
+        things = suite.coordinates(self._build.task) if hasattr(suite, "coordinates") else ()
+        for name, states in segments.items():
+            for thing in things:
+                for t, place in enumerate(states[:1, thing.entries] if thing.constant else states[:, thing.entries]):
+                    told = {"query": query.pair.number, "segment": name, "t": t, "name": thing.name}
+                    places = zip("xyz", place.tolist(), strict=False)
+                    ctx.note("imagined", query.pair.row, told | dict(places))
 
     def _true_returns(self, **segments: Array) -> dict[str, float]:
         """The task's own return of segments [H, D], as far as it follows from the states, as `reward_NAME`."""

@@ -18,7 +18,7 @@ from baselines.preference.segments import INFORMATIVE
 from baselines.preference.teaching import Pair, Verdict
 from baselines.storage import Storage
 from baselines.teachers.oracle import Oracle
-from harness.interfaces import Answer, Array, Ask, Transition
+from harness.interfaces import Answer, Array, Ask, Coordinates, Transition
 from tests.baselines.learners.conftest import same
 from tests.baselines.learners.continuous import SMALL, Reach, build
 
@@ -44,6 +44,9 @@ class Suite:
 
     def rewards(self, task: str, observations: Array) -> Array:
         return -abs(observations[:, 0] - observations[:, 1])
+
+    def coordinates(self, task: str) -> tuple[Coordinates, ...]:
+        return Coordinates("point", "", (0,)), Coordinates("place", "", (1,), constant=True)
 
 
 @dataclass(frozen=True)
@@ -78,23 +81,22 @@ class Ctx:
     """What the loop offers a guide."""
 
     def __init__(self, step: int) -> None:
-        self.step, self.asked, self.notes = step, [], []
+        self.step, self.asked, self.notes, self.sketched = step, [], [], []
 
     def ask(self, ask: Ask) -> None:
         self.asked.append(ask)
 
     def note(self, log: str, row: int, values: Mapping[str, Any]) -> None:
-        assert log == "labels"
-        self.notes.append((row, dict(values)))
+        {"labels": self.notes, "imagined": self.sketched}[log].append((row, dict(values)))
 
 
 class Run:
     """A guide, its store and its learner on the task Reach, whose actions are random."""
 
     def __init__(
-        self, path: Path, seeds: tuple[int, ...] = (0,), config: Preference = QUICK, teacher: Any = None
+        self, path: Path, seeds: tuple[int, ...] = (0,), config: Preference = QUICK, teacher: Any = None, **more: Any
     ) -> None:
-        parts = {"teacher": teacher or Oracle(), "suite": Suite()}
+        parts = {"teacher": teacher or Oracle(), "suite": Suite(), **more}
         self.build = build(seeds, path=path, parts=parts)
         self.guide = config.spawn(self.build)
         assert isinstance(self.guide, PreferenceGuide)
@@ -103,7 +105,7 @@ class Run:
         self.tasks = [Reach() for _ in seeds]
         self.seen = np.stack([task.reset(seed) for task, seed in zip(self.tasks, seeds, strict=True)])
         self.rngs = [np.random.default_rng(seed) for seed in seeds]
-        self.step, self.notes, self.asked = 0, [], []
+        self.step, self.notes, self.sketched, self.asked = 0, [], [], []
 
     def play(self, steps: int) -> list[int]:
         """So many steps; the further updates that each asked for."""
@@ -131,6 +133,7 @@ class Run:
             self.guide.answered(answers, self.store, ctx)
         more = self.guide.before_update(self.store, self.learner, ctx)
         self.notes += ctx.notes
+        self.sketched += ctx.sketched
         self.asked += ctx.asked
         return more
 
@@ -267,6 +270,11 @@ def test_questions_go_over_the_channel_and_a_session_is_learnt_when_all_answers_
     assert rows[1]["reward_imagined"] == pytest.approx(Suite().rewards("", chosen + 1).sum())
     assert "reward_imagined" not in rows[0]
     assert run.guide.metrics()["preference/imagined"].tolist() == [2]
+    # of the first imagined segment of the session, four places of what moves and one of what does not, three times
+    told = [values for _, values in run.sketched]
+    assert len(told) == 15 and {values["query"] for values in told} == {1}
+    assert [values["x"] for values in told[:4]] == (chosen[:, 0] + 1).tolist()
+    assert told[4] == {"query": 1, "segment": "imagined", "t": 0, "name": "place", "x": float(chosen[0, 1] + 1)}
 
 
 def test_a_second_session_may_be_answered_while_the_first_waits(tmp_path: Path) -> None:

@@ -1,0 +1,135 @@
+"""The guide `preference` with a reward of frames, on real storage: which state they show, and every seed for itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from baselines.guides.preference.guide import REWARD, SNAPSHOT
+from baselines.preference.seeing import area_mean
+from baselines.teachers.llm import Llm
+from baselines.teachers.oracle import Oracle
+from harness.interfaces import Array
+from tests.baselines.guides.test_preference import QUICK, Asking, Run, answer, parts
+from tests.baselines.learners.conftest import same
+
+SIDE, SIZE = 94, 47
+CONFIG = replace(QUICK, segment=1, sees="frame", frame_size=SIZE, ensemble=2, batch_size=4, epochs=1)
+
+
+def drawn(states: Array) -> Array:
+    """Reach's states [n, 2] as frames [n, SIDE, SIDE, 3]: point and place are bright columns."""
+    frames = np.zeros((len(states), SIDE, SIDE, 3), np.uint8)
+    for frame, state in zip(frames, states, strict=True):
+        for channel, place in enumerate(np.clip((state + 2) / 4 * SIDE, 0, SIDE - 1).astype(int)):
+            frame[:, max(0, place - 6) : place + 6, channel] = 255
+    return frames
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Draws Reach, and only what it is asked for."""
+
+    def spawn(self, task: str) -> Any:
+        return lambda snapshots: drawn(snapshots.view(np.float32))
+
+
+def run(path: Path, seeds: tuple[int, ...] = (0,), config: Any = CONFIG, teacher: Any = None) -> Run:
+    return Run(path, seeds, config, teacher or Oracle(), drawing=Drawing())
+
+
+def test_a_stored_frame_shows_the_state_after_its_step_at_the_rewards_size(tmp_path: Path) -> None:
+    made = run(tmp_path, (0, 1))
+    made.play(25)  # over an episode's end
+    batch = made.store.gather(made.everywhere())
+    stored = made.store.column("frame", made.everywhere())
+    for row in range(2):
+        assert np.array_equal(stored[row], area_mean(drawn(batch.next_observation[row]), SIZE))
+    assert set(batch.columns) == {REWARD}, "frames are in no batch"
+
+
+def test_all_that_is_stored_is_paid_what_the_ensemble_says_of_its_frames(tmp_path: Path) -> None:
+    made = run(tmp_path, (0, 1))
+    assert made.play(40)[-1] == 7
+    frames = made.store.column("frame", made.everywhere())
+    learnt = made.guide.rewards.reward(frames)
+    paid = made.store.column(REWARD, made.everywhere())
+    assert paid == pytest.approx(learnt, abs=1e-6) and paid.std() > 0
+    assert np.array_equal(made.batch().reward, paid[:, -16:])
+    made.play(1)
+    newest = made.store.column("frame", made.everywhere())[:, -1]
+    assert made.store.column(REWARD, made.everywhere())[:, -1] == pytest.approx(
+        made.guide.rewards.reward_of(newest, np.arange(2)), abs=1e-6
+    )
+    assert made.guide.reward is None, "it says nothing of states"
+
+
+def test_pairs_are_learnt_from_as_the_teacher_was_shown_them(tmp_path: Path) -> None:
+    made = run(tmp_path, teacher=Asking(shows=True))
+    made.play(40)
+    shown = [ask.snapshots.view(np.float32) for ask in made.asked]
+    made.one(tuple(answer(ask, [True, False]) for ask in made.asked))
+    pairs = made.guide.preferences[0].seen
+    assert pairs.shape == (5, 2, 1, SIZE, SIZE, 3) and pairs.dtype == np.uint8
+    for pair, states in zip(pairs, shown, strict=True):
+        assert np.array_equal(pair[:, 0], area_mean(drawn(states), SIZE))
+    assert made.store.column(SNAPSHOT, made.everywhere()).shape[-1] == 8
+
+
+def test_learned_returns_are_of_frames(tmp_path: Path) -> None:
+    made = run(tmp_path)
+    made.play(60)
+    pairs = made.guide.preferences[0].seen[5:]
+    assert [values["asked"] for _, values in made.notes[5:]] == [60] * 5
+    told = np.array([[values["learned_0"], values["learned_1"]] for _, values in made.notes[5:]])
+    assert told.std() > 0 and pairs.shape[0] == 5 and abs(told).max() < 1
+
+
+@pytest.mark.parametrize("sampling", ["uniform", "entropy"])
+def test_a_seed_is_bit_equal_alone_and_beside_others(tmp_path: Path, sampling: Any) -> None:
+    config, noisy = replace(CONFIG, sampling=sampling), Oracle(mistake=0.3, skip=0.5)
+    together = run(tmp_path / "all", (0, 1, 2), config, noisy)
+    alone = [run(tmp_path / str(seed), (seed,), config, noisy) for seed in (0, 1, 2)]
+    for each in (together, *alone):
+        each.play(65)
+    for row, each in enumerate(alone):
+        assert same(together.guide.state(row), each.guide.state(0))
+        assert [values for noted, values in together.notes if noted == row] == [values for _, values in each.notes]
+        for column in (REWARD, "frame"):
+            found = together.store.column(column, together.everywhere())[row]
+            assert np.array_equal(found, each.store.column(column, each.everywhere())[0])
+
+
+def test_a_state_restores_sessions_that_wait_with_their_frames(tmp_path: Path) -> None:
+    from harness import checkpoints
+
+    whole = run(tmp_path / "whole", teacher=Asking(shows=True))
+    whole.play(41)
+    resumed = run(tmp_path / "other", teacher=Asking(shows=True))
+    checkpoints.save(tmp_path, 41, {"guide": whole.guide.state(0)})
+    resumed.guide.load_state(0, checkpoints.newest(tmp_path).state["guide"])
+    for each in (whole, resumed):
+        each.guide.answered([answer(ask, [True, False]) for ask in whole.asked], whole.store, SimpleNamespace())
+    for query, again in zip(*(each.guide.sessions[0].finished()[0] for each in (whole, resumed)), strict=True):
+        assert np.array_equal(query.seen, again.seen) and again.seen.dtype == np.uint8
+
+
+@pytest.mark.parametrize(
+    ("around", "words"),
+    [
+        ({"drawing": Drawing(), "teacher": Oracle()}, ""),
+        ({"drawing": None, "teacher": Oracle()}, "no part of the cell shows frames"),
+        ({"teacher": Oracle()}, "name teacher=vlm or set guide.sees=state"),
+        ({"drawing": Drawing(), "teacher": Llm()}, "imagines states, of which there are no frames"),
+        ({"drawing": Drawing(), "teacher": Llm(augment="none")}, ""),
+    ],
+)
+def test_without_frames_a_reward_of_them_is_refused(around: dict[str, Any], words: str) -> None:
+    told = CONFIG.fits({**parts(), **around}, "reach")
+    assert words in told and bool(words) == bool(told)
+    assert replace(CONFIG, sees="state").fits({**parts(), **around}, "reach") == ""
