@@ -1,7 +1,7 @@
 """What of a transition a learnt reward sees: the state that its action was taken in, or a frame of the one after it.
 
-A task's snapshot of a transition shows the state after the step. So a reward of frames is one of where a step led to, in
-pairs and in what is stored alike, and a teacher who is shown that state labels the very frames that are learnt from.
+A task's snapshot of a transition shows the state after the step. So a reward of frames is one of where a step led to,
+in pairs and in what is stored alike; a teacher who is shown that state labels the very frames that are learnt from.
 """
 
 from __future__ import annotations

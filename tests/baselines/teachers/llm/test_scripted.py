@@ -108,10 +108,10 @@ def tally(double_check: bool, error: float, first_bias: float, noise: float) -> 
             found.append(teacher.verdict(Pair(0, number, segments, np.zeros((2, 4))), value))
         return found
 
-    for number, verdict in enumerate(asyncio.run(asked())):
-        if verdict.label is not None:
+    for number, given in enumerate(asyncio.run(asked())):
+        if given.label is not None:
             labels += 1
-            wrong += verdict.label != 1 - number % 2
+            wrong += given.label != 1 - number % 2
     return Tally(labels / PAIRS, wrong / labels, labels)
 
 
