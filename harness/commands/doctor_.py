@@ -1,8 +1,9 @@
 """Check this machine: package versions, plug-ins, processor, GPU, disk, OpenGL, LaTeX and git.
 
-With a judge it also checks the model behind it, and asks it once:
+With a judge, a chat or an embedder it also checks the model behind it, and asks it once:
 
   bench doctor judge=transformers judge.model=PATH                                files, memory, loading, a tiny call
+  bench doctor chat=openai chat.model=NAME                                        a language model, as a teacher asks it
   bench doctor judge=openai judge.model=NAME judge.base_url=http://localhost:8000/v1    the server, and how it can score
 """
 
@@ -21,9 +22,8 @@ EXTRAS = {"transformers": "vlm", "openai": "openai"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "overrides", nargs="*", metavar="key=value", help="judge=… and its settings: check that model too"
-    )
+    told = "judge=…, chat=… or embedder=… and its settings: check that model too"
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help=told)
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
@@ -43,17 +43,19 @@ def run(args: argparse.Namespace) -> int:
 
 def _model(overrides: Sequence[str]) -> list[Finding]:
     from harness import matrix
+    from harness.config import ANSWERING
     from harness.errors import UserError
 
     if not overrides:
         return []
     given = matrix.single(overrides)
-    if "judge" not in given:
-        raise UserError(f"{next(iter(given))}= is given and no model; add judge=…")
+    kind = next((kind for kind in ANSWERING if kind in given), None)
+    if kind is None:
+        raise UserError(f"{next(iter(given))}= is given and no model; add judge=…, chat=… or embedder=…")
     from harness.foundation import checkup, once
 
-    config = once.judge(given)
-    return [*_packages(EXTRAS.get(config.backend, "none")), *checkup.findings(config)]
+    config = once.model(kind, given)
+    return [*_packages(EXTRAS.get(config.backend, "none")), *checkup.findings(config, kind)]
 
 
 def _packages(extra: str = "") -> list[Finding]:

@@ -25,18 +25,19 @@ WORKING = 1.5
 """Memory that a model takes at work, in sizes of its weights (choice; long clips in large batches take more)."""
 
 
-def findings(config: Any) -> Iterator[Finding]:
-    """The checks of a foundation model's judge, by its built configuration, in the order in which they are made."""
+def findings(config: Any, kind: str = "judge") -> Iterator[Finding]:
+    """The checks of a foundation model, by its built configuration (of a judge, a chat or an embedder: `kind`), in the
+    order in which they are made."""
     if (known := _recipe(config.model)) is not None:
         yield known
     if config.backend == "openai":
-        yield from _server(config)
+        yield from _server(config, kind)
         return
     if config.backend == "transformers":
         there = yield from _weights(config)
         if not there:
             return
-    yield _asked("call", config, _tiny(config.model))
+    yield _asked("call", config, _tiny(config.model, kind))
 
 
 def _recipe(model: str) -> Finding | None:
@@ -49,10 +50,11 @@ def _recipe(model: str) -> Finding | None:
     return Finding("recipe", bool(found.calls), f"{found.title}; {price}; {found.licence}. {found.note}")
 
 
-def _tiny(model: str) -> Call:
-    """A small call of a kind that the model serves; judging for one without a recipe."""
+def _tiny(model: str, kind: str) -> Call:
+    """A small call as this kind of part makes; of a judge's model that its recipe says to judge nothing, of a kind that
+    it serves."""
     found = recipes.recipe(model)
-    serves = found.calls if found is not None else ("judge",)
+    serves = {"chat": ("chat",), "embedder": ("embed",)}.get(kind) or (found.calls if found is not None else ("judge",))
     if "judge" in serves:
         clip = np.zeros((4, 56, 56, 3), np.uint8)
         for number, frame in enumerate(clip):
@@ -169,7 +171,7 @@ def _free_memory(device: str) -> float:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
-def _server(config: Any) -> Iterator[Finding]:
+def _server(config: Any, kind: str) -> Iterator[Finding]:
     """Whether a server answers, serves the model, and which ways of scoring it bears, by trying each."""
     from harness.foundation.backends.openai_.server import Server
 
@@ -198,7 +200,7 @@ def _server(config: Any) -> Iterator[Finding]:
         others = ", ".join(found[:8]) or "nothing"
         text = f"lists {wanted!r}" if wanted in found else f"does not list {wanted!r}, but {others}"
         yield Finding("server", True if wanted in found else None, f"{address} {text}")
-    call = _tiny(config.model)
+    call = _tiny(config.model, kind)
     if not isinstance(call, JudgeCall):
         yield _asked("call", config, call)
         return

@@ -15,20 +15,25 @@ def judge(given: Mapping[str, Any]) -> Any:
     """The built configuration of a foundation model's judge, from `judge` and `judge.field` as a command line has them.
 
     UserError where the judge is none, or a setting is not one of its."""
-    name = str(given.get("judge", ""))
-    config = registry.get("judge", name)
+    return model("judge", given)
+
+
+def model(kind: str, given: Mapping[str, Any]) -> Any:
+    """The same of a judge, a chat or an embedder."""
+    name = str(given.get(kind, ""))
+    config = registry.get(kind, name)
     if not hasattr(config, "spawn_model"):
-        models = [each for each in registry.names("judge") if hasattr(registry.get("judge", each), "spawn_model")]
-        raise UserError(f"judge={name} ({config.backend}) stands for no foundation model; name {' or '.join(models)}")
-    known = {f"judge.{field}": entry for field, entry in settings.fields(config).items()}
+        models = [each for each in registry.names(kind) if hasattr(registry.get(kind, each), "spawn_model")]
+        raise UserError(f"{kind}={name} ({config.backend}) stands for no foundation model; name {' or '.join(models)}")
+    known = {f"{kind}.{field}": entry for field, entry in settings.fields(config).items()}
     values = {}
     for key, value in given.items():
-        if key == "judge":
+        if key == kind:
             continue
         if key not in known:
             raise unknown("setting", key, known)
         values[known[key].name] = settings.given(known[key], value, key)
-    return settings.build(config, values, "judge")
+    return settings.build(config, values, kind)
 
 
 def device() -> str:

@@ -50,6 +50,9 @@ def test_the_command_adds_the_model_to_the_machine(qwen: Path, capsys: pytest.Ca
     found = {finding["name"]: finding for finding in json.loads(capsys.readouterr().out)}
     assert {"torch", "disk", "transformers", "files", "memory", "call"} <= set(found)
     assert found["call"]["ok"] is True and code == int(any(finding["ok"] is False for finding in found.values()))
+    assert cli.main(["doctor", "--json", "chat=transformers", f"chat.model={qwen}", "chat.dtype=float32"]) == code
+    told = {finding["name"]: finding for finding in json.loads(capsys.readouterr().out)}
+    assert told["call"]["ok"] is True and told["call"]["text"].startswith("answered ")
     assert cli.main(["doctor", f"judge.model={qwen}"]) == 2
     assert "add judge=" in capsys.readouterr().err
 
