@@ -72,13 +72,15 @@ def updates(labels: int, rounds: int) -> dict[str, Any]:
     from torch import nn
 
     from baselines.preference.rewards import Preferences, RewardEnsemble
+    from baselines.preference.seeing import States
 
     rng = np.random.default_rng(0)
     preferences = Preferences(LENGTH, OBSERVED)
     pairs = rng.standard_normal((labels, 2, LENGTH, OBSERVED), np.float32)
     preferences.add(list(pairs), (rng.random(labels) < 0.5).astype(float).tolist())
     with tempfile.TemporaryDirectory() as directory:
-        ensemble = RewardEnsemble(build(1, Path(directory), 1), HIDDEN, MEMBERS, 3e-4, BATCH, 0.0)
+        built = build(1, Path(directory), 1)
+        ensemble = RewardEnsemble(built, States(built, HIDDEN).network, MEMBERS, 3e-4, BATCH, 0.0)
 
     def ours() -> None:
         ensemble.train([preferences], np.array([True]), [rng], 1, 2.0)
@@ -96,7 +98,7 @@ def updates(labels: int, rounds: int) -> dict[str, Any]:
             order = rng.permutation(labels)
             for first in range(0, labels, BATCH):
                 chosen = order[first : first + BATCH]
-                batch = torch.from_numpy(preferences.observations[chosen])
+                batch = torch.from_numpy(preferences.seen[chosen])
                 wanted = torch.from_numpy(preferences.labels[chosen]).long()
                 loss = F.cross_entropy(model(batch).sum((2, 3)), wanted)
                 optimiser.zero_grad()

@@ -143,7 +143,7 @@ class Probes:
     def __init__(self, build: Build, task: str, count: int, end: int, write: Write) -> None:
         """`count` looks at the critic in a run of `end` steps."""
         self._episode = reference(build.parts["suite"], task) if count else None
-        self._learnt = count > 0 and getattr(build.parts["guide"], "taught", False)
+        self._learnt = count > 0 and getattr(build.parts.get("guide"), "taught", False)
         self._pairs = mixed_pairs(build.parts["suite"], task) if self._learnt else None
         self._events = build.events
         self._window: int = getattr(build.parts["replay"], "clip_length", 0) or STRETCH

@@ -1,7 +1,8 @@
 """What of a transition a learnt reward sees: the state that its action was taken in, or a frame of the one after it.
 
-A task's snapshot of a transition shows the state after the step. So a reward of frames is one of where a step led to,
-in pairs and in what is stored alike; a teacher who is shown that state labels the very frames that are learnt from.
+A task's snapshot of a transition shows the state after the step (as RL-VLM-F's code draws it). So a reward of frames
+is one of where a step led to, in pairs and in what is stored alike; a teacher who is shown that state labels the very
+frames that are learnt from.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class Sight(Protocol):
 class States:
     """The state that each action was taken in, through layers with LeakyReLU between them (RL-SaLLM-F, app. A.2)."""
 
-    column, dtype, own, wants_snapshots = "observation", "float32", (), False
+    column, dtype, wants_snapshots = "observation", "float32", False
+    own: tuple[Column, ...] = ()
 
     def __init__(self, build: Build, hidden: Sequence[int]) -> None:
         self.shape = build.observations.shape
@@ -66,8 +68,8 @@ class Frames:
     column, dtype, wants_snapshots = "frame", "uint8", True
 
     def __init__(self, build: Build, size: int) -> None:
-        self.shape = (size, size, 3)
-        self.own = (Column(self.column, "fixed", self.shape, self.dtype, batched=False),)
+        self.shape: tuple[int, ...] = (size, size, 3)
+        self.own: tuple[Column, ...] = (Column(self.column, "fixed", self.shape, self.dtype, batched=False),)
         self.network: Network = ConvNet(size)
         self.chunk = 64 if build.device == "cpu" else 1_024
         self._build = build
@@ -108,12 +110,12 @@ def _overlap(length: int, size: int) -> Array:
     """By how much each of `size` pixels overlaps each of `length`, in units of 1/size of the latter: [size, length]."""
     edges, own = np.arange(length + 1) * size, np.arange(size + 1) * length
     upper = np.minimum(edges[None, 1:], own[1:, None])
-    return np.maximum(upper - np.maximum(edges[None, :-1], own[:-1, None]), 0).astype(np.float64)
+    return np.asarray(np.maximum(upper - np.maximum(edges[None, :-1], own[:-1, None]), 0), np.float64)
 
 
 class ConvNet:
     """Frames in [0, 255], [S, B, size, size, 3] -> [S, B, 1]: convolutions without padding and ReLU, one linear layer
-    (RL-VLM-F's code). Convolutions begin uniform in ±1/sqrt(fan in) without bias."""
+    (RL-VLM-F's code). Convolutions begin uniform in ±1/sqrt(fan in), their biases at 0."""
 
     def __init__(self, size: int) -> None:
         self.side = size

@@ -20,7 +20,7 @@ register.method("rl_vlm_f")(
         teacher="vlm",
         chat="openai",
         defaults={
-            "guide.preference.sees": cite("frame", "RL-VLM-F, §4.2; RL-SaLLM-F, app. B.3"),
+            "guide.preference.sees": cite("frame", "RL-VLM-F's code, image_reward; RL-SaLLM-F, app. B.3"),
             "guide.preference.segment": cite(1, "RL-VLM-F's code, segment; RL-SaLLM-F, table 3: just one state"),
             "chat.openai.model": cite("gpt-4o", "RL-SaLLM-F, app. B.4"),
             "chat.openai.detail": cite("high", "RL-VLM-F's code"),

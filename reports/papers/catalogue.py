@@ -195,7 +195,7 @@ PAPERS: dict[str, Paper] = {
                 (("PEBBLE", "pebble", {}), *(each for each in _ABLATED if each[0] != "no double check")),
             ),
             Imagined("6", "Rewards of imagined segments", _PBRL, _EIGHT, _SALLM),
-            Trajectories("7", "Imagined trajectories", _PBRL, ("door-open", "handle-pull"), _SALLM),
+            Trajectories("7", "Imagined trajectories (the paper shows two tasks)", _PBRL, _EIGHT, _SALLM),
             Bars(
                 "8",
                 "A larger model",

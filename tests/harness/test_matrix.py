@@ -121,6 +121,7 @@ def test_every_override_of_every_suite_and_method_names_a_setting_that_exists() 
                 known |= {f"{kind}.{field}", f"{kind}.{part}.{field}"}
     for suite in registry.names("suite"):
         known |= {f"drawing.{field}" for field in settings.fields(registry.get("suite", suite).drawing)}
+        known |= {f"suite.{field}" for field in settings.fields(registry.get("suite", suite))}
     for suite in registry.names("suite"):
         home = registry.get("suite", suite)
         for layer in [home.defaults, *home.profiles.values()]:

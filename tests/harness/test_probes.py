@@ -150,6 +150,9 @@ def test_a_stop_is_heard_while_the_judge_is_asked() -> None:
 class ColumnAgent:
     """Expects of a state its seed plus a hundredth of the agent's column; nothing that is a number in column 3."""
 
+    def reward(self, observation, rows) -> None:
+        """None is learnt."""
+
     def value(self, observation: Any, rows: Any) -> Any:
         assert len(set(rows.tolist())) == 1, "each seed is asked alone"
         column = np.array([np.argwhere(each[:, :, 0] == 10)[0, 0] for each in observation])

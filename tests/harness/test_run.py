@@ -102,7 +102,7 @@ def test_a_finished_run_keeps_results_and_logs_and_drops_the_rest(study) -> None
         assert {path.name for path in run.iterdir()} - {".lock"} == {
             "run.json", "evaluations.parquet", "policy.safetensors",
             "metrics.jsonl", "timings.jsonl", "judgements.jsonl", "ledger.jsonl", "probes.jsonl",
-            "subgoals.jsonl",
+            "subgoals.jsonl", "labels.jsonl", "imagined.jsonl",
         }  # fmt: skip
         content = json.loads((run / "run.json").read_text())
         assert (content["status"], content["step"], content["error"]) == ("finished", 600, None)

@@ -127,7 +127,7 @@ class PreferenceGuide(BaseGuide):
         index = np.zeros((self._build.rows, slots.size), np.int64)
         index[row] = slots.ravel()
         found = store.column(column, index)[row]
-        return found.reshape(*slots.shape, *found.shape[1:])
+        return np.asarray(found.reshape(*slots.shape, *found.shape[1:]))
 
     def _put(self, query: Query, drawn: Array | None, scale: float, ctx: Context) -> None:
         """What is drawn of a pair goes with the question and is not kept."""

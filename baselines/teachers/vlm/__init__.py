@@ -23,18 +23,18 @@ of 290 that is read once more (choice: counted by hand, since no paper prints it
 @dataclass(frozen=True)
 class Vlm:
     """Asks a chat about two images, the last of either segment: first for an analysis, then for a label of what it
-    wrote (RL-VLM-F, §4.1)."""
+    wrote (RL-VLM-F: analysis and labeling)."""
 
     double_check: bool = False
     """Whether a preference has to hold with the order swapped (RL-SaLLM-F, equation 4, which RL-VLM-F has not)."""
     retries: Annotated[int, Bounds(0, 10)] = 1
     """Times that the model is told what is wrong with a label that cannot be read (choice: the paper discards)."""
     prompt: Annotated[str, Text] = ""
-    """Asks for the analysis, below the two images, with {goal}; empty is our own (choice: RL-VLM-F, §4.1, in our
-    words)."""
+    """Asks for the analysis, below the two images, with {goal}; empty is our own (choice: RL-VLM-F's code,
+    prompt.py, in our words)."""
     label_prompt: Annotated[str, Text] = ""
-    """Asks for the label, with {analysis}, and {goal} if wanted; empty is our own (choice: RL-VLM-F, §4.1, in our
-    words)."""
+    """Asks for the label, with {analysis}, and {goal} if wanted; empty is our own (choice: RL-VLM-F's code,
+    prompt.py, in our words)."""
 
     version: ClassVar[int] = 1
     asks: ClassVar[tuple[Channel, ...]] = ("chat",)

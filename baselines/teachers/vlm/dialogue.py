@@ -1,4 +1,4 @@
-"""What is said to a vision-language model about one pair, call by call (RL-VLM-F, §4.1).
+"""What is said to a vision-language model about one pair, call by call (RL-VLM-F's two stages).
 
 1. Two images: what does each show, and in which has more of the goal been achieved?
 2. Of that text alone, in a conversation of its own: a label, 0, 1 or 2.

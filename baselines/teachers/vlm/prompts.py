@@ -1,7 +1,7 @@
 """What a vision-language model is asked: to compare two images, then for the label of what it wrote.
 
-The two stages and what each is to tell are RL-VLM-F's (§4.1), the words ours. Both prompts are settings; what stands in
-braces is filled in.
+The two stages and what each is to tell are RL-VLM-F's (its code, prompt.py), the words ours. Both prompts are settings;
+what stands in braces is filled in.
 """
 
 from __future__ import annotations

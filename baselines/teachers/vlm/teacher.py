@@ -13,7 +13,7 @@ from harness.interfaces import Ask, Channel
 
 class VlmTeacher:
     """Asks a chat which of two frames is better: of segments of one transition the state after it, of longer ones the
-    state that they end in [choice: RL-VLM-F has segments of one alone]."""
+    state that they end in (RL-VLM-F's code, image_time_index)."""
 
     to: Channel | None = "chat"
     wants_snapshots = True

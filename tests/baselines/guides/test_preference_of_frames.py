@@ -45,11 +45,12 @@ def run(path: Path, seeds: tuple[int, ...] = (0,), config: Any = CONFIG, teacher
 
 def test_a_stored_frame_shows_the_state_after_its_step_at_the_rewards_size(tmp_path: Path) -> None:
     made = run(tmp_path, (0, 1))
-    made.play(25)  # over an episode's end
+    made.play(19)  # an episode but for its end
     batch = made.store.gather(made.everywhere())
     stored = made.store.column("frame", made.everywhere())
     for row in range(2):
         assert np.array_equal(stored[row], area_mean(drawn(batch.next_observation[row]), SIZE))
+        assert not np.array_equal(stored[row], area_mean(drawn(batch.observation[row]), SIZE))
     assert set(batch.columns) == {REWARD}, "frames are in no batch"
 
 
@@ -133,3 +134,10 @@ def test_without_frames_a_reward_of_them_is_refused(around: dict[str, Any], word
     told = CONFIG.fits({**parts(), **around}, "reach")
     assert words in told and bool(words) == bool(told)
     assert replace(CONFIG, sees="state").fits({**parts(), **around}, "reach") == ""
+
+
+def test_nothing_is_drawn_before_there_is_a_transition(tmp_path: Path) -> None:
+    """A policy is tested again on machines that cannot draw."""
+    made = Run(tmp_path, (0,), CONFIG)
+    with pytest.raises(KeyError, match="drawing"):
+        made.play(1)

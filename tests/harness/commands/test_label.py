@@ -268,7 +268,7 @@ def test_a_labelled_study_is_finished_by_the_same_command_and_waits_no_more(benc
     assert ended.returncode == 0 and "2 finished" in ended.stdout, ended.stdout + ended.stderr
     for run in runs(study):
         rows = [json.loads(line) for line in (run / "labels.jsonl").read_text().splitlines()]
-        assert [(row["step"], row["label"], row["outcome"]) for row in rows] == [
+        assert [(row["step"], row["preference"], row["outcome"]) for row in rows] == [
             (41, 0.0, "labelled"), (41, 1.0, "labelled"),
         ]  # fmt: skip
     code, out, _ = bench(study, types="1\n")

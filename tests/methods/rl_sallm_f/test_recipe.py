@@ -42,6 +42,7 @@ def test_the_paper_is_the_default_and_each_ablation_changes_its_part() -> None:
         "no_double_check": {"double_check": False},
         "no_llm_labels": {"double_check": False, "keep_sampled": False},
         "no_self_augmentation": {"augment": "none"},
+        "decision_transformer": {"augment": "decision_transformer"},
         "soft_labels": {"undecided": "soft"},
         "one_shot": {"shots": 1},
         "larger_model": {},

@@ -40,7 +40,7 @@ class Papers:
     def teach(self, name: str, right: Sequence[int], *, ablation: str = "", full: str = "full", **given: Any) -> None:
         """A finished cell of RL-SaLLM-F with the paper's model, a run for each of `right`: how many of four labels are.
 
-        Each has an imagined segment, looks at its reward, and a bill too. `full`: what an ablation is compared with.
+        Each has an imagined segment and its path, looks at its reward, and a bill too. `full`: what an ablation is compared with.
         """
         role = {"kind": "ablation", "name": ablation, "reference": full} if ablation else None
         layer = f"ablation {ablation}" if ablation else "method"
@@ -68,7 +68,11 @@ class Papers:
                 (500_000, 0, "label_accuracy", share / 4),
             ]
             looks = [dict(zip(("step", "t", "quantity", "value"), each, strict=True)) for each in seen]
-            for log, rows in (("labels", told), ("ledger", bills), ("probes", looks)):
+            path = [
+                {"step": 500_000, "query": 4, "segment": "imagined", "t": t, "name": "tcp", "x": t / 10, "y": t / 5}
+                for t in range(3)
+            ]
+            for log, rows in (("labels", told), ("imagined", path), ("ledger", bills), ("probes", looks)):
                 write_rows(root / f"seed-{seed}", log, rows)
 
 

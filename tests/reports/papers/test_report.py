@@ -131,7 +131,9 @@ def test_a_paper_on_preferences_is_filled_from_every_log(preferences: PaperRepor
 def test_its_figures_are_drawn_from_every_log_and_say_what_is_not_run(preferences: PaperReport) -> None:
     found = preferences.figures
     drawn = {drawing.name: drawing for drawing in found.drawings}
-    assert set(drawn) == {f"figure-{name}" for name in ("1b", "1c", "3", "4", "5", "6", "8", "10", "11", "12", "13")}
+    paths = ("7-button-press", "7-drawer-open")
+    curves = ("1b", "1c", "3", "4", "5", "6", "8", "10", "11", "12", "13")
+    assert set(drawn) == {f"figure-{name}" for name in (*curves, *paths)}
     assert found.missing == ()
     assert "as they come: label accuracy 0.00 at the end" in drawn["figure-1b"].alt
     assert "rl_sallm_f ends at 0.90" in drawn["figure-3"].alt and "sac ends at 0.90" in drawn["figure-3"].alt

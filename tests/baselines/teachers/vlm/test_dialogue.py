@@ -1,0 +1,126 @@
+"""Every way that a dialogue about two images can go, and what it costs in calls."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from baselines.teachers.vlm import Vlm, prompts
+from baselines.teachers.vlm.dialogue import ImageDialogue
+from harness.foundation.calls import Failure, images_of
+from harness.interfaces import Array
+from tests.baselines.teachers.llm.talking import Ask
+
+GONE = Failure("timeout", "no answer")
+FRAMES = np.stack([np.full((4, 6, 3), 10, np.uint8), np.full((4, 6, 3), 200, np.uint8)])
+ANALYSIS = "Image 2 is brighter: {goal}, {analysis}."
+
+
+def talk(ask: Any, frames: Array | None = FRAMES, **settings: Any) -> Any:
+    """What the dialogue ends with, as JSON carries it."""
+    dialogue = ImageDialogue(Vlm(**settings), "press the button")
+    return json.loads(json.dumps(asyncio.run(dialogue(None, frames, ask))))
+
+
+def texts(call: Any) -> list[str]:
+    return [part for message in call.messages for part in message.content if isinstance(part, str)]
+
+
+def test_two_images_are_analysed_and_the_label_is_asked_of_the_analysis_alone() -> None:
+    ask = Ask(ANALYSIS, "2")
+    assert talk(ask) == {"first": 2, "second": None, "outcome": "labelled", "retries": 0}
+    look, label = ask.calls
+    (message,) = look.messages
+    assert message.role == "user" and message.content[::2] == ("Image 1:", "Image 2:", message.content[4])
+    assert all(np.array_equal(seen, frame) for seen, frame in zip(message.content[1::2], FRAMES, strict=True))
+    assert "press the button" in message.content[4] and "{" not in message.content[4]
+    assert not images_of(label) and len(label.messages) == 1
+    said = ask.asked(1)
+    assert ANALYSIS in said and said.count("press the button") == 1, "what is filled in is not searched"
+
+
+def test_a_check_shows_the_same_two_the_other_way_round() -> None:
+    ask = Ask("one", "2", "other", "1")
+    assert talk(ask, double_check=True) == {"first": 2, "second": 1, "outcome": "labelled", "retries": 0}
+    assert [images_of(call)[0][0, 0, 0] for call in ask.calls[::2]] == [10, 200]
+    assert [images_of(call)[1][0, 0, 0] for call in ask.calls[::2]] == [200, 10]
+
+
+@pytest.mark.parametrize(
+    ("replies", "settings", "says"),
+    [
+        (["a", "0"], {}, {"first": 0, "outcome": "equal"}),
+        (["a", "1"], {}, {"first": 1, "outcome": "labelled"}),
+        (["a", "?", "1"], {}, {"first": 1, "outcome": "labelled", "retries": 1}),
+        (["a", "?", "?"], {}, {"first": None, "outcome": "unreadable", "retries": 1}),
+        (["a", "1 or 2"], {"retries": 0}, {"first": None, "outcome": "unreadable"}),
+        (["a", "?", GONE], {}, {"first": None, "outcome": "unreadable", "retries": 1}),
+        (["a", "0"], {"double_check": True}, {"first": 0, "outcome": "equal"}),
+        (["a", "1", "b", "1"], {"double_check": True}, {"first": 1, "second": 1, "outcome": "inconsistent"}),
+        (["a", "2", "b", "0"], {"double_check": True}, {"first": 2, "second": 0, "outcome": "inconsistent"}),
+        (["a", "2", GONE], {"double_check": True}, {"first": 2, "outcome": "failed"}),
+        (["a", "2", "b", GONE], {"double_check": True}, {"first": 2, "outcome": "failed"}),
+        (["a", "?", "2", "b", "?", "1"], {"double_check": True},
+         {"first": 2, "second": 1, "outcome": "labelled", "retries": 2}),
+    ],
+)  # fmt: skip
+def test_a_dialogue_ends_where_it_has_to(replies: list[Any], settings: dict[str, Any], says: dict[str, Any]) -> None:
+    ask = Ask(*replies)
+    assert talk(ask, **settings) == {"second": None, "retries": 0} | says and ask.done
+
+
+@pytest.mark.parametrize("replies", [[GONE], ["a", GONE]])
+def test_without_an_answer_to_its_first_question_nothing_is_left(replies: list[Any]) -> None:
+    assert talk(Ask(*replies)) is None
+
+
+def test_an_unreadable_label_is_asked_for_again_with_what_is_wrong_with_it() -> None:
+    ask = Ask("a", "Image 2 and Image 1", "2")
+    talk(ask)
+    assert "I cannot read a label in this reply: its last number is not the only one" in ask.asked(2)
+    assert [message.role for message in ask.calls[2].messages] == ["user", "assistant", "user"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "calls"), [({}, 3), ({"retries": 0}, 2), ({"double_check": True}, 6), ({"retries": 3}, 5)]
+)
+def test_no_dialogue_makes_more_calls_than_it_says(settings: dict[str, Any], calls: int) -> None:
+    assert ImageDialogue(Vlm(**settings), "push").calls == calls
+    retries = Vlm(**settings).retries
+    ask = Ask("a", *["?"] * retries, "1", "b", *["?"] * retries, "2")
+    talk(ask, **settings)
+    assert len(ask.calls) == calls
+
+
+def test_an_analysis_without_end_is_not_read_on_whole() -> None:
+    ask = Ask("x" * 100_000, "1")
+    talk(ask)
+    assert len(ask.asked(1)) < 9_000
+
+
+def test_prompts_of_ones_own_are_filled_in() -> None:
+    ask = Ask("seen", "1")
+    talk(ask, prompt="Is it done? {goal}!", label_prompt="{analysis} So?")
+    assert texts(ask.calls[0])[-1] == "Is it done? press the button!" and texts(ask.calls[1]) == ["seen So?"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({}, ""),
+        ({"prompt": "Which?"}, "teacher.prompt lacks {goal} (placeholders: {goal})"),
+        ({"prompt": "{goal} {image}"}, "teacher.prompt holds {image}, which nothing fills in (placeholders: {goal})"),
+        ({"label_prompt": "{goal}"}, "teacher.label_prompt lacks {analysis} (placeholders: {analysis}, {goal})"),
+        ({"prompt": prompts.PROMPT, "label_prompt": prompts.LABEL_PROMPT}, ""),
+    ],
+)
+def test_a_prompt_that_cannot_work_is_refused_before_training(settings: dict[str, Any], says: str) -> None:
+    assert Vlm(**settings).fits({"drawing": object()}, "push") == says
+
+
+def test_where_no_frames_are_drawn_it_cannot_teach() -> None:
+    assert Vlm().fits({"drawing": None}, "push") == "it shows frames, and the suite draws none"

@@ -1,0 +1,98 @@
+"""The whole way of a question: teacher, dialogue, desk, a server or a real, tiny vision-language model, and back."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from baselines.preference.teaching import Pair, Verdict
+from baselines.teachers.vlm import Vlm
+from baselines.teachers.vlm.dialogue import ImageDialogue
+from harness.chats.openai_ import OpenAI
+from harness.chats.transformers_ import Transformers
+from harness.execution import Models
+from harness.foundation import keeping
+from harness.foundation.calls import Asker, Call, Told
+from tests.harness.foundation.canned import completion, serving
+
+pytest.importorskip("openai")
+FRAMES = np.stack([np.full((56, 56, 3), 20, np.uint8), np.full((56, 56, 3), 220, np.uint8)])
+PAIR = Pair(0, 3, np.zeros((2, 1, 2), np.float32), np.zeros((2, 1)), np.zeros((2, 1, 4), np.uint8))
+
+
+def verdict(directory: Path, chat: Any, models: Models, **settings: Any) -> tuple[Verdict, int]:
+    """What the teacher says of PAIR, drawn as FRAMES, and the calls that were really made."""
+    config = Vlm(**settings)
+    teacher = config.spawn(None)  # type: ignore[arg-type]
+
+    async def run() -> tuple[Any, int]:
+        desk, billed = keeping.desk(chat, models, directory, "cpu"), 0
+
+        async def ask(call: Call) -> Told:
+            nonlocal billed
+            told = await desk.answer(chat.sampled(call), Asker("cell/0", 3, 5_000))
+            billed += told.billed.calls
+            return told
+
+        try:
+            return await ImageDialogue(config, "switch the light on")(None, FRAMES, ask), billed
+        finally:
+            await desk.close()
+
+    value, billed = asyncio.run(run())
+    return teacher.verdict(PAIR, json.loads(json.dumps(value))), billed
+
+
+def brightness(part: dict[str, Any]) -> float:
+    import imageio.v3 as imageio
+
+    data = part["image_url"]["url"].partition("base64,")[2]
+    return float(imageio.imread(io.BytesIO(base64.b64decode(data))).mean())
+
+
+def looks(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, Any]:
+    """A server that sees which image is brighter, writes so, and reads it out of what was written."""
+    content = body["messages"][-1]["content"]
+    if isinstance(content, str):
+        return 200, completion("2" if "the second" in content else "1")
+    seen = [brightness(part) for part in content if part["type"] == "image_url"]
+    return 200, completion(f"The light of the {'second' if seen[1] > seen[0] else 'first'} is on.")
+
+
+def test_a_server_is_shown_both_images_and_nothing_is_asked_again_from_the_cassette(tmp_path: Path) -> None:
+    with serving(looks) as url:
+        found, billed = verdict(tmp_path, OpenAI(base_url=url), Models(), double_check=True)
+    assert found == Verdict("labelled", 1.0, True, notes={"first": 2, "second": 1, "retries": 0}) and billed == 4
+    again, billed = verdict(tmp_path, OpenAI(), Models(mode="replay"), double_check=True)
+    assert again == found and billed == 0
+
+
+def test_a_server_that_refuses_or_rambles_is_borne(tmp_path: Path) -> None:
+    with serving(lambda path, body, headers: (200, completion("Both are fine."))) as url:
+        found, billed = verdict(tmp_path / "rambles", OpenAI(base_url=url, attempts=1), Models())
+    assert (found.outcome, found.label, found.notes, billed) == ("unreadable", None, {"retries": 1}, 3)
+    with serving(lambda path, body, headers: (500, {})) as url:
+        found, _ = verdict(tmp_path / "refuses", OpenAI(base_url=url, attempts=1), Models())
+    assert found == Verdict("failed")
+
+
+def test_a_vision_language_model_that_runs_here_is_shown_both_images(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Of random weights: what it says is noise, which is borne as any bad answer."""
+    pytest.importorskip("transformers")
+    from tests.harness.foundation import tiny_models
+
+    model = tiny_models.qwen_vl(tmp_path_factory.mktemp("tiny") / "qwen_vl")
+    chat = Transformers(model=str(model), dtype="float32", max_tokens=4)
+    found, billed = verdict(tmp_path, chat, Models())
+    assert found.outcome in ("labelled", "equal", "unreadable") and 2 <= billed <= 3
+    again, billed = verdict(tmp_path, chat, Models(mode="replay"))
+    assert again == found and billed == 0

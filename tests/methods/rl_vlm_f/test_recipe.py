@@ -1,0 +1,78 @@
+"""RL-VLM-F as a recipe: what it turns on, where its settings are from, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness import matrix, registry, settings, variations
+from harness.errors import UserError
+
+METHOD = "method=rl_vlm_f"
+
+
+def cells(*given: str) -> dict[str, Any]:
+    """Name of the ablation, or `full` -> its cell."""
+    plan = variations.ablations(matrix.plan([METHOD, "task=drawer-open", *given]))
+    return {plan.roles[cell.id].name: cell for cell in plan.cells}
+
+
+def test_it_is_reproduced_as_rl_sallm_f_does_and_each_ablation_changes_its_part() -> None:
+    found = cells()
+    assert set(found) == {"full", "double_check", "sees=state"}
+    full = found["full"]
+    guide, teacher, chat = (full.section(kind) for kind in ("guide", "teacher", "chat"))
+    assert (full.names.suite, full.names.part("learner"), full.model) == ("metaworld_pbrl", "sac", "gpt-4o")
+    assert (guide.sees, guide.segment, guide.budget, guide.queries, guide.every) == ("frame", 1, 2_000, 20, 5_000)
+    assert not teacher.double_check and (chat.detail, chat.temperature, chat.delay) == ("high", 0.0, 1)
+    assert full.section("drawing").camera == "corner2"
+    assert found["double_check"].section("teacher").double_check
+    assert found["sees=state"].section("guide").sees == "state"
+
+
+def test_beside_rl_sallm_f_only_the_labels_the_reward_and_the_model_differ() -> None:
+    full = cells()["full"]
+    (other,) = matrix.plan(["method=rl_sallm_f", "task=drawer-open"]).cells
+    shared = ("learner", "replay", "guide", "agent", "suite", "training", "evaluation")
+    differs = {
+        f"{kind}.{name}"
+        for kind in shared
+        for name, value in settings.identity(full.section(kind)).items()
+        if value != settings.identity(other.section(kind))[name]
+    }
+    assert differs == {"guide.sees", "guide.segment"}
+
+
+def test_a_model_that_runs_here_is_asked_by_name() -> None:
+    (cell,) = matrix.plan([METHOD, "task=drawer-open", "chat=transformers"]).cells
+    assert cell.model == "qwen2_5_vl_7b" and cell.section("guide").sees == "frame"
+
+
+@pytest.mark.parametrize("suite", ["metaworld_pbrl", "metaworld", "point_maze"])
+def test_every_task_of_a_suite_that_draws_and_resets_critics_is_taught(suite: str) -> None:
+    tasks = registry.get("suite", suite).tasks[:8]
+    plan = matrix.plan([METHOD, f"suite={suite}", f"task={','.join(tasks)}"])
+    assert len(plan.cells) == len(tasks) and all(cell.section("drawing") is not None for cell in plan.cells)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (["chat=scripted"], "it reads the prompts of teacher 'llm' alone"),
+        (["teacher=oracle"], r"guide\.sees=frame, and no part of the cell shows frames"),
+        (["teacher=llm", "chat=scripted"], r"name teacher=vlm or set guide\.sees=state"),
+        (["teacher.prompt=Which is better?"], r"teacher\.prompt lacks \{goal\}"),
+        (["guide.frame_size=46"], r"guide\.frame_size=46: expected int in \[47, 1024\]"),
+        (["guide.sees=pixels"], r"guide\.sees"),
+        (["chat.model=clip"], "answers no chats"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_the_reason(given: list[str], says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        matrix.plan([METHOD, "task=drawer-open", *given])
+
+
+def test_every_setting_of_its_teacher_says_what_it_means_and_where_its_default_is_from() -> None:
+    for field in settings.fields(registry.get("teacher", "vlm")).values():
+        assert field.meaning and field.source, field.name

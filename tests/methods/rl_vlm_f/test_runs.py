@@ -1,0 +1,124 @@
+"""RL-VLM-F on MetaWorld's own frames: asked over the model process, stopped and continued, as a command."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import Stopped
+from tests.harness.foundation.canned import completion, serving
+
+# not imported here: with it MuJoCo would be, before it is known what draws
+pytestmark = [
+    pytest.mark.usefixtures("opengl"),
+    pytest.mark.skipif(importlib.util.find_spec("metaworld") is None, reason="the extra mujoco is missing"),
+]
+SHORT = (
+    "suite=metaworld_pbrl", "task=button-press", "method=rl_vlm_f", "drawing.size=64", "guide.frame_size=47",
+    "guide.pretraining=60", "guide.every=40", "guide.queries=4", "guide.budget=10", "guide.ensemble=2",
+    "guide.epochs=2", "guide.batch_size=8", "guide.updates_after_reset=2", "learner.hidden=[16]",
+    "learner.learning_starts=40", "learner.batch_size=16", "training.steps=160", "evaluation.every=160",
+    "evaluation.episodes=1",
+)  # fmt: skip
+# A chat that sees: where the red of an image is further right, the arm has come nearer to the button. It may ramble.
+SOURCE = """
+    import hashlib, re
+    from dataclasses import dataclass
+    import numpy as np
+    from harness.registry import register
+
+    @register.chat("pixels")
+    @dataclass(frozen=True)
+    class Pixels:
+        '''Looks at images.'''
+        version = 1
+        backend = "scripted"
+        title = "a test's own"
+        privileged = False
+        citation = "% a test's own"
+        delay: int = 1
+        timeout: float = 60.0
+
+        def spawn(self, suite, task):
+            return speak
+
+    def red(image):
+        more = (image[..., 0].astype(float) - image[..., 1:].max(-1)).clip(0).sum(0)
+        return round(float(more @ np.arange(len(more)) / more.sum()), 4)
+
+    def speak(messages):
+        seen = [part for part in messages[0].content if not isinstance(part, str)]
+        if seen:
+            assert [image.shape for image in seen] == [(64, 64, 3)] * 2 and seen[0].dtype == np.uint8
+            return f"The red is at ({red(seen[0])}) and ({red(seen[1])})."
+        words = messages[0].content[0]
+        first, second = map(float, re.findall(r"\\(([0-9.]+)\\)", words))
+        if len(messages) == 1 and int(hashlib.sha256(words.encode()).hexdigest(), 16) % 4 == 0:
+            return "Hard to say."
+        return str(0 if first == second else 1 + (second > first))
+"""
+
+
+def written(study: Path, *names: str) -> dict[str, bytes]:
+    found = (path for name in names for path in study.glob(f"*/*/*/seed-*/{name}"))
+    return {f"{path.parent.name}/{path.name}": path.read_bytes() for path in found}
+
+
+def labels(study: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for text in written(study, "labels.jsonl").values() for line in text.splitlines()]
+
+
+def probed(study: Path) -> set[str]:
+    """Of what there are rows of probes: a reward of frames says nothing of the states of a reference episode."""
+    return {
+        json.loads(line)["quantity"] for text in written(study, "probes.jsonl").values() for line in text.splitlines()
+    }
+
+
+@pytest.mark.slow
+def test_a_run_is_the_same_after_a_stop_between_question_and_answer_in_another_packing(train: Any, plugin: Any) -> None:
+    plugin("looking_module", SOURCE, {"chat": "pixels"})
+    command = (*SHORT, "chat=pixels", "chat.delay=15", "seeds=[0,1]")
+    whole = train(*command, packs=[(0, 1)], checkpoint_every=50)
+    rows = labels(whole)
+    assert len(rows) == 2 * 10 and {row["step"] - row["asked"] for row in rows} == {15}
+    told = [row for row in rows if row["outcome"] == "labelled"]
+    assert len(told) > 10 and {row["preference"] for row in told} == {0.0, 1.0} and any(row["retries"] for row in rows)
+    assert all(row["preference"] == row["first"] - 1 and row["kept"] for row in told)
+    broken = whole.with_name("broken")
+    stop = (call == 110 for call in range(1, 100_000)).__next__
+    with pytest.raises(Stopped):
+        train(*command, packs=[(0, 1)], checkpoint_every=50, directory=broken, stop=stop)
+    train(*command, packs=[(1,), (0,)], checkpoint_every=50, directory=broken)
+    names = ("labels.jsonl", "evaluations.parquet", "metrics.jsonl", "policy.safetensors", "probes.jsonl")
+    assert written(broken, *names) == written(whole, *names) and len(written(whole, *names)) >= 2 * 4
+
+
+def test_labels_of_frames_teach_a_reward_of_states_too(train: Any, plugin: Any) -> None:
+    plugin("looking_module", SOURCE, {"chat": "pixels"})
+    study = train(*SHORT, "chat=pixels", "guide.sees=state", "guide.hidden=[16]", "seeds=[0]", packs=[(0,)])
+    assert {row["outcome"] for row in labels(study)} <= {"labelled", "equal"} and len(labels(study)) == 10
+
+
+def test_a_served_model_is_shown_two_frames_for_each_query_and_its_bill_counts_them(train: Any) -> None:
+    pytest.importorskip("openai")
+    images = []
+
+    def answers(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, Any]:
+        content = body["messages"][0]["content"]
+        if isinstance(content, str):
+            return 200, completion("1")
+        images.append([part["image_url"]["detail"] for part in content if part["type"] == "image_url"])
+        return 200, completion("Image 1 has more of it achieved.")
+
+    with serving(answers) as url:
+        study = train(*SHORT, "chat=openai", f"chat.base_url={url}", "seeds=[0]", packs=[(0,)], probes=1)
+    assert images == [["high", "high"]] * 10
+    assert [row["preference"] for row in labels(study)] == [0.0] * 10
+    assert {"critic", "true_reward"} <= probed(study) and not {"reward", "label_accuracy"} & probed(study)
+    last = json.loads(next(iter(written(study, "ledger.jsonl").values())).splitlines()[-1])
+    assert (last["calls"], last["images"], last["failures"]) == (20, 20, 0)
