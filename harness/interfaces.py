@@ -354,8 +354,9 @@ class Guide(Protocol):
     """Turns a model's or a teacher's word into reward, labels or relabelled data.
 
     Its configuration class optionally has `taught = True` (the cell has a teacher), `asks` (the channels whose models
-    it asks itself), `shows_frames = True` (its questions hold snapshots) and `fits(parts, task) -> str` (why it cannot
-    work with these parts, or ""). `baselines/guiding.py` has a guide that leaves everything as it is.
+    it asks itself), `shows_frames = True` (its questions hold snapshots), `stored_bytes` (that its columns take of a
+    transition on disk, where that is much) and `fits(parts, task) -> str` (why it cannot work with these parts, or "").
+    `baselines/guiding.py` has a guide that leaves everything as it is.
     """
 
     columns: tuple[Column, ...]

@@ -268,6 +268,7 @@ def ring_bytes(cell: Cell) -> int:
     observations, actions = cell.section("suite").spaces(cell.names.task)
     action = 2 if actions.discrete else 4 * int(np.prod(actions.shape))
     per_slot: Any = int(np.prod(observations.shape)) * np.dtype(observations.dtype).itemsize + action + 6
+    per_slot += getattr(cell.section("guide"), "stored_bytes", 0)
     return int(min(ring_slots(cell), most_stored(cell)) * per_slot)
 
 

@@ -137,6 +137,11 @@ class Preference:
         """Steps before the first session."""
         return int(self.pretraining or parts["learner"].learning_starts)
 
+    @property
+    def stored_bytes(self) -> int:
+        """Of a frame, where the reward sees frames."""
+        return 3 * self.frame_size**2 if self.sees == "frame" else 0
+
     def spawn(self, build: Build) -> Guide:
         from baselines.guides.preference.guide import PreferenceGuide
 

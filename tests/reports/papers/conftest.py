@@ -38,9 +38,10 @@ class Papers:
         return self._writer.cell(name, tenths, **names)
 
     def teach(self, name: str, right: Sequence[int], *, ablation: str = "", full: str = "full", **given: Any) -> None:
-        """A finished cell of RL-SaLLM-F with the paper's model, a run for each of `right`: how many of four labels are.
+        """A finished cell of RL-SaLLM-F, a run for each of `right`: how many of four labels are.
 
-        Each has an imagined segment and its path, looks at its reward, and a bill too. `full`: what an ablation is compared with.
+        Each has an imagined segment and its path, looks at its reward, and a bill of the paper's model. `full`: what an
+        ablation is compared with.
         """
         role = {"kind": "ablation", "name": ablation, "reference": full} if ablation else None
         layer = f"ablation {ablation}" if ablation else "method"
