@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from harness.errors import unknown
 from harness.interfaces import Actions, Array, Coordinates, Drawer, Observations, Task
+from harness.mujoco.looks import Looks
 from harness.registry import register
 from harness.settings import Bounds, Unit, cite, cited
 from suites.metaworld.words import GRIPPER, INSTRUCTIONS, what, where
@@ -119,35 +120,21 @@ def spellings(*tasks: str) -> Mapping[str, str]:
 
 
 @dataclass(frozen=True)
-class MetaWorldDrawing:
+class MetaWorldDrawing(Looks):
     """Frames for models; the world and what the agent observes are the same however they are drawn."""
 
     camera: Camera = "corner2"
     """The package's camera, turned upright where it hangs upside down (FuRL: corner2)."""
     size: Annotated[int, Bounds(32, 1024), Unit("pixels")] = 256
     """Side of a frame (FuRL)."""
-    quality: Literal["fast", "full"] = "fast"
-    """As `env.render()` draws, or without shadows, reflections and smooth edges, which in software takes a fraction of
-    the time (choice)."""
     perturbation: Literal["none", "sprite_swap", "texture"] = "none"
     """The scene as the package draws it, the object and the arm by each other's looks, or both under noise without
     meaning (VLM-RB, app. F.3, on MiniGrid)."""
     seed: Annotated[int, Bounds(0)] = 0
     """Which patterns the perturbation `texture` shows, in every episode and run (choice)."""
 
-    def ready(self) -> None:
-        """UserError where nothing can be drawn."""
-        from harness.mujoco import gl, need
-
-        need("metaworld", "suite metaworld")
-        need("OpenGL", "drawing frames")
-        gl.backend()
-
-    def opengl(self, task: str) -> str:
-        """What draws: `egl` or `osmesa`."""
-        from harness.mujoco import gl
-
-        return gl.backend()
+    suite: ClassVar[str] = "metaworld"
+    package: ClassVar[str] = "metaworld"
 
     def spawn(self, task: str) -> Drawer:
         """UserError for a task that does not exist, or where nothing can be drawn."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from harness.errors import UserError, unknown
 from harness.interfaces import Actions, Drawer, Judge, Observations, Suite, Task
+from harness.mujoco.looks import Looks
 from harness.registry import register
 from harness.settings import Bounds, Unit, cite
 
@@ -38,33 +39,19 @@ def _learners(source: str, **values: Any) -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True)
-class SceneDrawing:
+class SceneDrawing(Looks):
     """Frames for judges; the world and what the agent observes are the same however they are drawn."""
 
     size: Annotated[int, Bounds(32, 1024), Unit("pixels")] = 200
     """Side of a frame (choice: the package's own default)."""
-    quality: Literal["fast", "full"] = "fast"
-    """As `env.render()` draws, or without shadows, reflections and smooth edges, which in software takes a tenth of the
-    time (choice)."""
     perturbation: Literal["none", "sprite_swap", "texture"] = "none"
     """Objects as the package draws them, by each other's looks, or under noise without meaning (VLM-RB, app. F.3, on
     MiniGrid)."""
     seed: Annotated[int, Bounds(0)] = 0
     """Which patterns the perturbation `texture` shows, in every episode and run (choice)."""
 
-    def ready(self) -> None:
-        """UserError where nothing can be drawn."""
-        from harness.mujoco import gl, need
-
-        need("ogbench", "suite ogbench_scene")
-        need("OpenGL", "drawing frames")
-        gl.backend()
-
-    def opengl(self, task: str) -> str:
-        """What draws: `egl` or `osmesa`."""
-        from harness.mujoco import gl
-
-        return gl.backend()
+    suite: ClassVar[str] = "ogbench_scene"
+    package: ClassVar[str] = "ogbench"
 
     def spawn(self, task: str) -> Drawer:
         """UserError for a task that does not exist, or where nothing can be drawn."""

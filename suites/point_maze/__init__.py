@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from harness.errors import unknown
 from harness.interfaces import Actions, Array, Coordinates, Drawer, Observations, Task
+from harness.mujoco.looks import Looks
 from harness.registry import register
 from harness.settings import Bounds, Unit, cite, cited
 
@@ -26,27 +27,14 @@ SMOKE = "smoke profile: seconds, for tests; learns nothing"
 
 
 @dataclass(frozen=True)
-class MazeDrawing:
+class MazeDrawing(Looks):
     """Frames for models; the maze and what the agent observes are the same however they are drawn."""
 
     size: Annotated[int, Bounds(32, 1024), Unit("pixels")] = 224
     """Side of a frame (choice: what CLIP's common models see; the package's own default is 480)."""
-    quality: Literal["fast", "full"] = "fast"
-    """As `env.render()` draws, or without shadows, reflections and smooth edges (choice)."""
 
-    def ready(self) -> None:
-        """UserError where nothing can be drawn."""
-        from harness.mujoco import gl, need
-
-        need("gymnasium_robotics", "suite point_maze")
-        need("OpenGL", "drawing frames")
-        gl.backend()
-
-    def opengl(self, task: str) -> str:
-        """What draws: `egl` or `osmesa`."""
-        from harness.mujoco import gl
-
-        return gl.backend()
+    suite: ClassVar[str] = "point_maze"
+    package: ClassVar[str] = "gymnasium_robotics"
 
     def spawn(self, task: str) -> Drawer:
         """UserError for a task that does not exist, or where nothing can be drawn."""
