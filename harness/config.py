@@ -21,6 +21,8 @@ from harness.settings import Cited, Field
 PARTS = ("learner", "replay", "guide", "agent", "judge", "teacher", "chat", "embedder")
 FIRST_PARTS = PARTS[:5]
 """The kinds that have always been named in a cell's id; a later one is where a cell has such a part."""
+ASKING = ("guide", "agent", "teacher")
+"""The kinds of part that may ask over channels."""
 ANSWERING = ("judge", "chat", "embedder")
 """The kinds of part that are models: each is also the channel over which it is asked."""
 PLAIN: Mapping[str, type] = {"training": Training, "evaluation": Evaluation}
@@ -200,7 +202,7 @@ def _looks(names: Names) -> bool:
     judge = names.part("judge")
     if judge and registry.get("judge", judge).backend != "oracle":
         return True
-    asking = [registry.get(kind, names.part(kind)) for kind in ("guide", "agent", "teacher") if names.part(kind)]
+    asking = [registry.get(kind, names.part(kind)) for kind in ASKING if names.part(kind)]
     return any(getattr(part, "shows_frames", False) for part in asking)
 
 
@@ -340,6 +342,12 @@ def validate(cell: Cell) -> None:
                 f"{kind} {cell.names.part(kind)!r} does not fit suite {cell.names.suite!r}, "
                 f"task {cell.names.task!r}: {reason}" + (f"; the suite's own there is learner={own}" if mended else "")
             )
+    asking = [f"{kind} {cell.names.part(kind)!r}" for kind in ASKING if getattr(cell.section(kind), "asks", ())]
+    if asking and cell.names.task in getattr(suite, "by_turns", ()):
+        raise UserError(
+            f"task {cell.names.task!r} of suite {cell.names.suite!r} asks for something else in each episode, and "
+            f"{' and '.join(asking)} asks about one thing; choose a single task"
+        )
     learner, training, evaluation = cell.section("learner"), cell.section("training"), cell.section("evaluation")
     starts = getattr(learner, "learning_starts", 0)
     if starts >= training.steps:

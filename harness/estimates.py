@@ -68,9 +68,11 @@ def _priced(model: Any, usage: Usage) -> Usage:
     """With what it costs; a model that runs here costs nothing."""
     if model.backend == "transformers":
         return usage
-    usd = recipes.price(model.model, usage)
-    if (into := getattr(model, "price_in", None)) is not None:
-        usd = (usage.tokens_in * into + usage.tokens_out * (getattr(model, "price_out", None) or 0.0)) / recipes.MILLION
+    usd = 0.0
+    for name, side in (("price_in", usage._replace(tokens_out=0)), ("price_out", usage._replace(tokens_in=0))):
+        own = getattr(model, name, None)
+        tokens = side.tokens_in + side.tokens_out
+        usd += recipes.price(model.model, side) if own is None else tokens * own / recipes.MILLION
     return usage._replace(usd=usd)
 
 

@@ -140,6 +140,7 @@ class Suite(Protocol):
     # `demonstrate(task: str, seed: int) -> Demonstration | None`: an episode of its own solver that begins with
     #   `reset(seed)` (see `harness.demonstrations.play`), or None where the solver fails;
     # `aliases: ClassVar[Mapping[str, str]]`: other names of tasks -> theirs here;
+    # `by_turns: ClassVar[tuple[str, ...]]`: tasks that ask for something else in each episode;
     # `coordinates(task: str) -> tuple[Coordinates, ...]`: what of an observation can be told in words;
     # `rewards(task: str, observations: Array) -> Array`: the task's own reward of observations [n, D], float [n], as
     #   far as it follows from them; privileged, for diagnostics.
@@ -354,9 +355,9 @@ class Guide(Protocol):
     """Turns a model's or a teacher's word into reward, labels or relabelled data.
 
     Its configuration class optionally has `taught = True` (the cell has a teacher), `asks` (the channels whose models
-    it asks itself), `shows_frames = True` (its questions hold snapshots), `stored_bytes` (that its columns take of a
-    transition on disk, where that is much) and `fits(parts, task) -> str` (why it cannot work with these parts, or "").
-    `baselines/guiding.py` has a guide that leaves everything as it is.
+    it asks itself), `shows_frames = True` (its questions hold snapshots), `stored_bytes(parts, task) -> int` (what its
+    columns take of a transition on disk, where that is much) and `fits(parts, task) -> str` (why it cannot work with
+    these parts, or ""). `baselines/guiding.py` has a guide that leaves everything as it is.
     """
 
     columns: tuple[Column, ...]

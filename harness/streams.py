@@ -41,4 +41,5 @@ class Streams:
 
     def load_state(self, state: State) -> None:
         for purpose in PURPOSES:
-            getattr(self, purpose).bit_generator.state = state[purpose]
+            if purpose in state:  # one that a checkpoint knows nothing of begins
+                getattr(self, purpose).bit_generator.state = state[purpose]

@@ -268,7 +268,9 @@ def ring_bytes(cell: Cell) -> int:
     observations, actions = cell.section("suite").spaces(cell.names.task)
     action = 2 if actions.discrete else 4 * int(np.prod(actions.shape))
     per_slot: Any = int(np.prod(observations.shape)) * np.dtype(observations.dtype).itemsize + action + 6
-    per_slot += getattr(cell.section("guide"), "stored_bytes", 0)
+    if hasattr(guide := cell.section("guide"), "stored_bytes"):
+        parts = {section: cell.section(section) for section in config.SECTIONS}
+        per_slot += guide.stored_bytes(parts, cell.names.task)
     return int(min(ring_slots(cell), most_stored(cell)) * per_slot)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from harness.demonstrations import Demonstration
-from harness.errors import BudgetReached, Stopped
+from harness.errors import BudgetReached, Stopped, UserError
 from harness.evaluation import Evaluator, Result
 from harness.foundation.asks import Account, Asks, Due
 from harness.interfaces import Agent, Array, Ask, Channel, Episode, Metrics, Mode, State, Task, Transition
@@ -79,6 +79,8 @@ class Loop:
         self._end = 0
 
     def ask(self, ask: Ask) -> None:
+        if not self.agent.active[ask.row]:
+            return  # nothing comes of a seed that has stopped
         if ask.to not in self._asks:
             raise RuntimeError(f"this agent asks over the channel {ask.to!r} but the cell has none")
         self._asks[ask.to].submit(ask, self.step)
@@ -264,6 +266,10 @@ class Loop:
         self._windows[row].load_state(state["window"])
         self.agent.load_state(row, state["agent"])
         for number, (channel, asks) in enumerate(self._asks.items()):
+            if channel not in state["asks"]:
+                raise UserError(
+                    "this checkpoint is of a version that kept questions otherwise; delete the run's directory"
+                )
             asks.load_state(row, state["asks"][channel])
             asks.waited = 0.0 if number else state["clock"]["wait_seconds"]  # of all channels together
         self._clock.update(state["clock"])

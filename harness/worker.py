@@ -149,8 +149,11 @@ def _backend(channel: Channel, job: Job, cell: Cell, build: Build) -> Backend:
     )  # fmt: skip
     if model.backend == "scripted":
         return ModelProcess(assignment, model.timeout)
-    policy = model.policy()
-    return ModelProcess(assignment, keeping.patience(policy), 2 * policy.in_flight)
+    policy, calls = model.policy(), 1
+    if assignment.speaker is not None:
+        asking = cell.section(assignment.speaker.kind)
+        calls = asking.dialogue(build.parts["suite"], names.task).calls
+    return ModelProcess(assignment, keeping.patience(policy, calls), 2 * policy.in_flight)
 
 
 def _speaker(channel: Channel, cell: Cell) -> Part:

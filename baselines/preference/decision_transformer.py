@@ -2,8 +2,8 @@
 language model (RL-SaLLM-F, app. B.7).
 
 It sees (return-to-go, state) pairs and tells the next state; actions are left out, for an imagined segment has none
-[choice]. It learns from an expert's episodes once, when a worker starts, by a generator of its own, so a run that is
-resumed has the same model again.
+[choice]. It learns from an expert's episodes by a generator of its own, so a run that is resumed has the same model
+again.
 """
 
 from __future__ import annotations

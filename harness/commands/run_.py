@@ -155,9 +155,10 @@ def _volume(usages: Sequence[Usage], seeds: int) -> str:
         for what in ("calls", "images", "tokens_in", "tokens_out", "usd")
     )
     price = f", {usd:,.2f} USD by the prices known" if usd else ""
-    if images:
+    if images and not tokens_out:
         return f"about at least {calls:,} clips ({images:,} frames{price})"
-    return f"about {calls:,} times ({tokens_in:,} tokens read and {tokens_out:,} written{price})"
+    shown = f"{images:,} images, " if images else ""
+    return f"about {calls:,} times ({shown}{tokens_in:,} tokens read and {tokens_out:,} written{price})"
 
 
 def _hours(hours: float) -> str:

@@ -103,8 +103,6 @@ class Desk:
         found = self._recorded(request, asker)
         if found is not None:
             return found
-        if not keys.shared(call):
-            return await self._ask(call, request, asker)
         asking = self._asking.get(request.key)
         if asking is None:
             asking = self._asking[request.key] = asyncio.create_task(self._ask(call, request, asker))

@@ -105,9 +105,10 @@ def settle(directory: Path) -> None:
         cassette.merge(directory)
 
 
-def patience(policy: Policy) -> float:
-    """Seconds within which a call is answered or has failed, whatever happens but a hung process."""
-    return LOADING + policy.longest
+def patience(policy: Policy, calls: int = 1) -> float:
+    """Seconds within which a question of so many calls is answered or has failed, whatever happens but a hung
+    process."""
+    return LOADING + calls * policy.longest
 
 
 def desk(config: Any, models: Models, directory: Path, device: str) -> Desk:

@@ -266,6 +266,7 @@ class MetaWorldMT10(MetaWorld):
     title: ClassVar[str] = "MetaWorld MT10"
     source: ClassVar[str] = "FuRL (Fu et al., 2024) and LaGEA, §4; metaworld 3.1.1"
     tasks: ClassVar[tuple[str, ...]] = (*MT10, BY_TURNS)
+    by_turns: ClassVar[tuple[str, ...]] = (BY_TURNS,)
     aliases: ClassVar[Mapping[str, str]] = spellings(*MT10)
     defaults: ClassVar[Mapping[str, Any]] = {
         "training.steps": cite(1_000_000, FURL),

@@ -60,3 +60,10 @@ def test_a_part_that_no_chosen_method_has_is_refused() -> None:
         cell("method=sac", "teacher=llm")
     with pytest.raises(UserError, match="chat= is given, but none of the chosen methods has a chat"):
         cell("method=pebble", "chat=openai")
+
+
+def test_a_task_that_changes_from_episode_to_episode_is_none_to_ask_about() -> None:
+    by_turns = ["suite=metaworld_mt10", "task=mt10", "profile=smoke"]
+    assert len(matrix.plan([*by_turns, "method=sac,pebble"]).cells) == 2
+    with pytest.raises(UserError, match="asks for something else in each episode, and teacher 'llm' asks about one"):
+        matrix.plan([*by_turns, "method=rl_sallm_f", "chat=scripted"])

@@ -137,10 +137,20 @@ class Preference:
         """Steps before the first session."""
         return int(self.pretraining or parts["learner"].learning_starts)
 
-    @property
-    def stored_bytes(self) -> int:
-        """Of a frame, where the reward sees frames."""
-        return 3 * self.frame_size**2 if self.sees == "frame" else 0
+    def planned(self, parts: Mapping[str, Any]) -> int:
+        """Queries of a whole run; what is asked at its last step would come too late."""
+        sessions = 1 + max(0, parts["training"].steps - 1 - self.explored(parts)) // self.every
+        return min(self.budget, sessions * self.queries)
+
+    def stored_bytes(self, parts: Mapping[str, Any], task: str) -> int:
+        """Of a frame, where the reward sees frames, and of a snapshot, where a teacher is shown any."""
+        frame = 3 * self.frame_size**2 if self.sees == "frame" else 0
+        teacher = parts["teacher"]
+        if not (getattr(teacher, "shows_frames", False) or getattr(teacher, "frames", False)):
+            return frame
+        shown = parts["suite"].make(task)
+        shown.reset(0)
+        return frame + len(shown.snapshot())
 
     def spawn(self, build: Build) -> Guide:
         from baselines.guides.preference.guide import PreferenceGuide

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ from baselines.preference.seeing import SIGHTS
 from baselines.preference.segments import INFORMATIVE, Recent, look_back, mean_reward, probabilities, starts
 from baselines.preference.sessions import Query, Sessions
 from baselines.preference.teaching import Pair, Teacher
+from harness.errors import Notice
 from harness.interfaces import (
     Answer,
     Array,
@@ -79,7 +81,7 @@ class PreferenceGuide(BaseGuide):
             if self.teacher.wants_snapshots and transition.snapshot is not None:
                 store.write(SNAPSHOT, row, slots, transition.snapshot[row])
         since = ctx.step - self.explored
-        if since >= 0 and since % self.config.every == 0:
+        if since >= 0 and since % self.config.every == 0 and ctx.step < self._build.steps:
             self._hold(store, ctx)
 
     def _hold(self, store: Store, ctx: Context) -> None:
@@ -157,6 +159,9 @@ class PreferenceGuide(BaseGuide):
         for mine, new in zip(self.fit, fit, strict=True):
             mine[learning] = new[learning]
         first = learning & self.exploring
+        for row in np.flatnonzero(first & (self.fit.epochs == 0)).tolist():
+            message = f"seed {self._build.seeds[row]}: the first session brought no preference; its reward is untrained"
+            warnings.warn(Notice(message), stacklevel=2)
         self.exploring &= ~first
         self._relabel(store, learning if self.config.relabel else first)
         if not first.any():
@@ -202,7 +207,8 @@ class PreferenceGuide(BaseGuide):
         rewards = getattr(self._build.parts["suite"], "rewards", None)
         if rewards is None:
             return {}
-        return {f"reward_{name}": float(np.sum(rewards(self._build.task, states))) for name, states in segments.items()}
+        found = {name: float(np.sum(rewards(self._build.task, states))) for name, states in segments.items()}
+        return {f"reward_{name}": value for name, value in found.items() if np.isfinite(value)}
 
     def _relabel(self, store: Store, chosen: Array) -> None:
         """All live transitions of the seeds `chosen` [S] get the reward of now."""

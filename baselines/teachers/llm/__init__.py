@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from baselines.preference.teaching import Teacher
     from harness.foundation.calls import Message, Usage
 
-TOKENS = (3_035, 1_070)
-"""Read and written for a query and its imagined segment: 6.07M and 2.14M for 2,000 (RL-SaLLM-F, table 7)."""
+TOKENS = {"label": (1_660, 570), "check": (380, 275), "imagine": (995, 225)}
+"""Read and written for a query: differences of table 7's variants, for 2,000 queries, of which not all are checked or
+imagined upon (RL-SaLLM-F)."""
 
 
 @register.teacher("llm")
@@ -83,6 +84,8 @@ class Llm:
                 return f"teacher.{name} {told}"
         if not self.keep_sampled and self.augment == "none":
             return "teacher.keep_sampled=false and teacher.augment=none leave nothing to learn from"
+        if self.augment == "decision_transformer" and parts["guide"].segment >= parts["suite"].horizon(task):
+            return "teacher.augment=decision_transformer learns from stretches of an episode longer than guide.segment"
         if self.augment == "decision_transformer" and not hasattr(parts["suite"], "demonstrate"):
             return "teacher.augment=decision_transformer learns from a solver, and the suite has none that demonstrates"
         if self.shots and self.prompt and "{example}" not in self.prompt:
@@ -90,13 +93,13 @@ class Llm:
         return ""
 
     def asked(self, parts: Mapping[str, Any]) -> Usage:
-        """About what a run asks: what it took the paper's own with every part of it on (RL-SaLLM-F, table 7)."""
+        """About what a run asks, by what it took the paper's own; calls if every pair has a preference."""
         from harness.foundation.calls import Usage
 
-        guide = parts["guide"]
-        sessions = 1 + max(0, parts["training"].steps - guide.explored(parts)) // guide.every
-        queries = min(guide.budget, sessions * guide.queries)
-        return Usage(3 * queries, tokens_in=TOKENS[0] * queries, tokens_out=TOKENS[1] * queries)
+        queries = parts["guide"].planned(parts)
+        said = ["label", *["check"] * self.double_check, *["imagine"] * (self.augment == "llm")]
+        into, out = (queries * sum(TOKENS[each][side] for each in said) for side in (0, 1))
+        return Usage(len(said) * queries, tokens_in=into, tokens_out=out)
 
     def spawn(self, build: Build) -> Teacher:
         from baselines.teachers.llm.teacher import LlmTeacher

@@ -66,9 +66,7 @@ class Vlm:
         """About what a run asks, if every label is read at once and every pair has a preference."""
         from harness.foundation.calls import Usage
 
-        guide = parts["guide"]
-        sessions = 1 + max(0, parts["training"].steps - guide.explored(parts)) // guide.every
-        shown = min(guide.budget, sessions * guide.queries) * (1 + self.double_check)
+        shown = parts["guide"].planned(parts) * (1 + self.double_check)
         return Usage(2 * shown, TOKENS[0] * shown, TOKENS[1] * shown, images=2 * shown)
 
     def spawn(self, build: Build) -> Teacher:

@@ -65,5 +65,8 @@ def test_a_solver_that_fails_too_often_is_an_error_that_counts() -> None:
 
 
 def test_a_suite_without_a_solver_is_refused_before_any_work() -> None:
-    suite = SimpleNamespace(coordinates=Line().coordinates)
-    assert "none that demonstrates" in Llm(augment="decision_transformer").fits({"suite": suite}, "line")
+    suite = SimpleNamespace(coordinates=Line().coordinates, horizon=lambda task: 20)
+    parts = {"suite": suite, "guide": SimpleNamespace(segment=10)}
+    assert "none that demonstrates" in Llm(augment="decision_transformer").fits(parts, "line")
+    parts["guide"].segment = 20
+    assert "longer than guide.segment" in Llm(augment="decision_transformer").fits(parts, "line")
