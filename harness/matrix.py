@@ -113,8 +113,8 @@ def plan(overrides: Sequence[str]) -> Plan:
             swept[item.key] = item
         else:
             raise unknown("setting", item.key, [*NAME_KEYS, "seeds", *execution_fields, *_all_settings()])
-    if "suite" not in by_key and (home := _home(by_key)):
-        by_key["suite"] = Given("suite", (home,), False)
+    if "suite" not in by_key and (found := home(by_key)):
+        by_key["suite"] = Given("suite", (found,), False)
     if "suite" not in by_key:
         raise UserError(f"no suite named; add suite=… (known: {', '.join(registry.names('suite'))})")
     cells = _expand(by_key, swept)
@@ -125,7 +125,7 @@ def plan(overrides: Sequence[str]) -> Plan:
     return Plan(tuple(cells), seeds, execution, ("bench", "run", *overrides))
 
 
-def _home(by_key: Mapping[str, Given]) -> str:
+def home(by_key: Mapping[str, Given]) -> str:
     """The one suite that the recipes of the named methods mean, or ""."""
     homes = {registry.get("method", name).suite for name in _names(by_key, "method", ())} - {None}
     return homes.pop() if len(homes) == 1 else ""

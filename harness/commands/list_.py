@@ -40,7 +40,7 @@ def describe(kind: str, thing: object) -> str:
     """One line about a registered thing."""
     if kind == "method":
         return str(thing.summary)  # type: ignore[attr-defined]
-    first = (getattr(thing, "__doc__", "") or "").strip().splitlines()[0]
+    first = " ".join((getattr(thing, "__doc__", "") or "").strip().split("\n\n")[0].split())
     if kind == "suite":
         return f"{first}  tasks: {', '.join(thing.tasks)}"  # type: ignore[attr-defined]
     if kind in ("judge", "chat", "embedder"):

@@ -50,10 +50,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _home(overrides: list[str], suites: list[str]) -> str:
-    """The suite a method is shown on when none is named: the first that its own learner and judge fit."""
+    """The suite a method is shown on when none is named: its recipe's, else the first that its own parts fit."""
     from harness import matrix
     from harness.errors import UserError
 
+    if found := matrix.home({given.key: given for given in matrix.parse(overrides)}):
+        return found
     first: UserError | None = None
     for suite in sorted(suites, key=lambda name: name == "classic"):
         try:
