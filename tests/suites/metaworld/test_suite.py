@@ -133,3 +133,18 @@ def test_smoke_runs_tell_of_success_at_any_step_and_of_each_task(train: Callable
     assert alone["subgoal"].unique().tolist() == ["success_any"] and alone["step"].unique().tolist() == [300, 600]
     by_turns = rows("suite=metaworld_mt10", "task=mt10", "evaluation.episodes=2")
     assert set(by_turns["subgoal"]) <= {*MT10, "success_any"} and by_turns["subgoal"].nunique() >= 2
+
+
+@pytest.mark.slow
+def test_sac_trains_on_all_ten_tasks_and_in_both_goal_modes(train: Callable[..., Path]) -> None:
+    tasks = f"task={','.join(MT10)}"
+    short = ("training.steps=160", "evaluation.every=160", "probes=0", "seeds=[0]")
+    modes = "suite.goal=hidden,observable"
+    plan = matrix.plan(["suite=metaworld_mt10", "profile=smoke", tasks, modes, *short])
+    assert {cell.names.method for cell in plan.cells} == {"sac"} and len(plan.cells) == 20
+    study = train("suite=metaworld_mt10", tasks, *short[:2], "seeds=[0]", modes, packs=[(0,)])
+    rows: Any = results.load(study)
+    assert set(rows["task"]) == set(MT10) and rows["cell"].nunique() == 20
+    assert (rows["length"] == 500).all() and (rows["return"] <= 0).all(), "sparse: success minus one at each step"
+    losses: Any = results.load(study, what="metrics")
+    assert losses["loss"].notna().all()
