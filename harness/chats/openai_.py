@@ -36,7 +36,7 @@ class OpenAI(Served, Writing):
         except UserError as error:
             raise UserError(
                 f"chat 'openai' ({self.model}) cannot be asked: {error}; or choose chat=transformers, a model that "
-                f"runs here, or, for teacher=llm, chat=scripted, which is hand-written and needs neither key nor weights"
+                f"runs here, or, for teacher=llm, chat=scripted, hand-written, which needs neither key nor weights"
             ) from None
 
     def spawn_model(self, device: str) -> Model:
