@@ -18,7 +18,11 @@ def test_full_frames_are_those_of_the_packages_own_render(name, monkeypatch, ope
     """At the start, and on the way once kinematics are as the last step left the ball: what the package draws by itself
     is the step before. In the medium maze its camera is put where ours looks."""
     monkeypatch.setattr("mujoco.gl_context.GLContext", gl.context)
-    task, env, drawer = Maze(name), package(name, render_mode="rgb_array"), MazeDrawing(480, "full").spawn(name)
+    task, env, drawer = (
+        Maze(name),
+        package(name, render_mode="rgb_array"),
+        MazeDrawing(size=480, quality="full").spawn(name),
+    )
     if name == "medium":
         env.point_env.mujoco_renderer.default_cam_config["lookat"] = np.array(CENTRE)
     env.reset(seed=0), task.reset(0)
