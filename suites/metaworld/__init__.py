@@ -108,8 +108,8 @@ SHORTENED: Mapping[str, Mapping[str, Any]] = {
         ),
     },
 }
-EASY = ("window-open",)
-"""Its reward grows all the way to success, and chance does not bring it about (choice)."""
+EASY = ("button-press",)
+"""What SAC learns fast: .4 of its episodes succeed after 30,000 steps of `quick`, one seed (choice)."""
 
 
 def spellings(*tasks: str) -> Mapping[str, str]:
