@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from baselines.preference.teaching import Pair, Verdict
 from baselines.teachers.oracle import Oracle
-from harness.interfaces import Ask, Channel
 
 
 class ScriptedTeacher:
     """Labels at once, by the task's own reward (Lee et al. 2021, B-Pref, algorithm 2)."""
 
-    to: Channel | None = None
+    to: None = None
     wants_snapshots = False
 
     def __init__(self, config: Oracle) -> None:
@@ -40,12 +38,6 @@ class ScriptedTeacher:
         if rng.random() < config.mistake:
             prefers_second = not prefers_second
         return Verdict("labelled", float(prefers_second), kept=True)
-
-    def question(self, pair: Pair) -> Ask:
-        raise NotImplementedError("this teacher asks nobody")
-
-    def verdict(self, pair: Pair, value: Any) -> Verdict:
-        raise NotImplementedError("this teacher asks nobody")
 
 
 def preference(more: float, beta: float) -> float:

@@ -45,21 +45,32 @@ class Verdict(NamedTuple):
     `retries`, `imagined`, what became of the imagined segment."""
 
 
-class Teacher(Protocol):
-    """Says which of two segments is better: at once (`label`), or asked over a channel (`question`, `verdict`).
+class LabellingTeacher(Protocol):
+    """Says at once which of two segments is better."""
 
-    Its configuration class has `asks`, the channels that it asks over (none: it labels at once), `spawn(build)`,
-    optionally `fits(parts, task) -> str` (why it cannot teach there, or ""), and, if it asks a model,
-    `dialogue(suite, task)` (`harness.interfaces.Dialogue`).
-    """
-
-    to: Channel | None
+    to: None
     wants_snapshots: bool
 
     def label(self, pair: Pair, scale: float, rng: np.random.Generator) -> Verdict:
         """`scale`: mean return of the last episodes per step, times the length of a segment; 0 before one ended."""
 
+
+class AskedTeacher(Protocol):
+    """Is asked over a channel, and says what comes of the answer.
+
+    Its configuration class names the channel in `asks` and, if it asks a model, has `dialogue(suite, task)`
+    (`harness.interfaces.Dialogue`).
+    """
+
+    to: Channel
+    wants_snapshots: bool
+
     def question(self, pair: Pair) -> Ask: ...
 
     def verdict(self, pair: Pair, value: Any) -> Verdict:
         """What the dialogue's value, None for none, says of the pair."""
+
+
+Teacher = LabellingTeacher | AskedTeacher
+"""Which of two segments is better. Its configuration class has `asks`, the channels that it asks over (none: it labels
+at once), `spawn(build)`, and optionally `fits(parts, task) -> str` (why it cannot teach there, or "")."""
