@@ -1,6 +1,6 @@
 """What learning a reward from preferences costs: PEBBLE's training beside SAC's, its reward updates, its relabelling.
 
-    python -m benchmarks.preferences [--pairs 3] [--turns 4] [--task button-press]
+    python -m benchmarks.preferences [--pairs 2] [--turns 2] [--task button-press]
 
 On MetaWorld with the sizes of RL-SaLLM-F, one thread each. Training: every pair is two new processes that take turns
 (see benchmarks/turns.py), each turn as long as it is from one session to the next, so that it holds one: twenty queries
@@ -148,9 +148,9 @@ def _seconds(work: Any) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", default="button-press", help="default %(default)s")
-    parser.add_argument("--pairs", type=int, default=3, help="of processes for training (default %(default)s)")
-    parser.add_argument("--turns", type=int, default=3, help="sessions of each process (default %(default)s)")
-    parser.add_argument("--every", type=int, default=5_000, help="steps between sessions (default %(default)s)")
+    parser.add_argument("--pairs", type=int, default=2, help="of processes for training (default %(default)s)")
+    parser.add_argument("--turns", type=int, default=2, help="sessions of each process (default %(default)s)")
+    parser.add_argument("--every", type=int, default=2_000, help="steps between sessions (default %(default)s)")
     parser.add_argument("--pretraining", type=int, default=2_000, help="steps before the first (default %(default)s)")
     parser.add_argument("--labels", type=int, default=2_000, help="learnt from in an epoch (default %(default)s)")
     parser.add_argument("--transitions", type=int, default=500_000, help="relabelled (default %(default)s)")

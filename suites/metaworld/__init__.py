@@ -82,8 +82,8 @@ ONE_TASK: Mapping[str, Any] = {
 """RL-SaLLM-F's protocol."""
 SHORTENED: Mapping[str, Mapping[str, Any]] = {
     "quick": {
-        "training.steps": cite(100_000, PROFILE_QUICK),
-        "training.capacity": cite(100_000, PROFILE_QUICK),
+        "training.steps": cite(80_000, PROFILE_QUICK),
+        "training.capacity": cite(80_000, PROFILE_QUICK),
         "evaluation.every": cite(5_000, PROFILE_QUICK),
         "evaluation.episodes": cite(10, PROFILE_QUICK),
         **cited(SAC, PROFILE_QUICK, batch_size=256, learning_starts=1_000),
