@@ -94,6 +94,8 @@ async def converse(
             return Said(None, fault, messages, retry)
         messages = (*messages, Message("assistant", (str(told.value)[:ECHOED],)))
         try:
+            if told.detail.get("cut_off"):
+                raise Misread("unreadable", "it was cut off before its end")
             return Said(read(str(told.value)), "", messages, retry)
         except Misread as misread:
             fault = misread.fault

@@ -83,6 +83,9 @@ class Usage(NamedTuple):
 ONE_CALL = Usage(calls=1)
 
 
+CUT_OFF: Mapping[str, float | str] = {"cut_off": 1.0}
+
+
 class Reply(NamedTuple):
     """A model's answer."""
 
@@ -91,7 +94,7 @@ class Reply(NamedTuple):
     usage: Usage = ONE_CALL
     detail: Mapping[str, float | str] = {}
     """What a diagnosis may want to know: `mass`, the probability of yes and no together; `served_by`, the model that a
-    server claims to be."""
+    server claims to be; `cut_off`, 1 for a text that the limit of tokens ended."""
 
 
 class Failure(Exception):

@@ -28,6 +28,7 @@ from harness.foundation.backends.openai_ import reading
 from harness.foundation.backends.openai_.reading import Completion
 from harness.foundation.backends.openai_.server import Server
 from harness.foundation.calls import (
+    CUT_OFF,
     Call,
     ChatCall,
     EmbedCall,
@@ -147,7 +148,8 @@ class OpenAIModel:
         body: dict[str, Json] = {"max_tokens": call.max_tokens, "temperature": call.temperature}
         if call.schema is None:
             said, usage = await self._complete(call.messages, body)
-            return Reply(said.text, usage, self._served_by(said.served_by))
+            cut = CUT_OFF if said.finish == "length" else {}
+            return Reply(said.text, usage, {**self._served_by(said.served_by), **cut})
         form = {"name": "answer", "schema": dict(call.schema), "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": form}
         messages, usage = with_schema(call.messages, call.schema), Usage()

@@ -10,7 +10,7 @@ from harness.foundation.answers import REPAIRS, Unreadable, in_schema, with_repa
 from harness.foundation.backends.transformers_.batching import Batcher
 from harness.foundation.backends.transformers_.loading import Loaded
 from harness.foundation.backends.transformers_.rendering import generated, render, tokens_of
-from harness.foundation.calls import ChatCall, Failure, Message, Reply, Usage
+from harness.foundation.calls import CUT_OFF, ChatCall, Failure, Message, Reply, Usage
 
 
 class Continuation(NamedTuple):
@@ -19,6 +19,7 @@ class Continuation(NamedTuple):
     text: str
     tokens_in: int
     tokens_out: int
+    ended: bool
 
 
 class Chatting:
@@ -46,7 +47,7 @@ class Chatting:
             if not said.text.strip():
                 raise Failure("empty", "the model answered nothing", usage)
             if call.schema is None:
-                return Reply(said.text, usage)
+                return Reply(said.text, usage, {} if said.ended else CUT_OFF)
             try:
                 return Reply(in_schema(said.text, call.schema), usage)
             except Unreadable as error:
@@ -79,8 +80,8 @@ class Chatting:
         words = loaded.model.generate(**inputs, max_new_tokens=room, **sampling)[:, length:]
         lengths = inputs["attention_mask"].sum(1).tolist()
         return [
-            Continuation(text, int(tokens_in), tokens_out)
-            for (text, tokens_out), tokens_in in zip(generated(loaded, words), lengths, strict=True)
+            Continuation(text, int(tokens_in), tokens_out, ended)
+            for (text, tokens_out, ended), tokens_in in zip(generated(loaded, words), lengths, strict=True)
         ]
 
 

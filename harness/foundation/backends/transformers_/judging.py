@@ -211,7 +211,7 @@ class Judging:
         length = inputs["input_ids"].shape[1]
         words = self._loaded.model.generate(**inputs, max_new_tokens=SPOKEN, do_sample=False)[:, length:]
         found: list[Verdict | Failure] = []
-        for text, tokens_out in generated(self._loaded, words):
+        for text, tokens_out, _ in generated(self._loaded, words):
             try:
                 found.append(Verdict(yes_or_no(text), float("nan"), length, tokens_out))
             except Failure as failure:

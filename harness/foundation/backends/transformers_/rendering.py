@@ -47,15 +47,17 @@ def frames_of(loaded: Loaded, texts: Sequence[str], clips: Sequence[Array], as_v
     return _prepared(loaded, texts, videos=videos, video_metadata=told, do_sample_frames=False)
 
 
-def generated(loaded: Loaded, words: torch.Tensor) -> list[tuple[str, int]]:
-    """Generated tokens [n, m] as texts, each with the number of its tokens up to the one that ends it."""
+def generated(loaded: Loaded, words: torch.Tensor) -> list[tuple[str, int, bool]]:
+    """Generated tokens [n, m] as texts, each with the number of its tokens up to the one that ends it, and whether one
+    does."""
     config = loaded.model.generation_config
     ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
     ended = torch.isin(words.cpu(), torch.tensor([end for end in ends if end is not None]))
     found = []
     for row, ending in zip(words, ended, strict=True):
-        count = int(ending.nonzero()[0]) + 1 if ending.any() else len(row)
-        found.append((loaded.tokenizer.decode(row[:count], skip_special_tokens=True), count))
+        ends_here = bool(ending.any())
+        count = int(ending.nonzero()[0]) + 1 if ends_here else len(row)
+        found.append((loaded.tokenizer.decode(row[:count], skip_special_tokens=True), count, ends_here))
     return found
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from baselines.teachers.llm import Llm
 from baselines.teachers.llm.dialogue import PairDialogue
-from harness.foundation.calls import Call, ChatCall, Failure, Told
+from harness.foundation.calls import CUT_OFF, Call, ChatCall, Failure, Told
 from harness.interfaces import Array, Coordinates
 
 TCP = Coordinates("tcp", "the tool centre point of the gripper", (0, 1, 2), (7, 8, 9))
@@ -55,8 +55,12 @@ def written(told: dict[str, Any]) -> str:
     return json.dumps({name: np.asarray(points).tolist() for name, points in told.items()})
 
 
+CUT = "…"
+
+
 class Ask:
-    """Answers with the replies in turn; an exception of `Failure` is a call without an answer."""
+    """Answers with the replies in turn; an exception of `Failure` is a call without an answer, and a text that ends in
+    CUT was ended by the limit of tokens."""
 
     def __init__(self, *replies: str | Failure) -> None:
         self._replies = list(replies)
@@ -66,7 +70,9 @@ class Ask:
         assert isinstance(call, ChatCall)
         self.calls.append(call)
         reply = self._replies.pop(0)
-        return Told(None, reply.kind) if isinstance(reply, Failure) else Told(reply)
+        if isinstance(reply, Failure):
+            return Told(None, reply.kind)
+        return Told(reply, detail=CUT_OFF if reply.endswith(CUT) else {})
 
     @property
     def done(self) -> bool:

@@ -12,7 +12,7 @@ from baselines.teachers.llm import Llm
 from baselines.teachers.llm.dialogue import PairDialogue
 from harness.foundation.calls import Failure
 from harness.interfaces import Array
-from tests.baselines.teachers.llm.talking import PUSH, Ask, pair, talk
+from tests.baselines.teachers.llm.talking import CUT, PUSH, Ask, pair, talk
 
 GONE = Failure("timeout", "no answer")
 SEGMENTS = pair()
@@ -65,6 +65,8 @@ def test_the_second_question_shows_the_same_two_the_other_way_round() -> None:
         (["?", GONE], {}, {"first": None, "outcome": "unreadable", "retries": 1}),
         (["1", "1 or 2", "?"], {}, {"first": 1, "outcome": "unreadable", "retries": 1}),
         (["1", GONE], {}, {"first": 1, "outcome": "failed"}),
+        ([f"In step 1 {CUT}", "1", "2"], {"augment": "none"}, AGREED | {"retries": 1}),
+        ([f"1 {CUT}"], {"retries": 0}, {"first": None, "outcome": "unreadable"}),
         (["?"], {"retries": 0}, {"first": None, "outcome": "unreadable"}),
         (["?", "?", "?", "0"], {"retries": 3}, {"first": 0, "outcome": "equal", "retries": 3}),
         (["2"], {"double_check": False, "augment": "none"}, {"first": 2, "outcome": "labelled"}),

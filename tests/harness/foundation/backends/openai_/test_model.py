@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -147,6 +148,13 @@ def test_an_object_that_was_cut_off_is_malformed_at_once() -> None:
     told["choices"][0]["finish_reason"] = "length"
     (failure,), bodies = ask(lambda body: (200, told), CHAT)
     assert failure.kind == "malformed" and "50 tokens" in str(failure) and len(bodies) == 1
+
+
+def test_a_text_that_the_limit_of_tokens_ended_says_so() -> None:
+    told = completion("Both come near")
+    told["choices"][0]["finish_reason"] = "length"
+    (cut,), _ = ask(lambda body: (200, told), dataclasses.replace(CHAT, schema=None))
+    assert cut.value == "Both come near" and cut.detail["cut_off"] == 1
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,17 @@ def test_chats_of_different_lengths_are_continued_together_as_alone(tiny: Callab
     assert 1 <= together[0].usage.tokens_out <= 6
 
 
+def test_a_text_that_the_limit_of_tokens_ended_says_so(
+    tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = model(tiny("llama"))
+    end = asked._loaded.tokenizer.eos_token
+    said(asked, monkeypatch, "Both come near", f"The second is nearer. 2{end}")
+    call = ChatCall((Message("user", ("Which?",)),))
+    details = [ask(asked, call)[0].detail for _ in range(2)]
+    assert details == [{"cut_off": 1.0}, {}]
+
+
 def test_an_object_that_fits_is_found_among_other_words(
     tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
