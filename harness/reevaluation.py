@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from harness import config, registry
 from harness.building import make_build
-from harness.config import Cell
+from harness.config import Cell, Names
 from harness.errors import UserError
 from harness.evaluation import Evaluator, Result
 from harness.interfaces import Agent, Array, Drawer, Task
@@ -23,6 +24,19 @@ SHIFT = 2**32
 """Added to the seed, so that a re-evaluation never replays layouts of training or of a run's own evaluations."""
 
 
+class Recording(Protocol):
+    """Watches the episodes of an evaluation, and writes what it saw."""
+
+    told: str
+    """What was written, in words."""
+
+    def __call__(self, number: int, task: Task) -> None:
+        """After each reset and step of the number-th episode."""
+
+    def write(self, suite: Any, names: Names, results: Sequence[Result]) -> None:
+        """After the last episode; `suite` and `names` are those of the evaluation. UserError where it cannot write."""
+
+
 class Film:
     """Collects snapshots of the first episodes and draws them to a video file."""
 
@@ -31,16 +45,17 @@ class Film:
             raise UserError(f"--video {path}: end the file's name in .mp4 or .gif")
         self.path, self._episodes, self._rate = path, episodes, frames_per_second
         self._snapshots: dict[int, list[Array]] = {}
+        self.told = f"video: {path}"
 
     def __call__(self, number: int, task: Task) -> None:
         if number < self._episodes:
             self._snapshots.setdefault(number, []).append(task.snapshot())
 
-    def write(self, suite: Any, task: str) -> None:
+    def write(self, suite: Any, names: Names, results: Sequence[Result]) -> None:
         """Draw what was collected, as the suite draws unless told; an episode's last frame stays for half a second."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._write(suite.drawing().spawn(task))
+            self._write(suite.drawing().spawn(names.task))
         except OSError as error:
             raise UserError(f"--video {self.path} cannot be written ({error.strerror or error})") from None
 
@@ -59,7 +74,13 @@ class Film:
 
 
 def evaluate_run(
-    directory: Path, suite: str | None, task: str | None, *, episodes: int, seed: int, film: Film | None = None
+    directory: Path,
+    suite: str | None,
+    task: str | None,
+    *,
+    episodes: int,
+    seed: int,
+    recordings: Sequence[Recording] = (),
 ) -> list[Result]:
     """Results of `episodes` greedy episodes of a finished run on its own or on a named task."""
     cell, run = load_run(directory)
@@ -76,9 +97,14 @@ def evaluate_run(
         agent = load_agent(cell, run, Path(scratch), tested)
         streams = make_build(cell, [seed + SHIFT], "cpu", [Path(scratch)]).streams
         evaluator = Evaluator(lambda: home.make(names.task), episodes, streams)
-        results = evaluator(agent, 0, [0], film)
-    if film is not None:
-        film.write(home, names.task)
+
+        def watch(number: int, task: Task) -> None:
+            for recording in recordings:
+                recording(number, task)
+
+        results = evaluator(agent, 0, [0], watch)
+    for recording in recordings:
+        recording.write(home, names, results)
     return results
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from harness import registry
 from harness.errors import UserError
@@ -41,12 +42,27 @@ class _Use(NamedTuple):
     problem: str = ""
 
 
-def cite(study: Study) -> Cited:
-    """Every entry that a study calls for, once, in the order of first use."""
+@functools.cache
+def _version() -> str:
+    return version("guidebench")
+
+
+def _registered(kind: str, name: str) -> Any:
+    try:
+        return registry.get(kind, name)
+    except UserError:
+        return None
+
+
+def cite(study: Study, get: Callable[[str, str], Any] = _registered) -> Cited:
+    """Every entry that a study calls for, once, in the order of first use.
+
+    `get`: kind and name -> what is registered, None where nothing is.
+    """
     uses = [
-        _Use("this benchmark", GUIDEBENCH.format(version=version("guidebench"))),
+        _Use("this benchmark", GUIDEBENCH.format(version=_version())),
         _Use("aggregates and intervals", RLIABLE),
-        *(_use(*thing) for thing in dict.fromkeys(_things(study))),
+        *(_use(get, *thing) for thing in things(study)),
     ]
     entries: dict[str, tuple[bibtex.Entry, list[str]]] = {}
     plain: list[str] = []
@@ -70,21 +86,25 @@ def cite(study: Study) -> Cited:
     return Cited("\n".join(blocks), tuple(missing))
 
 
+def things(study: Study) -> tuple[tuple[str, str, bool], ...]:
+    """Kind and name of all that the cells are made of, once, and whether it was made elsewhere."""
+    return tuple(dict.fromkeys(_things(study)))
+
+
 def _things(study: Study) -> Iterable[tuple[str, str, bool]]:
-    """Kind and name of all that the cells are made of, and whether it was made elsewhere."""
     for cell in study.cells:
         external = cell.backend == EXTERNAL
         named = {"learner": cell.learner, "judge": cell.model, **cell.parts}
-        things = [("suite", cell.suite, False), ("method", cell.method, external)]
-        things += [(kind, name, external) for kind, name in named.items()]
-        yield from ((kind, name, elsewhere) for kind, name, elsewhere in things if name)
+        found = [("suite", cell.suite, False), ("method", cell.method, external)]
+        found += [(kind, name, external) for kind, name in named.items()]
+        yield from ((kind, name, elsewhere) for kind, name, elsewhere in found if name)
 
 
-def _use(kind: str, name: str, external: bool) -> _Use:
+def _use(get: Callable[[str, str], Any], kind: str, name: str, external: bool) -> _Use:
     what = f"{kind} {name}"
     if external:
         return _Use(what, "", "made elsewhere; its entry is not known here")
-    try:
-        return _Use(what, str(getattr(registry.get(kind, name), "citation", "")))
-    except UserError:
+    found = get(kind, name)
+    if found is None:
         return _Use(what, "", "not installed here; install the package that it comes from")
+    return _Use(what, str(getattr(found, "citation", "")))

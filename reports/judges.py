@@ -108,8 +108,8 @@ def judging(study: Study, labels: Mapping[str, str]) -> list[Judging]:
     for cell in cells:
         asked = judged[judged["cell"] == cell.id]
         scores = asked[asked["score"].notna()]
-        clock = [_spent(rows) for _, rows in timed[timed["cell"] == cell.id].groupby("seed")]
-        total = {name: sum(entry.get(name, 0.0) for entry in clock) for name in {key for e in clock for key in e}}
+        clocks = [clock(rows) for _, rows in timed[timed["cell"] == cell.id].groupby("seed")]
+        total = {name: sum(entry.get(name, 0.0) for entry in clocks) for name in {key for e in clocks for key in e}}
         training = total.get("seconds", 0.0) - total.get("evaluation_seconds", 0.0) - total.get("checkpoint_seconds", 0)
         found.append(
             Judging(
@@ -154,7 +154,7 @@ def _agreement(scores: pd.DataFrame, threshold: float) -> Agreement | None:
     )
 
 
-def _spent(rows: pd.DataFrame) -> dict[str, float]:
+def clock(rows: pd.DataFrame) -> dict[str, float]:
     """A run's share of its worker's clock.
 
     The clock is cumulative, starts anew where a resumed worker did not restore it, and is written alike to every

@@ -36,14 +36,15 @@ def drawings(overviews: Sequence[Overview], places: Mapping[str, int]) -> list[D
     """Up to four drawings per overview, no matrices of more rows than `MOST`; `places` as from `figures.styles`."""
     drawn: list[Drawing] = []
 
-    def add(kind: str, scores: Scores, picture: tuple[bytes, bytes], words: str) -> None:
+    def add(kind: str, scores: Scores, picture: tuple[bytes, bytes], words: str, chart: Chart | None = None) -> None:
         name = figures.file_name(kind, scores.place, [drawing.name for drawing in drawn])
-        drawn.append(Drawing(scores.where, name, *picture, words))
+        drawn.append(Drawing(scores.where, name, *picture, words, chart))
 
     for each in overviews:
         few = len(each.scores.final) <= MOST
         if each.efficiency and len(each.scores.steps) > 1:
-            add("efficiency", each.scores, *_lines(_efficiency(each), places))
+            chart = _efficiency(each)
+            add("efficiency", each.scores, *_lines(chart, places), chart)
         if each.profiles:
             add("profiles", each.scores, *_lines(_profiles(each), places))
         if each.improvement and few:

@@ -1,4 +1,4 @@
-"""One self-contained HTML page: no script, no network, everything that came from a file escaped."""
+"""One self-contained HTML page: no network, no script but our own, everything that came from a file escaped."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from reports import judges, ledger, legends, statistics, tables
+from reports import charts, figures, inline, judges, ledger, legends, statistics, tables
 from reports import latex as tex
-from reports.figures import Gallery
+from reports.figures import Chart, Gallery
 from reports.grids import Grid
 from reports.judges import Judging
 from reports.ledger import Spent
@@ -21,8 +22,11 @@ from results import Cell, Picture, Study
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
 TEMPLATES = Path(__file__).parent / "templates"
+SCRIPTS = ("elements.js", "theme.js", "tables.js", "charts.js")
+"""What tables that can be sorted, charts, and a switch of light and dark need."""
 
 
 class Origin(NamedTuple):
@@ -43,13 +47,22 @@ def render(
     style: tex.Style | None = None,
     grids: Sequence[Grid] = (),
     bills: Sequence[Spent] = (),
+    run_pages: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """The page of a study; `style` is that of the LaTeX tables that it shows."""
+    """The page of a study; `style` is that of the LaTeX tables that it shows. `run_pages`: run directory -> link to the
+    run's own page, for those that have one."""
     columns, differing = differences(study, summary)
+    script = inline.script(*SCRIPTS)
+    places = figures.styles(row.label for row in summary.rows)
     return (
         environment()
         .get_template("report.html.j2")
         .render(
+            policy=inline.policy(script, charts.bundle()),
+            script=script,
+            vega=charts.packed_bundle(),
+            drawn=lambda chart: interactive(chart, places),
+            run_pages=run_pages,
             summary=summary,
             command=" ".join(study.command),
             counts=_counts(study),
@@ -80,6 +93,20 @@ def render(
             base64=lambda content: base64.b64encode(content).decode("ascii"),
         )
     )
+
+
+def interactive(chart: Chart, places: Mapping[str, int]) -> Markup:
+    """A chart as templates/charts.js draws it; `places` as from `figures.styles`."""
+    rows = [
+        {"series": places[label], "x": x, "value": value, "low": low, "high": high}
+        for label, steps, values in chart.curves
+        for x, value, low, high in zip(steps.tolist(), *(each.tolist() for each in values), strict=True)
+        if np.isfinite(value)
+    ]
+    domain = (0.0, 1.0) if chart.unit_interval else None
+    band = any(np.isfinite(row["low"]) for row in rows)
+    specification = charts.curves(chart.xlabel, chart.ylabel, domain, band)
+    return inline.inert({"specification": specification, "rows": rows, "names": list(places)})
 
 
 def environment() -> Environment:

@@ -187,7 +187,7 @@ def _accuracies(
     name = figures.file_name("reward-accuracy", where, taken)
     ends = "; ".join(f"{curve.label} ends at {curve.values.estimate[-1]:.2f}" for curve in curves)
     words = f"Accuracy of the learned reward's preferences on unseen pairs on {where}. {ends}."
-    return [Drawing(f"{where}: {ACCURACY}", name, *figures.lines(chart, places), words)]
+    return [Drawing(f"{where}: {ACCURACY}", name, *figures.lines(chart, places), words, chart)]
 
 
 def _by_task(found: Sequence[Learned]) -> dict[str, list[Learned]]:

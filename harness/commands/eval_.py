@@ -1,4 +1,7 @@
-"""Evaluate a finished run again: on new layouts, on another task its spaces fit, with video if asked."""
+"""Evaluate a finished run again: on new layouts, on another task its spaces fit, with video or judged frames if asked.
+
+What lies in RUN/videos and RUN/frames is on the run's page.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import argparse
 import json
 from pathlib import Path
 
-HELP = "evaluate a finished run again, with --video if asked"
+HELP = "evaluate a finished run again, with --video or --frames if asked"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,11 +19,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the layouts; none of them was seen in the run (0)")
     parser.add_argument("--video", type=Path, metavar="FILE", help="draw the first episodes to FILE (.mp4 or .gif)")
     parser.add_argument("--video-episodes", type=int, default=4, help="episodes in the video (4)")
+    parser.add_argument(
+        "--frames",
+        action="store_true",
+        help="draw the first episode to RUN/frames, with the judge's score of each clip",
+    )
     parser.add_argument("--json", action="store_true", help="one object per episode")
 
 
 def run(args: argparse.Namespace) -> int:
-    from harness import reevaluation
+    from harness import filmstrips, reevaluation
     from harness.errors import UserError
 
     chosen = dict(text.split("=", 1) for text in args.overrides if "=" in text)
@@ -32,9 +40,13 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--episodes {args.episodes}: at least 1")
     if args.video_episodes < 1 or args.seed < 0:
         raise UserError(f"--video-episodes {args.video_episodes}, --seed {args.seed}: at least 1, and at least 0")
-    film = reevaluation.Film(args.video, args.video_episodes) if args.video else None
+    recordings: list[reevaluation.Recording] = []
+    if args.video:
+        recordings.append(reevaluation.Film(args.video, args.video_episodes))
+    if args.frames:
+        recordings.append(filmstrips.Filmstrips(args.run, args.seed))
     results = reevaluation.evaluate_run(
-        args.run, chosen.get("suite"), chosen.get("task"), episodes=args.episodes, seed=args.seed, film=film
+        args.run, chosen.get("suite"), chosen.get("task"), episodes=args.episodes, seed=args.seed, recordings=recordings
     )
     if args.json:
         print(
@@ -47,6 +59,6 @@ def run(args: argparse.Namespace) -> int:
         mean = sum(result.ret for result in results) / len(results)
         length = sum(result.length for result in results) / len(results)
         print(f"{successes} of {len(results)} episodes succeed; mean return {mean:.3f}, mean length {length:.1f}")
-        if film:
-            print(f"video: {args.video}")
+        for recording in recordings:
+            print(recording.told)
     return 0

@@ -35,7 +35,7 @@ def read_json(path: Path) -> Any:
     """The content of a JSON file; UserError naming the file if it is not one."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise UserError(f"{path} cannot be read as JSON ({error}); restore it or delete the run's directory") from None
 
 

@@ -15,7 +15,9 @@ from harness.records.files import read_json, write_json
 from harness.records.schema import SCHEMA_VERSION
 
 FRAMES = "frames"
-"""Directory of a study's sample frames."""
+"""Directory of sample frames, in a study, and of an episode's frames, in a run."""
+VIDEOS = "videos"
+"""Directory of a run's videos."""
 
 
 class Lock:

@@ -1,4 +1,6 @@
-"""`bench report STUDY`: the table on the terminal, and files to read, paste and compute with."""
+"""`bench report STUDY`: the table on the terminal, and files to read, paste and compute with.
+
+`bench report RUN`: the page of one run."""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from harness.errors import UserError
 
@@ -21,8 +24,9 @@ if TYPE_CHECKING:
     from reports.judges import Judging
     from reports.ledger import Spent
     from reports.summary import Summary
+    from results import Study
 
-HELP = "tables, learning curves, LaTeX and an HTML page from a study, finished or not"
+HELP = "tables, learning curves, LaTeX and an HTML page from a study, finished or not; or the page of one run"
 COLUMNS = (110, 140)
 """Least width of the printed tables, which a narrower terminal wraps, and their width where there is no terminal."""
 
@@ -33,9 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "study",
         metavar="STUDY",
         nargs="+",
-        help="directory that `bench run` wrote, such as runs/NAME; several with --paper",
+        help="directory that `bench run` wrote, such as runs/NAME, or that of one of its runs, …/seed-0, for a page of "
+        "its own; several studies with --paper",
     )
-    parser.add_argument("--output", metavar="DIR", help="where the files go (default: STUDY/report)")
+    parser.add_argument("--output", metavar="DIR", help="where the files go (default: STUDY/report, RUN/report)")
     parser.add_argument("--resamples", metavar="N", type=int, default=50_000, help="bootstrap resamples (%(default)s)")
     parser.add_argument(
         "--paper",
@@ -67,7 +72,9 @@ def run(args: argparse.Namespace) -> int:
     collecting = gc.isenabled()
     gc.disable()  # a twentieth of the time on a large study, for no memory that matters
     try:
-        return _paper(args) if args.paper else _study(args)
+        if args.paper:
+            return _paper(args)
+        return _run(args) if (Path(args.study[0]).absolute().parent / "cell.json").is_file() else _study(args)
     finally:
         if collecting:
             gc.enable()
@@ -75,10 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _study(args: argparse.Namespace) -> int:
     """Write and print the report of one study."""
-    if args.stand_in:
-        raise UserError("--stand-in belongs to --paper")
-    if len(args.study) > 1:
-        raise UserError("one study at a time; `bench compare` sets several side by side, and --paper takes several")
+    _alone(args)
     import results
     from reports import (
         crossed,
@@ -137,7 +141,15 @@ def _study(args: argparse.Namespace) -> int:
     }
     contents: dict[str, bytes] = {
         "report.html": page.render(
-            study, found, galleries, judgings, results.pictures(study), style, tables, bills
+            study,
+            found,
+            galleries,
+            judgings,
+            results.pictures(study),
+            style,
+            tables,
+            bills,
+            _run_pages(study, directory),
         ).encode(),
         "table.tex": (latex.latex(found, style) + latex.grids(tables, legends.setting(found), style)).encode(),
         "summary.json": (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(),
@@ -150,6 +162,43 @@ def _study(args: argparse.Namespace) -> int:
     else:
         _print(found, tables, judgings, bills, files)
     return 0
+
+
+def _run(args: argparse.Namespace) -> int:
+    """Write the page of one run."""
+    _alone(args)
+    from reports.runs import page, record
+
+    found = record.read(args.study[0])
+    directory = Path(args.output or Path(args.study[0]) / "report")
+    home = relative(found.study.directory / "report" / "report.html", directory)
+    files = write(directory, {"run.html": page.render(found, home).encode("utf-8", "backslashreplace")})
+    if args.json:
+        print(json.dumps({"notes": found.notes, "files": [str(file) for file in files]}))
+        return 0
+    run = found.run
+    print(f"{found.cell.label}, seed {run.seed}: {run.status}, {run.step:,} of {run.steps:,} steps")
+    tell(found.notes, files)
+    return 0
+
+
+def _run_pages(study: Study, directory: Path) -> dict[str, str]:
+    """Run directory -> link to its page from a page in `directory`, of those that were written."""
+    pages = {run.directory: study.directory / run.directory / "report" / "run.html" for run in study.runs}
+    return {name: link for name, page in pages.items() if (link := relative(page, directory))}
+
+
+def _alone(args: argparse.Namespace) -> None:
+    """UserError for what only a paper's report takes."""
+    if args.stand_in:
+        raise UserError("--stand-in belongs to --paper")
+    if len(args.study) > 1:
+        raise UserError("one study at a time; `bench compare` sets several side by side, and --paper takes several")
+
+
+def relative(file: Path, directory: Path) -> str:
+    """A link to a file from a page in a directory; "" if there is no such file."""
+    return quote(os.path.relpath(file, directory)) if file.is_file() else ""
 
 
 def _paper(args: argparse.Namespace) -> int:

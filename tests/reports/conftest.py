@@ -6,10 +6,10 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
@@ -18,6 +18,9 @@ import results
 from harness.records import schema
 from reports import summary
 from reports.summary import Summary
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 IDENTITY = {
     "suite": "grid",
@@ -195,3 +198,63 @@ def label_row(query: int, label: float | None = 1.0, truth: float = 1.0, **more:
         **({"preference": label} if label is not None else {}),
         **more,
     }
+
+
+PATIENCE = 30_000
+"""Milliseconds for what a browser should have done long before, however busy the machine is."""
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """Debian's Chromium, started once."""
+    where = shutil.which("chromium")
+    if where is None:
+        missing = "chromium is missing; install chromium"
+        if os.environ.get("CI_REQUIRES_SYSTEM") == "1":
+            pytest.fail(missing)
+        pytest.skip(missing)
+    from playwright.sync_api import expect, sync_playwright
+
+    expect.set_options(timeout=PATIENCE)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=where, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def browser(chromium: Browser) -> Iterator[Callable[..., Page]]:
+    """`browser(file, "#hash", width=375)` opens a page; at the test's end it must have asked for nothing else and said
+    no error. Further keywords are those of Playwright's `new_context`."""
+    contexts, faults = [], []
+
+    def open_(file: Path, link: str = "", *, width: int = 1280, height: int = 900, **options: Any) -> Page:
+        home = file.resolve().as_uri()
+        context = chromium.new_context(viewport={"width": width, "height": height}, offline=True, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.on("console", lambda said: faults.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("dialog", lambda dialog: (faults.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on("request", lambda asked: None if asked.url.startswith(home) else faults.append(asked.url[:200]))
+        page.on("popup", lambda popup: faults.append(f"opened {popup.url}"))
+        page.goto(home + link)
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert not faults
+
+
+@pytest.fixture
+def axe() -> Callable[[Page], None]:
+    """Fails with axe-core's findings on a page as it stands."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    def check(page: Page) -> None:
+        found = Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
+
+    return check

@@ -2,14 +2,21 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import results
-from reports import figures, judges, page, summary
+from reports import charts, figures, inline, judges, page, summary
 from tests.reports.conftest import Writer, write_rows
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+Open = Callable[..., "Page"]
 CURVES = {seed: {100: [1, 0], 200: [1, 1]} for seed in (0, 1)}
 EVIL = "<script>alert(1)</script>"
 
@@ -55,16 +62,17 @@ def tags(writer: Writer) -> list[tuple[str, dict[str, str | None]]]:
 
 
 def test_nothing_from_a_file_becomes_markup(tags: list[tuple[str, dict[str, str | None]]]) -> None:
-    assert "script" not in {tag for tag, _ in tags}
+    kinds = [attributes.get("type") for tag, attributes in tags if tag == "script"]
+    assert kinds == ["application/json", "application/gzip", None], "a chart, the program that draws it, and our own"
     assert not any(name.startswith("on") for _, attributes in tags for name in attributes)
 
 
 def test_the_page_needs_no_network(tags: list[tuple[str, dict[str, str | None]]]) -> None:
     for _tag, attributes in tags:
         for name in ("src", "href", "srcset", "action", "data"):
-            assert (attributes.get(name) or "data:").startswith("data:")
+            assert (attributes.get(name) or "data:").startswith(("data:", "#"))
     policies = [a["content"] for _, a in tags if a.get("http-equiv") == "Content-Security-Policy"]
-    assert policies == ["default-src 'none'; img-src data:; style-src 'unsafe-inline'"]
+    assert policies == [inline.policy(inline.script(*page.SCRIPTS), charts.bundle())]
 
 
 def test_every_image_has_words_and_every_table_a_caption(tags: list[tuple[str, dict[str, str | None]]]) -> None:
@@ -106,3 +114,49 @@ def test_configurations_with_the_same_settings_share_a_column(writer: Writer) ->
         "learner.lr": [("0.0001", "learner"), ("0.5", "method")],
         "replay.alpha": [("—", ""), ("0.6", "replay")],
     }
+
+
+@pytest.fixture
+def hostile(writer: Writer, tmp_path: Path) -> Path:
+    """The page of two methods on two tasks, one of them named to do harm."""
+    for task in ("easy", f"t{EVIL}"):
+        names = {"task": task, "backend": "scripted"}
+        writer.cell(f"a{task[:1]}", CURVES, method=f"m{EVIL}", model=f"j{EVIL}", variant=f"v{EVIL}", **names)
+        writer.cell(f"b{task[:1]}", {seed: {100: [0, 0], 200: [0, 1]} for seed in (0, 1)}, task=task)
+    (tmp_path / "report.html").write_text(_page(writer))
+    return tmp_path / "report.html"
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 375)])
+def test_it_can_be_read_light_and_dark_and_at_phone_width_whatever_names_say(
+    hostile: Path, browser: Open, axe: Callable[[Page], None], scheme: str, width: int
+) -> None:
+    seen = browser(hostile, width=width, color_scheme=scheme)
+    seen.wait_for_selector(".plot[data-drawn] svg")
+    seen.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    assert seen.evaluate("document.documentElement.scrollWidth") <= width
+    assert f"m{EVIL} (v{EVIL})" in seen.locator(".legend").first.inner_text()
+    axe(seen)
+
+
+def test_a_row_of_a_table_is_sorted_by_its_number(hostile: Path, browser: Open) -> None:
+    seen = browser(hostile)
+    table = seen.locator("table", has_text="AUC").first
+
+    def column() -> list[str]:
+        return [text.split()[0] for text in table.locator("tbody tr td:nth-child(2)").all_inner_texts()]
+
+    for expected in (["0.50", "1.00*"], ["1.00*", "0.50"]):
+        table.get_by_role("button", name="Final success").press("Enter")
+        assert column() == expected
+
+
+def test_on_paper_and_without_scripts_the_figure_stands_for_the_chart(hostile: Path, browser: Open) -> None:
+    seen = browser(hostile)
+    seen.wait_for_selector(".plot[data-drawn]")
+    figure = seen.locator("figure.drawn").first
+    assert figure.locator(".plot").is_visible() and not figure.locator("img").is_visible()
+    seen.emulate_media(media="print")
+    assert figure.locator("img").is_visible() and not figure.locator(".plot").is_visible()
+    figure = browser(hostile, java_script_enabled=False).locator("figure.drawn").first
+    assert figure.locator("img").is_visible() and not figure.locator(".plot").is_visible()

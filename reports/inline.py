@@ -1,0 +1,85 @@
+"""What a self-contained page carries: scripts that its policy names by their hash, and data that stay data.
+
+A page may hold strangers' text. Nothing on it runs but the scripts of `templates/`; their text never depends on data.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+TEMPLATES = Path(__file__).parent / "templates"
+DIGITS = 4
+"""Of a number that is not whole: more than any page shows."""
+
+
+def script(*names: str) -> Markup:
+    """Those files of `templates/` as the text of one script element."""
+    from markupsafe import Markup
+
+    text = "\n".join(['"use strict";', *((TEMPLATES / name).read_text(encoding="utf-8") for name in names)])
+    if "</script" in text or "<!--" in text:
+        raise ValueError(f"{', '.join(names)}: what ends a script element must not stand in a script")
+    return Markup(text)
+
+
+def policy(*scripts: str) -> str:
+    """A content security policy: nothing from elsewhere, and no script but those of exactly these texts."""
+    hashes = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in scripts
+    )
+    return (
+        f"default-src 'none'; script-src {hashes or repr('none')}; img-src data:; style-src 'unsafe-inline'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def plain(value: Any) -> Any:
+    """Dataclasses, arrays and mappings as JSON has them: numbers rounded, what is not finite None."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    number = float(value)
+    if not math.isfinite(number):
+        return None
+    return int(number) if number.is_integer() else significant(number)
+
+
+def significant(number: float) -> float:
+    """With `DIGITS` digits that count: 0.00012345 is 0.0001234 (or ...5), 1234.5 is 1234 (or 1235)."""
+    return float(f"{number:.{DIGITS}g}")
+
+
+def inert(value: Any) -> Markup:
+    """JSON for a `<script type="application/json">`: nothing in it ends the element or is a line end of JavaScript."""
+    from markupsafe import Markup
+
+    text = json.dumps(plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(text.encode("utf-8", "replace").decode("utf-8"))
+
+
+def packed(text: str) -> str:
+    """Text as base64 of gzip, which `unpacked` of elements.js reads; the same text gives the same bytes."""
+    return base64.b64encode(gzip.compress(text.encode("utf-8", "replace"), compresslevel=9, mtime=0)).decode("ascii")
+
+
+def packed_json(value: Any) -> str:
+    """Data in the same way."""
+    return packed(json.dumps(plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")))

@@ -1,0 +1,51 @@
+"""What takes seconds to make and is always the same: made once, kept below $GUIDEBENCH_CACHE or ~/.cache/guidebench."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import ParamSpec, TypeVar, cast
+
+from harness.records.files import write_bytes
+
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
+
+
+def kept(*packages: str) -> Callable[[Callable[Given, Made]], Callable[Given, Made]]:
+    """For a function whose value, of JSON, follows from its arguments, its module's text and these packages' versions.
+
+    Where nothing can be kept it is made anew in each process.
+    """
+
+    def decorate(make: Callable[Given, Made]) -> Callable[Given, Made]:
+        @functools.cache
+        def found(*args: Given.args, **kwargs: Given.kwargs) -> Made:
+            path = _folder() / f"{make.__name__}-{_key(make, packages, args, kwargs)}.json"
+            with contextlib.suppress(OSError, ValueError):
+                return json.loads(path.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+            made = make(*args, **kwargs)
+            with contextlib.suppress(OSError):
+                write_bytes(path, json.dumps(made).encode())
+            return made
+
+        return cast("Callable[Given, Made]", functools.wraps(make)(found))
+
+    return decorate
+
+
+def _folder() -> Path:
+    return Path(os.environ.get("GUIDEBENCH_CACHE") or Path.home() / ".cache" / "guidebench") / "pages"
+
+
+def _key(make: Callable[..., object], packages: tuple[str, ...], args: object, kwargs: object) -> str:
+    text = Path(str(sys.modules[make.__module__].__file__)).read_bytes()
+    versions = [version(package) for package in packages]
+    return hashlib.sha256(text + repr((versions, args, kwargs)).encode()).hexdigest()[:16]

@@ -1,0 +1,218 @@
+"""The model calls that a study's cassette has of one run: some of them, each checked before it is shown.
+
+A cassette may be a stranger's. Only a file whose layout is ours to the letter is opened, read-only and without its
+journals; of every row that is shown, request, answer and images are checked, within bounds of time and size.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from harness.errors import UserError
+from harness.foundation import cassette, keeping
+from harness.foundation.calls import Usage
+from harness.foundation.cassette_checks import CHECKS
+from harness.foundation.cassette_file import COLUMNS, STRANGERS, decoded, faults_of, opened
+from reports.runs.reading import brief, pixels, within
+
+SHOWN = 50
+"""Calls of each of: the first that failed, the first and the last that were answered."""
+FILES = 20
+"""Cassettes that are looked at."""
+PATIENCE = 10.0
+"""Seconds for one of them."""
+VALUE = 2**22
+"""Bytes of a value: 4 MiB."""
+FRAMES = 6
+"""Images of a message, evenly chosen."""
+PARTS = 40
+"""Messages of a call, and pieces of a message."""
+PIXELS, PICTURE, PICTURES = 2**20, 2**18, 2**22
+"""Pixels and bytes of an image, and bytes of all images on a page."""
+
+
+WRONG = (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError)
+"""What a value of a wrong type or size raises."""
+
+
+class Part(NamedTuple):
+    """A piece of a message: text, or an image as PNG."""
+
+    text: str = ""
+    png: bytes = b""
+
+
+class Message(NamedTuple):
+    """What one side says; `role` is "frames" for the clip of a judge and "items" for what is embedded."""
+
+    role: str
+    parts: tuple[Part, ...]
+
+
+class Call(NamedTuple):
+    """A question as it was put to a model, and what came of it."""
+
+    ordinal: int
+    step: int
+    kind: str
+    """judge, chat or embed."""
+    model: str
+    messages: tuple[Message, ...]
+    answer: str
+    score: float | None
+    """P(yes), of a judge."""
+    failure: str
+    """Its kind, or ""."""
+    took: Usage
+
+
+class Calls(NamedTuple):
+    """Those shown, failures first, then by their number."""
+
+    shown: tuple[Call, ...] = ()
+    answered: int = 0
+    failed: int = 0
+    notes: tuple[str, ...] = ()
+    """What could not be shown, and why."""
+
+    @property
+    def left_out(self) -> int:
+        return self.answered + self.failed - len(self.shown)
+
+
+def recorded(study: Path, run: str) -> Calls:
+    """The calls of a run, CELL/SEED, that stand in the cassettes of a study's directory."""
+    directory = keeping.folder(study)
+    shards = sorted(directory.glob(cassette.SHARDS))
+    notes = [f"models/: {len(shards) - FILES} cassettes are left out"] if len(shards) > FILES else []
+    found, answered, failed = list[Call](), 0, 0
+    album = _Album()
+    for file in [directory / cassette.MERGED, *shards[:FILES]]:
+        if not within(study, file):
+            continue
+        if any(file.with_name(f"{file.name}{end}").exists() for end in ("-wal", "-journal")):
+            notes.append(f"{file.name}: a process is writing it; its calls are shown once it has ended")
+            continue
+        try:
+            with closing(opened(file, STRANGERS)) as db, faults_of(file):
+                _bound(db)
+                answered += _count(db, "answers", run)
+                failed += _count(db, "failures", run)
+                for table, key, ordinal in _chosen(db, run):
+                    try:
+                        found.append(_call(db, table, run, key, ordinal, album))
+                    except (*WRONG, UserError, sqlite3.Error) as error:
+                        notes.append(f"{file.name}: a row of {table} is not what this program records ({error})")
+        except UserError as error:
+            slow = "(interrupted)" in str(error)
+            notes.append(f"{file.name}: it could not be read within {PATIENCE:g} s" if slow else str(error))
+    shown = sorted(found, key=lambda call: (not call.failure, call.ordinal))
+    return Calls(tuple(shown), answered, failed, tuple(dict.fromkeys(brief(note, 400) for note in notes)))
+
+
+def _bound(db: sqlite3.Connection) -> None:
+    """No value longer than VALUE, and no reading for longer than PATIENCE."""
+    until = time.monotonic() + PATIENCE
+    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE)
+    db.set_progress_handler(lambda: time.monotonic() > until, 10_000)
+
+
+def _count(db: sqlite3.Connection, table: str, run: str) -> int:
+    return int(db.execute(f"SELECT count(*) FROM {table} WHERE run = ?", (run,)).fetchone()[0])
+
+
+def _chosen(db: sqlite3.Connection, run: str) -> Iterator[tuple[str, Any, Any]]:
+    """Table, key and ordinal of the rows to show."""
+    for table, orders in (("failures", ("",)), ("answers", ("", " DESC"))):
+        rows: dict[Any, None] = {}
+        for order in orders:
+            query = f"SELECT key, ordinal FROM {table} WHERE run = ? ORDER BY ordinal{order}, key LIMIT {SHOWN}"
+            rows |= dict.fromkeys(db.execute(query, (run,)))
+        yield from ((table, *row) for row in rows)
+
+
+def _call(db: sqlite3.Connection, table: str, run: str, key: Any, ordinal: Any, album: _Album) -> Call:
+    """ValueError, or another error of a value's type, for a row that this program would not have written."""
+    columns = COLUMNS[table].split(", ")
+    query = f"SELECT {COLUMNS[table]} FROM {table} WHERE key = ? AND run = ? AND ordinal = ?"
+    row = dict(zip(columns, db.execute(query, (key, run, ordinal)).fetchone(), strict=True))
+    request = db.execute("SELECT key, text FROM requests WHERE key = ?", (key,)).fetchone()
+    CHECKS["requests"](dict(zip(("key", "text"), request, strict=True)), db)
+    asked = json.loads(request[1])
+    value = None if table == "failures" else decoded(row["value"])
+    took: dict[str, Any] = {name: (float if name in ("seconds", "usd") else int)(row[name]) for name in Usage._fields}
+    return Call(
+        int(row["ordinal"]),
+        int(row["step"]),
+        str(asked["kind"]),
+        brief(row["model"], 200),
+        tuple(_messages(db, asked, album)),
+        _answer(value),
+        value if isinstance(value, float) else None,
+        brief(row["kind"], 50) if table == "failures" else "",
+        Usage(**took),
+    )
+
+
+def _messages(db: sqlite3.Connection, asked: Mapping[str, Any], album: _Album) -> Iterator[Message]:
+    if asked["kind"] == "judge":
+        yield Message("frames", album.parts(db, asked["clip"]))
+        yield Message("prompt", (Part(brief(asked["prompt"])),))
+    elif asked["kind"] == "chat":
+        for message in asked["messages"][:PARTS]:
+            yield Message(brief(message["role"], 20), album.parts(db, message["content"]))
+    else:
+        yield Message("items", album.parts(db, asked["items"]))
+
+
+def _answer(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{len(value)} vectors of {value.shape[1]} numbers"
+    if isinstance(value, float):
+        return f"yes: {value:.3f}"
+    return "" if value is None else brief(value if isinstance(value, str) else json.dumps(value, indent=1))
+
+
+class _Album:
+    """The images of a page, as long as there is room."""
+
+    def __init__(self) -> None:
+        self._room = PICTURES
+
+    def parts(self, db: sqlite3.Connection, content: Sequence[Any]) -> tuple[Part, ...]:
+        """Texts and images of a message in order; of many images some."""
+        places = [number for number, part in enumerate(content) if not isinstance(part, str)]
+        kept = np.unique(np.linspace(0, len(places) - 1, min(FRAMES, len(places))).round().astype(int))
+        chosen = {places[number] for number in kept.tolist()}
+        found: list[Part] = []
+        missing = 0
+        for number, part in enumerate(content):
+            if len(found) == PARTS:
+                return (*found, Part(f"({len(content) - number:,} more)"))
+            if isinstance(part, str):
+                found.append(Part(brief(part)))
+            elif number in chosen:
+                image = self._image(db, str(part["image"]))
+                missing += not image
+                found += [Part(png=image)] if image else []
+        return (*found, *([Part(f"({missing} of {len(chosen)} images: not kept, or no room)")] if missing else []))
+
+    def _image(self, db: sqlite3.Connection, digest: str) -> bytes:
+        """Its PNG; empty if there is none or no room for it."""
+        row = db.execute("SELECT png FROM images WHERE digest = ?", (digest,)).fetchone()
+        png = row[0] if row else b""
+        if not isinstance(png, bytes):
+            raise ValueError("an image is no bytes")
+        if not png or len(png) > min(self._room, PICTURE) or pixels(png) > PIXELS:
+            return b""
+        CHECKS["images"]({"digest": digest, "png": png}, db)
+        self._room -= len(png)
+        return png

@@ -1,0 +1,151 @@
+"""The charts of a run's page, as data: evaluations, metrics, and what probes saw along the reference episode."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from reports import probes, rewards
+from reports.runs.reading import brief
+from reports.runs.record import Record
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+POINTS = 400
+"""Of a line; a longer one is thinned evenly."""
+METRICS = 200
+"""That are looked at."""
+CHARTS = 60
+"""Of metrics."""
+RESAMPLES = 100
+"""For intervals, which a single run has none of."""
+SERIES = 10
+"""Lines of a chart."""
+STEPS = "environment steps"
+MOVES = "move of the reference episode"
+
+Points = Sequence[tuple[float, float]]
+
+
+class Chart(NamedTuple):
+    """Lines by name over `x`; `share` where every value lies in [0, 1]."""
+
+    caption: str
+    x: str
+    lines: dict[str, Points]
+    share: bool = False
+
+    @property
+    def rows(self) -> list[dict[str, float]]:
+        """As a specification of `reports.charts` takes them."""
+        return [
+            {"series": number, "x": x, "value": value}
+            for number, points in enumerate(self.lines.values())
+            for x, value in points
+        ]
+
+    @property
+    def alt(self) -> str:
+        """The chart in words."""
+        told = []
+        for name, points in self.lines.items():
+            (first, begin), (last, end) = points[0], points[-1]
+            told.append(f"{name}: {begin:.4g} at {first:,.0f}, {end:.4g} at {last:,.0f}")
+        return f"{self.caption}. {'; '.join(told)}."
+
+
+def evaluations(record: Record) -> list[tuple[int, int, float, float, float]]:
+    """Step, episodes, and means of success, return and length of each evaluation."""
+    rows = record.rows.get("evaluations")
+    if rows is None:
+        return []
+    means = rows.groupby("step")[["success", "return", "length"]].mean()
+    counts = rows.groupby("step").size()
+    return [
+        (int(step), int(count), float(success), float(ret), float(length))
+        for step, count, (success, ret, length) in zip(means.index, counts, means.to_numpy(float), strict=True)
+    ]
+
+
+def charts(record: Record) -> dict[str, list[Chart]]:
+    """Heading -> its charts; a heading without any is not there."""
+    tested = evaluations(record)
+    learning = []
+    if tested:
+        learning = [
+            Chart("Success rate of evaluations", STEPS, {"success": thinned((row[0], row[2]) for row in tested)}, True),
+            Chart("Mean return of evaluations", STEPS, {"return": thinned((row[0], row[3]) for row in tested)}),
+        ]
+    found = {"Learning curves": learning, "Reference episode": list(_probed(record)), "Metrics": list(_metrics(record))}
+    return {heading: drawn for heading, drawn in found.items() if drawn}
+
+
+def once(record: Record) -> list[tuple[str, float, float]]:
+    """Name, step and value of each metric that was measured a single time, which makes no line."""
+    return [(brief(name, 60), *points[0]) for name, points in _measured(record).items() if len(points) == 1]
+
+
+def _measured(record: Record) -> dict[str, Points]:
+    rows = record.rows.get("metrics")
+    if rows is None:
+        return {}
+    numbers = [name for name in rows.columns if name not in ("seed", "step") and rows[name].dtype.kind in "fiu"]
+    return {name: points for name in numbers[:METRICS] if (points := _points(rows["step"], rows[name]))}
+
+
+def _metrics(record: Record) -> Iterator[Chart]:
+    """A chart for each metric; those of one prefix that are shares share one."""
+    lines = {name: points for name, points in _measured(record).items() if len(points) > 1}
+    together: dict[str, list[str]] = {}
+    for name, points in lines.items():
+        prefix, slash, _ = name.partition("/")
+        shared = slash and all(0 <= value <= 1 for _, value in points)
+        together.setdefault(prefix if shared else name, []).append(name)
+    for group, members in list(together.items())[:CHARTS]:
+        named = {brief(name.removeprefix(f"{group}/"), 60): lines[name] for name in members[:SERIES]}
+        caption = brief(members[0] if len(members) == 1 else group, 60)
+        yield Chart(caption, STEPS, named, share=len(members) > 1)
+
+
+def _probed(record: Record) -> Iterator[Chart]:
+    if "probes" not in record.rows:
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        seen = probes.probed(record.study, {})
+        try:
+            rewarded = rewards.learned(record.study, {}, RESAMPLES)
+        except ValueError:  # a look that is there twice
+            rewarded = []
+    for probe in seen:
+        if len(probe.score):
+            yield Chart("Judge's score of the clip around a move", MOVES, {"judge": _series(probe.score)}, True)
+        looked = list(probe.change.items())
+        kept = [looked[round(i * (len(looked) - 1) / max(1, SERIES - 1))] for i in range(min(SERIES, len(looked)))]
+        lines = {f"after {step:,} steps": _series(change) for step, change in kept if len(change)}
+        if lines:
+            yield Chart(f"Change of the critic's value over {probe.window} moves, ΔQ", MOVES, lines)
+    for learnt in rewarded:
+        along = {"learned": learnt.learned.estimate, "the task's own": learnt.true}
+        drawn = {name: _points(range(len(values)), values) for name, values in along.items()}
+        yield Chart("Learned reward beside the task's own, each from 0 to 1", MOVES, drawn, True)
+
+
+def _series(values: pd.Series[float]) -> Points:
+    return _points(values.index, values)
+
+
+def _points(x: Iterable[float], values: Iterable[float]) -> Points:
+    pairs = zip(map(float, x), map(float, values), strict=True)
+    return thinned((at, value) for at, value in pairs if math.isfinite(value))
+
+
+def thinned(points: Iterable[tuple[float, float]]) -> Points:
+    """At most `POINTS` of them, the first and the last among them."""
+    found = list(points)
+    if len(found) <= POINTS:
+        return found
+    return [found[round(i * (len(found) - 1) / (POINTS - 1))] for i in range(POINTS)]

@@ -1,0 +1,169 @@
+"""A run's episodes as `bench eval RUN --frames` and `--video` left them: strips of frames with scores, and videos."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from harness.errors import UserError
+from harness.records.study import FRAMES, VIDEOS
+from reports.runs.reading import brief, content, document, names, pixels, within
+
+EPISODES, CLIPS = 8, 64
+"""Most episodes of a page, and most clips of an episode."""
+STRIP, STRIPS = 2**20, 2**23
+"""Bytes of a strip, and of all."""
+FILMS, FILM, REEL = 8, 2**23, 2**24
+"""Most videos of a page, bytes of one, and of all."""
+PIXELS = 2**24
+"""Of a strip."""
+
+
+MOST = 1e300
+"""Beyond which a whole number is shown as this one."""
+
+
+class Clip(NamedTuple):
+    """Frames after the moves `first` to `last`; `score` is the judge's P(yes), None without a judge."""
+
+    png: bytes
+    first: int
+    last: int
+    score: float | None
+    events: tuple[str, ...]
+
+
+class Episode(NamedTuple):
+    """One episode in strips."""
+
+    name: str
+    where: str
+    moves: int
+    length: int
+    """More than `moves` where the policy went round in circles and was stopped."""
+    ret: float
+    success: bool
+    judge: str
+    unjudged: str
+    """Why its clips have no score though the run has a judge."""
+    clips: tuple[Clip, ...]
+    left_out: int
+    """Clips for which there was no room."""
+
+
+class Film(NamedTuple):
+    """A video; without `content` it is only named, with the reason."""
+
+    name: str
+    kind: str
+    """video/mp4 or image/gif."""
+    content: bytes
+    reason: str = ""
+
+
+class Episodes(NamedTuple):
+    """All that there are of a run."""
+
+    strips: tuple[Episode, ...] = ()
+    films: tuple[Film, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def episodes(run: Path) -> Episodes:
+    """Those of a run's directory. What does not fit is left out, with a note."""
+    found, notes, room = list[Episode](), list[str](), STRIPS
+    files, more = names(run / FRAMES, (".json",), EPISODES)
+    for name in files:
+        try:
+            episode = _episode(run, run / FRAMES / name, room)
+        except (UserError, OSError) as error:
+            notes.append(f"{FRAMES}/{name}: {error}")
+            continue
+        room -= sum(len(clip.png) for clip in episode.clips)
+        found.append(episode)
+    notes += [f"{FRAMES}: {more} further episodes are left out"] if more else []
+    films, further = _films(run)
+    return Episodes(tuple(found), films, tuple(brief(note, 400) for note in [*notes, *further]))
+
+
+def _episode(run: Path, file: Path, room: int) -> Episode:
+    if not within(run, file):
+        raise UserError("lies outside the run")
+    about = document(file)
+    listed = _field(about, "clips", list)
+    clips = []
+    for entry in listed[:CLIPS]:
+        if not isinstance(entry, dict):
+            raise UserError(f"a clip is {brief(repr(entry), 80)}; expected a JSON object")
+        png = _strip(run, file.parent, _field(entry, "file", str), min(room, STRIP))
+        room -= len(png)
+        if png:
+            clips.append(_clip(entry, png))
+    return Episode(
+        brief(file.stem, 100),
+        brief(f"{_field(about, 'suite', str)}/{_field(about, 'task', str)}", 100),
+        _field(about, "moves", int),
+        _field(about, "length", int),
+        _number(about, "return"),
+        _field(about, "success", bool),
+        brief(_field(about, "judge", str), 100),
+        brief(_field(about, "unjudged", str), 400),
+        tuple(clips),
+        len(listed) - len(clips),
+    )
+
+
+def _clip(entry: Mapping[str, Any], png: bytes) -> Clip:
+    score = _number(entry, "score") if "score" in entry else None
+    if score is not None and not 0 <= score <= 1:
+        raise UserError(f"score is {score}; expected a number in [0, 1]")
+    events = tuple(brief(str(name), 60) for name in _field(entry, "events", list)[:20])
+    return Clip(png, _field(entry, "first", int), _field(entry, "last", int), score, events)
+
+
+def _strip(run: Path, directory: Path, name: str, room: int) -> bytes:
+    """The PNG of that name, or nothing if there is no room for it."""
+    if Path(name).name != name or not within(run, directory / name):
+        raise UserError(f"there is no file {brief(repr(name), 100)} beside it")
+    if (directory / name).stat().st_size > room:
+        return b""
+    png = content(directory / name, room)
+    if (claimed := pixels(png)) > PIXELS:
+        raise UserError(f"{brief(repr(name), 100)} has {claimed:,} pixels and at most {PIXELS:,} are shown")
+    return png
+
+
+def _films(run: Path) -> tuple[tuple[Film, ...], list[str]]:
+    found, notes, room = list[Film](), list[str](), REEL
+    files, more = names(run / VIDEOS, (".mp4", ".gif"), FILMS)
+    for name in files:
+        path = run / VIDEOS / name
+        if not within(run, path):
+            notes.append(f"{VIDEOS}/{name}: lies outside the run")
+            continue
+        kind = "image/gif" if path.suffix.lower() == ".gif" else "video/mp4"
+        size, most = path.stat().st_size, min(room, FILM)
+        film = content(path, most) if size <= most else b""
+        fits = film.startswith((b"GIF87a", b"GIF89a")) if kind == "image/gif" else film[4:8] == b"ftyp"
+        if film and not fits:
+            notes.append(f"{VIDEOS}/{name}: is not {kind}")
+            continue
+        room -= len(film)
+        found.append(Film(brief(name, 100), kind, film, "" if film else f"too large for a page ({size:,} bytes)"))
+    return tuple(found), notes + ([f"{VIDEOS}: {more} further files are left out"] if more else [])
+
+
+def _field(content: Mapping[str, Any], name: str, kind: type) -> Any:
+    value = content.get(name)
+    if type(value) is not kind:
+        raise UserError(f"{name} is {brief(repr(value), 80)}; expected {kind.__name__}")
+    return value
+
+
+def _number(content: Mapping[str, Any], name: str) -> float:
+    value = content.get(name)
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < math.inf:
+        raise UserError(f"{name} is {brief(repr(value), 80)}; expected a finite number")
+    return float(min(max(value, -MOST), MOST))

@@ -1,0 +1,182 @@
+"""The page of one run: self-contained, nothing from a file becomes markup or script."""
+
+from __future__ import annotations
+
+import base64
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from harness.foundation.calls import Usage
+from reports import charts, inline, judges, ledger
+from reports.page import SCRIPTS, environment
+from reports.runs import curves
+from reports.runs.calls import SHOWN
+from reports.runs.reading import brief
+from reports.runs.record import Record, provenance, settings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ERROR = 20_000
+"""Characters of a traceback."""
+CLOCK = {
+    "seconds": "in all",
+    "evaluation_seconds": "evaluating",
+    "checkpoint_seconds": "writing checkpoints",
+    "wait_seconds": "waiting for late answers",
+    "judge_seconds": "drawing and judging, beside the training",
+}
+USED = {
+    "calls": "calls",
+    "tokens_in": "tokens in",
+    "tokens_out": "tokens out",
+    "images": "images",
+    "seconds": "model's seconds",
+    "usd": "USD",
+}
+"""Fields of `Usage`, in words."""
+COLUMNS = {
+    "judgements": ("ordinal", "asked", "applied", "score", "mass", "events", "failure"),
+    "labels": (
+        "query", "session", "asked", "step", "outcome", "preference", "truth", "kept", "reward_0", "reward_1",
+        "learned_0", "learned_1", "retries", "imagined",
+    ),
+}  # fmt: skip
+"""Of the logs of which rows are shown."""
+
+
+class Sample(NamedTuple):
+    """Some rows of a log as text."""
+
+    heading: str
+    told: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def render(record: Record, home: str = "") -> str:
+    """The page; `home`: where the study's report lies as seen from it, or "" if there is none."""
+    script, vega = inline.script(*SCRIPTS), charts.bundle()
+    cell, run = record.cell, record.run
+    return (
+        environment()
+        .get_template("run.html.j2")
+        .render(
+            title=f"{brief(cell.label, 300)}, seed {run.seed}",
+            where=brief(f"{cell.suite}/{cell.task}", 300),
+            policy=inline.policy(script, vega) + "; media-src data:",
+            script=script,
+            vega=charts.packed_bundle(),
+            home=home,
+            record=record,
+            run=run,
+            remark=judges.remark(cell),
+            error=brief(run.error, ERROR) if run.error else "",
+            facts=_facts(record),
+            charts={
+                heading: [(chart, _content(chart)) for chart in drawn]
+                for heading, drawn in curves.charts(record).items()
+            },
+            evaluations=curves.evaluations(record),
+            once=curves.once(record),
+            samples=[sample for log in COLUMNS if (sample := _sample(log, record.rows.get(log)))],
+            clock=_clock(record.rows.get("timings")),
+            bill=_bill(record.rows.get("ledger")),
+            billed=ledger.is_billed(cell),
+            settings=settings(cell),
+            provenance=provenance(run),
+            shown=_shown,
+            calls_shown=SHOWN,
+            base64=lambda content: base64.b64encode(content).decode("ascii"),
+        )
+    )
+
+
+def _content(chart: curves.Chart) -> Any:
+    return inline.inert(
+        {"specification": _specification(chart.x, chart.share), "rows": chart.rows, "names": list(chart.lines)}
+    )
+
+
+def _specification(x: str, share: bool) -> dict[str, Any]:
+    return charts.curves(x, "", (0.0, 1.0) if share else None, band=False)
+
+
+def _facts(record: Record) -> list[tuple[str, str]]:
+    cell, run = record.cell, record.run
+    parts = {kind: name for kind, name in cell.parts.items() if name} or {"learner": cell.learner}
+    role = f"{cell.role.kind}: {cell.role.name}" if cell.role else ""
+    rows = {
+        "suite and task": f"{cell.suite}/{cell.task}",
+        "method": cell.method,
+        **parts,
+        "what answers": f"{cell.model} ({cell.backend})" if cell.backend else "",
+        "profile": cell.profile,
+        "variant": cell.variant,
+        "in a matrix": role,
+        "seed": str(run.seed),
+        "cell": cell.id,
+        "directory": run.directory,
+        "study": record.study.name,
+        "command": " ".join(record.study.command),
+    }
+    return [(name, brief(text, 1_000)) for name, text in rows.items() if text]
+
+
+def _sample(log: str, rows: pd.DataFrame | None) -> Sample | None:
+    """The rows without an answer first, then the first and the last of the others."""
+    if rows is None:
+        return None
+    import pandas as pd
+
+    if log == "judgements":
+        failed = rows["failure"].notna() if "failure" in rows else pd.Series(False, index=rows.index)
+        heading = "Judgements"
+        told = f"{len(rows):,} clips judged, {int(failed.sum()):,} of them without a usable answer"
+    else:
+        failed = ~rows["kept"].astype(bool)
+        heading = "Labels"
+        outcomes = rows["outcome"].value_counts()
+        counted = ", ".join(f"{count:,} {brief(str(name), 40)}" for name, count in list(outcomes.items())[:20])
+        told = f"{len(rows):,} queries: {counted}"
+    others = rows[~failed]
+    ends = others if len(others) <= 2 * SHOWN else pd.concat([others.head(SHOWN), others.tail(SHOWN)])
+    chosen = pd.concat([rows[failed].head(SHOWN), ends])
+    if left_out := len(rows) - len(chosen):
+        first = "those without an answer" if log == "judgements" else "those that were not kept"
+        told += f". Shown are at most {SHOWN} of {first}, then the first and the last {SHOWN} others"
+        told += f"; {left_out:,} are left out"
+    columns = tuple(name for name in COLUMNS[log] if name in chosen and chosen[name].notna().any())
+    cells = (tuple(_shown(value) for value in line) for line in chosen[list(columns)].itertuples(index=False))
+    return Sample(heading, told + ".", columns, tuple(cells))
+
+
+def _clock(rows: pd.DataFrame | None) -> list[tuple[str, float, float]]:
+    """What took how many seconds, and which share of the run's."""
+    try:
+        spent = {} if rows is None else judges.clock(rows)
+    except (TypeError, ValueError):  # text where seconds are expected
+        spent = {}
+    whole = spent.get("seconds", 0.0)
+    return [(words, spent[name], spent[name] / whole) for name, words in CLOCK.items() if whole and name in spent]
+
+
+def _bill(rows: pd.DataFrame | None) -> list[tuple[str, float, float]]:
+    """What the run's questions took by its last row, as if nothing had been recorded before and really."""
+    if rows is None:
+        return []
+    last = rows.sort_values("step").iloc[-1]
+    return [(USED[name], float(last[name]), float(last[f"billed_{name}"])) for name in Usage._fields]
+
+
+def _shown(value: Any, digits: int = 4) -> str:
+    """A number or text from a file."""
+    if hasattr(value, "item"):
+        value = value.item()
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return "—"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (int, float)):
+        return f"{value:,.0f}" if float(value).is_integer() else f"{value:.{digits}g}"
+    return brief(str(value), 200)

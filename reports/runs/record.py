@@ -1,0 +1,170 @@
+"""What the files of one run say.
+
+They are untrusted: bounded before they are read, checked as they are read. One that is damaged costs its own part of
+the page alone.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import results
+from harness.errors import UserError
+from reports.runs import calls, episodes
+from reports.runs.reading import brief, names, tail, within
+from results import Cell, Run, Study, limits
+from results.rows import COLUMNS, What
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ROWS = 2**26
+"""Bytes of a file of rows: 64 MiB, a thousand times what a run of the paper's length writes."""
+LINES = 200
+"""Of the log."""
+LOGS = 10_000
+"""Files of a study's logs that are looked through for the run's own."""
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class Log:
+    """The end of what a run's worker said."""
+
+    name: str
+    text: str
+    left_out: int
+    """Bytes before it."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One run, as far as its files can be read."""
+
+    study: Study
+    """It holds this run alone."""
+    rows: Mapping[str, pd.DataFrame]
+    """Log -> its rows in order; one that the run has not, or that cannot be read, is not there."""
+    calls: calls.Calls
+    episodes: episodes.Episodes
+    log: Log | None
+    notes: tuple[str, ...]
+    """What is not shown, and why."""
+
+    @property
+    def cell(self) -> Cell:
+        return self.study.cells[0]
+
+    @property
+    def run(self) -> Run:
+        return self.study.runs[0]
+
+
+def read(directory: str | Path) -> Record:
+    """The record of a run; UserError if the directory is none that has begun."""
+    notes: list[str] = []
+    study = _told(partial(results.run, directory), notes)
+    run = study.runs[0]
+    home = study.directory / run.directory
+    rows = {}
+    for what in COLUMNS:
+        frame = _attempt(partial(_rows, study, home, cast("What", what)), notes)
+        if frame is not None and not frame.empty:
+            rows[what] = frame
+    found = calls.recorded(study.directory, f"{run.cell.id}/{run.seed}")
+    seen = episodes.episodes(home)
+    log = _attempt(partial(_log, study.directory, run), notes)
+    said = [brief(note.replace(f"{study.directory}/", ""), 600) for note in notes]
+    return Record(study, rows, found, seen, log, (*dict.fromkeys(said), *found.notes, *seen.notes))
+
+
+def _attempt(read: Callable[[], Found], notes: list[str]) -> Found | None:
+    """What was read, or None and a note."""
+    try:
+        return _told(read, notes)
+    except (UserError, OSError) as error:
+        notes.append(str(error))
+        return None
+
+
+def _told(read: Callable[[], Found], notes: list[str]) -> Found:
+    """What was read; what it warned of becomes notes."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = read()
+    notes += [str(each.message) for each in caught if each.category is UserWarning]
+    return found
+
+
+def _rows(study: Study, home: Path, what: What) -> pd.DataFrame | None:
+    """The rows of a log; UserError for one that is too large or does not fit."""
+    for path in (home / f"{what}.parquet", home / f"{what}.jsonl"):
+        if path.exists() and not within(study.directory, path):
+            raise UserError(f"{path} is no file of the study")
+        if path.is_file() and (size := path.stat().st_size) > ROWS:
+            raise UserError(f"{path} has {size:,} bytes; at most {ROWS:,} are read")
+    if (home / f"{what}.parquet").is_file():
+        limits.footer(home / f"{what}.parquet")
+    return results.load(study, what=what)
+
+
+def _log(study: Path, run: Run) -> Log | None:
+    """The newest log of a worker that trained the run, if any has said something."""
+    begin = f"{run.cell.method}-{run.cell.id}-"
+    found, _ = names(study / "logs", (".log",), LOGS)
+    files = [study / "logs" / name for name in found if name.startswith(begin) and run.seed in _seeds(name, begin)]
+    spoken = [path for path in files if within(study, path) and path.stat().st_size]
+    if not spoken:
+        return None
+    newest = max(spoken, key=lambda path: path.stat().st_mtime)
+    return Log(brief(newest.name, 100), *tail(newest, LINES))
+
+
+def _seeds(name: str, begin: str) -> Iterable[int]:
+    """Which seeds the worker trained that wrote a log of this name (harness/launchers/local.py)."""
+    told = name.removeprefix(begin).removesuffix(".log")
+    first, to, last = told.partition("_to_")
+    if to and first.isdecimal() and last.isdecimal():
+        return range(int(first), int(last) + 1)
+    return [int(part) for part in told.split("_") if part.isdecimal()]
+
+
+def settings(cell: Cell, most: int = 2_000) -> list[tuple[str, str, str]]:
+    """Name, value and layer of every setting."""
+    found = []
+    for name, entry in list(cell.settings.items())[:most]:
+        layered: Mapping[str, Any] = entry if isinstance(entry, Mapping) else {"value": entry}
+        found.append(
+            (
+                brief(str(name), 200),
+                brief(_text(layered.get("value")), 500),
+                brief(str(layered.get("layer") or ""), 100),
+            )
+        )
+    return found
+
+
+def provenance(run: Run) -> list[tuple[str, str]]:
+    """What the run was made with, in words: name and value."""
+    found = []
+    for name, value in list(run.provenance.items())[:50]:
+        pairs = value.items() if isinstance(value, Mapping) else None
+        text = (
+            ", ".join(f"{key} {_text(each)}" for key, each in list(pairs)[:100]) if pairs is not None else _text(value)
+        )
+        found.append((brief(str(name), 100), brief(text, 2_000)))
+    return found
+
+
+def _text(value: Any) -> str:
+    try:
+        return value if isinstance(value, str) else json.dumps(value, default=str)
+    except RecursionError:
+        return "…"

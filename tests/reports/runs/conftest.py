@@ -1,0 +1,77 @@
+"""A run as the harness writes one: trained, judged, filmed, with model calls on record."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import harness
+from harness import cli
+from harness.foundation import cassette, keeping
+from harness.foundation.calls import Asker, Call, ChatCall, EmbedCall, JudgeCall, Message, Told, Usage
+from harness.foundation.images import png
+from harness.foundation.keys import request
+
+EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\x1b[31m\u202e\ud800"
+CLIP = np.arange(4 * 8 * 8 * 3, dtype=np.uint8).reshape(4, 8, 8, 3)
+TOOK = Usage(calls=1, tokens_in=70, tokens_out=5, images=4, seconds=0.25, usd=0.5)
+
+
+def record(study: Path, asker: str, asked: list[tuple[Call, object, str]], shard: str = "1") -> None:
+    """Put calls on record as a run's model process does: what was asked, answered, or how it failed."""
+    directory = keeping.folder(study)
+    kept = cassette.Cassette([], directory / f"shard-{shard}.sqlite")
+    for number, (call, value, failure) in enumerate(asked):
+        who = Asker(asker, number, 10 * number)
+        question = request({"model": "tiny"}, call, who)
+        images = {digest: png(image) for digest, image in question.images.items()}
+        kept.record(question, who, "tiny", Told(value, failure, TOOK), images, TOOK)  # type: ignore[arg-type]
+    kept.close()
+    cassette.merge(directory)
+
+
+def judged(number: int) -> tuple[Call, object, str]:
+    """A clip of its own for each number, answered with that many thousandths."""
+    return JudgeCall(CLIP + np.uint8(number), "Is it done?"), number / 1000, ""
+
+
+CALLS: list[tuple[Call, object, str]] = [
+    (JudgeCall(CLIP, f"Is it done? {EVIL[:-1]}"), 0.25, ""),
+    (ChatCall((Message("system", ("be brief",)), Message("user", ("why?", CLIP[0])))), f"because {EVIL[:-1]}", ""),
+    (ChatCall((Message("user", ("a plan?",)),), schema={"type": "object"}), {"steps": ["key", "door"]}, ""),
+    (EmbedCall(("a", "b")), np.eye(2, 3, dtype=np.float32), ""),
+    (ChatCall((Message("user", ("again?",)),)), None, "timeout"),
+]
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study of one judged run; not to be changed."""
+    root = tmp_path_factory.mktemp("trained") / "study"
+    study = harness.run(
+        "suite=minigrid_doorkey", "judge=sprite", "replay.clip_length=4", "drawing.tile_size=8",
+        task="5x5", method="vlm_rb", profile="smoke", seeds=1, output=root,
+    )  # fmt: skip
+    assert study.finished
+    run = next(root.glob("*/*/*/seed-0"))
+    film = str(run / "videos" / "first.mp4")
+    assert cli.main(["eval", str(run), "--episodes", "2", "--frames", "--video", film]) == 0
+    record(root, f"{run.parent.name.rpartition('-')[2]}/0", CALLS)
+    return root
+
+
+@pytest.fixture
+def run(trained: Path, tmp_path: Path) -> Path:
+    """The directory of its run in a copy of one's own."""
+    shutil.copytree(trained, tmp_path / "study")
+    return next((tmp_path / "study").glob("*/*/*/seed-0"))
+
+
+@pytest.fixture
+def asker() -> Callable[[Path], str]:
+    """What a cassette calls a run."""
+    return lambda run: f"{run.parent.name.rpartition('-')[2]}/{run.name.removeprefix('seed-')}"

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.foundation import cassette, keeping
+from harness.foundation.calls import ChatCall, JudgeCall, Message
+from harness.foundation.images import png
+from reports.runs import calls
+from tests.reports.runs.conftest import CALLS, CLIP, judged, record
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    record(tmp_path, "cell/0", CALLS)
+    return tmp_path
+
+
+def change(study: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(keeping.folder(study) / cassette.MERGED)) as db, db:
+        for statement in statements:
+            db.execute(statement)
+
+
+def test_prompt_images_and_answer_of_each_kind_are_told_failures_first(study: Path) -> None:
+    found = calls.recorded(study, "cell/0")
+    assert (found.answered, found.failed, found.left_out, found.notes) == (4, 1, 0, ())
+    failed, clip, chat, plan, embedded = found.shown
+    assert (failed.ordinal, failed.failure, failed.answer) == (4, "timeout", "")
+    assert clip.score == 0.25 and [message.role for message in clip.messages] == ["frames", "prompt"]
+    assert len([part for part in clip.messages[0].parts if part.png]) == len(CLIP)
+    assert "␛[31m" in clip.messages[1].parts[0].text and "\x1b" not in chat.answer
+    assert [message.role for message in chat.messages] == ["system", "user"]
+    assert chat.messages[1].parts[0].text == "why?" and chat.messages[1].parts[1].png
+    assert '"door"' in plan.answer and embedded.answer == "2 vectors of 3 numbers"
+    assert clip.took.tokens_in == 70 and clip.took.usd == 0.5 and clip.step == 0
+
+
+def test_calls_of_other_runs_are_not_shown(study: Path) -> None:
+    assert calls.recorded(study, "cell/1") == calls.Calls()
+    assert calls.recorded(study / "absent", "cell/0") == calls.Calls()
+
+
+def test_of_many_the_first_and_the_last_are_shown_and_the_rest_counted(tmp_path: Path) -> None:
+    asked = [judged(number) for number in range(200)]
+    failing = [(ChatCall((Message("user", (f"{number}?",)),)), None, "server") for number in range(70)]
+    record(tmp_path, "cell/0", [*asked, *failing])
+    found = calls.recorded(tmp_path, "cell/0")
+    numbers = [call.ordinal for call in found.shown]
+    assert numbers == [*range(200, 250), *range(50), *range(150, 200)]
+    assert (found.answered, found.failed, found.left_out) == (200, 70, 120)
+
+
+def test_of_a_long_clip_some_images_are_shown_and_of_a_long_text_its_beginning(tmp_path: Path) -> None:
+    clip = np.repeat(CLIP, 8, axis=0) + np.arange(32, dtype=np.uint8)[:, None, None, None]
+    record(tmp_path, "cell/0", [(JudgeCall(clip, "long " * 10_000), 0.5, "")])
+    (call,) = calls.recorded(tmp_path, "cell/0").shown
+    assert len(call.messages[0].parts) == calls.FRAMES
+    assert call.messages[1].parts[0].text.endswith("(46,000 characters left out)")
+
+
+def test_images_are_shown_as_long_as_there_is_room(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "PICTURES", len(png(CLIP[0])) + 10)
+    clip, chat = calls.recorded(study, "cell/0").shown[1:3]
+    assert clip.messages[0].parts[-1].text == "(3 of 4 images: not kept, or no room)"
+    assert chat.messages[1].parts[-1].text == "(1 of 1 images: not kept, or no room)"
+
+
+@pytest.mark.parametrize(
+    ("statement", "says"),
+    [
+        (
+            "UPDATE requests SET text = replace(text, 'done', 'won')",
+            "a row of answers is not what this program records",
+        ),
+        ("UPDATE images SET png = x'00'", "a row of answers"),
+        ("UPDATE answers SET value = '7'", "'7' is no recorded answer"),
+        ("UPDATE answers SET value = '{\"object\": 1e999}'", "no recorded answer"),
+        ("UPDATE answers SET seconds = 'long'", "could not convert"),
+        ("UPDATE failures SET ordinal = 'last'", "a row of failures"),
+        ("DELETE FROM requests", "a row of answers"),
+        ("UPDATE answers SET value = zeroblob(10000000)", "too big"),
+    ],
+)
+def test_a_row_that_was_changed_is_named_and_the_rest_shown(study: Path, statement: str, says: str) -> None:
+    change(study, statement)
+    found = calls.recorded(study, "cell/0")
+    assert len(found.shown) < 5 and any(says in note for note in found.notes), found.notes
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TRIGGER evil AFTER INSERT ON answers BEGIN DELETE FROM answers; END",
+        "CREATE VIEW evil AS SELECT 1",
+        "DROP TABLE failures",
+    ],
+)
+def test_a_file_of_another_layout_is_not_read(study: Path, statement: str) -> None:
+    change(study, statement)
+    found = calls.recorded(study, "cell/0")
+    assert found.shown == () and "is no cassette, or one of another version" in found.notes[0]
+
+
+def test_no_database_and_a_link_out_of_the_study_are_not_read(study: Path, tmp_path_factory) -> None:
+    file = keeping.folder(study) / cassette.MERGED
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "mine.sqlite"
+    file.rename(elsewhere)
+    file.symlink_to(elsewhere)
+    assert calls.recorded(study, "cell/0") == calls.Calls()
+    file.unlink()
+    file.write_bytes(b"SQLite format 3\0 or not")
+    assert "cassette" in calls.recorded(study, "cell/0").notes[0]
+
+
+def test_what_a_process_still_writes_is_left_for_later(study: Path) -> None:
+    file = keeping.folder(study) / cassette.MERGED
+    file.with_name(f"{file.name}-wal").write_bytes(b"")
+    (note,) = calls.recorded(study, "cell/0").notes
+    assert note == f"{file.name}: a process is writing it; its calls are shown once it has ended"
+
+
+def test_a_file_that_takes_for_ever_is_given_up(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record(study, "cell/0", [(ChatCall((Message("user", (f"{n}?",)),)), "yes", "") for n in range(2_000)], "2")
+    monkeypatch.setattr(calls, "PATIENCE", -1.0)
+    assert calls.recorded(study, "cell/0").notes == (f"{cassette.MERGED}: it could not be read within -1 s",)
+
+
+def test_reading_leaves_the_study_as_it_was(study: Path) -> None:
+    def listed(directory: Path) -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in keeping.folder(directory).iterdir()}
+
+    before = listed(study)
+    calls.recorded(study, "cell/0")
+    assert listed(study) == before

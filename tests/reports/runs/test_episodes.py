@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.foundation.images import png
+from reports.runs import episodes
+from tests.reports.runs.conftest import CLIP
+
+
+def strips(run: Path, name: str = "mine", **changes: Any) -> None:
+    """An episode of one clip as `bench eval --frames` writes it, but for some entries."""
+    folder = run / "frames"
+    folder.mkdir(exist_ok=True)
+    (folder / "clip.png").write_bytes(png(CLIP[0]))
+    clip = {"file": "clip.png", "first": 1, "last": 4, "events": ["key"], "score": 0.5}
+    about = {
+        **{"suite": "grid", "task": "8x8", "moves": 4, "length": 4, "return": 0.5, "success": True},
+        **{"judge": "sprite", "unjudged": "", "clips": [clip]},
+    }
+    for key, value in changes.items():
+        (clip if key in clip else about)[key if key != "ret" else "return"] = value
+    (folder / f"{name}.json").write_text(json.dumps(about))
+
+
+def test_what_bench_eval_left_is_shown_with_the_scores(run: Path) -> None:
+    found = episodes.episodes(run)
+    (episode,), (film,) = found.strips, found.films
+    assert found.notes == () and episode.where == "minigrid_doorkey/5x5" and episode.judge == "sprite"
+    assert episode.clips and all(clip.score in (0.0, 1.0) and clip.png for clip in episode.clips)
+    assert (film.name, film.kind, film.reason) == ("first.mp4", "video/mp4", "") and film.content
+
+
+def test_a_run_without_any_has_none(tmp_path: Path) -> None:
+    assert episodes.episodes(tmp_path) == episodes.Episodes()
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"score": 1.5}, "score is 1.5; expected a number in [0, 1]"),
+        ({"score": float("nan")}, "score is nan; expected a finite number"),
+        ({"score": "high"}, "score is 'high'"),
+        ({"ret": float("inf")}, "return is inf"),
+        ({"moves": True}, "moves is True; expected int"),
+        ({"success": "yes"}, "success is 'yes'; expected bool"),
+        ({"clips": {}}, "clips is {}; expected list"),
+        ({"clips": ["a"]}, "a clip is 'a'; expected a JSON object"),
+        ({"first": None}, "first is None; expected int"),
+        ({"file": "../run.json"}, "there is no file '../run.json' beside it"),
+        ({"file": "/etc/passwd"}, "there is no file '/etc/passwd' beside it"),
+        ({"file": "\x00"}, "beside it"),
+        ({"file": "link.png"}, "there is no file 'link.png' beside it"),
+        ({"file": "mine.json"}, "no PNG"),
+        ({"file": "vast.png"}, "has 4,294,836,225 pixels"),
+    ],
+)
+def test_what_does_not_fit_is_named_and_the_rest_shown(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
+    run = tmp_path / "seed-0"
+    run.mkdir()
+    strips(run, "good")
+    (tmp_path / "secret.png").write_bytes(png(CLIP[0]))
+    (run / "frames" / "link.png").symlink_to(tmp_path / "secret.png")
+    image = png(CLIP[0])
+    (run / "frames" / "vast.png").write_bytes(image[:16] + b"\x00\x00\xff\xff" * 2 + image[24:])
+    strips(run, "mine", **changes)
+    found = episodes.episodes(run)
+    assert [episode.name for episode in found.strips] == ["good"]
+    (note,) = found.notes
+    assert note.startswith("frames/mine.json: ") and says in note
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"[" * 10_000, b" " * (2**20 + 1), b"\xff"])
+def test_what_is_no_description_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "frames").mkdir()
+    (tmp_path / "frames" / "x.json").write_bytes(content)
+    found = episodes.episodes(tmp_path)
+    assert found.strips == () and len(found.notes) == 1 and "x.json" in found.notes[0]
+
+
+def test_what_would_make_the_page_too_large_is_left_out_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(episodes.EPISODES + 2):
+        strips(tmp_path, f"e{number:02}")
+    monkeypatch.setattr(episodes, "STRIPS", 3 * len(png(CLIP[0])))
+    found = episodes.episodes(tmp_path)
+    assert [(len(each.clips), each.left_out) for each in found.strips] == [(1, 0)] * 3 + [(0, 1)] * 5
+    assert found.notes == ("frames: 2 further episodes are left out",)
+
+
+def test_a_video_is_shown_if_it_is_one_and_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(episodes, "FILM", 100)
+    (tmp_path / "videos").mkdir()
+    for name, content in {
+        "a.gif": b"GIF89a...", "b.mp4": b"\0\0\0\x20ftypisom", "c.mp4": b"<script>", "d.gif": b"GIF89a" + b"." * 100,
+        "e.txt": b"GIF89a",
+    }.items():  # fmt: skip
+        (tmp_path / "videos" / name).write_bytes(content)
+    (tmp_path / "videos" / "f.gif").symlink_to("/etc/passwd")
+    found = episodes.episodes(tmp_path)
+    shown = [(film.name, bool(film.content), film.reason) for film in found.films]
+    assert shown == [("a.gif", True, ""), ("b.mp4", True, ""), ("d.gif", False, "too large for a page (106 bytes)")]
+    assert found.notes == ("videos/c.mp4: is not video/mp4", "videos/f.gif: lies outside the run")

@@ -1,0 +1,169 @@
+"""The run page in a browser, of a run that the harness made and of one whose every text is hostile."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from harness import cli
+from reports import inline
+from reports.runs import page, record
+from tests.reports.runs.conftest import EVIL
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+Open = Callable[..., "Page"]
+
+
+def written(run: Path) -> Path:
+    assert cli.main(["report", str(run)]) == 0
+    return run / "report" / "run.html"
+
+
+@pytest.fixture(scope="session")
+def clean(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("page") / "run.html"
+    run = next(trained.glob("*/*/*/seed-0"))
+    assert cli.main(["report", str(run), "--output", str(file.parent)]) == 0
+    return file
+
+
+@pytest.fixture
+def hostile(run: Path) -> Path:
+    """Where a text can stand in a run's files, there is one that tries to be markup."""
+    text = json.loads(json.dumps(EVIL))
+    content = json.loads((run / "run.json").read_text())
+    content |= {"status": "failed", "error": f"Traceback\n{text}", "provenance": {text: {text: text}}}
+    (run / "run.json").write_text(json.dumps(content))
+    cell = json.loads((run.parent / "cell.json").read_text())
+    cell["settings"] = {text: {"value": text, "layer": text, "source": text}, "replay.threshold": {"value": 0.5}}
+    names = {"model": EVIL[:30], "variant": EVIL[:30], "profile": "<b>quick</b>"}
+    (run.parent / "cell.json").write_text(json.dumps({**cell, **names}))
+    study = json.loads((run.parents[3] / "study.json").read_text())
+    (run.parents[3] / "study.json").write_text(json.dumps({**study, "study": text, "command": [text]}))
+    (run / "metrics.jsonl").write_text(json.dumps({"step": 1, "<img src=x onerror=alert(1)>": 0.5}) + "\n")
+    (run / "judgements.jsonl").write_text(
+        json.dumps({"asked": 1, "applied": 2, "ordinal": 0, "failure": EVIL[:20]}) + "\n"
+    )
+    (run / "evaluations.parquet").unlink()
+    log = run.parents[3] / "logs" / f"{run.parent.name}-0.log"
+    log.write_text(EVIL[:-1] + "</pre></script>\n")
+    about = next((run / "frames").glob("*.json"))
+    content = json.loads(about.read_text()) | {"judge": text, "suite": text, "unjudged": text}
+    content["clips"][0]["events"] = [text]
+    about.write_text(json.dumps(content))
+    (run / "videos" / "first.mp4").rename(run / "videos" / "a\"b'<script>.mp4")
+    return run
+
+
+def test_a_run_is_shown_with_curves_episodes_calls_time_and_configuration(clean: Path, browser: Open, axe) -> None:
+    seen = browser(clean)
+    assert seen.inner_text("h1").endswith("· sprite · smoke, seed 0")
+    headings = seen.locator("h2").all_inner_texts()
+    assert headings == [
+        "Identity", "Learning curves", "Reference episode", "Metrics", "Episodes", "Model calls", "Judgements",
+        "Time and cost", "Configuration", "Provenance", "Log",
+    ]  # fmt: skip
+    seen.wait_for_selector("figure.chart .plot[data-drawn] svg")
+    assert re.search(r"score [01]\.00", seen.locator(".strips figcaption").first.inner_text())
+    assert seen.evaluate("[...document.querySelectorAll('.strips img')].every((image) => image.naturalWidth > 0)")
+    assert seen.evaluate("document.querySelector('video').error") is None
+    seen.wait_for_function("document.querySelector('video').duration > 0")
+    assert "no answer (timeout)" in seen.locator("details.call summary").first.inner_text()
+    call = seen.locator("details.call").nth(2)
+    call.locator("summary").click()
+    assert "because <script>alert(1)</script>" in call.locator("pre").last.inner_text()
+    assert call.locator("img").count() == 1
+    axe(seen)
+
+
+def test_each_chart_can_be_drawn_and_tables_sorted(clean: Path, browser: Open) -> None:
+    seen = browser(clean)
+    for plot in seen.locator("figure.chart .plot").all():
+        plot.scroll_into_view_if_needed()
+    seen.wait_for_function("document.querySelectorAll('.plot:not([data-drawn])').length === 0")
+    table = seen.locator("table", has_text="Every setting")
+    table.get_by_role("button", name="Setting").click()
+    names = table.locator("tbody th").all_inner_texts()
+    assert names == sorted(names, key=str.lower) and table.locator("th[aria-sort=ascending]").count() == 1
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [375, 1280])
+def test_it_can_be_read_light_and_dark_and_at_phone_width(
+    clean: Path, browser: Open, axe, scheme: str, width: int
+) -> None:
+    seen = browser(clean, width=width, color_scheme=scheme)
+    seen.wait_for_selector(".plot[data-drawn]")
+    seen.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    assert seen.evaluate("document.documentElement.scrollWidth") <= width
+    axe(seen)
+
+
+def test_nothing_of_a_hostile_run_becomes_markup_or_script(hostile: Path, browser: Open, axe) -> None:
+    file = written(hostile)
+    seen = browser(file, width=375)
+    seen.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    seen.wait_for_selector(".plot[data-drawn]")
+    scripts = seen.locator("script:not([type])").all_text_contents()
+    assert inline.script(*page.SCRIPTS) in scripts
+    assert all("alert(1)" not in text for text in scripts) and seen.locator("img[src=x]").count() == 0
+    assert seen.evaluate("document.documentElement.scrollWidth") <= 375
+    text = seen.inner_text("main")
+    assert text.count("<script>alert(1)</script>") >= 10 and "␛[31m\\u{202e}\\u{d800}" in text
+    assert "There are no evaluations to show." in text and not set(text) & {"\x1b", "\u202e"}
+    axe(seen)
+
+
+def test_what_could_not_be_read_is_said_at_the_top(run: Path, browser: Open, capsys) -> None:
+    (run / "metrics.jsonl").write_text("no\nJSON\n")
+    seen = browser(written(run))
+    assert "metrics.jsonl, row 1: not JSON" in seen.locator(".notes").inner_text()
+    assert "metrics.jsonl, row 1: not JSON" in capsys.readouterr().out
+    headings = seen.locator("h2").all_inner_texts()
+    assert "Metrics" not in headings and "Learning curves" in headings
+
+
+def test_values_of_wrong_types_cost_their_own_part_alone(run: Path) -> None:
+    timing = {"step": 600, "seconds": 2.0, "seeds": "none", "evaluation_seconds": [1], "clips": {"a": 1}}
+    (run / "timings.jsonl").write_text(json.dumps(timing) + "\n")
+    rows = (run / "probes.jsonl").read_text()
+    twice = [{"step": 600, "t": 0, "quantity": name, "value": 1.0} for name in ("reward", "true_reward", "reward")]
+    (run / "probes.jsonl").write_text(rows + "".join(json.dumps(row) + "\n" for row in twice))
+    (run / "metrics.jsonl").write_text('{"step": 1, "loss": "x"}\n{"step": 2, "loss": 0.5, "step ": 1e999}\n')
+    judged = [{"asked": 1, "applied": 2, "ordinal": value, "events": 1} for value in ("a", [1], None, 1e300)]
+    (run / "judgements.jsonl").write_text("".join(json.dumps(row) + "\n" for row in judged))
+    nested = json.loads("[" * 900 + "]" * 900)
+    (run / "run.json").write_text(
+        json.dumps(json.loads((run / "run.json").read_text()) | {"provenance": {"a": nested}})
+    )
+    text = page.render(record.read(run))
+    assert "Where the time went" not in text and "4 clips judged" in text and "Learned reward" not in text
+
+
+def test_the_same_run_gives_the_same_page(run: Path) -> None:
+    assert page.render(record.read(run)) == page.render(record.read(run))
+
+
+def test_the_study_and_its_runs_link_to_each_other_once_they_are_written(run: Path, browser: Open) -> None:
+    study = run.parents[3]
+    assert "Report of the study" not in written(run).read_text()
+    assert cli.main(["report", str(study), "--resamples", "200"]) == 0
+    report = (study / "report" / "report.html").read_text()
+    link = re.search(r'<a href="([^"]*run\.html)">', report)
+    assert link is not None and (study / "report" / link[1]).resolve() == (run / "report" / "run.html").resolve()
+    home = re.search(r'<a href="([^"]*report\.html)">Report of the study', written(run).read_text())
+    assert home is not None and (run / "report" / home[1]).resolve() == (study / "report" / "report.html").resolve()
+
+
+@pytest.mark.parametrize(("place", "says"), [("seed-5", "has not begun"), ("../../..", "has no study.json")])
+def test_what_is_no_run_or_has_not_begun_is_refused_in_a_line(run: Path, capsys, place: str, says: str) -> None:
+    (run.parents[3] / "study.json").unlink()
+    assert cli.main(["report", str((run.parent / place).resolve())]) == 2
+    assert says in capsys.readouterr().err

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UserError
+from reports.runs import record
+from reports.runs.reading import LINE, TAIL, brief, tail
+from results import limits
+
+
+def test_a_finished_run_says_all_that_it_wrote(run: Path) -> None:
+    found = record.read(run)
+    assert found.notes == () and found.run.status == "finished" and found.run.step == found.run.steps == 600
+    assert {"evaluations", "metrics", "judgements", "timings", "ledger", "probes"} <= found.rows.keys()
+    assert len(found.rows["evaluations"]) == 6 and found.log is None
+    assert found.calls.answered == 4 and found.calls.failed == 1
+    assert ("training.steps", "600", "profile smoke") in record.settings(found.cell)
+    assert dict(record.provenance(found.run))["hardware"].startswith("processor ")
+
+
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        (".", "is not a run; give a directory such as STUDY/SUITE/TASK/METHOD-CELL/seed-0"),
+        ("minigrid_doorkey", "is not a run"),
+        ("absent/seed-0", "is not a run"),
+    ],
+)
+def test_what_is_no_run_is_refused(run: Path, place: str, says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        record.read(run.parents[3] / place)
+
+
+def test_a_run_that_has_not_begun_is_told_from_a_directory_that_is_none(run: Path) -> None:
+    for name in ("seed-1", "seed-2"):
+        (run.parent / "seed-1").mkdir(exist_ok=True)
+        with pytest.raises(UserError, match=f"{name} has not begun, so there is nothing to show; `bench status"):
+            record.read(run.parent / name)
+
+
+def test_one_that_could_not_start_says_why(run: Path) -> None:
+    (run.parent / "seed-7").mkdir()
+    failed = {"schema": 1, "status": "failed", "error": "Traceback: no memory"}
+    (run.parent / "seed-7" / "run.json").write_text(json.dumps(failed))
+    found = record.read(run.parent / "seed-7")
+    assert found.run.status == "failed" and found.run.error == "Traceback: no memory" and found.rows == {}
+
+
+def test_a_damaged_log_costs_its_own_part_alone(run: Path) -> None:
+    (run / "metrics.jsonl").write_text('{"step": 1}\nnot JSON\n{"step": 2}\n')
+    (run / "judgements.jsonl").write_text('{"asked": "x", "applied": 3}\n')
+    (run / "evaluations.parquet").write_bytes(b"PAR1 and nothing else")
+    found = record.read(run)
+    assert {"timings", "probes"} <= found.rows.keys()
+    assert not {"metrics", "judgements", "evaluations"} & found.rows.keys()
+    assert [note.partition(": ")[0].rpartition("/")[2] for note in found.notes if "jsonl" in note] == [
+        "metrics.jsonl, row 2",
+        "judgements.jsonl, row 1, column 'asked'",
+    ]
+    assert any("evaluations.parquet cannot be read as Parquet" in note for note in found.notes)
+
+
+def test_damage_elsewhere_in_the_study_does_not_matter(run: Path) -> None:
+    (run.parent / "seed-1").mkdir()
+    (run.parent / "seed-1" / "run.json").write_text("{")
+    assert record.read(run).notes == ()
+    (run.parents[3] / "study.json").write_text("[]")
+    (note,) = record.read(run).notes
+    assert "what the study says of this run is left out" in note and "study.json holds list" in note
+
+
+@pytest.mark.parametrize("name", ["run.json", "../cell.json"])
+@pytest.mark.parametrize("content", ["{", "[" * 100_000, '{"schema": 99}', " " * (2**24 + 1)])
+def test_without_its_own_documents_a_run_is_none(run: Path, name: str, content: str) -> None:
+    (run / name).write_text(content)
+    words = "cannot be read as JSON|has schema 99|has 16,777,217 bytes"
+    with pytest.raises(UserError, match=f"{Path(name).name} ({words})"):
+        record.read(run)
+
+
+def test_of_a_gigabyte_of_log_only_the_end_is_read(run: Path) -> None:
+    study = run.parents[3]
+    name = f"{run.parent.name}-0.log"
+    with open(study / "logs" / name, "wb") as file:
+        file.truncate(2**30)
+        file.seek(2**30)
+        file.write(b"x" * 10_000 + b"\n" + b"".join(b"line %d\n" % number for number in range(1_000)))
+    begun = time.perf_counter()
+    log = record.read(run).log
+    assert log is not None and log.name == name and time.perf_counter() - begun < 20
+    assert log.text.splitlines() == [f"line {number}" for number in range(800, 1_000)]
+    assert log.left_out == os.path.getsize(study / "logs" / name) - len(log.text) - 1
+
+
+def test_a_log_without_line_ends_is_cut(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"y" * 10 * TAIL)
+    text, left_out = tail(tmp_path / "log", 5)
+    assert text == f"{'y' * LINE} … ({TAIL - LINE:,} characters left out)" and left_out == 9 * TAIL
+
+
+def test_what_steers_a_terminal_or_a_line_is_visible() -> None:
+    assert brief("a\x1b[31m\x00\u202eb\ud800\n\tc") == "a␛[31m␀\\u{202e}b\\u{d800}\n\tc"
+
+
+def test_the_newest_log_of_the_workers_that_trained_the_seed_is_shown(run: Path) -> None:
+    logs, begin = run.parents[3] / "logs", run.parent.name
+    for age, name in enumerate((f"{begin}-1_2.log", f"{begin}-0_1.log", f"{begin}-0_to_9.log", "other-0.log")):
+        (logs / name).write_text(name)
+        os.utime(logs / name, (2e9 - age, 2e9 - age))
+    log = record.read(run).log
+    assert log is not None and log.text == f"{begin}-0_1.log"
+
+
+def test_what_is_too_large_is_named_and_not_read(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open(run / "metrics.jsonl", "wb") as file:
+        file.truncate(record.ROWS + 1)
+    monkeypatch.setattr(limits, "ROWS", 5)
+    found = record.read(run)
+    assert any("metrics.jsonl has 67,108,865 bytes; at most 67,108,864 are read" in note for note in found.notes)
+    assert any("evaluations.parquet has 6 rows; at most 5 are read" in note for note in found.notes)
+    assert "judgements" in found.rows
+
+
+def test_links_out_of_the_study_are_not_followed(run: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text('{"step": 1, "secret": 7}\n')
+    (run / "metrics.jsonl").unlink()
+    (run / "metrics.jsonl").symlink_to(secret)
+    (run.parents[3] / "logs" / f"{run.parent.name}-0.log").unlink()
+    (run.parents[3] / "logs" / f"{run.parent.name}-0.log").symlink_to(secret)
+    found = record.read(run)
+    assert "metrics" not in found.rows and found.log is None
+    assert any("metrics.jsonl is no file of the study" in note for note in found.notes)
