@@ -28,6 +28,8 @@ examples:
   bench report runs/NAME
   bench compare runs/NAME --against measured               beside runs that nobody needs to repeat
   bench cite runs/NAME > used.bib
+  bench leaderboard runs/NAME measured                     many studies on one page, ranked
+  bench submit runs/NAME                                   an archive that others can add and verify
 """
 
 

@@ -63,7 +63,7 @@ class Recorder:
             "suite": suite, "task": task, "method": method, "learner": learner, "model": model,
             "profile": profile, "steps": steps, "settings": dict(settings or {}),
         }  # fmt: skip
-        cell = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]
+        cell = identity(content)
         where = f"{suite}/{task}/{method}-{cell}"
         study = StudyDirectory(Path(output))
         self._steps, self._last = steps, (0, -1)
@@ -130,6 +130,11 @@ class Recorder:
             self._rows.close()
             self._run.update(status="failed", step=self._last[0], error=f"{kind.__name__}: {error}")
             self._lock.release()
+
+
+def identity(content: Mapping[str, Any]) -> str:
+    """The id of a foreign method's cell: a hash of its names, steps and settings."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]
 
 
 def _whole(name: str, value: Any, low: int, high: int | None = None) -> int:

@@ -31,15 +31,20 @@ class Joined(NamedTuple):
     """Cell id -> names of the studies that have it."""
 
 
-def opened(name: str) -> dict[str, Study]:
-    """The study in a directory, or all of those `measured`, by the names they are shown by."""
+def directories(name: str) -> dict[str, Path]:
+    """Where a study lies, or all of those `measured` do, by the names they are shown by; unread."""
     if name != MEASURED:
-        return {name: study(name)}
+        return {name: Path(name)}
     root = Path(__file__).parent / MEASURED
-    found = {f"{MEASURED}/{path.parent.name}": study(path.parent) for path in sorted(root.glob("*/study.json"))}
+    found = {f"{MEASURED}/{path.parent.name}": path.parent for path in sorted(root.glob("*/study.json"))}
     if not found:
         raise UserError(f"this installation holds no measured studies (looked in {root}); name a study's directory")
     return found
+
+
+def opened(name: str) -> dict[str, Study]:
+    """The study in a directory, or all of those `measured`, by the names they are shown by."""
+    return {shown: study(path) for shown, path in directories(name).items()}
 
 
 def select(source: Study, wanted: Callable[[Cell], bool]) -> Study:

@@ -9,6 +9,8 @@ from harness.records.study import frames_file
 from results.store import Study
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
+LARGEST = 2**24
+"""Bytes of one."""
 
 
 class Picture(NamedTuple):
@@ -33,6 +35,8 @@ def pictures(study: Study) -> list[Picture]:
             continue
         if not path.resolve().is_relative_to(root):
             raise UserError(f"{path} lies outside the study; restore study.json")
+        if path.stat().st_size > LARGEST:
+            raise UserError(f"{path} has {path.stat().st_size:,} bytes; at most {LARGEST:,} are read")
         content = path.read_bytes()
         if not content.startswith(SIGNATURE):
             raise UserError(f"{path} is not a PNG; delete it, and the command that made the study draws it anew")

@@ -63,11 +63,12 @@ _TAKEN = ("filename", "row", "variant", "label", "directory", *IDENTITY)
 _WORDS = {int: "a whole number", float: "a finite number", bool: "true or false", str: "text"}
 
 
-def load(source: str | Path | Study, *, what: What = "evaluations") -> pd.DataFrame:
+def load(source: str | Path | Study, *, what: What = "evaluations", threads: int | None = None) -> pd.DataFrame:
     """The rows that a study's runs wrote, in the order of its runs, with variant, label and directory beside them.
 
     Logs (all but `evaluations`) get the identity of their run as leading columns. A log's further columns read as
     missing where a row lacks them; only those of `metrics` may hold NaN (a diverged loss).
+    `threads` read at once, each with buffers of its own; None: as many as there are cores.
     Raises UserError naming file, row and column of the first value that the schema does not allow.
     """
     import numpy as np
@@ -78,15 +79,15 @@ def load(source: str | Path | Study, *, what: What = "evaluations") -> pd.DataFr
     opened = source if isinstance(source, Study) else study(source)
     files: dict[str, Run] = {}
     for run in opened.runs:
-        path = _file(opened.directory / run.directory, what, run.status == "finished")
+        path = file_of(opened.directory / run.directory, what, run.status == "finished")
         if path is not None:
             files[str(path)] = run
     frames = []
-    with _connection() as connection:
+    with connection(**({} if threads is None else {"threads": threads})) as database:
         for suffix, read in ((".parquet", _read_parquet), (".jsonl", _read_lines)):
             chosen = [path for path in files if path.endswith(suffix)]
             if chosen:
-                frames.append(read(connection, chosen, what))
+                frames.append(read(database, chosen, what))
     wanted, claimed = COLUMNS[what], _claimed(what)
     rank = {path: index for index, path in enumerate(files)}
     owners = pd.DataFrame(
@@ -122,24 +123,26 @@ def _claimed(what: str) -> list[str]:
     return [name for name in COLUMNS[what] if name in IDENTITY]
 
 
-def _file(directory: Path, what: str, finished: bool) -> Path | None:
+def file_of(directory: Path, what: str, finished: bool) -> Path | None:
     """The file of a run that holds these rows: the compacted one once finished, else the growing one."""
     suffixes = (".parquet", ".jsonl") if finished else (".jsonl", ".parquet")
     return next((path for suffix in suffixes if (path := directory / f"{what}{suffix}").is_file()), None)
 
 
-def _connection() -> duckdb.DuckDBPyConnection:
+def connection(**settings: str | int) -> duckdb.DuckDBPyConnection:
+    """A database of its own in memory, with further settings of DuckDB's."""
     import duckdb
 
     # without these, an odd file could make DuckDB fetch an extension from the network
-    return duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
+    alone = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+    return duckdb.connect(config={**alone, **settings})
 
 
 def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _globs(paths: Sequence[str]) -> list[str]:
+def globs(paths: Sequence[str]) -> list[str]:
     """Paths as DuckDB wants them: its globbing characters stand for themselves."""
     return ["".join(f"[{char}]" if char in "[*?" else char for char in path) for path in paths]
 
@@ -159,15 +162,15 @@ def _read_parquet(
     try:
         found: dict[str, dict[str, str]] = {path: {} for path in paths}
         query = "SELECT file_name, name, type FROM parquet_schema(?) WHERE num_children IS NULL OR num_children = 0"
-        for path, name, physical in connection.execute(query, [_globs(paths)]).fetchall():
+        for path, name, physical in connection.execute(query, [globs(paths)]).fetchall():
             found[path][name] = physical
         for path, types in found.items():
-            _check_columns(path, types, wanted)
+            check_columns(path, types, wanted)
         queries = (
             f"SELECT filename, file_row_number + 1 AS row{values} {source}",
             f"SELECT filename, min(file_row_number) + 1 AS row{claims} {source} GROUP BY ALL",
         )
-        rows, claimants = (connection.execute(query, [_globs(paths)]).df() for query in queries)
+        rows, claimants = (connection.execute(query, [globs(paths)]).df() for query in queries)
         return rows, claimants
     except duckdb.Error as error:
         if len(paths) == 1:
@@ -180,7 +183,8 @@ def _read_parquet(
         raise
 
 
-def _check_columns(path: str, types: Mapping[str, str], wanted: Mapping[str, type]) -> None:
+def check_columns(path: str, types: Mapping[str, str], wanted: Mapping[str, type]) -> None:
+    """UserError if a Parquet file has not the columns that are wanted, `types` being their physical ones by name."""
     missing, extra = [name for name in wanted if name not in types], [name for name in types if name not in wanted]
     if missing:
         raise UserError(f"{path} lacks the column {missing[0]!r}; expected {', '.join(wanted)}")
@@ -202,7 +206,7 @@ def _read_lines(
         "CREATE OR REPLACE TEMP TABLE lines AS SELECT filename, json, "
         "place - min(place) OVER (PARTITION BY filename) + 1 AS row FROM (SELECT filename, json, "
         "row_number() OVER () AS place FROM read_ndjson_objects(?, filename=true, ignore_errors=true))",
-        [_globs(paths)],
+        [globs(paths)],
     )
     others: dict[str, str] = {}
     if what != "evaluations":

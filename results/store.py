@@ -19,6 +19,10 @@ IDENTITY = ("cell", "suite", "task", "method", "learner", "backend", "model", "p
 """The columns of an evaluation row that name its run; `study` is left out, since a study may be copied."""
 
 
+LARGEST = 2**24
+"""Bytes of a JSON document: 16 MiB, a study of a hundred thousand cells."""
+
+
 class Role(NamedTuple):
     """A cell's place in a matrix: what it is called there, and the id of the cell that it is compared with (its own, if
     it is that cell)."""
@@ -110,6 +114,34 @@ def study(directory: str | Path) -> Study:
     return Study(_field(path, content, "study", str, root.name), root, command, tuple(cells), tuple(found))
 
 
+def run(directory: str | Path) -> Study:
+    """A study that holds one run alone, by the run's directory, whatever state the other runs are in.
+
+    UserError if there is no run that has begun, or if its files do not fit the schema.
+    """
+    path = Path(directory).absolute()
+    seed = path.name.removeprefix("seed-")
+    if path.name == seed or not seed.isdecimal() or not (path.parent / "cell.json").is_file():
+        raise UserError(f"{directory} is not a run; give a directory such as STUDY/SUITE/TASK/METHOD-CELL/seed-0")
+    if not (path / "run.json").is_file():
+        raise UserError(
+            f"{directory} has not begun, so there is nothing to show; `bench status STUDY` tells of all runs"
+        )
+    root = path.parents[3]
+    place = {"directory": path.parent.relative_to(root).as_posix()}
+    file, named, command = root / "study.json", root.name, tuple[str, ...]()
+    identity = _field(path.parent / "cell.json", _document(path.parent / "cell.json"), "cell", str)
+    try:
+        content = _document(file)
+        named = _field(file, content, "study", str, root.name)
+        command = tuple(str(word) for word in _field(file, content, "command", list, []))
+        cell = _cell(root, file, identity, {**_field(file, content["cells"], identity, dict), **place})
+    except (UserError, KeyError, TypeError, RecursionError) as error:
+        warnings.warn(f"what the study says of this run is left out: {error}", stacklevel=2)
+        cell = _cell(root, file, identity, place)
+    return Study(named, root, command, (cell,), (_run(root, cell, int(seed)),))
+
+
 def runs(source: str | Path | Study) -> pd.DataFrame:
     """One row per run: identity, variant, label, status, step, steps, error, directory relative to the study."""
     import pandas as pd
@@ -186,32 +218,37 @@ def _runs(root: Path, study_path: Path, cell: Cell, entry: Mapping[str, Any]) ->
         raise UserError(f"{study_path}: seeds of cell {cell.id} are {seeds!r}; expected whole numbers of at least 0")
     present = (path.parent.name.removeprefix("seed-") for path in (root / cell.directory).glob("seed-*/run.json"))
     for seed in sorted({*seeds, *(int(name) for name in present if name.isdecimal())}):
-        directory = f"{cell.directory}/seed-{seed}"
-        path = root / directory / "run.json"
-        if not path.is_file():
-            yield Run(cell, seed, directory, "waiting", 0, cell.steps, None, {})
-            continue
-        content = _document(path)
-        status = _field(path, content, "status", str)
-        if status not in schema.STATUSES:
-            raise UserError(f"{path}: status is {status!r}; expected one of {', '.join(schema.STATUSES)}")
-        content = {"seed": seed, "step": 0, "steps": cell.steps, **content}  # one that failed to start has no more
-        if _count(path, content, "seed") != seed:
-            raise UserError(f"{path}: seed is {content['seed']}, but the directory says {seed}; restore the file")
-        error = content.get("error")
-        yield Run(
-            cell,
-            seed,
-            directory,
-            status,
-            _count(path, content, "step"),
-            _count(path, content, "steps"),
-            None if error is None else str(error),
-            _field(path, content, "provenance", dict, {}),
-        )
+        yield _run(root, cell, seed)
+
+
+def _run(root: Path, cell: Cell, seed: int) -> Run:
+    directory = f"{cell.directory}/seed-{seed}"
+    path = root / directory / "run.json"
+    if not path.is_file():
+        return Run(cell, seed, directory, "waiting", 0, cell.steps, None, {})
+    content = _document(path)
+    status = _field(path, content, "status", str)
+    if status not in schema.STATUSES:
+        raise UserError(f"{path}: status is {status!r}; expected one of {', '.join(schema.STATUSES)}")
+    content = {"seed": seed, "step": 0, "steps": cell.steps, **content}  # one that failed to start has no more
+    if _count(path, content, "seed") != seed:
+        raise UserError(f"{path}: seed is {content['seed']}, but the directory says {seed}; restore the file")
+    error = content.get("error")
+    return Run(
+        cell,
+        seed,
+        directory,
+        status,
+        _count(path, content, "step"),
+        _count(path, content, "steps"),
+        None if error is None else str(error),
+        _field(path, content, "provenance", dict, {}),
+    )
 
 
 def _document(path: Path) -> dict[str, Any]:
+    if path.is_file() and (size := path.stat().st_size) > LARGEST:
+        raise UserError(f"{path} has {size:,} bytes; no such file of this program has more than {LARGEST:,}")
     content = read_json(path)
     if not isinstance(content, dict):
         raise UserError(f"{path} holds {type(content).__name__}; expected a JSON object")

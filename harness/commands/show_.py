@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 HELP = "show every setting, who set it, and its source"
 LONGEST = 72
 """Characters of a value in the table; a longer one, such as a prompt, stands in full below it."""
+MOST = 10
+"""Tasks that are named; `bench list` has them all."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,9 +82,8 @@ def _show(cell: Cell, tasks: list[str]) -> None:
     names = cell.names
     console = Console(soft_wrap=True)
     parts = ", ".join(f"{kind} {name}" for kind, name in zip(config.PARTS, names.parts, strict=True) if name)
-    console.print(
-        f"[bold]{names.method}[/bold] on {names.suite} ({', '.join(tasks)}), profile {names.profile}: {parts}"
-    )
+    few = [*tasks[:MOST], f"and {len(tasks) - MOST} more"] if len(tasks) > MOST else tasks
+    console.print(f"[bold]{names.method}[/bold] on {names.suite} ({', '.join(few)}), profile {names.profile}: {parts}")
     console.print(f"cell {cell.id}" + (f", {escape(cell.variant)}" if cell.variant else ""))
     if ablations := registry.get("method", names.method).ablations:
         console.print(f"ablations, run by bench ablate: {', '.join(ablations)}")

@@ -92,7 +92,7 @@ def _weights(config: Any) -> Generator[Finding, None, bool]:
     """Files and memory of a model that runs here; ends with whether the model can be loaded without a download."""
     try:
         name = recipes.repository(config.model)
-        place = _place(name, config.revision)
+        place = where(name, config.revision)
     except UserError as error:
         yield Finding("files", False, str(error))
         return False
@@ -118,7 +118,7 @@ def _weights(config: Any) -> Generator[Finding, None, bool]:
     return True
 
 
-def _place(name: str, revision: str | None) -> Path | None:
+def where(name: str, revision: str | None) -> Path | None:
     """Where a model's files lie: a local path, or the cache of downloads; None if they are in neither."""
     if Path(name).exists():
         return Path(name)

@@ -111,19 +111,24 @@ def patience(policy: Policy, calls: int = 1) -> float:
     return LOADING + calls * policy.longest
 
 
+def identity(config: Any) -> dict[str, Any]:
+    """What of a model's built configuration can change its answers, as it stands in recorded requests."""
+    known = {key: value for key, value in settings.identity(config).items() if key not in NOT_THE_MODEL}
+    return known | {"backend": config.backend}
+
+
 def desk(config: Any, models: Models, directory: Path, device: str) -> Desk:
     """The desk of a model process, for the built configuration of a foundation model."""
     from harness.foundation import cassette
     from harness.foundation.budget import Budget, Limits
     from harness.foundation.desk import Desk
 
-    identity = {key: value for key, value in settings.identity(config).items() if key not in NOT_THE_MODEL}
     directory.mkdir(parents=True, exist_ok=True)
     shard = directory / f"shard-{uuid.uuid4().hex}.sqlite"
     limits = Limits(usd=models.budget_usd, calls=models.budget_calls, seconds=models.budget_seconds)
     return Desk(
         None if models.mode == "replay" else config.spawn_model(device),
-        identity | {"backend": config.backend},
+        identity(config),
         str(config.model),
         cassette.Cassette(sources(models, directory), shard, keep_images=models.keep_images),
         Budget(directory / BUDGET, limits) if models.budgeted else None,

@@ -34,15 +34,28 @@ def record(cell: Cell) -> dict[str, Any]:
     }
 
 
+def names_of(content: Mapping[str, Any]) -> Names:
+    """The names in a record."""
+    parts = tuple(content["parts"].get(kind, "") for kind in PARTS)
+    return Names(content["suite"], content["task"], content["method"], content["profile"], parts)
+
+
+def rehashed(content: Mapping[str, Any]) -> str:
+    """The id that a record's own names, versions and settings give, whichever version wrote it; UserError where one of
+    its parts is not installed here."""
+    names = names_of(content)
+    known = config.cell_fields(names)
+    values = {}
+    for key, entry in content["settings"].items():
+        section, _, name = key.partition(".")
+        if name not in known.get(section, {}) or not known[section][name].transport:
+            values[key] = entry["value"]
+    return config.identity(names, content["versions"], values)
+
+
 def recorded(content: Mapping[str, Any]) -> Cell:
     """The cell of a record; UserError if this version would give it another id."""
-    names = Names(
-        content["suite"],
-        content["task"],
-        content["method"],
-        content["profile"],
-        tuple(content["parts"].get(kind, "") for kind in PARTS),
-    )
+    names = names_of(content)
     settings = {}
     known = config.cell_fields(names)
     for key, entry in content["settings"].items():

@@ -93,3 +93,33 @@ def test_a_cell_that_study_json_does_not_list_is_named_in_a_warning(writer: Writ
     del writer.cells["b"]
     with pytest.warns(UserWarning, match=r"grid/8x8/per-b"):
         assert len(results.study(writer.finish()).cells) == 1
+
+
+def test_one_run_is_read_whatever_state_the_others_are_in(writer: Writer) -> None:
+    role = {"kind": "ablation", "name": "without", "reference": "b"}
+    root = writer.cell("a", CURVES, matrix=role, variant="alpha=1")
+    study = writer.finish()
+    (root / "seed-1" / "run.json").write_text("{")
+    found = results.run(root / "seed-0")
+    assert (found.name, found.directory, len(found.cells)) == ("study-of-tests", study, 1)
+    (run,) = found.runs
+    assert (run.seed, run.status, run.directory) == (0, "finished", "grid/8x8/uer-a/seed-0")
+    assert run.cell.role is not None and run.cell.role.name == "without" and run.cell.variant == "alpha=1"
+    assert len(results.load(found)) == 2
+
+
+def test_one_run_of_a_damaged_study_is_read_with_a_warning(writer: Writer) -> None:
+    root = writer.cell("a", CURVES)
+    (writer.finish() / "study.json").unlink()
+    with pytest.warns(UserWarning, match="what the study says of this run is left out"):
+        assert results.run(root / "seed-0").runs[0].status == "finished"
+
+
+@pytest.mark.parametrize(
+    ("place", "words"), [(".", "is not a run"), ("seed-x", "is not a run"), ("seed-9", "has not begun")]
+)
+def test_what_is_not_a_run_is_named_with_what_to_give(writer: Writer, place: str, words: str) -> None:
+    root = writer.cell("a", CURVES)
+    writer.finish()
+    with pytest.raises(UserError, match=words):
+        results.run(root / place)

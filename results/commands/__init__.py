@@ -1,0 +1,1 @@
+"""Subcommands of `bench` about the record: handing in and checking."""

@@ -1,0 +1,65 @@
+"""Pack a study into one archive that others check, add to their leaderboard, and verify.
+
+  bench submit runs/mine --by "A. Reader" --contact reader@example.org
+  bench leaderboard --add mine.zip                whoever gathers: checked, then added
+  bench verify mine.zip                           its checkpoints play again, on new layouts
+
+The archive has the study's configuration, provenance, evaluations, cost, sample frames and the final parameters of its
+finished runs, with a checksum of every file. Paths of this machine are hidden in it. The same study gives the same
+bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+from pathlib import Path
+
+HELP = "pack a study into one archive to hand in"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `bench submit`."""
+    parser.add_argument("study", metavar="STUDY", type=Path, help="directory of a study with finished runs")
+    parser.add_argument("--output", metavar="FILE.zip", type=Path, help="the archive (default: STUDY's name, here)")
+    parser.add_argument("--by", metavar="NAME", default="", help="who hands it in, for the manifest")
+    parser.add_argument("--contact", metavar="TEXT", default="", help="where questions go")
+    parser.add_argument("--no-checkpoints", action="store_true", help="smaller, and not verifiable")
+    parser.add_argument("--cassette", action="store_true", help="with every recorded model call, images included")
+    parser.add_argument(
+        "--push",
+        metavar="REPO",
+        help="upload it to a dataset repository of the Hugging Face Hub, OWNER/NAME, made if need be",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the archive and say what is in it."""
+    from results.submissions import hub
+    from results.submissions.packing import pack
+
+    if args.push:
+        hub.ready(args.push)
+    made = pack(
+        args.study,
+        args.output,
+        by=args.by,
+        contact=args.contact,
+        checkpoints=not args.no_checkpoints,
+        cassette=args.cassette,
+    )
+    runs = made.study.runs
+    seeds = collections.Counter({cell.id: 0 for cell in made.study.cells})
+    seeds.update(run.cell.id for run in runs if run.status == "finished")
+    size = f"{made.bytes / 2**20:.1f} MiB" if made.bytes >= 2**20 else f"{made.bytes / 2**10:.1f} KiB"
+    print(f"{made.file}: {size}, {len(made.manifest.files):,} files")
+    print(f"  runs        {seeds.total()} of {len(runs)} finished, of {len(seeds)} cells (configurations on a task)")
+    print(f"  seeds       {min(seeds.values())} of each cell at least; the leaderboard ranks from a minimum on")
+    print(f"  verifiable  {'yes: every finished run comes with its checkpoint' if made.manifest.verifiable else 'no'}")
+    for remark in made.remarks:
+        print(f"- {remark}")
+    if args.push:
+        print(f"pushed: {hub.push(made.file, args.push)}")
+    else:
+        print(f"\n  bench leaderboard --add {made.file}\n  bench verify {made.file}")
+    return 0

@@ -1,0 +1,170 @@
+"""Verify what others hand in: play its checkpoints again, and ask a sample of its recorded model calls again.
+
+  bench verify alice.zip                                   into leaderboard/, where bench leaderboard finds it
+  bench verify leaderboard/submissions/doorkey-1a2b3c4d    one that was added
+  bench verify alice.zip --episodes 100 --calls 50 judge.base_url=http://localhost:8000/v1
+  bench verify runs/NAME                                   a study of one's own: told, not recorded
+
+A cell is verified where every run's final evaluation comes out as recorded, its success on new layouts is that reported
+(Fisher's exact test, p of at least .01 after Holm), and the named model gives the recorded answers as far as it could
+be asked; disputed where one of these fails; self-reported where it cannot be checked. Returns and lengths must come out
+the same too where the run says that it was made with this processor and these packages; elsewhere rounding may change
+an episode, and --tolerance says of how many the success may differ.
+
+How a model is reached is yours to say: judge.base_url, chat.base_url and embedder.base_url name servers, and
+judge.model=PATH weights that stand for a model that is no recipe. Nothing of a submission names an address or a path
+that is opened. Evaluations before the last have no checkpoint, so learning curves remain the submitter's word.
+
+Interrupted, the same command goes on with the next cell. Exit code 1: something is disputed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from results.store import Study
+    from results.verification.record import Verification
+    from results.verification.verifying import Tell
+
+HELP = "play a submission's checkpoints again, and ask its model calls again"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "source", type=Path, help="an archive of `bench submit`, a submission's directory, or a study's"
+    )
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="how models are reached: judge.base_url=…")
+    parser.add_argument(
+        "--leaderboard",
+        type=Path,
+        default=Path("leaderboard"),
+        metavar="DIR",
+        help="where it is recorded (leaderboard)",
+    )
+    parser.add_argument("--episodes", type=int, default=32, metavar="N", help="of each run, on new layouts (32)")
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help="of the new layouts and of samples (from the submission's digest)"
+    )
+    parser.add_argument("--calls", type=int, default=20, metavar="N", help="of each cell's models, asked again (20)")
+    parser.add_argument("--runs", type=int, metavar="N", help="most runs of a cell to play, drawn by the seed (all)")
+    parser.add_argument(
+        "--tolerance", type=float, default=0.0, metavar="SHARE", help="of a run's episodes that may differ (0)"
+    )
+    parser.add_argument(
+        "--limit", type=float, default=600.0, metavar="SECONDS", help="for one run, and for a cell's calls (600)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the record")
+
+
+def run(args: argparse.Namespace) -> int:
+    from harness.errors import UserError
+    from results.verification import reasking, record
+    from results.verification.verifying import Options, verify
+
+    for name, value, low, high in (
+        ("episodes", args.episodes, 1, 10_000),
+        ("calls", args.calls, 0, 100_000),
+        ("runs", 1 if args.runs is None else args.runs, 1, 100_000),
+        ("seed", args.seed or 0, 0, 2**32 - 1),
+        ("tolerance", args.tolerance, 0, 1),
+        ("limit", args.limit, 0.001, 10**7),
+    ):
+        if not low <= value <= high:
+            raise UserError(f"--{name} {value:g}: expected a number in [{low:g}, {high:g}]")
+    given = reasking.settings_of(args.overrides)
+    with _remarks(), _opened(args.source) as (study, digest):
+        seed = args.seed if args.seed is not None else int(digest[:8] or "0", 16)
+        options = Options(seed, args.episodes, args.calls, args.runs, args.tolerance, args.limit, given)
+        with _telling(quiet=args.json, cells=len(study.cells)) as tell:
+            found = verify(study, digest, options, args.leaderboard if digest else None, tell)
+    if args.json:
+        print(_as_json(found))
+    else:
+        _print(study, found)
+        print(
+            f"recorded: {record.path_of(args.leaderboard, digest)}"
+            if digest
+            else "not recorded: a study changes; `bench submit` makes of it what can be recorded"
+        )
+    return int(any(verdict.standing == "disputed" for verdict in found.cells.values()))
+
+
+@contextmanager
+def _remarks() -> Iterator[None]:
+    """Warnings about what is verified, in words alone."""
+    import sys
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: print(f"bench verify: {message}", file=sys.stderr)
+        yield
+
+
+@contextmanager
+def _opened(source: Path) -> Iterator[tuple[Study, str]]:
+    """The study, and the digest of its submission; "" for a study that is none."""
+    from results import limits, store, submissions
+
+    if source.is_file():
+        with submissions.unpacked(source) as submission:
+            yield submission.study, submission.digest
+        return
+    if source.is_dir():
+        limits.check(source)
+    if (source / "manifest.json").is_file():
+        submission = submissions.opened(source)
+        yield submission.study, submission.digest
+    else:
+        yield store.study(source), ""
+
+
+@contextmanager
+def _telling(quiet: bool, cells: int) -> Iterator[Tell]:
+    """What shows how far it is: a bar on a terminal, plain lines elsewhere."""
+    import sys
+    import time
+
+    if quiet:
+        yield lambda done, text: None
+    elif sys.stdout.isatty():
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
+        with Progress(*columns, transient=True) as progress:
+            bar = progress.add_task("", total=cells)
+            yield lambda done, text: progress.update(bar, completed=done, description=text.replace("[", r"\["))
+    else:
+        started = time.monotonic()
+        yield lambda done, text: print(
+            f"[{time.monotonic() - started:6.0f} s] {done} of {cells} cells, {text}", flush=True
+        )
+
+
+def _as_json(found: Verification) -> str:
+    import json
+    from dataclasses import asdict
+
+    return json.dumps(asdict(found), indent=1, ensure_ascii=False)
+
+
+def _print(study: Study, found: Verification) -> None:
+    """A line per cell, its failed and missing checks below it."""
+    names = {cell.id: f"{cell.suite}/{cell.task}  {cell.label}" for cell in study.cells}
+    width = max(map(len, names.values()))
+    for id, verdict in found.cells.items():
+        print(f"{names[id].ljust(width)}  {verdict.standing}")
+        shown = [check for check in verdict.checks if not check.passed or check.what == "new layouts"]
+        for check in shown:
+            mark = {True: "held", False: "FAILED", None: "not checked"}[check.passed]
+            print(f"    {check.what}: {mark}: {check.detail}")
+        if verdict.standing == "self-reported" and not any(check.detail in verdict.reason for check in shown):
+            print(f"    {verdict.reason}")
+    total = {standing: 0 for standing in ("verified", "disputed", "self-reported")}
+    for verdict in found.cells.values():
+        total[verdict.standing] += 1
+    print(", ".join(f"{count} {standing}" for standing, count in total.items() if count) + f" of {len(names)} cells")

@@ -1,0 +1,158 @@
+"""What a run scored at each of its evaluations, without its single episodes: for readers of many studies at once.
+
+Nothing is believed that `results.load` would refuse, and no more is read than `results.limits` allows. A file in which
+something is amiss is given to `results.load`, which names the row and column.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import UserError
+from harness.records import schema
+from results import limits, rows
+from results.store import IDENTITY, Run, Study, identity
+
+if TYPE_CHECKING:
+    import duckdb
+
+MEMORY = "1GB"
+"""What DuckDB may take."""
+
+MOST = 500_000
+"""Evaluations of a study."""
+_CLAIMS = ", ".join(IDENTITY)
+_COLUMNS = ("step", "episode", '"return"', "success", "length")
+_NUMBERS = """step::BIGINT AS step, count(*) AS episodes, sum(success::INT) / count(*) AS success,
+    avg("return") AS returns,
+    bit_xor(hash(episode::BIGINT, "return"::DOUBLE, success, length::BIGINT)) AS account,
+    count(DISTINCT episode) = count(*)
+    AND coalesce(bool_and(isfinite("return") AND least(step, episode, length) >= 0), false)"""
+_NUMBERS += "".join(f" AND count({column}) = count(*)" for column in _COLUMNS) + " AS fits"
+
+
+class Evaluations(NamedTuple):
+    """The evaluations of a run in the order of their steps, arrays [n]."""
+
+    steps: NDArray[np.int64]
+    success: NDArray[np.float64]
+    """Success rates."""
+    returns: NDArray[np.float64]
+    """Mean returns."""
+    episodes: NDArray[np.int64]
+    account: NDArray[np.uint64]
+    """Equal where the same episodes are told of; of no meaning between versions of DuckDB."""
+
+
+def evaluations(study: Study) -> dict[tuple[str, int], Evaluations]:
+    """(Cell id, seed) -> what each run with rows scored.
+
+    UserError naming file, row and column of the first value that the schema does not allow, and for more rows than
+    `results.limits` has room for. The study's directory is to have passed `results.limits.check`.
+    """
+    import duckdb
+
+    files: dict[str, Run] = {}
+    for run in study.runs:
+        path = rows.file_of(study.directory / run.directory, "evaluations", run.status == "finished")
+        if path is not None:
+            files[str(path)] = run
+    packed = {path: run for path, run in files.items() if path.endswith(".parquet")}
+    growing = [run for path, run in files.items() if path.endswith(".jsonl")]
+    _check_footers(study, list(packed))
+    found: dict[tuple[str, int], Evaluations] = {}
+    try:
+        if packed:
+            found |= _read(study, _database(), "read_parquet(?, filename=true)", packed)
+        if growing:
+            lines = rows.load(_only(study, growing), threads=1).rename(columns={"directory": "filename"})
+            with _database().cursor() as own:
+                own.register("lines", lines)
+                found |= _read(study, own, "lines", {run.directory: run for run in growing})
+    except duckdb.Error as error:
+        problem = str(error).splitlines()[0][:300]
+        raise UserError(f"{study.directory}: its evaluations cannot be read ({problem})") from None
+    keys = ((run.cell.id, run.seed) for run in study.runs)
+    return {key: found[key] for key in keys if key in found}
+
+
+@functools.cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """One for all studies, since making one takes longer than a study. One thread, so that means come out the same."""
+    return rows.connection(memory_limit=MEMORY, threads=1, temp_directory="")
+
+
+def _check_footers(study: Study, paths: Sequence[str]) -> None:
+    import pyarrow.parquet as pq
+
+    known: list[pq.ParquetSchema] = []
+    count = 0
+    for path in paths:
+        found = limits.footer(Path(path))
+        count += found.num_rows
+        if not any(found.schema.equals(schema) for schema in known):
+            columns = [found.schema.column(index) for index in range(len(found.schema))]
+            rows.check_columns(path, {column.path: column.physical_type for column in columns}, schema.EVALUATION)
+            known.append(found.schema)
+    if count > limits.ALL_ROWS:
+        raise UserError(f"{study.directory} has {count:,} rows; at most {limits.ALL_ROWS:,} are read")
+
+
+def _read(
+    study: Study, connection: duckdb.DuckDBPyConnection, source: str, files: Mapping[str, Run]
+) -> dict[tuple[str, int], Evaluations]:
+    """The evaluations in files, or in a table of lines, by the run that each `filename` is of."""
+    given = [rows.globs(list(files))] if "?" in source else []
+    connection.execute(
+        f"CREATE OR REPLACE TEMP TABLE found AS SELECT filename, {_CLAIMS}, {_NUMBERS} FROM {source} GROUP BY ALL",
+        given,
+    )
+    for name, *claim in connection.execute(f"SELECT DISTINCT filename, {_CLAIMS} FROM found").fetchall():
+        _check_claim(name, dict(zip(IDENTITY, claim, strict=True)), files[name])
+    ((count,),) = connection.execute("SELECT count(*) FROM found").fetchall()
+    if count > MOST:
+        raise UserError(f"{study.directory} has {count:,} evaluations; at most {MOST:,} are read")
+    table = connection.execute(
+        "SELECT filename, step, success, returns, episodes, account, fits FROM found ORDER BY filename, step"
+    ).fetchnumpy()
+    fits = _plain(table["fits"]).astype(bool) & np.isfinite(_plain(table["returns"]))
+    for name in dict.fromkeys(table["filename"][~fits]):
+        _refuse(study, files[name])
+    starts = np.flatnonzero(np.append(True, table["filename"][1:] != table["filename"][:-1]))
+    names = ("step", "success", "returns", "episodes", "account")
+    parts = zip(*(np.split(_plain(table[name]), starts[1:]) for name in names), strict=True)
+    owners = [files[name] for name in table["filename"][starts]] if count else []
+    return {(run.cell.id, run.seed): Evaluations(*part) for run, part in zip(owners, parts, strict=False)}
+
+
+def _check_claim(path: str, claim: Mapping[str, Any], run: Run) -> None:
+    """UserError if rows claim to be of another run than the one whose directory holds them."""
+    expected = identity(run)
+    for name, value in claim.items():
+        if value != expected[name]:
+            raise UserError(
+                f"{path}, column {name!r}: {str(value)[:80]!r}, but it lies in the directory of {name} "
+                f"{str(expected[name])[:80]!r}"
+            )
+
+
+def _plain(values: Any) -> Any:
+    """A column without its mask; what is missing was found to be amiss before."""
+    return np.ma.getdata(values)
+
+
+def _only(study: Study, runs: Sequence[Run]) -> Study:
+    cells = {run.cell.id: run.cell for run in runs}
+    return replace(study, cells=tuple(cells.values()), runs=tuple(runs))
+
+
+def _refuse(study: Study, run: Run) -> NoReturn:
+    rows.load(_only(study, [run]), threads=1)
+    raise UserError(f"{study.directory / run.directory}: its evaluations hold numbers that cannot be averaged")

@@ -1,0 +1,129 @@
+"""How much a study's directory may hold, looked at before any of it is parsed: a stranger may have written it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from harness.errors import UserError
+
+MIB = 2**20
+
+
+class Bound(NamedTuple):
+    """Most bytes of one file, and of all files of that name in a study together."""
+
+    each: int
+    together: int
+
+
+BOUNDS = {
+    "study.json": Bound(8 * MIB, 8 * MIB),
+    "cell.json": Bound(MIB, 128 * MIB),
+    "run.json": Bound(MIB, 64 * MIB),
+    "evaluations.parquet": Bound(16 * MIB, 512 * MIB),
+    "evaluations.jsonl": Bound(16 * MIB, 64 * MIB),
+    "ledger.jsonl": Bound(16 * MIB, 64 * MIB),
+}
+"""Of what is read of every run. Other files are not opened, or by those who bound them themselves."""
+ENTRIES = 500_000
+"""Most files and directories."""
+DEPTH = 16
+ROWS = 250_000
+"""Most rows of a Parquet file."""
+ALL_ROWS = 5_000_000
+"""Most rows of those of a study together."""
+NAME = 300
+"""Most characters of a name."""
+TEXTS = 2**17
+"""Most bytes of a column of texts in a Parquet file that holds each text once."""
+ENCODINGS = {"PLAIN", "RLE", "BIT_PACKED", "PLAIN_DICTIONARY", "RLE_DICTIONARY"}
+"""Of columns of texts."""
+UNPACKED = 64 * MIB
+"""Most bytes of its rows once unpacked."""
+_THRIFT = 2**20  # bytes of a text, and entries of a list, in a Parquet footer
+
+
+def check(directory: Path) -> None:
+    """UserError if a study's directory has links or files that are none, or more than it may have of anything."""
+    together = dict.fromkeys(BOUNDS, 0)
+    for entry in _files(directory):
+        name = entry.name
+        if name in BOUNDS:
+            size = entry.stat(follow_symlinks=False).st_size
+            together[name] += size
+            for found, most, what in (
+                (size, BOUNDS[name].each, f"{entry.path} has"),
+                (together[name], BOUNDS[name].together, f"{directory}: its files {name} together have"),
+            ):
+                if found > most:
+                    raise UserError(f"{what} {found:,} bytes; at most {most:,} are read")
+
+
+def _files(directory: Path) -> Iterator[os.DirEntry[str]]:
+    """The files below a directory; UserError for links, for too many, and for one of ours that is no file."""
+    waiting, count = [(os.fspath(directory), 0)], 0
+    while waiting:
+        where, depth = waiting.pop()
+        if depth > DEPTH:
+            raise UserError(f"{directory}: its directories lie more than {DEPTH} deep")
+        try:
+            with os.scandir(where) as entries:
+                for entry in entries:
+                    count += 1
+                    if count > ENTRIES:
+                        raise UserError(f"{directory} holds more than {ENTRIES:,} files; that is no study")
+                    if entry.is_symlink():
+                        raise UserError(f"{entry.path} is a link; a study holds its files itself")
+                    if entry.is_file(follow_symlinks=False):
+                        yield entry
+                    elif entry.name in BOUNDS:
+                        raise UserError(f"{entry.path} is no regular file")
+                    elif entry.is_dir(follow_symlinks=False):
+                        waiting.append((entry.path, depth + 1))
+        except OSError as error:
+            raise UserError(f"{where} cannot be read ({error.strerror})") from None
+
+
+def footer(path: Path) -> Any:
+    """The metadata of a Parquet file (pyarrow's), whose rows are few enough to be read; UserError otherwise."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path, thrift_string_size_limit=_THRIFT, thrift_container_size_limit=_THRIFT) as file:
+            found = file.metadata
+            groups = [found.row_group(index) for index in range(found.num_row_groups)]
+    except (pa.ArrowException, OSError) as error:
+        problem = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        raise UserError(f"{path} cannot be read as Parquet ({problem})") from None
+    for numbers, most, what in (
+        ([group.num_rows for group in groups], ROWS, "rows"),
+        ([group.total_byte_size for group in groups], UNPACKED, "bytes when unpacked"),
+    ):
+        if min(numbers, default=0) < 0 or sum(numbers) > most:
+            raise UserError(f"{path} has {sum(numbers):,} {what}; at most {most:,} are read")
+    for group in groups:
+        for column in map(group.column, range(group.num_columns)):
+            _check_column(path, column, group.num_rows)
+    return found
+
+
+def _check_column(path: Path, column: Any, rows: int) -> None:
+    """UserError for texts of which one may stand in many rows: whoever writes them out needs far more room than the
+    file's bytes."""
+    if column.physical_type != "BYTE_ARRAY":
+        return
+    name, once = (
+        column.path_in_schema[:100],
+        "PLAIN_DICTIONARY" in column.encodings or "RLE_DICTIONARY" in column.encodings,
+    )
+    if not ENCODINGS.issuperset(column.encodings):
+        odd = ", ".join(sorted(set(column.encodings) - ENCODINGS))
+        raise UserError(f"{path}, column {name!r}: its encoding {odd} is not read; write it plainly or as a dictionary")
+    most = TEXTS + (0 if once else NAME * rows)
+    if not 0 <= column.total_uncompressed_size <= most:
+        size = column.total_uncompressed_size
+        raise UserError(f"{path}, column {name!r} has {size:,} bytes when unpacked; at most {most:,} are read")

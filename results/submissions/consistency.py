@@ -1,0 +1,202 @@
+"""Whether a submission is what a study of this program can be, whoever wrote its checksums.
+
+A cell's id is the hash of its configuration, and the configuration says which evaluations a run has. What only playing
+again can tell, whether a score is that of the checkpoint beside it, is `bench verify`'s.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import results.rows
+from harness import config, recorder, registry
+from harness.errors import UserError
+from harness.records.study import frames_file
+from results import limits
+from results.pictures import SIGNATURE
+from results.store import Cell, Run, Study
+from results.submissions import schemas
+from results.submissions.manifest import Manifest
+from results.submissions.strict import fits, parsed, printable
+from results.verification.configuration import Altered, Unusable, configuration
+
+EXTERNAL = recorder.BACKEND
+_FOREIGN = ("suite", "task", "method", "learner", "model", "profile", "steps")
+"""What the id of a foreign method's cell hashes beside its settings."""
+_LARGEST_SIDE, _MOST_PIXELS = 16_384, 2**25
+
+
+def documents(directory: Path, manifest: Manifest) -> None:
+    """UserError naming the first JSON file that does not fit its schema; looked at before anything else is read."""
+    for path in manifest.files:
+        kind = str(schemas.kind_of(path))
+        if kind in schemas.JSON:
+            content = parsed((directory / path).read_bytes(), path, schemas.CONTENTS[kind][1])
+            fits(content, schemas.JSON[kind], path)
+            if kind == "study" and sum(len(cell["seeds"]) for cell in content["cells"].values()) > schemas.MOST_FILES:
+                raise UserError(f"{path} lists more than {schemas.MOST_FILES:,} runs")
+
+
+def check(study: Study, manifest: Manifest) -> list[str]:
+    """What of a submission cannot be checked here, in words; UserError naming the first thing that does not fit."""
+    if study.name != manifest.name:
+        raise UserError(f"study.json names the study {study.name!r}, its manifest {manifest.name!r}")
+    limits.check(study.directory)
+    _check_layout(study, set(manifest.files))
+    remarks = [remark for cell in study.cells for remark in _configuration(study, cell)]
+    if verifiable(study, manifest.files) != manifest.verifiable:
+        raise UserError(f"its manifest says verifiable: {manifest.verifiable}, and its files say otherwise")
+    _check_rows(study)
+    results.rows.load(study, what="ledger")
+    for path in manifest.files:
+        kind = schemas.kind_of(path)
+        if kind == "policy":
+            _check_parameters(study.directory / path, path)
+        elif kind == "frames":
+            _check_picture(study.directory / path, path)
+        elif kind == "cassette":
+            from harness.foundation import cassette_checks
+
+            cassette_checks.verify(study.directory / path)
+    return remarks
+
+
+def verifiable(study: Study, files: Mapping[str, Any]) -> bool:
+    """Whether every finished run was trained by this program and comes with its parameters."""
+    finished = [run for run in study.runs if run.status == "finished"]
+    own = all(run.cell.backend != EXTERNAL and f"{run.directory}/policy.safetensors" in files for run in finished)
+    return bool(finished) and own
+
+
+def _check_layout(study: Study, files: set[str]) -> None:
+    """UserError unless the files are those of the study's cells and runs, as far as these have got."""
+    wanted, allowed = {"study.json"}, {"models/cassette.sqlite"}
+    begun = {run.cell.id for run in study.runs if run.provenance or run.status != "waiting"}
+    for cell in study.cells:
+        (wanted if cell.id in begun else allowed).add(f"{cell.directory}/cell.json")
+        if cell.directory != f"{cell.suite}/{cell.task}/{cell.method}-{cell.id}":
+            raise UserError(f"study.json has cell {cell.id} in {cell.directory}, which is not that cell's place")
+        if cell.role is not None and cell.role.kind == "perturbation":
+            allowed.add(frames_file(cell.suite, cell.task, cell.role.name).as_posix())
+    finished = 0
+    for run in study.runs:
+        allowed.add(f"{run.directory}/run.json")
+        if run.status == "finished":
+            finished += 1
+            wanted.add(f"{run.directory}/evaluations.parquet")
+            allowed |= {f"{run.directory}/ledger.jsonl", f"{run.directory}/policy.safetensors"}
+    if not finished:
+        raise UserError("none of its runs is finished")
+    if missing := wanted - files:
+        raise UserError(f"it lacks {min(missing)}")
+    if besides := files - wanted - allowed:
+        raise UserError(f"{min(besides)} belongs to no finished run or cell that study.json lists")
+
+
+def _configuration(study: Study, cell: Cell) -> Iterator[str]:
+    """What of a cell's configuration cannot be checked here; UserError if the rest is not what its id stands for."""
+    path = f"{cell.directory}/cell.json"
+    if not (study.directory / path).is_file():
+        return
+    content = json.loads((study.directory / path).read_bytes())
+    settings = {name: entry["value"] for name, entry in content["settings"].items()}
+    if cell.backend == EXTERNAL:
+        if recorder.identity({**{name: content[name] for name in _FOREIGN}, "settings": settings}) != cell.id:
+            raise UserError(f"{path} was altered: its names and settings make another cell than {cell.id}")
+        return
+    if "parts" not in content:
+        raise UserError(f"{path} lacks 'parts', which every run of this program has")
+    for name, value in content.get("overrides", {}).items():
+        if {**settings, **cell.parts}.get(name) != value:
+            raise UserError(f"{path} was altered: it says that {name} was overridden, and its configuration does not")
+    for kind in config.ANSWERING:
+        known = cell.parts.get(kind) in registry.names(kind)
+        if known and registry.get(kind, cell.parts[kind]).backend not in cell.backend.split("+"):
+            raise UserError(f"{path} was altered: backend is {cell.backend!r}, which is not that of its {kind}")
+    try:
+        configuration((study.directory / path).parent, cell.id)
+    except Altered as error:
+        raise UserError(f"{cell.directory}: {error}") from None
+    except Unusable as reason:
+        yield f"the configuration of {cell.label} cannot be checked here, and its runs not be verified: {reason}"
+
+
+def _check_rows(study: Study) -> None:
+    """UserError unless each finished run has every evaluation that its configuration asks for, and no other."""
+    finished = {run.directory: run for run in study.runs if run.status == "finished"}
+    files = {directory: study.directory / directory / "evaluations.parquet" for directory in finished}
+    counts = {directory: int(limits.footer(file).num_rows) for directory, file in files.items()}
+    if (count := sum(counts.values())) > limits.ALL_ROWS:
+        raise UserError(f"it holds {count:,} evaluation episodes; at most {limits.ALL_ROWS:,} fit")
+    for directory, run in finished.items():
+        if run.step != run.steps or run.steps != run.cell.steps:
+            raise UserError(f"{directory}/run.json says finished at step {run.step:,} of {run.cell.steps:,}")
+        if run.cell.backend != EXTERNAL and counts[directory] != (expected := len(_schedule(run))):
+            raise UserError(
+                f"{directory}/evaluations.parquet has {counts[directory]:,} episodes; its configuration asks for "
+                f"{expected:,}: rows were removed or added"
+            )
+    rows = results.rows.load(study)
+    of_run: Mapping[Any, Any] = rows.groupby("directory", sort=False).indices
+    for directory, run in finished.items():
+        own = rows.iloc[of_run.get(directory, [])]
+        places = list(zip(own["step"].tolist(), own["episode"].tolist(), strict=True))
+        where = f"{directory}/evaluations.parquet"
+        if run.cell.backend != EXTERNAL and places != _schedule(run):
+            raise UserError(f"{where} has not the evaluations that its configuration asks for")
+        if places != sorted(places) or places[-1][0] > run.steps or not _numbered(places):
+            raise UserError(f"{where} has evaluations out of order, without their first episode or after its end")
+        if run.cell.backend != EXTERNAL and not (own["length"] > 0).all():
+            raise UserError(f"{where} has an episode without a step")
+
+
+def _schedule(run: Run) -> list[tuple[int, int]]:
+    """(step, episode) of each row of a finished run, in order; UserError where that is more than any run may have."""
+    last = run.cell.steps
+    every, episodes = (run.cell.settings.get(f"evaluation.{name}", {}).get("value") for name in ("every", "episodes"))
+    if type(every) is not int or type(episodes) is not int or min(every, episodes) < 1:
+        raise UserError(f"{run.cell.directory}/cell.json does not say how a run is evaluated")
+    if last // every * episodes > limits.ROWS:
+        raise UserError(f"{run.cell.directory}/cell.json asks for more than {limits.ROWS:,} evaluation episodes")
+    steps = [*range(every, last, every), last]
+    return [(step, episode) for step in steps for episode in range(episodes)]
+
+
+def _numbered(places: list[tuple[int, int]]) -> bool:
+    """Whether the episodes of each step are 0, 1, 2, …"""
+    before = (-1, -1)
+    for step, episode in places:
+        if episode != (before[1] + 1 if step == before[0] else 0):
+            return False
+        before = (step, episode)
+    return True
+
+
+def _check_parameters(path: Path, where: str) -> None:
+    """UserError unless a file holds named arrays of finite numbers, as safetensors has them, and nothing else."""
+    import numpy as np
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            for name in file.keys():  # noqa: SIM118 - no mapping
+                array = file.get_tensor(name)
+                if not name.isprintable() or not np.isfinite(array).all():
+                    raise UserError(f"{where} holds numbers that are not finite, in {printable(name)}")
+    except (SafetensorError, TypeError, ValueError, OSError) as error:
+        raise UserError(f"{where} is no safetensors file of plain numbers ({printable(str(error))})") from None
+
+
+def _check_picture(path: Path, where: str) -> None:
+    """UserError unless a file begins as a PNG of a size that a page can show."""
+    with open(path, "rb") as file:
+        head = file.read(24)
+    width, height = struct.unpack(">II", head[16:24]) if len(head) == 24 else (0, 0)
+    if not head.startswith(SIGNATURE) or head[12:16] != b"IHDR":
+        raise UserError(f"{where} is not a PNG")
+    if not 0 < width <= _LARGEST_SIDE or not 0 < height <= _LARGEST_SIDE or width * height > _MOST_PIXELS:
+        raise UserError(f"{where} is a picture of {width:,} x {height:,} pixels, which is too large to show")

@@ -1,0 +1,131 @@
+"""Submissions in a dataset repository of the Hugging Face Hub, by its official client.
+
+Token and server are the client's own: `hf auth login` or HF_TOKEN, and HF_ENDPOINT. What is pulled is a stranger's.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import re
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UserError
+from results.submissions import schemas
+from results.submissions.opening import SUBMISSIONS, add, unpacked
+from results.submissions.strict import printable
+
+REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+ARCHIVE = re.compile(r"(?:[\w-]{1,100}/){0,4}[\w-]{1,100}\.zip", re.ASCII)
+MOST_LISTED = 20_000
+MOST_PULLED = 1_000
+LARGEST_PULL = 20 * 2**30
+"""Bytes of all archives of a repository that are looked at."""
+TYPE = "dataset"
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """What came of the archives of a repository."""
+
+    added: tuple[Path, ...]
+    """Directories of the submissions, those that were there before too."""
+    refused: tuple[tuple[str, str], ...]
+    """(path in the repository, reason)."""
+
+
+def ready(repo: str) -> None:
+    """UserError where the client is missing or `repo` is no OWNER/NAME; nothing is asked of the Hub."""
+    if importlib.util.find_spec("huggingface_hub") is None:
+        raise UserError("the Hugging Face Hub needs a package that is missing: pip install 'guidebench[hub]'")
+    if not REPOSITORY.fullmatch(repo):
+        raise UserError(f"{printable(repo)!r} is no dataset repository; expected OWNER/NAME, as in reader/doorkey")
+
+
+def push(file: Path, repo: str) -> str:
+    """Upload a checked archive as submissions/NAME-DIGEST8.zip; where it is. A repository that is missing is made."""
+    ready(repo)
+    with warnings.catch_warnings(), unpacked(file) as submission:
+        name = submission.manifest.directory
+    with _faults_of(repo) as api:
+        api.create_repo(repo, repo_type=TYPE, exist_ok=True)
+        told = api.upload_file(
+            path_or_fileobj=file,
+            path_in_repo=f"{SUBMISSIONS}/{name}.zip",
+            repo_id=repo,
+            repo_type=TYPE,
+            commit_message=f"Submission {name}",
+        )
+    return str(getattr(told, "commit_url", told))
+
+
+def pull(repo: str, directory: Path) -> Pulled:
+    """Add every archive of a repository to `directory`, as `add` does; those that it refuses are named, the rest added.
+
+    UserError where the repository cannot be read.
+    """
+    ready(repo)
+    with _faults_of(repo) as api:
+        commit = api.repo_info(repo, repo_type=TYPE).sha
+        tree = api.list_repo_tree(repo, recursive=True, revision=commit, repo_type=TYPE)
+        listed = list(itertools.islice(tree, MOST_LISTED + 1))
+    archives = {str(entry.path): int(getattr(entry, "size", 0)) for entry in listed if entry.path.endswith(".zip")}
+    added, refused, left = [], [], LARGEST_PULL
+    if len(listed) > MOST_LISTED:
+        refused.append((repo, f"it has more than {MOST_LISTED:,} files; the others are not looked at"))
+    for number, (path, size) in enumerate(sorted(archives.items())):
+        if not ARCHIVE.fullmatch(path):
+            refused.append((printable(path), "its name is none that `bench submit --push` gives"))
+        elif number >= MOST_PULLED or size > min(left, schemas.LARGEST):
+            refused.append((path, f"with its {size:,} bytes the archives here are more than are looked at in one go"))
+        else:
+            left -= size
+            with tempfile.TemporaryDirectory(prefix="guidebench-") as scratch:
+                try:
+                    with _faults_of(repo) as api:
+                        file = api.hf_hub_download(
+                            repo, path, repo_type=TYPE, revision=commit, local_dir=scratch, tqdm_class=_bounded(size)
+                        )
+                    added.append(add(Path(file), directory))
+                except UserError as error:
+                    refused.append((path, str(error).replace(f"{scratch}/", "")))
+    return Pulled(tuple(added), tuple(refused))
+
+
+def _bounded(size: int) -> Any:
+    """The client's progress bar, which ends a download that brings more bytes than were announced."""
+    from huggingface_hub.utils.tqdm import tqdm
+
+    class Bounded(tqdm):
+        got = 0.0
+
+        def update(self, n: float | None = 1) -> bool | None:
+            self.got += n or 0
+            if self.got > size:
+                raise UserError(f"the server sends more than the {size:,} bytes that it announced")
+            return bool(super().update(n))
+
+    return Bounded
+
+
+@contextmanager
+def _faults_of(repo: str) -> Iterator[Any]:
+    """The client; whatever it raises becomes a UserError that says what to do."""
+    from huggingface_hub import HfApi
+
+    try:
+        yield HfApi(library_name="guidebench")
+    except UserError:
+        raise
+    except Exception as error:  # the client and the libraries below it have dozens of kinds
+        said = printable(str(error).strip().splitlines()[0]) if str(error).strip() else type(error).__name__
+        raise UserError(
+            f"the Hub does not serve {repo} ({said}); check the name, your login (`hf auth login`, or HF_TOKEN) and, "
+            f"for another server, HF_ENDPOINT"
+        ) from None

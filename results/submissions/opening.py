@@ -1,0 +1,242 @@
+"""A submission opened with care: nothing of a stranger's archive is believed before it was looked at.
+
+An archive is a plain ZIP whose entries are stored, not compressed, one after the other, the manifest first. So no entry
+can grow while it is unpacked, none can hide behind another, and all of it is no larger than the file itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import tempfile
+import warnings
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import results.store
+from harness.errors import UserError
+from results.store import Study
+from results.submissions import consistency, schemas
+from results.submissions.manifest import LARGEST_MANIFEST, MANIFEST, Manifest, Packed, read
+from results.submissions.strict import printable
+
+SUBMISSIONS = "submissions"
+"""Directory of a leaderboard's directory in which they lie."""
+ADVICE = "ask for the archive as `bench submit` made it"
+_END = struct.Struct("<4s4H2LH")
+_END_SIGNATURE, _ZIP64_SIGNATURE = b"PK\5\6", b"PK\6\7"
+_ZIP64_LOCATOR = 20
+_LARGEST_INDEX = 16 * schemas.MIB
+_LOCAL_HEADER = 30
+_DAMAGE = (UserError, zipfile.BadZipFile, EOFError, ValueError, NotImplementedError, struct.error)
+"""What a file that is no sound archive is found by."""
+PLAIN_FILE = 0o100644 << 16
+"""External attributes of an entry: a regular file, and nothing else."""
+_BLOCK = schemas.MIB
+
+
+@dataclass(frozen=True)
+class Submission:
+    """An unpacked submission whose files are those of its manifest."""
+
+    directory: Path
+    digest: str
+    """SHA-256 of its manifest.json."""
+    manifest: Manifest
+    study: Study
+
+
+def add(file: Path, directory: Path) -> Path:
+    """Check an archive and unpack it to `directory`/submissions/NAME-DIGEST8, there as a whole or not at all.
+
+    One that is there already is left as it is, with a warning (UserWarning), as are remarks on what cannot be checked
+    here. UserError says what is wrong with an archive that is refused.
+    """
+    home = directory / SUBMISSIONS
+    made = [path for path in (home, *home.parents) if not path.exists()]
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with unpacked(file, home) as submission:
+            target = home / submission.directory.name
+            if target.exists():
+                if opened(target).digest != submission.digest:
+                    raise UserError(f"{file} is refused: {target} is another submission of the same name and digits")
+                warnings.warn(f"{file} was added before: it is {target}", stacklevel=2)
+            else:
+                os.rename(submission.directory, target)
+    except BaseException:
+        for path in made:
+            if path.is_dir() and not any(path.iterdir()):
+                path.rmdir()
+        raise
+    return target
+
+
+@contextmanager
+def unpacked(file: Path, beside: Path | None = None) -> Iterator[Submission]:
+    """A checked archive in a temporary directory (in `beside`, or the system's); refuses and warns as `add` does."""
+    with tempfile.TemporaryDirectory(prefix=".unpacked-", dir=beside, ignore_cleanup_errors=True) as scratch:
+        try:
+            with open(file, "rb") as stream:
+                directory, manifest = _unpack(stream, Path(scratch))
+        except OSError as error:
+            if error.filename is None or Path(os.fsdecode(error.filename)) != file:
+                raise
+            raise UserError(f"{file} cannot be read ({error.strerror}); name an archive of `bench submit`") from None
+        except _DAMAGE as error:
+            raise UserError(f"{file} is refused: {printable(str(error), 500)}; {ADVICE}") from None
+        try:
+            with warnings.catch_warnings(action="ignore"):  # which would speak of the temporary directory
+                consistency.documents(directory, manifest)
+                submission = opened(directory)
+                remarks = consistency.check(submission.study, manifest)
+        except UserError as error:
+            raise UserError(f"{file} is refused: {str(error).replace(f'{directory}/', '')}; {ADVICE}") from None
+        for remark in remarks:
+            warnings.warn(f"{file}: {remark}", stacklevel=3)
+        yield submission
+
+
+def opened(directory: Path) -> Submission:
+    """The submission in a directory; UserError if any of its files, or its name, is not what its manifest says."""
+    name, advice = str(directory), "delete the directory and add its archive anew"
+    path = directory / MANIFEST
+    if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST_MANIFEST:
+        raise UserError(f"{name} is no submission: it has no {MANIFEST}; {advice}")
+    try:
+        manifest = read(path.read_bytes())
+    except UserError as error:
+        raise UserError(f"{name}: {error}; {advice}") from None
+    if directory.name != manifest.directory:
+        raise UserError(f"{name} was renamed, or its {MANIFEST} changed: it is {manifest.directory}; {advice}")
+    present = set(_files(directory, advice)) - {MANIFEST}
+    for kind, paths in (("lacks", set(manifest.files) - present), ("has besides", present - set(manifest.files))):
+        if paths:
+            raise UserError(f"{name} {kind} {printable(min(paths))}, unlike its manifest; {advice}")
+    for path_in, packed in manifest.files.items():
+        if (directory / path_in).stat().st_size != packed.bytes or _digest(directory / path_in) != packed.sha256:
+            raise UserError(f"{name}: {path_in} was changed since it was packed (its checksum differs); {advice}")
+    return Submission(directory, manifest.digest, manifest, results.store.study(directory))
+
+
+def _files(root: Path, advice: str) -> Iterator[str]:
+    """Paths of the files below a directory; UserError for a link or a device."""
+    waiting, count = [root], 0
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                path, count = Path(entry.path), count + 1
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(path)
+                elif entry.is_file(follow_symlinks=False):
+                    yield path.relative_to(root).as_posix()
+                else:
+                    raise UserError(f"{printable(entry.path)} is a link or a device, which no submission has; {advice}")
+                if count > 4 * schemas.MOST_FILES:
+                    raise UserError(f"{root} holds more files than any submission; {advice}")
+
+
+def _digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _unpack(stream: IO[bytes], scratch: Path) -> tuple[Path, Manifest]:
+    """Write the entries of an archive that are what its manifest says to a new directory below `scratch`."""
+    _check_end(stream)
+    with zipfile.ZipFile(stream) as archive:
+        entries = archive.infolist()
+        _check_entries(entries, archive.start_dir)
+        manifest = read(archive.read(entries[0]))
+        _check_listed(entries[1:], manifest)
+        directory = scratch / manifest.directory
+        directory.mkdir()
+        (directory / MANIFEST).write_bytes(manifest.encoded)
+        for entry in entries[1:]:
+            target = directory / entry.filename
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with archive.open(entry) as packed, open(target, "xb") as out:
+                _copy(packed, out, manifest.files[entry.filename], entry.filename)
+    return directory, manifest
+
+
+def _check_end(stream: IO[bytes]) -> None:
+    """UserError unless the file ends as a plain ZIP of bounded size and count does, before its index is read."""
+    size = stream.seek(0, os.SEEK_END)
+    tail = _END.size + _ZIP64_LOCATOR
+    if size > schemas.LARGEST:
+        raise UserError(f"it has {size:,} bytes; a submission has at most {schemas.LARGEST:,}")
+    stream.seek(max(0, size - tail))
+    ending = stream.read(tail)
+    if size < tail or not ending.startswith(_END_SIGNATURE, _ZIP64_LOCATOR):
+        raise UserError("it is no ZIP archive, or it is cut short")
+    _, disk, first, here, count, length, start, comment = _END.unpack(ending[_ZIP64_LOCATOR:])
+    if count > schemas.MOST_FILES + 1 or length > _LARGEST_INDEX:
+        raise UserError(f"it has {count:,} entries; a submission has at most {schemas.MOST_FILES:,} files")
+    plain = (disk, first, comment, here) == (0, 0, 0, count) and start + length == size - _END.size and count > 0
+    if not plain or ending.startswith(_ZIP64_SIGNATURE):
+        raise UserError("it is no plain ZIP archive (its end does not fit its size)")
+
+
+def _check_entries(entries: list[zipfile.ZipInfo], end: int) -> None:
+    """UserError naming the first entry that `bench submit` would not have written."""
+    spelled: dict[str, str] = {}
+    names = {entry.orig_filename for entry in entries}
+    seen: set[str] = set()
+    at = 0
+    for number, entry in enumerate(entries):
+        name = entry.orig_filename
+        shown = f"entry {printable(name)!r}"
+        kind = schemas.kind_of(name)
+        if (name == MANIFEST) != (number == 0):
+            raise UserError(f"it does not begin with one {MANIFEST}")
+        if number and kind is None:
+            raise UserError(f"{shown} is no file of a submission, or lies outside it")
+        if entry.flag_bits & 1:
+            raise UserError(f"{shown} is encrypted")
+        if entry.external_attr != PLAIN_FILE or entry.create_system != 3:
+            raise UserError(f"{shown} is no plain file (a link, a device, a directory)")
+        if name in seen:
+            raise UserError(f"{shown} is there twice")
+        seen.add(name)
+        most = schemas.CONTENTS[kind][1] if kind else LARGEST_MANIFEST
+        if entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size:
+            raise UserError(f"{shown} is compressed; a submission's are stored as they are")
+        if entry.file_size > most:
+            raise UserError(f"{shown} has {entry.file_size:,} bytes; at most {most:,} fit")
+        pieces = name.split("/")
+        for length in range(1, len(pieces) + 1):
+            part = "/".join(pieces[:length])
+            if spelled.setdefault(part.casefold(), part) != part or (part in names and length < len(pieces)):
+                raise UserError(f"{shown} clashes with {spelled[part.casefold()]!r}")
+        if entry.header_offset != at or entry.flag_bits or entry.extra or entry.comment:
+            raise UserError(f"{shown} overlaps another or hides something between them")
+        at += _LOCAL_HEADER + len(name) + entry.file_size
+    if at != end:
+        raise UserError("it hides something behind its last entry")
+
+
+def _check_listed(entries: list[zipfile.ZipInfo], manifest: Manifest) -> None:
+    """UserError unless an archive holds exactly the files of its manifest, in order, each as large as stated."""
+    given = [(entry.filename, entry.file_size) for entry in entries]
+    listed = sorted((path, packed.bytes) for path, packed in manifest.files.items())
+    if given != listed:
+        differs = min({*given} ^ {*listed}, default=("", 0))[0]
+        raise UserError(f"{printable(differs) or 'the order of its entries'} is not as its manifest lists it")
+
+
+def _copy(source: IO[bytes], target: IO[bytes], packed: Packed, where: str) -> None:
+    digest, left = hashlib.sha256(), packed.bytes
+    while block := source.read(min(_BLOCK, left + 1)):
+        left -= len(block)
+        digest.update(block)
+        target.write(block)
+        if left < 0:
+            break
+    if left or digest.hexdigest() != packed.sha256:
+        raise UserError(f"{where} was changed since it was packed (its checksum differs)")

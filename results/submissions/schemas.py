@@ -1,0 +1,123 @@
+"""JSON schemas of what is in a submission (manifest.json, study.json, cell.json, run.json), which names its files may
+have, and how large they may be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from harness.records.schema import MATRICES, SCHEMA_VERSION, STATUSES
+
+MANIFEST_VERSION = 1
+MIB = 2**20
+MOST_FILES = 60_000
+LARGEST = 2**32 - 1
+"""Bytes of an archive: what the plain ZIP format can count."""
+
+_NAME = r"[A-Za-z0-9_](?:[A-Za-z0-9_.+=@, ()-]{0,118}[A-Za-z0-9_+=@()-])?"
+_CELL = f"{_NAME}/{_NAME}/{_NAME}"
+_RUN = rf"{_CELL}/seed-(?:0|[1-9][0-9]{{0,17}})"
+CONTENTS: Mapping[str, tuple[str, int]] = {
+    "study": (r"study\.json", 4 * MIB),
+    "cell": (rf"{_CELL}/cell\.json", MIB),
+    "run": (rf"{_RUN}/run\.json", MIB),
+    "evaluations": (rf"{_RUN}/evaluations\.parquet", 16 * MIB),
+    "ledger": (rf"{_RUN}/ledger\.jsonl", 16 * MIB),
+    "policy": (rf"{_RUN}/policy\.safetensors", 1024 * MIB),
+    "frames": (rf"frames/{_NAME}/{_NAME}/{_NAME}\.png", 16 * MIB),
+    "cassette": (r"models/cassette\.sqlite", 2048 * MIB),
+}
+"""Kind of file -> the names it may have and its most bytes. A submission holds nothing else."""
+
+
+def kind_of(path: str) -> str | None:
+    """What a path in a submission is (a key of `CONTENTS`), or None for one that has no business there."""
+    return next((kind for kind, (names, _) in CONTENTS.items() if re.fullmatch(names, path)), None)
+
+
+def _object(properties: Mapping[str, Any], optional: tuple[str, ...] = ()) -> dict[str, Any]:
+    """An object of these properties and no others."""
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "additionalProperties": False, "required": required, "properties": dict(properties)}
+
+
+def _mapping(values: Mapping[str, Any], most: int) -> dict[str, Any]:
+    return {"type": "object", "maxProperties": most, "additionalProperties": values}
+
+
+_TEXT = {"type": "string", "maxLength": 200}
+_LONG = {"type": "string", "maxLength": 100_000}
+_COUNT = {"type": "integer", "minimum": 0, "maximum": 2**53}
+_PLAIN = {"type": ["string", "number", "boolean", "null"]}
+_VALUE = {"anyOf": [_PLAIN, {"type": "array", "items": _PLAIN}]}
+
+OF_MANIFEST = _object(
+    {
+        "schema": {"const": MANIFEST_VERSION},
+        "name": _TEXT | {"minLength": 1},
+        "by": _TEXT,
+        "contact": _TEXT,
+        "guidebench": _TEXT,
+        "verifiable": {"type": "boolean"},
+        "files": _mapping(
+            _object({"bytes": _COUNT, "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"}}), MOST_FILES
+        ),
+    }
+)
+OF_STUDY = _object(
+    {
+        "schema": {"const": SCHEMA_VERSION},
+        "study": _TEXT | {"minLength": 1},
+        "command": {"type": "array", "maxItems": 1_000, "items": _LONG},
+        "cells": _mapping(
+            _object(
+                {
+                    "directory": {"type": "string", "pattern": f"^{_CELL}$"},
+                    "seeds": {"type": "array", "maxItems": MOST_FILES, "items": _COUNT},
+                    "label_variant": _LONG,
+                    "matrix": _object({"kind": {"enum": list(MATRICES)}, "name": _TEXT, "reference": _TEXT}),
+                },
+                optional=("label_variant", "matrix"),
+            ),
+            MOST_FILES,
+        ),
+    }
+)
+OF_CELL = _object(
+    {
+        "schema": {"const": SCHEMA_VERSION},
+        "cell": {"type": "string", "pattern": "^[0-9a-f]{10}$"},
+        **dict.fromkeys(("suite", "task", "method", "learner", "backend", "model", "profile"), _TEXT),
+        "parts": _mapping(_TEXT, 50),
+        "steps": _COUNT | {"minimum": 1},
+        "variant": _LONG,
+        "overrides": _mapping(_VALUE, 1_000),
+        "versions": _mapping(_COUNT, 50),
+        "settings": _mapping(_object({"value": _VALUE, "layer": _TEXT, "source": _LONG}), 1_000),
+    },
+    optional=("parts", "overrides"),
+)
+OF_RUN = _object(
+    {
+        "schema": {"const": SCHEMA_VERSION},
+        "status": {"enum": list(STATUSES)},
+        "seed": _COUNT,
+        "step": _COUNT,
+        "steps": _COUNT,
+        "error": {"type": ["string", "null"], "maxLength": 1_000},
+        "provenance": _object(
+            {
+                "commit": _TEXT,
+                "dirty": {"type": "boolean"},
+                "packages": _mapping(_TEXT, 100),
+                "hardware": _mapping(_TEXT | {"type": ["string", "integer"]}, 20),
+                "demonstrations": _TEXT,
+            },
+            optional=("demonstrations",),
+        ),
+    },
+    optional=("seed", "step", "steps", "error", "provenance"),
+)
+JSON: Mapping[str, Mapping[str, Any]] = {"study": OF_STUDY, "cell": OF_CELL, "run": OF_RUN}
+"""Kind of file -> its schema."""

@@ -1,0 +1,1 @@
+"""Whether what others hand in holds: their checkpoints played again, a sample of their model calls asked again."""

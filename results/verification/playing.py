@@ -1,0 +1,215 @@
+"""A stranger's policy played, in a process of its own that is bounded in memory and watched by the clock.
+
+A policy is data: names, shapes and numbers in a safetensors file. What a configuration makes of it is built only where
+the file holds the parameters that its network needs, so an absurd one is refused before it takes any memory; what no
+file tells (a reward's network, a thousand environments) meets the process's limits instead.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import struct
+import tempfile
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from harness.config import Cell
+from harness.errors import UserError
+from harness.evaluation import Result
+
+MEMORY = 2**33
+"""Bytes of data of the process."""
+LARGEST_POLICY = 2**30
+LARGEST_HEAD = 2**22
+"""Bytes of a policy's table of names and shapes."""
+MOST_EPISODES = 10_000
+"""Of one evaluation: their tasks are all there at a time."""
+
+
+class Wanted(NamedTuple):
+    """What is to be played with the policy of a run."""
+
+    cell: Path
+    """Directory of its cell."""
+    id: str
+    seed: int
+    """Of the run, whose directory is seed-SEED."""
+    step: int
+    """Of its final evaluation."""
+    episodes: int
+    """Of that evaluation."""
+    layouts: int
+    """Seed of the new layouts."""
+    renewed: int
+    """Episodes on them."""
+
+
+class Misfit(Exception):
+    """A policy that cannot be of its configuration; the message says why."""
+
+
+class Played(NamedTuple):
+    """What came of it."""
+
+    again: list[Result]
+    """The final evaluation once more."""
+    renewed: list[Result]
+    end: int
+    """Step at which the configuration says that a run ends."""
+    deterministic: bool
+    """Whether the agent acts greedily without drawing anything, so that episodes repeat."""
+
+
+class Player:
+    """The process; ended and begun anew where one run was too much for it."""
+
+    def __init__(self, limit: float) -> None:
+        """`limit`: seconds for one run."""
+        self._limit = limit
+        self._process: Any = None
+        self._connection: Connection | None = None
+
+    def __call__(self, wanted: Wanted) -> Played:
+        """Misfit, or UserError that says why a policy cannot be played here."""
+        if self._connection is None:
+            context = multiprocessing.get_context("spawn")
+            self._connection, theirs = context.Pipe()
+            self._process = context.Process(target=serve, args=(theirs,), daemon=True, name="player")
+            self._process.start()
+            theirs.close()
+        try:
+            self._connection.send(wanted)
+            if not self._connection.poll(self._limit):
+                self.close()
+                raise UserError(f"it takes longer than {self._limit:g} s; give it more with --limit")
+            answer: Played | Misfit | UserError = self._connection.recv()
+        except (EOFError, ConnectionError):
+            self._process.join()
+            code = self._process.exitcode
+            self.close()
+            raise UserError(f"its process ended with exit code {code}; it may need too much memory") from None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        """End the process, whatever it does."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+        if self._connection is not None:
+            self._connection.close()
+        self._process, self._connection = None, None
+
+
+def serve(connection: Connection) -> None:
+    """Play what is asked for until the other side hangs up."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the other side, which then ends this one
+    _limit_memory()
+    while True:
+        try:
+            wanted: Wanted = connection.recv()
+        except (EOFError, OSError):
+            return
+        answer: Played | Misfit | UserError
+        try:
+            answer = play(wanted)
+        except (Misfit, UserError) as error:
+            answer = error
+        except MemoryError:
+            answer = UserError(f"it needs more than {MEMORY / 2**30:g} GiB of memory")
+        except Exception as error:  # a stranger's numbers may make anything fail
+            answer = UserError(f"it cannot be played ({type(error).__name__}: {str(error)[:300]})")
+        connection.send(answer)
+
+
+def _limit_memory() -> None:
+    try:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    except (ImportError, OSError, ValueError):
+        pass  # a system without such limits, or one that allows less already
+
+
+def play(wanted: Wanted) -> Played:
+    """Both evaluations of a policy; Misfit where it is not of its configuration, UserError where that is too much."""
+    import torch
+
+    from harness.evaluation import Evaluator
+    from harness.records.study import RunDirectory
+    from harness.reevaluation import load_agent
+    from harness.streams import Streams
+    from results.verification.configuration import configuration
+
+    torch.set_num_threads(1)  # as where runs train on a CPU, so that sums come out the same
+    if max(wanted.episodes, wanted.renewed) > MOST_EPISODES:
+        raise UserError(f"{max(wanted.episodes, wanted.renewed):,} episodes are more than {MOST_EPISODES:,}")
+    cell = configuration(wanted.cell, wanted.id)
+    run = RunDirectory(wanted.cell / f"seed-{wanted.seed}")
+    suite, task = cell.section("suite"), cell.names.task
+    check_policy(run.path / "policy.safetensors", cell)
+    with tempfile.TemporaryDirectory() as scratch:
+        agent = load_agent(cell, run, Path(scratch), suite.spaces(task))
+
+        def evaluated(seed: int, step: int, episodes: int) -> list[Result]:
+            return Evaluator(lambda: suite.make(task), episodes, [Streams(seed)])(agent, step, [0])
+
+        again = evaluated(wanted.seed, wanted.step, wanted.episodes)
+        renewed = evaluated(wanted.layouts, 0, wanted.renewed)
+    return Played(again, renewed, sum(phase.steps for phase in agent.phases()), agent.deterministic)
+
+
+def check_policy(path: Path, cell: Cell) -> None:
+    """Misfit for a file that is no policy, that does not fit the network of the cell's learner, or whose numbers are
+    not all finite."""
+    import numpy as np
+    from safetensors import SafetensorError, safe_open
+
+    held = _shapes(path)
+    for name, shape in _needed(cell).items():
+        if held.get(name) != shape:
+            raise Misfit(
+                f"policy.safetensors does not fit the configuration: {name} has shape {held.get(name, 'none')}, and "
+                f"the network needs {shape}"
+            )
+    try:
+        with safe_open(path, framework="numpy") as file:
+            for name in held:
+                if not np.isfinite(file.get_tensor(name)).all():
+                    raise Misfit(f"policy.safetensors: {name} holds numbers that are not finite")
+    except (SafetensorError, TypeError, ValueError) as error:
+        raise Misfit(f"policy.safetensors cannot be read ({error})") from None
+
+
+def _shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Name -> shape, from the head of the file alone."""
+    try:
+        size = os.stat(path, follow_symlinks=False).st_size
+        with open(path, "rb") as file:
+            (length,) = struct.unpack("<Q", file.read(8))
+            if size > LARGEST_POLICY or length > LARGEST_HEAD:
+                raise ValueError(f"{size:,} bytes, a head of {length:,}")
+            head = json.loads(file.read(length))
+        return {name: tuple(entry["shape"]) for name, entry in head.items() if name != "__metadata__"}
+    except (OSError, struct.error, ValueError, RecursionError, AttributeError, KeyError, TypeError) as error:
+        raise Misfit(f"policy.safetensors is no policy, or too large a one ({str(error)[:200]})") from None
+
+
+def _needed(cell: Cell) -> Mapping[str, tuple[int, ...]]:
+    """Name -> shape of the parameters by which the cell's learner acts, those of an ensemble with its size first;
+    nothing of a learner that does not name its networks. Nothing is built for it."""
+    learner, spaces = cell.section("learner"), cell.section("suite").spaces(cell.names.task)
+    found: dict[str, tuple[int, ...]] = {}
+    for kind in ("network", "actor", "critic"):
+        network = getattr(learner, kind, None)
+        if network is not None:
+            members = (learner.ensemble,) if kind == "critic" else ()
+            found |= {name: (*members, *spec.shape) for name, spec in network(*spaces).specs().items()}
+    return found

@@ -1,0 +1,257 @@
+"""Recorded model calls asked again: a sample of a cell's cassette, put to the model that its configuration names.
+
+Which model is a name, and names are taken from the record. How one is reached is the verifier's own affair: an address,
+a path, code of a repository or the variable that holds a key never comes from what others hand in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from harness import settings
+from harness.config import Cell
+from harness.errors import UserError, unknown
+from harness.foundation import cassette_checks, checkup, keeping, keys, once, recipes
+from harness.foundation.calls import Asker, Call, ChatCall, EmbedCall, JudgeCall, Message, Told
+from harness.foundation.cassette_file import STRANGERS, decoded, faults_of, opened
+from harness.foundation.images import pixels
+from results.verification.record import Check
+
+SECTIONS: Mapping[str, str] = {"judge": "judge", "chat": "chat", "embed": "embedder"}
+"""Kind of call -> the part of a cell whose model answers it."""
+TOLERANCE = 0.05
+"""Difference of P(yes) up to which two answers agree: another processor, batch or precision moves it by less."""
+ALIKE = 0.99
+"""Least cosine of two vectors that agree."""
+DIFFERING = 0.1
+"""Share of the compared answers that may differ: a served model does not always repeat itself."""
+MOST_TOKENS = 8_192
+"""Of an answer that is asked for again."""
+MOST_IMAGES = 1_024
+"""Of a call that is asked again."""
+
+
+class Recorded(NamedTuple):
+    """A call on record."""
+
+    asked: Mapping[str, Any]
+    """Its canonical request, parsed."""
+    call: Call | None
+    """None where it cannot be asked again, its images not being on record, say."""
+    value: Any
+    """What was answered."""
+
+
+class Unasked(Exception):
+    """Nothing is asked; the message says what is missing, and what to pass."""
+
+
+def kinds(cell: Cell) -> list[str]:
+    """Of the calls that the cell's foundation models are asked."""
+    return [kind for kind, section in SECTIONS.items() if keeping.recorded(cell.section(section))]
+
+
+def checks(
+    cell: Cell, runs: Sequence[int], file: Path, given: Mapping[str, Any], count: int, seed: int, limit: float
+) -> list[Check]:
+    """One check of each model that the cell's runs (seeds) asked: up to `count` of its recorded calls, chosen by
+    `seed`, asked again within `limit` seconds. `given`: the verifier's own settings, `judge.base_url` and the like."""
+    asking = kinds(cell)
+    if not file.is_file():
+        words = "the submission holds no recorded calls (bench submit --cassette adds them)"
+        return [Check(f"model calls ({SECTIONS[kind]})", None, words) for kind in asking]
+    try:
+        _sound(file)
+    except UserError as error:
+        return [Check(f"model calls ({SECTIONS[kind]})", None, str(error)) for kind in asking]
+    names = [f"{cell.id}/{run}" for run in runs]
+    return [_check(cell, kind, *sample(file, kind, names, count, seed), given, limit) for kind in asking]
+
+
+@functools.cache
+def _sound(file: Path) -> None:
+    """UserError for a cassette that this program would not have written; looked at once for all cells."""
+    cassette_checks.verify(file)
+
+
+def _check(cell: Cell, kind: str, found: list[Recorded], total: int, given: Mapping[str, Any], limit: float) -> Check:
+    section = SECTIONS[kind]
+    what = f"model calls ({section})"
+    if not found:
+        return Check(what, None, "no call of its runs is on record")
+    if wrong := next(filter(None, (_misfit(cell, section, each.asked) for each in found)), ""):
+        return Check(what, False, f"calls on record were not asked as the configuration says: {wrong}")
+    askable = [each for each in found if each.call is not None]
+    if not askable:
+        return Check(what, None, f"{total:,} calls on record, whose images were not kept or are too many to ask again")
+    try:
+        config = reached(cell, section, given)
+        told = asyncio.run(_asked(config, [each.call for each in askable if each.call is not None], limit))
+    except (Unasked, UserError) as error:
+        return Check(what, None, f"not asked again: {error}")
+    except TimeoutError:
+        return Check(what, None, f"not answered within {limit:g} s; give them more with --limit")
+    return compared(what, askable, told, f"{len(found)} of {total:,} recorded calls asked again of {config.model}")
+
+
+def compared(what: str, recorded: Sequence[Recorded], told: Sequence[Told], words: str) -> Check:
+    """The verdict on answers beside those on record."""
+    answered = [(then, now.value) for then, now in zip(recorded, told, strict=True) if not now.failure]
+    failures = [now for now in told if now.failure]
+    if failures:
+        message = str(failures[0].detail.get("message", ""))[:200]
+        words += f"; {len(failures)} got no answer ({failures[0].failure}: {message})"
+    if not answered:
+        return Check(what, None, words)
+    verdicts = [_agrees(then, value) for then, value in answered]
+    comparable = [agrees for agrees in verdicts if agrees is not None]
+    if not comparable:
+        return Check(what, None, f"{words}; {len(answered)} were answered, and sampled text is not compared")
+    differing = comparable.count(False)
+    words += f"; {len(comparable) - differing} of {len(comparable)} answers agree"
+    scores = [abs(then.value - value) for then, value in answered if isinstance(then.call, JudgeCall)]
+    if scores:
+        words += f" within {TOLERANCE:g}, P(yes) differs by {max(scores):.3g} at most"
+    return Check(what, differing <= DIFFERING * len(comparable), words)
+
+
+def sample(file: Path, kind: str, runs: Sequence[str], count: int, seed: int) -> tuple[list[Recorded], int]:
+    """Up to `count` of the calls of a kind that runs (`CELL/SEED`) were answered, and how many there are.
+
+    UserError for a file that is no cassette.
+    """
+    marks = ", ".join("?" * len(runs))
+    query = (
+        f"SELECT key, MIN(run) FROM answers JOIN requests USING (key) WHERE run IN ({marks}) "
+        f"AND json_extract(text, '$.kind') = ? GROUP BY key ORDER BY key"
+    )
+    with closing(opened(file, STRANGERS)) as db, faults_of(file):
+        found = db.execute(query, [*runs, kind]).fetchall()
+        chosen = np.random.default_rng(seed).permutation(len(found))[:count]
+        return [_recorded(db, *found[place]) for place in sorted(chosen)], len(found)
+
+
+def _recorded(db: sqlite3.Connection, key: str, run: str) -> Recorded:
+    (text,) = db.execute("SELECT text FROM requests WHERE key = ?", (key,)).fetchone()
+    (value,) = db.execute("SELECT value FROM answers WHERE key = ? AND run = ?", (key, run)).fetchone()
+    asked = json.loads(text)
+    try:
+        call = _call(asked, db)
+    except (KeyError, TypeError, ValueError):
+        call = None
+    return Recorded(asked, call, decoded(value))
+
+
+def _call(asked: Mapping[str, Any], db: sqlite3.Connection) -> Call | None:
+    """The call behind a request; None, KeyError, TypeError or ValueError where there is none that may be asked."""
+    images = 0
+
+    def part(given: Any) -> Any:
+        nonlocal images
+        if isinstance(given, str):
+            return given
+        images += 1
+        row = db.execute("SELECT png FROM images WHERE digest = ?", (given["image"],)).fetchone()
+        if row is None or images > MOST_IMAGES:
+            raise ValueError("an image is not on record, or there are too many")
+        return pixels(row[0])
+
+    if asked["kind"] == "judge":
+        return JudgeCall(np.stack([part({"image": frame["image"]}) for frame in asked["clip"]]), asked["prompt"])
+    if asked["kind"] == "chat":
+        messages = tuple(
+            Message(message["role"], tuple(part(piece) for piece in message["content"]))
+            for message in asked["messages"]
+        )
+        if asked["max_tokens"] > MOST_TOKENS:
+            return None
+        return ChatCall(messages, asked["schema"], asked["max_tokens"], asked["temperature"])
+    return EmbedCall(tuple(part(item) for item in asked["items"]))
+
+
+def _misfit(cell: Cell, section: str, asked: Mapping[str, Any]) -> str:
+    """What of a recorded call the cell's configuration would not have asked, or ""."""
+    config = cell.section(section)
+    if keys.CANONICAL.encode(asked["model"]) != keys.CANONICAL.encode(keeping.identity(config)):
+        return "they are another model's, or its settings are others"
+    for name in ("prompt", "temperature", "max_tokens"):
+        if name in asked and hasattr(config, name) and asked[name] != getattr(config, name):
+            return f"{name} is another"
+    return ""
+
+
+def reached(cell: Cell, section: str, given: Mapping[str, Any]) -> Any:
+    """The configuration of the cell's model as it may be asked here: what the record says of the model, and of how it
+    is reached only what is `given` (`judge.base_url`, `judge.model`, …). Unasked where that is too little."""
+    recorded = cell.section(section)
+    kind: type = type(recorded)
+    fields = settings.fields(kind)
+    own = {name.removeprefix(f"{section}."): value for name, value in given.items() if name.startswith(f"{section}.")}
+    values = settings.identity(recorded)
+    for name, value in own.items():
+        if name not in fields:
+            raise unknown(f"setting {section}.", name, fields)
+        values[name] = settings.given(fields[name], value, f"{section}.{name}")
+    config = settings.build(kind, values, section)
+    if config.backend == "openai":
+        if "base_url" not in own:
+            raise Unasked(f"name a server that has {config.model!r} with {section}.base_url=URL")
+    elif config.backend == "transformers":
+        if "model" not in own and recipes.recipe(config.model) is None:
+            raise Unasked(
+                f"its model {config.model!r} is no recipe's, and nothing that a record names is loaded; say where it "
+                f"is with {section}.model=PATH"
+            )
+        name = recipes.repository(config.model)
+        if checkup.where(name, config.revision) is None:
+            raise Unasked(f"{name} is not on this machine; get it with `hf download {name}`")
+    elif not own:
+        raise Unasked(f"its backend {config.backend!r} is a plug-in's; say how it is reached with {section}.…=…")
+    for name in ("revision", "trust_remote_code"):
+        if name in fields and name not in own and getattr(config, name) != fields[name].default:
+            raise Unasked(f"{name} is {getattr(config, name)!r} on record; pass {section}.{name}=… if you mean it")
+    return config
+
+
+async def _asked(config: Any, calls: Sequence[Call], limit: float) -> list[Told]:
+    """What becomes of the calls, all within `limit` seconds or TimeoutError."""
+    from harness.foundation.desk import Desk
+
+    desk = Desk(config.spawn_model(once.device()), {}, config.model, None, None, config.policy(), "live")
+    try:
+        async with asyncio.timeout(limit):
+            return [*await asyncio.gather(*(desk.answer(call, Asker("", n, 0)) for n, call in enumerate(calls)))]
+    finally:
+        await desk.close()
+
+
+def _agrees(then: Recorded, value: Any) -> bool | None:
+    """Whether an answer is that on record; None where the two need not be."""
+    if isinstance(then.call, JudgeCall):
+        return bool(abs(then.value - value) <= TOLERANCE)
+    if isinstance(then.call, ChatCall):
+        return None if then.call.temperature > 0 else bool(then.value == value)
+    if np.shape(then.value) != np.shape(value):
+        return False
+    lengths = np.linalg.norm(then.value, axis=1) * np.linalg.norm(value, axis=1)
+    return bool((np.einsum("nd,nd->n", then.value, value) >= ALIKE * lengths).all())
+
+
+def settings_of(words: Sequence[str]) -> dict[str, Any]:
+    """What a command line says of how models are reached; UserError for anything else."""
+    from harness import matrix
+
+    found: dict[str, Any] = dict(matrix.single([*words])) if words else {}
+    for name in found:
+        if name.partition(".")[0] not in SECTIONS.values() or "." not in name:
+            raise UserError(f"{name!r}: only how models are reached can be said here, as judge.base_url=…")
+    return found

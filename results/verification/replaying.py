@@ -1,0 +1,146 @@
+"""Final evaluations against their replay, and against new layouts: pure functions of counts and rows."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from harness.evaluation import Result
+from results.verification.record import Check, Tally
+
+RENEWAL = "new layouts"
+"""What the check of success on new layouts is called."""
+LEVEL = 0.01
+"""A cell is disputed where its success on new layouts differs with p below it, after Holm over all cells."""
+CLOSE = 1e-4
+"""Difference of returns, relative to the larger or to 1, up to which they count as the same."""
+
+
+class Episode(NamedTuple):
+    """An episode of a final evaluation as it is on record."""
+
+    ret: float
+    success: bool
+    length: int
+
+
+class Replay(NamedTuple):
+    """How a replay compares with the record."""
+
+    successes: tuple[int, ...]
+    """Episodes whose success came out otherwise."""
+    others: tuple[int, ...]
+    """Episodes of the same success whose return or length came out otherwise."""
+    absent: tuple[int, ...]
+    """Episodes that the configuration asks for and the record lacks."""
+    surplus: tuple[int, ...]
+    """Episodes on record that the configuration does not ask for."""
+    episodes: int
+    first: str
+    """The first difference in words, "" where there is none."""
+
+
+def compare(recorded: Mapping[int, Episode], again: Sequence[Result]) -> Replay:
+    """The recorded final evaluation of a run, by episode, beside all of its episodes played again."""
+    successes, others, first = [], [], ""
+    played = {result.episode: Episode(result.ret, result.success, result.length) for result in again}
+    for number in sorted(played.keys() & recorded.keys()):
+        here, there = recorded[number], played[number]
+        if here.success != there.success:
+            successes.append(number)
+        elif here.length != there.length or not _close(here.ret, there.ret):
+            others.append(number)
+        else:
+            continue
+        first = first or f"episode {number} is recorded as {_words(here)}, and is {_words(there)}"
+    absent, surplus = sorted(played.keys() - recorded.keys()), sorted(recorded.keys() - played.keys())
+    return Replay(tuple(successes), tuple(others), tuple(absent), tuple(surplus), len(played), first)
+
+
+def replay_of(seed: int) -> str:
+    """What the check of a run's replay is called."""
+    return f"seed {seed}: final evaluation"
+
+
+def judged(seed: int, replay: Replay, alike: bool, tolerance: float) -> Check:
+    """The check of one run's replay. `alike`: whether it ran with the same processor, on a CPU, and numerical packages
+    as here, so that returns and lengths must come out the same too; elsewhere rounding may change an episode."""
+    what = replay_of(seed)
+    if replay.absent or replay.surplus:
+        missing = f"episodes {_listed(replay.absent)} are missing" if replay.absent else ""
+        more = f"episodes {_listed(replay.surplus)} are there, which its configuration does not ask for"
+        return Check(what, False, missing or more)
+    differing = len(replay.successes) + (len(replay.others) if alike else 0)
+    count = replay.episodes
+    if not replay.first:
+        return Check(what, True, f"{count} of {count} episodes come out as recorded")
+    parts = [f"{len(replay.successes)} of {count} episodes differ in success"]
+    if replay.others:
+        parts.append(f"{len(replay.others)} in return or length alone")
+        if not alike:
+            parts[-1] += ", as may be on another processor or with other packages"
+    passed = differing <= tolerance * count
+    allowed = f"; {tolerance:.0%} may" if tolerance else ""
+    return Check(what, passed, f"{', '.join(parts)}{allowed}: {replay.first}")
+
+
+def p_value(reported: Tally, renewed: Tally) -> float:
+    """Two-sided p of Fisher's exact test that both have the same chance of success; 1 where a side has no episode.
+
+    Pooling runs is on the safe side: each has a chance of its own on both sides, which varies less than one of all.
+    """
+    from scipy import stats  # type: ignore[import-untyped]
+
+    if not reported.episodes or not renewed.episodes:
+        return 1.0
+    table = [[each.successes, each.episodes - each.successes] for each in (reported, renewed)]
+    return float(stats.fisher_exact(table).pvalue)
+
+
+def holm(p_values: Mapping[str, float], cells: int) -> dict[str, float]:
+    """P values adjusted for the number of `cells` of which they are (Holm 1979); those not there yet count as 1, so
+    that no later one takes back what is disputed now."""
+    adjusted, largest = {}, 0.0
+    for rank, name in enumerate(sorted(p_values, key=lambda name: p_values[name])):
+        largest = max(largest, (cells - rank) * p_values[name])
+        adjusted[name] = min(1.0, largest)
+    return adjusted
+
+
+def noticeable(reported: Tally, episodes: int, level: float) -> float | None:
+    """The smallest difference of success from what is reported at which so many new episodes give p < `level`; None
+    where none does."""
+    if not episodes:
+        return None
+    nearest = round(episodes * reported.successes / reported.episodes)
+    gaps = []
+    for away in (-1, 1):
+        counts = range(nearest, -1 if away < 0 else episodes + 1, away)
+        first = bisect.bisect(counts, -level, key=lambda count: -p_value(reported, Tally(count, episodes)))
+        gaps += [abs(count / episodes - reported.successes / reported.episodes) for count in counts[first : first + 1]]
+    return min(gaps, default=None)
+
+
+def renewal(reported: Tally, renewed: Tally, adjusted: float, cells: int) -> Check:
+    """The check of one cell's success on new layouts."""
+    words = [
+        f"{each.successes / each.episodes:.3f} ({each.successes} of {each.episodes} episodes)"
+        for each in (renewed, reported)
+    ]
+    least = noticeable(reported, renewed.episodes, LEVEL / cells)
+    power = "no difference could have been noticed" if least is None else f"noticed from a difference of {least:.3f} on"
+    text = f"success {words[0]}, reported {words[1]}; p = {p_value(reported, renewed):.3g}, {adjusted:.3g} after Holm "
+    return Check(RENEWAL, adjusted >= LEVEL, f"{text}over {cells} cells; {power}")
+
+
+def _close(one: float, other: float) -> bool:
+    return abs(one - other) <= CLOSE * max(1.0, abs(one), abs(other))
+
+
+def _words(episode: Episode) -> str:
+    return f"{'a success' if episode.success else 'a failure'} of {episode.length} steps, return {episode.ret:.6g}"
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers[:5])) + (", …" if len(numbers) > 5 else "")

@@ -1,0 +1,253 @@
+"""A submission verified cell by cell: configuration, final evaluations played again, new layouts, model calls.
+
+What is noticed: a final evaluation that its checkpoint does not give (an episode edited, removed or added, a checkpoint
+exchanged), a configuration that makes another cell, success that does not hold on layouts that nobody could know
+before the submission was made, and answers that the named model does not give. What cannot be noticed: evaluations
+before the last, of which there is no checkpoint, so learning curves stay the submitter's word; a setting of training
+that acting does not show, changed together with every id that follows from it; the steps, time and cost that training
+took; and answers of a model that is not there to be asked.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from harness import recorder
+from harness.config import Cell as Configured
+from harness.errors import UserError
+from harness.foundation import keeping
+from harness.foundation.cassette import MERGED
+from harness.records import provenance
+from results import limits
+from results.joining import select
+from results.rows import file_of, load
+from results.store import Cell, Run, Study
+from results.verification import reasking, record, replaying
+from results.verification.configuration import Altered, Unusable, configuration
+from results.verification.playing import Misfit, Played, Player, Wanted
+from results.verification.record import CellVerdict, Check, Tally, Verification
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LAYOUTS = 2**32
+"""Between the seeds of two runs' new layouts, which begin above every run's own (as `harness.reevaluation.SHIFT`)."""
+NOTHING = Tally(0, 0)
+Tell = Callable[[int, str], None]
+"""How many cells are done, and what is done next."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How thoroughly, as the command says."""
+
+    seed: int
+    episodes: int = 32
+    calls: int = 20
+    runs: int | None = None
+    tolerance: float = 0.0
+    limit: float = 600.0
+    """Seconds for one run, and for the calls of one cell."""
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """How models are reached: `judge.base_url` and the like."""
+
+
+class Evidence(NamedTuple):
+    """What was found of one cell before it is seen beside the others."""
+
+    checks: tuple[Check, ...]
+    reason: str
+    """Why it cannot be verified; "" where nothing is in the way."""
+    reported: Tally = NOTHING
+    renewed: Tally = NOTHING
+
+
+def verify(study: Study, digest: str, options: Options, leaderboard: Path | None, tell: Tell) -> Verification:
+    """Every cell of a study, its record written to `leaderboard` after each, if one is given.
+
+    Cells that the same command has finished there before are kept, so that an interrupted one goes on.
+    """
+    origin = provenance.provenance("cpu")
+    empty = Verification(
+        digest, {}, options.seed, options.episodes, options.calls, options.runs, options.tolerance,
+        origin["commit"], origin["dirty"], origin["packages"], origin["hardware"],
+    )  # fmt: skip
+    found = _kept(empty, leaderboard)
+    cassette = keeping.folder(study.directory) / MERGED
+    player = Player(options.limit)
+    verification = _judged(empty, found, len(study.cells))
+    try:
+        for cell in study.cells:
+            if cell.id in found:
+                continue
+            found[cell.id] = _examined(study, cell, cassette, options, player, functools.partial(tell, len(found)))
+            verification = _judged(empty, found, len(study.cells))
+            if leaderboard is not None:
+                record.write(verification, leaderboard)
+    finally:
+        player.close()
+    return verification
+
+
+def _kept(empty: Verification, leaderboard: Path | None) -> dict[str, Evidence]:
+    """What an earlier verification with the same settings, program and machine has found, where it missed nothing."""
+    before = record.read(leaderboard, empty.digest) if leaderboard is not None else None
+    if before is None or any(getattr(before, name) != value for name, value in vars(empty).items() if name != "cells"):
+        return {}
+    return {
+        id: Evidence(
+            tuple(check for check in verdict.checks if check.what != replaying.RENEWAL), "", verdict.reported,
+            verdict.renewed,
+        )
+        for id, verdict in before.cells.items()
+        if verdict.standing != "self-reported" and all(check.passed is not None for check in verdict.checks)
+    }  # fmt: skip
+
+
+def _judged(empty: Verification, found: Mapping[str, Evidence], cells: int) -> Verification:
+    """The verdicts on what was found, as far as it goes, of so many cells in all."""
+    p_values = {
+        id: replaying.p_value(each.reported, each.renewed) for id, each in found.items() if each.renewed.episodes
+    }
+    adjusted = replaying.holm(p_values, cells)
+    verdicts = {}
+    for id, each in found.items():
+        checks = each.checks
+        if id in adjusted:
+            checks += (replaying.renewal(each.reported, each.renewed, adjusted[id], cells),)
+        failed = [f"{check.what}: {check.detail}" for check in checks if check.passed is False]
+        standing: record.Standing = "disputed" if failed else "self-reported" if each.reason else "verified"
+        reason = _short("; ".join(failed) or each.reason)
+        shortened = tuple(Check(_short(check.what), check.passed, _short(check.detail)) for check in checks)
+        verdicts[id] = CellVerdict(standing, reason, shortened, each.reported, each.renewed)
+    return Verification(**{**vars(empty), "cells": verdicts})
+
+
+def _examined(
+    study: Study, cell: Cell, cassette: Path, options: Options, player: Player, tell: Callable[[str], None]
+) -> Evidence:
+    """What is to be found of one cell; a fault of one of its runs is told and the others go on."""
+    runs = [run for run in study.runs if run.cell.id == cell.id]
+    if not cell.profile:
+        return Evidence((), "it was not started")
+    if cell.backend == recorder.BACKEND or not cell.parts:
+        return Evidence((), "its runs were made elsewhere, so there is no checkpoint that this program could play")
+    try:
+        own = configuration(study.directory / cell.directory, cell.id)
+        for run in runs:
+            rows_file = file_of(study.directory / run.directory, "evaluations", run.status == "finished")
+            if rows_file is not None and rows_file.suffix == ".parquet":
+                limits.footer(rows_file)
+        rows = load(select(study, lambda each: each.id == cell.id))
+    except Altered as error:
+        return Evidence((Check("configuration", False, str(error)),), "")
+    except (Unusable, UserError) as error:
+        return Evidence((Check("configuration", None, str(error)),), str(error))
+    checks = [Check("configuration", True, f"names and settings make cell {cell.id}")]
+    playable = [run for run in runs if run.status == "finished" and _policy(study, run).is_file()]
+    reason = _unplayable(runs, playable)
+    chosen = _chosen(playable, options)
+    if len(chosen) < len(playable):
+        checks.append(Check("runs", True, f"{len(chosen)} of {len(playable)} were played, drawn by the seed"))
+    reported, renewed = NOTHING, NOTHING
+    for run in chosen:
+        tell(f"{_name(cell)}, seed {run.seed}: playing")
+        final = _final(rows, run.seed)
+        check, played = _replayed(study, run, own, final, options, player)
+        checks.append(check)
+        if check.passed is None:
+            reason = reason or f"{check.what}: {check.detail}"
+        if played is not None:
+            reported = _plus(reported, [bool(success) for success in final["success"]])
+            renewed = _plus(renewed, [result.success for result in played.renewed])
+    if options.calls and reasking.kinds(own):
+        tell(f"{_name(cell)}: asking")
+        seeds = [run.seed for run in runs]
+        checks += reasking.checks(own, seeds, cassette, options.given, options.calls, options.seed, options.limit)
+    return Evidence(tuple(checks), reason, reported, renewed)
+
+
+def _replayed(
+    study: Study, run: Run, own: Configured, final: pd.DataFrame, options: Options, player: Player
+) -> tuple[Check, Played | None]:
+    """The check of a run's final evaluation, and what was played for it."""
+    what = replaying.replay_of(run.seed)
+    step = int(final["step"].max()) if len(final) else 0
+    wanted = Wanted(
+        study.directory / run.cell.directory, own.id, run.seed, step, own.section("evaluation").episodes,
+        LAYOUTS * (run.seed + 1) + options.seed, options.episodes,
+    )  # fmt: skip
+    try:
+        played = player(wanted)
+    except Misfit as error:
+        return Check(what, False, str(error)), None
+    except UserError as error:
+        return Check(what, None, str(error)), None
+    if step != played.end:
+        words = f"the last evaluation on record is of step {step:,}, and its configuration ends at {played.end:,}"
+        return Check(what, False, words), None
+    if not played.deterministic:
+        return Check(what, None, "its agent acts at random, so that no episode repeats"), played
+    columns = (final[name].tolist() for name in ("return", "success", "length"))
+    episodes = dict(zip(final["episode"].tolist(), map(replaying.Episode, *columns), strict=True))
+    compared = replaying.compare(episodes, played.again)
+    return replaying.judged(run.seed, compared, _alike(run), options.tolerance), played
+
+
+def _chosen(playable: list[Run], options: Options) -> list[Run]:
+    """The runs to be played, by seed."""
+    if options.runs is None or options.runs >= len(playable):
+        return playable
+    places = np.random.default_rng(options.seed).permutation(len(playable))[: options.runs]
+    return [playable[place] for place in sorted(places)]
+
+
+def _final(rows: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """The rows of a run's last evaluation."""
+    own: pd.DataFrame = rows[rows["seed"] == seed]
+    last: pd.DataFrame = own[own["step"] == own["step"].max()]
+    return last
+
+
+def _unplayable(runs: list[Run], playable: list[Run]) -> str:
+    """Why a cell's runs cannot all be played, or ""."""
+    if not runs:
+        return "it has no runs"
+    unfinished = [run.seed for run in runs if run.status != "finished"]
+    if unfinished:
+        return f"not finished: seed {', '.join(map(str, unfinished[:10]))}"
+    absent = [run.seed for run in runs if run not in playable]
+    return f"without its final parameters: seed {', '.join(map(str, absent[:10]))}" if absent else ""
+
+
+def _alike(run: Run) -> bool:
+    """Whether a run says that it was made on such a processor and with such packages as there are here."""
+    here = provenance.provenance("cpu")
+    machine, packages = run.provenance.get("hardware"), run.provenance.get("packages")
+    if not isinstance(machine, dict) or not isinstance(packages, dict):
+        return False
+    own = here["packages"] | {"guidebench": packages.get("guidebench")}
+    return packages == own and all(machine.get(name) == here["hardware"][name] for name in ("processor", "device"))
+
+
+def _policy(study: Study, run: Run) -> Path:
+    return study.directory / run.directory / "policy.safetensors"
+
+
+def _plus(tally: Tally, successes: list[bool]) -> Tally:
+    return Tally(tally.successes + sum(successes), tally.episodes + len(successes))
+
+
+def _name(cell: Cell) -> str:
+    return f"{cell.suite}/{cell.task} {cell.label}"
+
+
+def _short(text: str) -> str:
+    """A text as a record may hold it."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)[:1_000]

@@ -1,0 +1,59 @@
+"""`bench submit` as a person meets it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness import cli
+from results import submissions
+from tests.results.submissions.conftest import manifest_of, study, trained
+
+__all__ = ["study", "trained"]
+
+
+def test_it_says_what_the_archive_is_and_what_comes_next(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["submit", str(trained), "--by", "A. Reader", "--contact", "reader@example.org"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("cartpole.zip: 20.") and " KiB, 10 files" in told
+    assert "2 of 2 finished, of 1 cells" in told and "verifiable  yes" in told
+    assert "bench leaderboard --add cartpole.zip" in told and "bench verify cartpole.zip" in told
+    assert manifest_of(tmp_path / "cartpole.zip").contact == "reader@example.org"
+    assert submissions.add(tmp_path / "cartpole.zip", tmp_path / "board").is_dir()
+
+
+def test_it_says_what_is_left_out_and_what_cannot_be_verified(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = next(study.glob("*/*/*/seed-1/run.json"))
+    run.write_text(run.read_text().replace('"finished"', '"failed"'))
+    assert cli.main(["submit", str(study), "--output", str(tmp_path / "a.zip"), "--no-checkpoints"]) == 0
+    told = capsys.readouterr().out
+    assert "1 of 2 finished" in told and "verifiable  no" in told
+    assert "left out: the rows of" in told and "can never be verified" in told
+
+
+def test_mistakes_are_told_before_work_starts(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words, message in (
+        ([str(tmp_path / "nothing")], "no study at"),
+        ([str(trained), "--push", "board"], "is no dataset repository"),
+        ([str(trained), "--by", "x" * 300], "by does not fit the schema"),
+        ([str(trained), "--by", "a\x1bb"], "control characters"),
+    ):
+        assert cli.main(["submit", *words, "--output", str(tmp_path / "a.zip")]) == 2
+        assert message in capsys.readouterr().err and not (tmp_path / "a.zip").exists()
+
+
+def test_help_helps(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as done:
+        cli.main(["submit", "--help"])
+    told = capsys.readouterr().out
+    assert done.value.code == 0
+    for word in ("--no-checkpoints", "--cassette", "--push REPO", "--by NAME", "bench leaderboard --add", "checksum"):
+        assert word in told

@@ -1,0 +1,240 @@
+"""`bench verify`: what holds is verified, whatever was changed is noticed, and nothing a stranger wrote can hurt."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from harness import cli
+from results.verification import record, verifying
+from tests.results.verification.conftest import Handed, archive, handed, kept, player, trained
+
+__all__ = ["archive", "handed", "kept", "player"]
+
+
+def test_an_untouched_submission_is_verified_and_the_record_is_the_same_again(handed: Handed, tmp_path: Path) -> None:
+    code, found = handed.verify()
+    assert code == 0 and len(found.cells) == 2
+    for verdict in found.cells.values():
+        assert verdict.standing == "verified" and not verdict.reason and all(check.passed for check in verdict.checks)
+    cartpole = found.cells[handed.cell().name.rpartition("-")[2]]
+    assert [check.what for check in cartpole.checks] == [
+        "configuration", "seed 0: final evaluation", "seed 1: final evaluation", "new layouts",
+    ]  # fmt: skip
+    assert cartpole.renewed.episodes == 8 and cartpole.reported.episodes == 4
+    written = record.path_of(handed.leaderboard, found.digest).read_bytes()
+    handed.leaderboard = tmp_path / "other"
+    assert handed.verify() == (0, found)
+    assert record.path_of(handed.leaderboard, found.digest).read_bytes() == written
+
+
+def last(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return max(rows, key=lambda row: (row["step"], row["episode"]))
+
+
+def score(handed: Handed) -> None:
+    handed.edit_rows(1, lambda rows: last(rows).update(success=not last(rows)["success"]))
+
+
+def returned(handed: Handed) -> None:
+    handed.edit_rows(1, lambda rows: last(rows).update({"return": last(rows)["return"] + 1}))
+
+
+def removed(handed: Handed) -> None:
+    handed.edit_rows(1, lambda rows: rows.remove(last(rows)))
+
+
+def added(handed: Handed) -> None:
+    handed.edit_rows(1, lambda rows: rows.append({**last(rows), "episode": last(rows)["episode"] + 1}))
+
+
+def later(handed: Handed) -> None:
+    handed.edit_rows(1, lambda rows: rows.remove(last(rows)) or rows.remove(last(rows)))
+
+
+def configuration(handed: Handed) -> None:
+    handed.edit_settings(consistently=False, learner_lr=0.5)
+
+
+def network(handed: Handed) -> None:
+    handed.edit_settings(learner_hidden=[7])
+
+
+def exchanged(handed: Handed) -> None:
+    one, other = (handed.cell() / f"seed-{seed}" / "policy.safetensors" for seed in (0, 1))
+    first, second = one.read_bytes(), other.read_bytes()
+    one.write_bytes(second), other.write_bytes(first)
+
+
+def poisoned(handed: Handed) -> None:
+    path = handed.cell() / "seed-1" / "policy.safetensors"
+    parameters = load_file(path)
+    next(iter(parameters.values())).flat[0] = np.nan
+    save_file(parameters, path)
+
+
+def pickled(handed: Handed) -> None:
+    (handed.cell() / "seed-1" / "policy.safetensors").write_bytes(b"\x80\x04cos\nsystem\n")
+
+
+@pytest.mark.parametrize(
+    ("tamper", "says"),
+    [
+        (score, "seed 1: final evaluation: 1 of 2 episodes differ in success: episode 1 is recorded as a"),
+        (returned, "seed 1: final evaluation: 0 of 2 episodes differ in success, 1 in return or length alone: episode"),
+        (removed, "seed 1: final evaluation: episodes 1 are missing"),
+        (added, "seed 1: final evaluation: episodes 2 are there, which its configuration does not ask for"),
+        (later, "seed 1: final evaluation: the last evaluation on record is of step 400, and its configuration ends"),
+        (configuration, "configuration: cell.json was changed: its names and settings make another cell"),
+        (network, "seed 0: final evaluation: policy.safetensors does not fit the configuration: head.0.weight has"),
+        (exchanged, "seed 0: final evaluation: 0 of 2 episodes differ in success"),
+        (poisoned, "numbers that are not finite"),
+        (pickled, "seed 1: final evaluation: policy.safetensors is no policy"),
+    ],
+)
+def test_whatever_is_changed_is_noticed_though_every_checksum_fits(
+    handed: Handed, tamper: Callable[[Handed], None], says: str
+) -> None:
+    tamper(handed)
+    handed.seal()
+    code, found = handed.verify()
+    verdict = found.cells[handed.cell().name.rpartition("-")[2]]
+    assert code == 1 and verdict.standing == "disputed" and says in verdict.reason
+    assert found.cells[handed.cell("5x5").name.rpartition("-")[2]].standing == "verified"
+
+
+def test_a_run_made_elsewhere_may_differ_in_returns_and_in_as_many_successes_as_allowed(handed: Handed) -> None:
+    returned(handed)
+    path = handed.cell() / "seed-1" / "run.json"
+    run = json.loads(path.read_text())
+    run["provenance"]["hardware"]["processor"] = "another"
+    path.write_text(json.dumps(run))
+    handed.seal()
+    verdict = handed.verdict()
+    assert verdict.standing == "verified"
+    assert "1 in return or length alone, as may be on another processor" in verdict.checks[2].detail
+    score(handed)
+    handed.seal()
+    assert handed.verdict("--tolerance", 0.4).standing == "disputed"
+    assert handed.verdict("--tolerance", 0.5).standing == "verified"
+
+
+def test_evaluations_before_the_last_have_no_checkpoint_and_cannot_be_checked(handed: Handed) -> None:
+    handed.edit_rows(0, lambda rows: rows[0].update({"return": 500.0, "length": 500, "success": True}))
+    handed.seal()
+    assert handed.verdict().standing == "verified"
+
+
+def test_a_cell_without_all_its_checkpoints_stays_self_reported_and_says_which_are_missing(handed: Handed) -> None:
+    (handed.cell() / "seed-1" / "policy.safetensors").unlink()
+    handed.seal()
+    verdict = handed.verdict()
+    assert verdict.standing == "self-reported" and verdict.reason == "without its final parameters: seed 1"
+    assert [check.passed for check in verdict.checks] == [True, True, True]  # what there is was looked at
+
+
+def test_a_cell_without_runs_is_not_verified_for_want_of_faults(handed: Handed) -> None:
+    for run in handed.cell().glob("seed-*"):
+        shutil.rmtree(run)
+    path = handed.directory / "study.json"
+    content = json.loads(path.read_text())
+    content["cells"][handed.cell().name.rpartition("-")[2]]["seeds"] = []
+    path.write_text(json.dumps(content))
+    handed.seal()
+    verdict = handed.verdict()
+    assert verdict.standing == "self-reported" and verdict.reason == "it has no runs"
+
+
+def test_a_run_that_takes_too_long_is_told_and_the_others_go_on(handed: Handed) -> None:
+    code, found = handed.verify("--limit", 0.01)
+    assert code == 0 and {verdict.standing for verdict in found.cells.values()} == {"self-reported"}
+    assert all("longer than 0.01 s; give it more with --limit" in verdict.reason for verdict in found.cells.values())
+
+
+@pytest.mark.parametrize(
+    ("settings", "standing", "says"),
+    [
+        (
+            {"learner_hidden": [10**7, 10**7]},
+            "disputed",
+            "does not fit the configuration: head.0.weight has shape (4, 16)",
+        ),
+        ({"evaluation_episodes": 10**9}, "self-reported", "1,000,000,000 episodes are more than 10,000"),
+        ({"learner_lr": "fast"}, "self-reported", "learner.lr=fast: expected float"),
+    ],
+)
+def test_an_absurd_configuration_takes_neither_memory_nor_time(
+    handed: Handed, settings: dict[str, Any], standing: str, says: str
+) -> None:
+    handed.edit_settings(**settings)
+    handed.seal()
+    started = time.monotonic()
+    verdict = handed.verdict()
+    assert verdict.standing == standing and says in verdict.reason and time.monotonic() - started < 60
+
+
+def test_what_a_plug_in_adds_that_is_not_here_cannot_be_checked(handed: Handed) -> None:
+    path = handed.cell() / "cell.json"
+    path.write_text(path.read_text().replace('"uer"', '"of_a_stranger"'))
+    handed.seal()
+    verdict = handed.verdict()
+    assert verdict.standing == "self-reported" and "'of_a_stranger'" in verdict.reason
+
+
+def test_an_interrupted_verification_keeps_what_is_done_and_goes_on(
+    handed: Handed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    examined = []
+    real = verifying._examined
+
+    def interrupted(study, cell, *rest):
+        examined.append(cell.id)
+        if len(examined) == 2:
+            raise KeyboardInterrupt
+        return real(study, cell, *rest)
+
+    monkeypatch.setattr(verifying, "_examined", interrupted)
+    words = ["verify", str(handed.directory), "--leaderboard", str(handed.leaderboard), "--episodes", "4"]
+    assert cli.main(words) == 130
+    code, found = handed.verify()
+    assert code == 0 and len(found.cells) == 2 and examined == [*found.cells, [*found.cells][1]]
+    handed.verify()
+    assert len(examined) == 3  # all is there
+    handed.verify("--seed", 5)
+    assert len(examined) == 5  # other layouts
+
+
+def test_only_some_runs_are_played_where_that_is_asked_for(handed: Handed) -> None:
+    verdict = handed.verdict("--runs", 1)
+    assert verdict.standing == "verified" and verdict.renewed.episodes == 4
+    assert verdict.checks[1].detail == "1 of 2 were played, drawn by the seed"
+
+
+def test_a_study_is_verified_without_a_record_and_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trained(tmp_path / "study", "suite=classic", "task=CartPole-v1")
+    board = tmp_path / "board"
+    assert cli.main(["verify", str(tmp_path / "study"), "--leaderboard", str(board)]) == 0
+    out = capsys.readouterr().out
+    assert "1 verified of 1 cells" in out and "not recorded" in out and not board.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--episodes", "0"], "--episodes 0: expected a number in [1, 10000]"),
+        (["--tolerance", "nan"], "--tolerance nan: expected a number in [0, 1]"),
+        (["learner.lr=1"], "'learner.lr': only how models are reached can be said here"),
+        (["judge=openai"], "'judge': only how models are reached can be said here"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(tmp_path: Path, capsys, words: list[str], says: str) -> None:
+    assert cli.main(["verify", str(tmp_path), *words]) == 2
+    assert says in capsys.readouterr().err

@@ -1,0 +1,356 @@
+"""Tampering whose checksums are right again: what a study of this program cannot be is refused by file."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import load, save
+
+import harness
+from harness.errors import UserError
+from results import submissions
+from results.submissions import packing
+from results.submissions.manifest import Manifest, Packed
+from tests.results.submissions.conftest import Contents, contents_of
+
+Forge = Callable[..., Path]
+
+
+def refused(file: Path, directory: Path, message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        submissions.add(file, directory)
+    assert str(file) in str(caught.value) and "ask for the archive as `bench submit` made it" in str(caught.value)
+    assert str(directory) not in str(caught.value) and not directory.exists()
+
+
+def edited(path: str, change: Callable[[dict[str, Any]], object]) -> Callable[[Contents], None]:
+    """A change to a JSON file."""
+
+    def apply(contents: Contents) -> None:
+        content = json.loads(contents[path])
+        change(content)
+        contents[path] = json.dumps(content).encode()
+
+    return apply
+
+
+def rows(path: str, change: Callable[[list[dict[str, Any]]], object]) -> Callable[[Contents], None]:
+    """A change to the rows of a Parquet file."""
+
+    def apply(contents: Contents) -> None:
+        table = pq.read_table(io.BytesIO(contents[path]))
+        found = table.to_pylist()
+        change(found)
+        contents[path] = parquet(pa.Table.from_pylist(found, schema=table.schema))
+
+    return apply
+
+
+def parquet(table: pa.Table, **options: Any) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table, sink, **options)
+    return sink.getvalue()
+
+
+def test_putting_it_together_again_unchanged_is_accepted(forged: Forge, archive: Path, tmp_path: Path) -> None:
+    file = forged(lambda contents: None)
+    assert file.read_bytes() == archive.read_bytes()
+    assert submissions.add(file, tmp_path / "board").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda rows: rows.pop(),
+            "evaluations.parquet has .* its configuration asks for .* rows were removed or added",
+        ),
+        (lambda rows: rows.append(dict(rows[-1], episode=rows[-1]["episode"] + 1)), "rows were removed or added"),
+        (lambda rows: rows.__setitem__(0, dict(rows[1])), "is there twice"),
+        (
+            lambda rows: rows[-1].update(step=rows[-1]["step"] + 1),
+            "has not the evaluations that its configuration asks",
+        ),
+        (lambda rows: rows[0].update(episode=99), "has not the evaluations that its configuration asks"),
+        (lambda rows: rows.reverse(), "has not the evaluations that its configuration asks"),
+        (lambda rows: rows[0].update(seed=1), "but it lies in the directory of seed 0"),
+        (lambda rows: rows[0].update(method="mine"), "but it lies in the directory of method 'uer'"),
+        (lambda rows: rows[0].update({"return": float("nan")}), "expected a finite number"),
+        (lambda rows: rows[0].update({"return": float("inf")}), "expected a finite number"),
+        (lambda rows: rows[0].update(success=None), "expected true or false"),
+        (lambda rows: rows[0].update(length=-1), "expected a whole number of at least 0"),
+        (lambda rows: rows[0].update(length=0), "has an episode without a step"),
+        (lambda rows: rows.clear(), "rows were removed or added"),
+    ],
+)
+def test_rows_are_those_that_the_configuration_asks_for(
+    forged: Forge, cell: str, tmp_path: Path, change: Callable[[list[dict[str, Any]]], object], message: str
+) -> None:
+    file = forged(rows(f"{cell}/seed-0/evaluations.parquet", change))
+    refused(file, tmp_path / "board", message)
+
+
+def test_a_run_that_is_left_out_stays_in_the_study(forged: Forge, cell: str, tmp_path: Path) -> None:
+    """The seed that does worst cannot be dropped but by saying that it was never planned."""
+
+    def drop(contents: Contents) -> None:
+        for path in [path for path in contents if "/seed-1/" in path]:
+            del contents[path]
+
+    with submissions.unpacked(forged(drop)) as submission:
+        assert [run.status for run in submission.study.runs] == ["finished", "waiting"]
+    file = forged(lambda contents: contents.pop(f"{cell}/seed-1/evaluations.parquet"))
+    refused(file, tmp_path / "board", "it lacks .*seed-1/evaluations.parquet")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda c: c["settings"]["learner.lr"].update(value=1.0), "its names and settings make another cell"),
+        (lambda c: c["settings"]["evaluation.episodes"].update(value=1), "its names and settings make another cell"),
+        (lambda c: c["settings"].pop("learner.lr"), "its names and settings make another cell"),
+        (lambda c: c.update(steps=c["steps"] * 2), "steps is|of .*"),
+        (lambda c: c.update(profile="paper"), "is 'smoke', but it lies|its names and settings make another cell"),
+        (lambda c: c.update(variant="with luck"), "variant is 'with luck'"),
+        (lambda c: c.update(model="gpt"), "model is 'gpt'|'', but it lies in the directory of model 'gpt'"),
+        (lambda c: c.update(backend="openai"), "backend"),
+        (lambda c: c.update(overrides={"learner.lr": 0.5}), "it says that learner.lr was overridden"),
+        (lambda c: c["versions"].update(learner=99), "its names and settings make another cell"),
+        (lambda c: c.pop("parts"), "lacks 'parts'"),
+        (lambda c: c.update(backend="external"), "make another cell|backend"),
+        (lambda c: c.update(cell="0" * 10), "is of cell '0000000000' but study.json expects"),
+        (lambda c: c["settings"]["learner.lr"].update(value={"a": 1}), "settings, learner.lr, value does not fit"),
+        (lambda c: c.update(settings=[]), "settings does not fit the schema"),
+        (lambda c: c.update(more=1), "Additional properties"),
+        (lambda c: c.update(suite="../../etc"), "is not that cell's place|but it lies|another cell"),
+    ],
+)
+def test_a_configuration_is_the_one_that_its_id_stands_for(
+    forged: Forge, cell: str, tmp_path: Path, change: Callable[[dict[str, Any]], object], message: str
+) -> None:
+    refused(forged(edited(f"{cell}/cell.json", change)), tmp_path / "board", message)
+
+
+def test_a_configuration_of_another_version_is_taken_with_a_remark(
+    forged: Forge, cell: str, tmp_path: Path, archive: Path
+) -> None:
+    """The id is recomputed from what is recorded; only whether it runs here cannot be seen."""
+    from harness.records.cells import rehashed
+
+    contents = contents_of(archive)
+    content = json.loads(contents[f"{cell}/cell.json"])
+    content["settings"]["learner.momentum"] = {"value": 0.9, "layer": "default", "source": ""}
+    old, content["cell"] = content["cell"], rehashed(content)
+
+    def renamed(contents: Contents) -> None:
+        contents[f"{cell}/cell.json"] = json.dumps(content).encode()
+        for path in list(contents):
+            if path.endswith(".parquet"):
+                rows(path, lambda found: [row.update(cell=content["cell"]) for row in found])(contents)
+            elif path.endswith("study.json"):
+                contents[path] = contents[path].replace(old.encode(), content["cell"].encode())
+            contents[path.replace(old, content["cell"])] = contents.pop(path)
+
+    with pytest.warns(UserWarning, match=r"cannot be checked here, and its runs not be verified: .*learner\.momentum"):
+        submissions.add(forged(renamed), tmp_path / "board")
+
+
+@pytest.mark.parametrize(
+    ("path", "change", "message"),
+    [
+        ("study.json", lambda c: c.update(study="another"), "its manifest"),
+        ("study.json", lambda c: c.update(cells={}), "names no cells"),
+        ("study.json", lambda c: c.update(cells=3), "cells does not fit"),
+        ("study.json", lambda c: next(iter(c["cells"].values())).update(directory="../x/y"), "does not fit"),
+        ("study.json", lambda c: next(iter(c["cells"].values())).update(directory="a/b/c"), "it lacks|not that cell's"),
+        ("study.json", lambda c: next(iter(c["cells"].values())).update(seeds=[-1]), "does not fit"),
+        ("study.json", lambda c: next(iter(c["cells"].values())).update(seeds=list(range(60_001))), "does not fit"),
+        ("study.json", lambda c: c.update(command="rm"), "command does not fit"),
+        ("seed-0/run.json", lambda c: c.update(status="excellent"), "status does not fit"),
+        ("seed-0/run.json", lambda c: c.update(status="running"), "belongs to no finished run"),
+        ("seed-0/run.json", lambda c: c.update(step=1), "says finished at step 1 of"),
+        ("seed-0/run.json", lambda c: c.update(steps=1), "says finished at step"),
+        ("seed-0/run.json", lambda c: c.update(seed=7), "seed is 7, but the directory says 0"),
+        ("seed-0/run.json", lambda c: c["provenance"].update(commit=["x"]), "provenance, commit does not fit"),
+        ("seed-0/run.json", lambda c: c["provenance"].update(commit="\x1b[2J"), "control characters"),
+        ("seed-0/run.json", lambda c: c["provenance"]["hardware"].update(cores={}), "hardware, cores does not fit"),
+    ],
+)
+def test_the_record_fits_its_schema_and_itself(
+    forged: Forge, cell: str, tmp_path: Path, path: str, change: Callable[[dict[str, Any]], object], message: str
+) -> None:
+    place = path if path == "study.json" else f"{cell}/{path}"
+    refused(forged(edited(place, change)), tmp_path / "board", message)
+
+
+def claimed(text: str) -> Callable[[Contents], None]:
+    return lambda contents: contents.update({"study.json": text.encode()})
+
+
+@pytest.mark.parametrize("text", ["[" * 50_000, '{"schema": NaN}', "null", "", "\x00", '{"a": 1, "a": 2}', "\ud800"])
+def test_json_that_readers_choke_on_is_refused(forged: Forge, tmp_path: Path, text: str) -> None:
+    change = lambda contents: contents.update({"study.json": text.encode(errors="surrogatepass")})  # noqa: E731
+    refused(forged(change), tmp_path / "board", r"study\.json (is not plain JSON|does not fit the schema)")
+
+
+def header(content: bytes, size: int | None = None) -> bytes:
+    return (len(content) if size is None else size).to_bytes(8, "little") + content
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"\x00" * 7, header(b"{}", 2**62), header(b"not json"), header(b"[]"),
+        header(b'{"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 8]}}') + bytes(8),
+        header(b'{"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}') + bytes(4),
+        header(b'{"w": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}}') + bytes(8),
+        header(b'{"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}') + bytes(4) + b"\x80\x05more",
+        header(b'{"w": {"dtype": "OBJECT", "shape": [1], "data_offsets": [0, 8]}}') + bytes(8),
+        header(b'{"w": {"dtype": "F32", "shape": [4611686018427387904, 4], "data_offsets": [0, 0]}}'),
+    ],
+)  # fmt: skip
+def test_parameters_are_safetensors_to_the_last_byte(forged: Forge, cell: str, tmp_path: Path, content: bytes) -> None:
+    file = forged(lambda contents: contents.update({f"{cell}/seed-0/policy.safetensors": content}))
+    refused(file, tmp_path / "board", "seed-0/policy.safetensors is no safetensors file of plain numbers")
+
+
+def test_parameters_are_finite(forged: Forge, cell: str, tmp_path: Path) -> None:
+    path = f"{cell}/seed-0/policy.safetensors"
+
+    def poison(contents: Contents) -> None:
+        arrays = {name: array.copy() for name, array in load(contents[path]).items()}
+        next(iter(arrays.values())).flat[0] = np.nan
+        contents[path] = save(arrays)
+
+    refused(forged(poison), tmp_path / "board", "holds numbers that are not finite")
+
+
+def test_a_claim_to_be_verifiable_needs_every_checkpoint(forged: Forge, cell: str, tmp_path: Path) -> None:
+    file = forged(lambda contents: contents.pop(f"{cell}/seed-0/policy.safetensors"))
+    refused(file, tmp_path / "board", "its manifest says verifiable: True, and its files say otherwise")
+    file = forged(lambda contents: None, verifiable=False)
+    refused(file, tmp_path / "board", "its manifest says verifiable: False, and its files say otherwise")
+
+
+def test_files_of_nothing_in_the_study_are_refused(forged: Forge, cell: str, tmp_path: Path) -> None:
+    for path in (
+        "a/b/c/cell.json",
+        "frames/a/b/c.png",
+        f"{cell}/seed-7/ledger.jsonl",
+        f"{cell}/seed-7/policy.safetensors",
+    ):
+        file = forged(lambda contents, path=path: contents.update({path: contents[f"{cell}/cell.json"]}))
+        refused(file, tmp_path / "board", f"{path} belongs to no finished run or cell|{path} is")
+
+
+def evaluations(cell: str, rows: int, **columns: Any) -> pa.Table:
+    names = {"study": "s", "cell": cell[-10:], "suite": "classic", "task": "CartPole-v1", "method": "uer"}
+    names |= {"learner": "dqn", "backend": "", "model": "", "profile": "smoke"}
+    numbers = {"seed": 0, "step": 1, "episode": 1, "return": 0.0, "success": True, "length": 1}
+    repeated = {**names, **numbers, **columns}
+    return pa.table({name: pa.repeat(value, rows) for name, value in repeated.items()})
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda cell: parquet(evaluations(cell, 300_000), compression="zstd"), "has 300,000 rows; at most"),
+        (
+            lambda cell: parquet(
+                evaluations(cell, 80, model="x" * 1_000_000),
+                compression="zstd",
+                use_dictionary=False,
+                write_statistics=False,
+            ),
+            "bytes when unpacked; at most",
+        ),
+        (lambda cell: b"PAR1" + bytes(100) + b"PAR1", "cannot be read as Parquet"),
+        (lambda cell: b"", "cannot be read as Parquet"),
+        (lambda cell: parquet(evaluations(cell, 1, success="yes")), "rows were removed|column 'success'"),
+    ],
+    ids=["rows", "texts", "nonsense", "empty", "types"],
+)
+def test_a_gigabyte_of_rows_is_never_unpacked(
+    forged: Forge, cell: str, tmp_path: Path, make: Callable[[str], bytes], message: str
+) -> None:
+    content = make(cell)
+    assert len(content) < 2**24
+    file = forged(lambda contents: contents.update({f"{cell}/seed-0/evaluations.parquet": content}))
+    refused(file, tmp_path / "board", message)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\x80\x05.", "is not a PNG"),
+        (b"<svg onload='alert(1)'>", "is not a PNG"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(4) + b"IHDR" + (10**5).to_bytes(4, "big") * 2, "100,000 x 100,000 pixels"),
+    ],
+)
+def test_sample_frames_are_pictures_that_a_page_can_show(
+    forged: Forge, tmp_path: Path, content: bytes, message: str
+) -> None:
+    def add(contents: Contents) -> None:
+        def judged(study: dict[str, Any]) -> None:
+            ((id, entry),) = study["cells"].items()
+            entry["matrix"] = {"kind": "perturbation", "name": "standard", "reference": id}
+
+        edited("study.json", judged)(contents)
+        contents["frames/classic/CartPole-v1/standard.png"] = content
+
+    refused(forged(add), tmp_path / "board", message)
+
+
+def test_a_cassette_is_checked_row_by_row(forged: Forge, tmp_path: Path) -> None:
+    file = forged(lambda contents: contents.update({"models/cassette.sqlite": b"SQLite format 3\0" + bytes(4096)}))
+    refused(file, tmp_path / "board", "models/cassette.sqlite")
+
+
+def imported(tmp_path: Path, **settings: Any) -> Path:
+    with harness.Recorder(
+        tmp_path / "theirs", suite="classic", task="CartPole-v1", method="theirs", seed=0, steps=100, settings=settings
+    ) as log:
+        for step in (50, 50, 100):
+            log.episode(step=step, ret=1.0, success=True)
+    return packing.pack(tmp_path / "theirs", tmp_path / "theirs.zip").file
+
+
+def reforged(file: Path, change: Callable[[Contents], object], claims: Mapping[str, Any]) -> Path:
+    contents = contents_of(file)
+    change(contents)
+    files = {path: Packed(*packing.measure(content)) for path, content in sorted(contents.items())}
+    target = file.with_name("forged.zip")
+    packing.write(target, Manifest(**{**claims, "files": files}), dict(sorted(contents.items())))
+    return target
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("cell.json", lambda c: c["settings"]["lr"].update(value=0.2)), "its names and settings make another cell"),
+        (("cell.json", lambda c: c.update(steps=50)), "its names and settings make another cell|says finished"),
+        (("rows", lambda found: found.reverse()), "out of order"),
+        (("rows", lambda found: found.pop(0)), "out of order, without their first episode"),
+        (
+            ("rows", lambda found: found[-1].update(step=200)),
+            "out of order, without their first episode or after its end",
+        ),
+    ],
+)
+def test_runs_made_elsewhere_are_held_to_what_they_say(tmp_path: Path, change: Any, message: str) -> None:
+    file = imported(tmp_path, lr=0.1)
+    what, edit = change
+    directory = next(path for path in contents_of(file) if path.endswith("cell.json")).removesuffix("/cell.json")
+    apply = (
+        rows(f"{directory}/seed-0/evaluations.parquet", edit) if what == "rows" else edited(f"{directory}/{what}", edit)
+    )
+    claims = {"name": "theirs", "by": "", "contact": "", "guidebench": "", "verifiable": False}
+    refused(reforged(file, apply, claims), tmp_path / "board", message)

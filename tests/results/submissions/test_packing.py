@@ -1,0 +1,191 @@
+"""A study as one archive: what is in it, what is not, and that it is the same each time."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import zipfile
+from pathlib import Path
+
+import imageio.v3 as imageio
+import numpy as np
+import pytest
+
+import harness
+import results
+from harness.errors import UserError
+from harness.foundation import exchange
+from results import submissions
+from results.submissions.packing import pack
+from tests.harness.foundation.test_exchange import record
+from tests.results.submissions.conftest import SEEDS, contents_of
+
+
+def change(path: Path, **values: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+def test_the_same_study_gives_the_same_bytes_wherever_and_whenever(study: Path, trained: Path, tmp_path: Path) -> None:
+    for path in study.rglob("*"):
+        os.utime(path, (10**9, 10**9))
+        path.chmod(0o700)
+    first, second = pack(trained, tmp_path / "a.zip"), pack(study, tmp_path / "b.zip")
+    assert first.file.read_bytes() == second.file.read_bytes()
+    assert pack(study, tmp_path / "c.zip", by="somebody").manifest.digest != first.manifest.digest
+
+
+def test_it_holds_configuration_provenance_evaluations_cost_and_parameters_and_nothing_else(
+    archive: Path, cell: str
+) -> None:
+    files = ("evaluations.parquet", "ledger.jsonl", "policy.safetensors", "run.json")
+    runs = [f"{cell}/seed-{seed}/{name}" for seed in SEEDS for name in files]
+    with zipfile.ZipFile(archive) as opened:
+        assert opened.namelist() == ["manifest.json", *sorted([f"{cell}/cell.json", *runs, "study.json"])]
+        assert opened.testzip() is None
+
+
+def test_any_zip_program_reads_it(archive: Path, tmp_path: Path) -> None:
+    shutil.unpack_archive(archive, tmp_path / "by-hand")
+    assert results.load(tmp_path / "by-hand").equals(results.load(tmp_path / "by-hand"))
+    assert json.loads((tmp_path / "by-hand" / "manifest.json").read_text())["by"] == "A. Reader"
+
+
+def test_nothing_in_it_tells_where_it_was_made(study: Path, cell: str, tmp_path: Path) -> None:
+    home = str(Path.home())
+    path = study / "study.json"
+    command = [
+        "bench",
+        "run",
+        f"output={home}/my runs/x",
+        "--output",
+        "/srv/groups/b/y",
+        "judge.base_url=http://10.1.2.3/v1",
+    ]
+    change(path, command=[*command, "models.cassette='/data/c d'", "replay.alpha=0.5,0.7"])
+    trace = (
+        f"Traceback (most recent call last):\n  File \"{home}/code/x.py\", line 3\nOSError: no such file: '{home}/x'"
+    )
+    change(study / cell / "seed-1" / "run.json", status="failed", error=trace)
+    made = pack(study, tmp_path / "a.zip")
+    contents = contents_of(made.file)
+    for secret in (home, "my runs", "/srv", "10.1.2.3", "/data", "c d", str(tmp_path)):
+        assert not any(secret.encode() in content for content in contents.values()), secret
+    words = json.loads(contents["study.json"])["command"]
+    assert words == [
+        "bench",
+        "run",
+        "output=…",
+        "--output",
+        "…",
+        "judge.base_url=…",
+        "models.cassette=…",
+        "replay.alpha=0.5,0.7",
+    ]
+    assert json.loads(contents[f"{cell}/seed-1/run.json"])["error"].startswith("OSError: no such file: '…")
+    assert any("hidden" in remark and "errors, the command" in remark for remark in made.remarks)
+
+
+def test_a_path_that_is_part_of_the_configuration_is_told(study: Path, cell: str) -> None:
+    from results.submissions import private
+
+    content = json.loads((study / cell / "cell.json").read_text())
+    content["settings"]["judge.model"] = {"value": "/srv/me/weights", "layer": "command line", "source": ""}
+    content["settings"]["judge.base_url"] = {"value": "http://10.1.2.3/v1", "layer": "command line", "source": ""}
+    assert private.paths_in(content) == ["judge.model"]
+    assert private.without_servers(content)["settings"]["judge.base_url"]["value"] is None
+
+
+def test_runs_that_are_not_finished_are_named_and_come_without_rows(study: Path, cell: str, tmp_path: Path) -> None:
+    change(study / cell / "seed-1" / "run.json", status="running", step=5, note="of another program")
+    made = pack(study, tmp_path / "a.zip")
+    assert any(f"left out: the rows of {cell}/seed-1, which is running at step 5" in note for note in made.remarks)
+    with submissions.unpacked(made.file) as submission:
+        assert [run.status for run in submission.study.runs] == ["finished", "running"]
+        assert set(results.load(submission.study)["seed"]) == {0}
+
+
+def test_a_study_with_nothing_finished_is_refused_and_nothing_is_written(
+    study: Path, cell: str, tmp_path: Path
+) -> None:
+    for seed in SEEDS:
+        change(study / cell / f"seed-{seed}" / "run.json", status="stopped")
+    before = set(tmp_path.iterdir())
+    with pytest.raises(UserError, match="none of 2 runs is finished, so there is nothing to hand in"):
+        pack(study, tmp_path / "a.zip")
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_without_checkpoints_it_is_smaller_and_not_verifiable(study: Path, cell: str, tmp_path: Path) -> None:
+    whole, light = pack(study, tmp_path / "a.zip"), pack(study, tmp_path / "b.zip", checkpoints=False)
+    assert whole.manifest.verifiable and not light.manifest.verifiable
+    assert light.bytes < whole.bytes
+    assert any("can never be verified" in remark for remark in light.remarks)
+    (study / cell / "seed-1" / "policy.safetensors").unlink()
+    partly = pack(study, tmp_path / "c.zip")
+    assert not partly.manifest.verifiable and any(
+        "1 of 2 finished runs have no policy" in note for note in partly.remarks
+    )
+
+
+def test_runs_made_elsewhere_are_taken_and_never_verifiable(tmp_path: Path) -> None:
+    names = {"suite": "classic", "task": "CartPole-v1", "method": "theirs", "settings": {"lr": 0.1, "net": [64, 64]}}
+    for seed in SEEDS:
+        with harness.Recorder(tmp_path / "theirs", **names, seed=seed, steps=100) as log:
+            for step in (50, 100):
+                log.episode(step=step, ret=1.0, success=True)
+    made = pack(tmp_path / "theirs", tmp_path / "a.zip")
+    assert not made.manifest.verifiable and any("made elsewhere" in remark for remark in made.remarks)
+    with submissions.unpacked(made.file) as submission:
+        assert len(results.load(submission.study)) == 4
+
+
+def test_frames_and_on_request_the_cassette_come_along(study: Path, cell: str, tmp_path: Path) -> None:
+    listing = json.loads((study / "study.json").read_text())
+    (entry,) = listing["cells"].items()
+    entry[1]["matrix"] = {"kind": "perturbation", "name": "standard", "reference": entry[0]}
+    change(study / "study.json", cells=dict([entry]))
+    frame = study / "frames" / "classic" / "CartPole-v1" / "standard.png"
+    frame.parent.mkdir(parents=True)
+    imageio.imwrite(frame, np.zeros((8, 8, 3), np.uint8))
+    (frame.parent / "other.png").write_bytes(b"nobody asked for this")
+    record(study).close()
+    plain, whole = pack(study, tmp_path / "a.zip"), pack(study, tmp_path / "b.zip", cassette=True)
+    assert set(whole.manifest.files) - set(plain.manifest.files) == {"models/cassette.sqlite"}
+    assert "frames/classic/CartPole-v1/standard.png" in plain.manifest.files and len(plain.manifest.files) == 11
+    assert whole.file.read_bytes() == pack(study, tmp_path / "c.zip", cassette=True).file.read_bytes()
+    with submissions.unpacked(whole.file) as submission:
+        assert exchange.stats(submission.directory).models[0].answers.calls == 4
+        assert len(results.pictures(submission.study)) == 1
+    with pytest.raises(UserError, match="holds no recorded calls"):
+        shutil.rmtree(study / "models")
+        pack(study, tmp_path / "d.zip", cassette=True)
+    assert not (tmp_path / "d.zip").exists()
+
+
+def test_an_older_archive_is_replaced_and_any_other_file_is_not(study: Path, cell: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.zip"
+    first = pack(study, file).manifest.digest
+    (study / cell / "seed-1" / "policy.safetensors").unlink()
+    assert pack(study, file).manifest.digest != first
+    (tmp_path / "thesis.zip").write_bytes(b"three years of work")
+    with pytest.raises(UserError, match="is there already and is no submission"):
+        pack(study, tmp_path / "thesis.zip")
+    with pytest.raises(UserError, match="name a file in a directory that exists"):
+        pack(study, tmp_path / "nowhere" / "a.zip")
+    assert (tmp_path / "thesis.zip").read_bytes() == b"three years of work"
+
+
+def test_a_study_that_would_be_refused_is_not_packed(study: Path, cell: str, tmp_path: Path) -> None:
+    file = study / cell / "seed-0" / "policy.safetensors"
+    file.write_bytes(file.read_bytes()[:-4])
+    with pytest.raises(
+        UserError, match=r"study cannot be handed in: .*seed-0/policy.safetensors is no safetensors file"
+    ):
+        pack(study, tmp_path / "a.zip")
+    names = {"suite": "classic", "task": "<b>", "method": "theirs"}
+    with harness.Recorder(tmp_path / "odd", **names, seed=0, steps=10) as log:
+        log.episode(step=10, ret=1.0, success=True)
+    with pytest.raises(UserError, match=r"classic/<b>.* cannot be handed in: names of suites, tasks and methods"):
+        pack(tmp_path / "odd", tmp_path / "a.zip")
+    assert not (tmp_path / "a.zip").exists()

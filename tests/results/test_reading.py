@@ -1,0 +1,88 @@
+"""A process of its own bounds what a file takes that lies about itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import results
+from harness.errors import UserError
+from results.evaluations import evaluations
+from results.reading import Reader
+from results.store import Study
+from tests.reports.conftest import Writer
+
+SOLVED = {seed: {300: [1] * 10} for seed in range(2)}
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    writer = Writer(tmp_path / "good")
+    writer.cell("a", SOLVED)
+    return results.study(writer.finish())
+
+
+@pytest.fixture
+def lying(tmp_path: Path) -> Study:
+    """A quarter of a million rows that name the same megabyte, in a file of some KB whose footer tells of 5,000 bytes:
+    written out, each 2,048 of them take 2 GiB."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    writer = Writer(tmp_path / "lying")
+    path = writer.cell("a", SOLVED) / "seed-0" / "evaluations.parquet"
+    row = pq.read_table(path).slice(0, 1).to_pylist()[0]
+    columns = {name: pa.repeat(value, 250_000) for name, value in row.items()}
+    columns["method"] = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), 250_000), ["y" * 2**20])
+    pq.write_table(pa.table(columns), path, compression="zstd", write_statistics=False)
+    group = pq.read_metadata(path).row_group(0)
+    content = path.read_bytes()
+    start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    footer = content[start:]
+    (column,) = (each for each in map(group.column, range(group.num_columns)) if each.path_in_schema == "method")
+    for size in (group.total_byte_size, column.total_uncompressed_size):
+        told = _varint(size, 0)
+        assert footer.count(told) == 1
+        footer = footer.replace(told, _varint(5_000, len(told)))
+    path.write_bytes(content[:start] + footer)
+    return results.study(writer.finish())
+
+
+def _varint(number: int, length: int) -> bytes:
+    """A number as Thrift's compact protocol writes it, drawn out to so many bytes."""
+    left, found = number << 1, []
+    while left or len(found) < length or not found:
+        found.append(left & 127)
+        left >>= 7
+    return bytes([part | 128 for part in found[:-1]] + found[-1:])
+
+
+def test_it_reads_as_in_this_process_and_goes_on_after_a_file_that_takes_too_much(study: Study, lying: Study) -> None:
+    with Reader(memory=2**29) as reader:
+        with pytest.raises(UserError, match="lying: reading its evaluations takes more than 512 MiB"):
+            reader(lying)
+        found = reader(study)
+    here = evaluations(study)
+    assert list(found) == list(here)
+    assert all((one == two).all() for key in here for one, two in zip(found[key], here[key], strict=True))
+
+
+def test_it_ends_what_takes_too_long_and_begins_anew(study: Study) -> None:
+    with Reader(seconds=0.0) as reader:
+        for _ in range(2):
+            with pytest.raises(UserError, match="takes longer than 0 s"):
+                reader(study)
+
+
+def test_an_error_names_what_is_amiss_and_warnings_come_along(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "cut")
+    path = writer.cell("a", SOLVED, status={0: "running"}) / "seed-0" / "evaluations.jsonl"
+    path.write_text(path.read_text()[:-20])
+    study = results.study(writer.finish())
+    with Reader() as reader:
+        with pytest.warns(UserWarning, match="cut short"):
+            reader(study)
+        path.write_text("{}\n" + path.read_text())
+        with pytest.raises(UserError, match=r"evaluations\.jsonl, row 1: lacks the column"):
+            reader(study)

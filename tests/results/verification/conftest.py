@@ -1,0 +1,154 @@
+"""Small real studies, handed in, and what one does to them who wants a better place."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from harness import cli, matrix
+from harness.job import Job
+from harness.records import cells
+from harness.records.study import StudyDirectory
+from harness.worker import work
+from results.submissions import packing
+from results.submissions.manifest import MANIFEST, Packed, read
+from results.submissions.opening import add
+from results.verification import record, verifying
+from results.verification.playing import Played, Player, Wanted
+from results.verification.record import CellVerdict, Verification
+
+
+@dataclass
+class Handed:
+    """An unpacked submission in a leaderboard's directory of its own."""
+
+    directory: Path
+    leaderboard: Path
+
+    def cell(self, task: str = "CartPole-v1") -> Path:
+        return next(self.directory.glob(f"*/{task}/*/cell.json")).parent
+
+    def seal(self) -> None:
+        """What whoever tampers does next: checksums that fit, and the name that follows from them."""
+        manifest = read((self.directory / MANIFEST).read_bytes())
+        paths = [path for path in self.directory.rglob("*") if path.is_file() and path.name != MANIFEST]
+        files = {
+            path.relative_to(self.directory).as_posix(): Packed(
+                path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest()
+            )
+            for path in sorted(paths)
+        }
+        sealed = replace(manifest, files=files)
+        (self.directory / MANIFEST).write_bytes(sealed.encoded)
+        self.directory = self.directory.rename(self.directory.with_name(sealed.directory))
+
+    def edit_rows(self, seed: int, edit: Callable[[list[dict[str, Any]]], None]) -> None:
+        """Change the evaluation rows of a run."""
+        path = self.cell() / f"seed-{seed}" / "evaluations.parquet"
+        table = pq.read_table(path)
+        rows = table.to_pylist()
+        edit(rows)
+        pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
+
+    def edit_settings(self, consistently: bool = True, **settings: Any) -> None:
+        """Change settings (`learner_lr` is learner.lr) of the CartPole cell, with every id that follows from them, or
+        only in cell.json."""
+        old = self.cell()
+        content = json.loads((old / "cell.json").read_text())
+        for name, value in settings.items():
+            content["settings"][name.replace("_", ".", 1)]["value"] = value
+        before = content["cell"]
+        if consistently:
+            content["cell"] = cells.rehashed(content)
+        (old / "cell.json").write_text(json.dumps(content))
+        if not consistently:
+            return
+        new = old.rename(old.with_name(old.name.replace(before, content["cell"])))
+        listing = (self.directory / "study.json").read_text()
+        (self.directory / "study.json").write_text(listing.replace(before, content["cell"]))
+        for path in new.glob("seed-*/evaluations.parquet"):
+            rows = pq.read_table(path).to_pylist()
+            schema = pq.read_schema(path)
+            pq.write_table(
+                pa.Table.from_pylist([{**row, "cell": content["cell"]} for row in rows], schema=schema), path
+            )
+
+    def verify(self, *words: object) -> tuple[int, Verification]:
+        """`bench verify` with few episodes -> exit code, record."""
+        code = cli.main(
+            ["verify", str(self.directory), "--leaderboard", str(self.leaderboard), "--episodes", "4", *map(str, words)]
+        )
+        digest = read((self.directory / MANIFEST).read_bytes()).digest
+        found = record.read(self.leaderboard, digest)
+        assert found is not None
+        return code, found
+
+    def verdict(self, *words: object, task: str = "CartPole-v1") -> CellVerdict:
+        """Of the cell on a task."""
+        _, found = self.verify(*words)
+        return found.cells[self.cell(task).name.rpartition("-")[2]]
+
+
+def trained(directory: Path, *overrides: str, seeds: int = 1) -> Path:
+    """Train `seeds` seeds in this process, each alone; the study's directory."""
+    plan = matrix.plan([*overrides, "profile=smoke", f"seeds={seeds}", f"output={directory}"])
+    study = StudyDirectory(directory)
+    listed = {c.id: {"directory": c.directory, "seeds": list(plan.seeds), "label_variant": ""} for c in plan.cells}
+    study.write("handed in", [], listed)
+    for cell in plan.cells:
+        cells.write_cell(study, cell)
+        for seed in plan.seeds:
+            job = Job(study="handed in", directory=str(directory), cell=cells.record(cell), seeds=(seed,))
+            work(job, lambda event: None, lambda: False)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """DQN on CartPole, two seeds, and VLM-RB with its scripted judge on a grid, one seed, handed in."""
+    root = tmp_path_factory.mktemp("handed-in")
+    trained(root / "study", "suite=classic", "task=CartPole-v1", seeds=2)
+    trained(root / "study", "suite=minigrid_doorkey", "method=vlm_rb")
+    return packing.pack(root / "study", root / "study.zip").file
+
+
+class Kept:
+    """A process that plays for several tests, since starting one takes longest."""
+
+    def __init__(self, player: Player) -> None:
+        self.player = player
+
+    def __call__(self, wanted: Wanted) -> Played:
+        return self.player(wanted)
+
+    def close(self) -> None:
+        """Another test may want it."""
+
+
+@pytest.fixture(scope="session")
+def player() -> Iterator[Player]:
+    found = Player(600.0)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def kept(player: Player, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`bench verify` plays in the process that is there, unless a test is about its limit."""
+    monkeypatch.setattr(verifying, "Player", lambda limit: Kept(player) if limit >= 1 else Player(limit))
+
+
+@pytest.fixture
+def handed(archive: Path, tmp_path: Path, kept: None) -> Iterator[Handed]:
+    leaderboard = tmp_path / "leaderboard"
+    yield Handed(add(archive, leaderboard), leaderboard)
+    shutil.rmtree(leaderboard)

@@ -1,0 +1,89 @@
+"""A verification's file: it comes back as it was written, and a strange one is refused by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import UserError
+from results.verification import record
+from results.verification.record import CellVerdict, Check, Tally, Verification
+
+DIGEST = "0f" * 32
+FOUND = Verification(
+    DIGEST,
+    {
+        "abc": CellVerdict("verified", "", (Check("configuration", True, "it holds"),), Tally(3, 4), Tally(30, 32)),
+        "def": CellVerdict("disputed", "no", (Check("a", False, "x"), Check("b", None, "y")), Tally(0, 0), Tally(0, 0)),
+    },
+    seed=7, episodes=32, calls=20, runs=None, tolerance=0.25, commit="c0ffee", dirty=True,
+    packages={"torch": "2.11"}, hardware={"processor": "some CPU", "cores": 2, "device": "cpu"},
+)  # fmt: skip
+
+
+def test_what_is_written_comes_back_and_nothing_is_there_before(tmp_path: Path) -> None:
+    assert record.read(tmp_path, DIGEST) is None
+    path = record.write(FOUND, tmp_path)
+    assert path == tmp_path / "verifications" / f"{DIGEST}.json" and record.read(tmp_path, DIGEST) == FOUND
+
+
+def test_it_counts_for_the_bytes_of_one_manifest_alone(tmp_path: Path) -> None:
+    path = record.write(FOUND, tmp_path)
+    other = "1f" * 32
+    path.rename(path.with_name(f"{other}.json"))
+    with pytest.raises(UserError, match=f"{other}.json is no record .*it is of {DIGEST}"):
+        record.read(tmp_path, other)
+
+
+@pytest.mark.parametrize("digest", ["", "../study", "0F" * 32, "0f" * 33])
+def test_what_is_no_digest_names_no_file(tmp_path: Path, digest: str) -> None:
+    with pytest.raises(UserError, match="is no digest of a submission"):
+        record.read(tmp_path, digest)
+
+
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        (lambda it: it.update(schema=2), "its schema is 2, this version reads 1"),
+        (lambda it: it.update(more=1), "expected an object with calls, cells, commit"),
+        (lambda it: it.pop("seed"), "expected an object with calls, cells, commit"),
+        (lambda it: it.update(seed=True), "True: expected a whole number"),
+        (lambda it: it.update(tolerance=float("nan")), "NaN is no number"),
+        (lambda it: it.update(tolerance=1.5), "1.5: expected a number in [0, 1]"),
+        (lambda it: it.update(dirty="yes"), "'yes': expected true or false"),
+        (lambda it: it.update(cells=[]), "expected an object of at most"),
+        (lambda it: it["cells"]["abc"].update(standing="great"), "standing is 'great'; expected one of verified"),
+        (lambda it: it["cells"]["abc"].update(reason="\x1b[2J"), "expected printable text"),
+        (lambda it: it["cells"]["abc"]["reported"].update(successes=9), "9 successes in 4 episodes"),
+        (lambda it: it["cells"]["abc"]["checks"][0].update(passed=1), "1: expected true or false"),
+        (lambda it: it["cells"]["abc"].update(checks={}), "checks are no list"),
+        (lambda it: it["packages"].update(torch=2), "2: expected printable text"),
+    ],
+)
+def test_a_strange_record_is_refused_by_name(tmp_path: Path, edit: Callable[[Any], None], says: str) -> None:
+    path = record.write(FOUND, tmp_path)
+    content = json.loads(path.read_text())
+    edit(content)
+    path.write_text(json.dumps(content))
+    with pytest.raises(UserError) as refused:
+        record.read(tmp_path, DIGEST)
+    assert str(path) in str(refused.value) and says in str(refused.value)
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, "{", "[]", "\ud800".encode("utf-16", "surrogatepass")])
+def test_what_is_no_such_json_is_refused_by_name(tmp_path: Path, content: str | bytes) -> None:
+    path = record.write(FOUND, tmp_path)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(UserError, match="is no record of `bench verify`"):
+        record.read(tmp_path, DIGEST)
+
+
+def test_a_record_too_large_to_be_one_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record.write(FOUND, tmp_path)
+    monkeypatch.setattr(record, "LARGEST", 100)
+    with pytest.raises(UserError, match="bytes, more than 100"):
+        record.read(tmp_path, DIGEST)

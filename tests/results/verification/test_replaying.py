@@ -1,0 +1,67 @@
+"""The arithmetic of verdicts: a replay beside its record, and success on new layouts beside what is reported."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.evaluation import Result
+from results.verification import replaying
+from results.verification.record import Tally
+from results.verification.replaying import Episode
+
+RECORDED = {0: Episode(1.0, True, 5), 1: Episode(0.0, False, 9)}
+AGAIN = [Result(0, 0, 1.0, True, 5), Result(0, 1, 0.0, False, 9)]
+
+
+def test_a_replay_tells_successes_from_returns_and_lengths() -> None:
+    same = replaying.compare(RECORDED, AGAIN)
+    assert same == ((), (), (), (), 2, "")
+    assert replaying.compare(RECORDED, [AGAIN[0]._replace(ret=1.00001), AGAIN[1]]) == same  # rounding
+    other = replaying.compare(RECORDED, [AGAIN[0]._replace(length=6), AGAIN[1]._replace(success=True)])
+    assert (other.successes, other.others) == ((1,), (0,))
+    assert other.first == (
+        "episode 0 is recorded as a success of 5 steps, return 1, and is a success of 6 steps, return 1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("alike", "tolerance", "passed"), [(True, 0.0, False), (True, 0.5, True), (False, 0.0, True), (True, 0.49, False)]
+)
+def test_returns_and_lengths_count_where_everything_is_as_it_was(alike: bool, tolerance: float, passed: bool) -> None:
+    replay = replaying.compare(RECORDED, [AGAIN[0]._replace(length=6), AGAIN[1]])
+    assert replaying.judged(3, replay, alike, tolerance).passed is passed
+
+
+@pytest.mark.parametrize(("tolerance", "passed"), [(0.0, False), (0.5, True)])
+def test_successes_count_everywhere(tolerance: float, passed: bool) -> None:
+    replay = replaying.compare(RECORDED, [AGAIN[0]._replace(success=False), AGAIN[1]])
+    assert replaying.judged(3, replay, False, tolerance).passed is passed
+
+
+def test_fisher_s_exact_test_on_a_small_table() -> None:
+    # 3 of 3 beside 0 of 3: of the 20 ways to place three successes, two are as extreme
+    assert replaying.p_value(Tally(3, 3), Tally(0, 3)) == pytest.approx(2 / 20)
+    assert replaying.p_value(Tally(3, 4), Tally(6, 8)) == pytest.approx(1.0)
+    assert replaying.p_value(Tally(0, 0), Tally(6, 8)) == 1.0
+
+
+def test_holm_counts_cells_that_are_not_there_yet_as_ones_that_will_hold() -> None:
+    assert replaying.holm({"a": 0.04, "b": 0.01, "c": 0.5}, 3) == pytest.approx({"b": 0.03, "a": 0.08, "c": 0.5})
+    assert replaying.holm({"a": 0.04}, 3) == pytest.approx({"a": 0.12})
+    assert replaying.holm({"a": 0.01, "b": 0.01}, 2) == pytest.approx({"a": 0.02, "b": 0.02})
+
+
+@pytest.mark.parametrize("reported", [Tally(20, 20), Tally(11, 20), Tally(0, 20), Tally(2, 4)])
+@pytest.mark.parametrize("level", [0.01, 0.001])
+def test_the_smallest_noticeable_difference_is_that_of_trying_all(reported: Tally, level: float) -> None:
+    rate = reported.successes / reported.episodes
+    tried = [abs(k / 50 - rate) for k in range(51) if replaying.p_value(reported, Tally(k, 50)) < level]
+    assert replaying.noticeable(reported, 50, level) == (min(tried) if tried else None)
+
+
+def test_a_success_that_new_layouts_do_not_bear_out_fails_and_says_how_small_a_one_would_have() -> None:
+    check = replaying.renewal(Tally(20, 20), Tally(10, 32), 1e-6, 2)
+    assert check.passed is False
+    assert "success 0.312 (10 of 32 episodes), reported 1.000 (20 of 20 episodes)" in check.detail
+    assert "noticed from a difference of 0.344 on" in check.detail
+    assert replaying.renewal(Tally(20, 20), Tally(31, 32), 1.0, 2).passed is True
