@@ -12,13 +12,16 @@ import pytest
 @pytest.mark.parametrize(
     "package",
     [
+        "axe_playwright_python",
         "fastapi",
         "gymnasium_robotics",
+        "huggingface_hub",
         "jsonschema",
         "mujoco",
         "ogbench",
         "open_clip",
         "openai",
+        "playwright",
         "timm",
         "torchvision",
         "transformers",

@@ -1,0 +1,77 @@
+"""A leaderboard's page in Chromium: milliseconds until it can be used and to sort it, on a desktop and on a phone.
+
+    python -m benchmarks.leaderboard_browser PAGE [--repeats 5]
+
+Usable: the table stands there painted and answers. To sort: from the press of a head's button until the rows stand in
+their new order on the screen; every suite's table is on the page when all are asked for. Medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+WIDTHS = (1280, 375)
+"""Pixels: a desktop and a phone."""
+PAINTED = "new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(performance.now()))))"
+SORT = f"""async () => {{
+  const button = document.querySelector('th[data-column="score"] button');
+  const started = performance.now();
+  button.click();
+  return (await {PAINTED}) - started;
+}}"""
+
+
+def browser_times(page_file: Path, repeats: int = 5) -> dict[str, float]:
+    """Name -> milliseconds: `usable_WIDTH`, `sort_WIDTH` as it opens, and both with `_all` for all suites at once.
+
+    Empty where there is no Chromium or no Playwright.
+    """
+    where = shutil.which("chromium")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        return {}
+    if where is None:
+        return {}
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=where, args=["--no-sandbox"])
+        home = page_file.resolve().as_uri()
+        found: dict[str, float] = {}
+        for width in WIDTHS:
+            for name, link in (("", home), ("_all", f"{home}#suite=*")):
+                times = [_once(browser, link, width) for _ in range(repeats)]
+                found[f"usable_{width}{name}"] = round(median(usable for usable, _ in times), 1)
+                found[f"sort_{width}{name}"] = round(median(sort for _, sort in times), 1)
+        browser.close()
+        return found
+
+
+def _once(browser: Browser, link: str, width: int) -> tuple[float, float]:
+    context: Any = browser.new_context(viewport={"width": width, "height": 800}, offline=True)
+    page = context.new_page()
+    page.goto(link)
+    page.wait_for_selector("html[data-ready]")
+    usable = page.evaluate("performance.getEntriesByName('usable')[0].startTime")
+    sort = median(page.evaluate(SORT) for _ in range(4))
+    context.close()
+    return usable, sort
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("page", type=Path)
+    parser.add_argument("--repeats", type=int, default=5)
+    asked = parser.parse_args()
+    print(json.dumps(browser_times(asked.page, asked.repeats), indent=2))
+
+
+if __name__ == "__main__":
+    main()

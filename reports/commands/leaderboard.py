@@ -1,0 +1,156 @@
+"""Many studies as one page that ranks their methods, with the same as CSV and JSON.
+
+Examples:
+  bench leaderboard measured                           what this project has measured, to leaderboard/index.html
+  bench leaderboard runs/mine runs/theirs --output lb  two studies, and the submissions in lb/submissions
+  bench leaderboard --add theirs.zip                   check a submission, keep it, and show it with the others
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reports.leaderboard.board import Board, Entry
+
+COLUMNS = ("rank", "row", "IQM", "seeds", "standing", "source")
+MOST = 30
+"""Rows of a suite and tab that the terminal shows."""
+HELP = "rank the methods of many studies, or of submissions, on one page"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `bench leaderboard`."""
+    parser.add_argument(
+        "studies",
+        metavar="STUDY",
+        nargs="*",
+        help="directory of a study, or `measured`: all of this project's; submissions in DIR are shown too",
+    )
+    parser.add_argument(
+        "--add", metavar="FILE", nargs="+", default=[], help="archives of `bench submit` to check and add"
+    )
+    parser.add_argument("--pull", metavar="REPO", help="add the submissions in a Hugging Face dataset repository")
+    parser.add_argument("--output", metavar="DIR", default="leaderboard", help="where it all is (%(default)s)")
+    parser.add_argument("--title", metavar="TEXT", default="", help="heading of the page")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Add, gather, rank, write and print; 1 if an archive was refused. UserError where there is nothing to show."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its products are small: threads would only wait for each other
+    directory = Path(args.output)
+    failed = _added(args, directory)
+    gc.disable()  # a tenth of the time on many studies, for no memory that matters
+    try:
+        from reports.commands.report import write
+        from reports.leaderboard import files, gathering, page
+
+        board = gathering.gather(args.studies, directory, args.title or gathering.TITLE)
+        contents = {
+            "index.html": page.render(board).encode(),
+            "leaderboard.csv": files.as_csv(board),
+            "leaderboard.json": files.as_json(board),
+        }
+        written = write(directory, contents)
+    finally:
+        gc.enable()
+    _print(board, written)
+    return 1 if failed else 0
+
+
+def _added(args: argparse.Namespace, directory: Path) -> list[tuple[str, str]]:
+    """Pull and add what was asked for, telling of each; what was refused, and why."""
+    from results import submissions
+
+    added: list[Path] = []
+    refused: list[tuple[str, str]] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if args.pull:
+            from results.submissions import hub
+
+            pulled = hub.pull(args.pull, directory)
+            added += pulled.added
+            refused += [(f"{args.pull}: {name}", reason) for name, reason in pulled.refused]
+        for file in args.add:
+            try:
+                added.append(submissions.add(Path(file), directory))
+            except UserError as error:
+                refused.append((file, str(error)))
+    for path in added:
+        print(f"added {path}")
+    for warning in caught:
+        if warning.category is UserWarning:
+            print(f"bench leaderboard: {warning.message}", file=sys.stderr)
+    for name, reason in refused:
+        print(f"bench leaderboard: refused {name}: {reason}", file=sys.stderr)
+    return refused
+
+
+def _print(board: Board, written: list[Path]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from reports.commands.report import console, tell
+    from reports.leaderboard.board import TABS
+
+    screen = console()
+    titles = {suite.name: suite.title for suite in board.suites}
+    suites: dict[tuple[str, str], list[Entry]] = {}
+    for entry in board.entries:
+        suites.setdefault((entry.suite, entry.tab), []).append(entry)
+    for (suite, tab), entries in suites.items():
+        print(f"{titles[suite]}, {tab}: {TABS[entries[0].tab]}")
+        boards: dict[tuple[str, str], list[Entry]] = {}
+        for entry in entries:
+            if not entry.apart:
+                boards.setdefault((entry.profile, entry.board), []).append(entry)
+        for (profile, alone), ranked in boards.items():
+            title = f"{profile} profile, on {alone} alone" if alone else f"{profile} profile"
+            table = Table(*COLUMNS, box=None, pad_edge=False, title=Text(title), title_justify="left")
+            for entry in ranked[:MOST]:
+                row = (_rank(entry), entry.label, _score(entry), str(len(entry.seeds)), entry.standing, entry.source)
+                table.add_row(*map(Text, row))
+            screen.print(table)
+            _more(ranked)
+        apart = [entry for entry in entries if entry.apart]
+        for entry in apart[:MOST]:
+            where = f"{entry.label} ({entry.source}), {_score(entry)} on {', '.join(entry.tasks)}"
+            print(f"- listed apart: {where}: {entry.apart}")
+        _more(apart)
+        print()
+    if board.refused:
+        print("Refused:")
+        for each in board.refused:
+            print(f"- {each.source}: {each.reason}")
+    tell(board.notes, written)
+
+
+def _more(entries: Sequence[Entry]) -> None:
+    if len(entries) > MOST:
+        print(f"… and {len(entries) - MOST:,} more, which are on the page")
+
+
+def _rank(entry: Entry) -> str:
+    if entry.rank is None:
+        return "–"
+    return (
+        str(entry.rank) if entry.rank_low == entry.rank_high else f"{entry.rank} ({entry.rank_low}–{entry.rank_high})"
+    )
+
+
+def _score(entry: Entry) -> str:
+    score = entry.score
+    if score.low is None or score.high is None:
+        return f"{score.value:.2f}"
+    return f"{score.value:.2f} [{score.low:.2f}, {score.high:.2f}]"

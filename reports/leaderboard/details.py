@@ -1,0 +1,208 @@
+"""What a row's line says, and what opening it shows: scores, curves, ablations, settings, provenance."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from reports import citations, page, statistics
+from reports.leaderboard import ranking, registered
+from reports.leaderboard.board import Check, Curve, Estimate, Origin, Setting, TaskScore, Variation
+from reports.leaderboard.rows import Member, Row
+from reports.leaderboard.sources import clean
+from reports.statistics import Array, Interval, name_seed
+from reports.statistics.resampling import ends
+from results import Run, Study
+
+CURVE_REPS = 1_000
+"""Resamples of a curve's band."""
+POINTS = 50
+"""Most points of a curve."""
+SETTINGS = 400
+LONGEST_VALUE = 400
+_DECIMALS = 4
+
+
+def estimate(found: Interval) -> Estimate:
+    """A statistic as the board has it, to four decimals."""
+    return Estimate(*(_number(value) for value in found))
+
+
+def _number(value: Any) -> float | None:
+    return round(float(value), _DECIMALS) if np.isfinite(value) else None
+
+
+def name_of(row: Row) -> str:
+    """A name for a row in links, and for its draws: of its cells alone, wherever they were read from."""
+    cells = ",".join(sorted(each.cell.id for each in row.tasks.values()))
+    digest = hashlib.sha256(cells.encode()).hexdigest()[:8]
+    return f"{re.sub(r'[^a-z0-9]+', '-', row.first.method.lower()).strip('-')[:40] or 'row'}-{digest}"
+
+
+def final(row: Row) -> Array:
+    """Final success rates of the seeds that all tasks have, [runs, tasks]."""
+    return np.stack([each.of(row.seeds).success[:, -1] for each in row.tasks.values()], axis=1)
+
+
+def score(scores: Array, name: str) -> tuple[Estimate, Array]:
+    """IQM of final success rates [runs, tasks] with its interval, and its resamples [reps] (none of a single run)."""
+    point = statistics.iqm(scores)
+    if len(scores) < 2:
+        return estimate(Interval(point, np.asarray(np.nan), np.asarray(np.nan))), np.empty(0)
+    found = ranking.resamples(scores, name)
+    return estimate(Interval(point, *ends(found))), found
+
+
+def mean(scores: Array, name: str) -> Estimate:
+    """Mean of scores [runs, tasks] with its interval."""
+    return estimate(statistics.intervals(scores, ["mean"], ranking.REPS, name_seed(name, 0))["mean"])
+
+
+def curve(row: Row, name: str) -> Curve:
+    """IQM over runs and tasks at the steps, or shares of training, that all tasks have."""
+    tasks = [each.of(row.seeds) for each in row.tasks.values()]
+    level = len({each.cell.steps for each in tasks}) == 1
+    places = [each.steps if level else np.round(each.steps / max(each.cell.steps, 1), 9) for each in tasks]
+    common = sorted(set.intersection(*(set(own.tolist()) for own in places)))
+    if not common:
+        return Curve("share of training", (), (), (), ())
+    shown = [
+        common[index]
+        for index in np.unique(np.linspace(0, len(common) - 1, min(POINTS, len(common))).round().astype(int))
+    ]
+    scores = np.stack([each.success[:, np.isin(own, shown)] for each, own in zip(tasks, places, strict=True)], axis=1)
+    found = statistics.intervals(scores, ["iqm"], CURVE_REPS, name_seed(name, 0))["iqm"]
+    low, high = (tuple(map(_number, values)) for values in (found.low, found.high))
+    values = tuple(round(float(value), _DECIMALS) for value in found.estimate)
+    return Curve("steps" if level else "share of training", tuple(map(float, shown)), values, low, high)
+
+
+def tasks(row: Row, seeds: Sequence[int], name: str, whole: Estimate) -> tuple[TaskScore, ...]:
+    """Each task that has these seeds; `whole` is the row's score, which is that of its task if it has one only."""
+    found = []
+    for task, measured in row.tasks.items():
+        if not set(seeds) <= set(measured.seeds):
+            continue
+        alone = replace(row, tasks={task: measured.of(seeds)})
+        several = len(row.tasks) > 1
+        own = f"{name}/{task}" if several else name
+        scores, returns = final(alone), alone.tasks[task].returns[:, -1:]
+        found.append(
+            TaskScore(
+                clean(task, 300),
+                score(scores, own)[0] if several else whole,
+                mean(scores, own),
+                mean(returns, own),
+                tuple(round(float(value), _DECIMALS) for value in scores[:, 0]),
+                curve(alone, own),
+            )
+        )
+    return tuple(found)
+
+
+def variations(row: Row, members: Iterable[Member], name: str) -> tuple[Variation, ...]:
+    """Its ablations and perturbations, those of another source under its name too."""
+    references = {measured.cell.id: measured for measured in row.tasks.values()}
+    found = []
+    for _, source, member in members:
+        role = member.cell.role
+        if role is None:
+            continue
+        reference = references[role.reference]
+        scores, beside = member.success[:, -1:], reference.success[:, -1:]
+        own = f"{name}/{member.cell.id}"
+        paired = member.seeds == reference.seeds
+        gap = statistics.difference(scores, beside, "iqm", ranking.REPS, name_seed(own, 0), paired)
+        called = role.name if source.name == row.source.name else f"{role.name} ({source.name})"
+        task = clean(member.cell.task, 300)
+        found.append(Variation(role.kind, clean(called, 300), task, score(scores, own)[0], estimate(gap)))
+    return tuple(found)
+
+
+def settings(row: Row) -> tuple[Setting, ...]:
+    """Parts and settings with the layer that set them; of a setting that tasks differ in, each task's."""
+    found: dict[str, dict[tuple[str, str], list[str]]] = {}
+    for task, measured in row.tasks.items():
+        cell = measured.cell
+        named = {kind: (name, "part") for kind, name in cell.parts.items() if name}
+        for name, entry in named.items():
+            found.setdefault(name, {}).setdefault(entry, []).append(task)
+        for name, value in list(cell.settings.items())[:SETTINGS]:
+            found.setdefault(name, {}).setdefault(_shown(value), []).append(task)
+    shown = []
+    for name, values in found.items():
+        for (value, layer), where in values.items():
+            tail = f" ({', '.join(where)})" if len(where) < len(row.tasks) else ""
+            shown.append(Setting(clean(name + tail, 200), clean(value, LONGEST_VALUE), clean(layer, 100)))
+    return tuple(shown)
+
+
+def _shown(entry: Any) -> tuple[str, str]:
+    known = isinstance(entry, Mapping)
+    value = entry.get("value") if known else entry
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return text[: 2 * LONGEST_VALUE], str(entry.get("layer") or "") if known else ""
+
+
+def hardware(row: Row) -> tuple[str, ...]:
+    """The different machines of its runs."""
+    return tuple(dict.fromkeys(filter(None, (_machine(run) for run in _runs(row)))))[:10]
+
+
+def _machine(run: Run) -> str:
+    found = run.provenance.get("hardware")
+    if not isinstance(found, Mapping):
+        return ""
+    named = str(found.get("gpu") or found.get("processor") or "")
+    cores = found.get("cores")
+    return clean(f"{named}, {cores} cores" if named and type(cores) is int else named, 120)
+
+
+def origins(row: Row) -> tuple[Origin, ...]:
+    """What its runs were made with."""
+    found = page.origins(_study(row))[:20]
+    return tuple(Origin(*(clean(text, 600) for text in each[:3]), each.runs) for each in found)
+
+
+def bibtex(row: Row, known: dict[tuple[Any, ...], str]) -> str:
+    """Entries for all that it is made of; `known`: those of other rows."""
+    study = _study(row)
+    things = citations.things(study)
+    if things not in known:
+        known[things] = citations.cite(study, registered.get).text
+    return known[things]
+
+
+def checks(row: Row) -> tuple[Check, ...]:
+    """What a verification looked at."""
+    found = []
+    for task, measured in row.tasks.items():
+        verdict = row.source.verification and row.source.verification.cells.get(measured.cell.id)
+        if verdict:
+            head = f"{task}: " if len(row.tasks) > 1 else ""
+            if verdict.reason:
+                passed = None if verdict.standing == "self-reported" else False
+                found.append(Check(clean(f"{head}verification", 300), passed, clean(verdict.reason, 600)))
+            for check in verdict.checks[:50]:
+                found.append(Check(clean(head + check.what, 300), check.passed, clean(check.detail, 600)))
+    return tuple(found)
+
+
+def run_names(row: Row) -> tuple[str, ...]:
+    """Run directories that its numbers come from, relative to the source."""
+    return tuple(clean(run.directory, 400) for run in _runs(row))
+
+
+def _runs(row: Row) -> Iterable[Run]:
+    return (run for each in row.tasks.values() for run in each.runs if run.seed in each.seeds)
+
+
+def _study(row: Row) -> Study:
+    cells = tuple(each.cell for each in row.tasks.values())
+    return replace(row.source.study, cells=cells, runs=tuple(_runs(row)))

@@ -1,0 +1,48 @@
+"""A board as files for programs: JSON with all of it, CSV with a line for each row."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+
+from reports.leaderboard.board import Board, Entry
+
+ESTIMATES = ("score", "mean")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def as_json(board: Board) -> bytes:
+    """`board.plain` on one line; what is not defined is null."""
+    text = json.dumps(board, default=vars, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return f"{text}\n".encode()
+
+
+def as_csv(board: Board) -> bytes:
+    """One line per row, in the order of the page. Several values of a cell are joined by `; `, what is not defined is
+    empty, and text that a spreadsheet would take for a formula begins with an apostrophe."""
+    lines = [_line(entry) for entry in board.entries]
+    held = io.StringIO()
+    writer = csv.DictWriter(held, lines[0] if lines else ["id"])  # RFC 4180's line ends: a lone \r is quoted
+    writer.writeheader()
+    writer.writerows(lines)
+    return held.getvalue().encode()
+
+
+def _line(entry: Entry) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in vars(entry).items():
+        if name in ESTIMATES:
+            found |= {name: value.value, f"{name}_low": value.low, f"{name}_high": value.high}
+        else:
+            found[name] = value
+    return {name: _cell(value) for name, value in found.items()}
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, tuple):
+        value = "; ".join(map(str, value))
+    if isinstance(value, str) and value.startswith(_FORMULA):
+        return f"'{value}"
+    return value

@@ -1,0 +1,242 @@
+"""From studies and submissions to a board: read warily, grouped into rows, ranked or listed apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from harness.errors import UserError
+from harness.records import provenance, schema
+from reports.leaderboard import costs, details, minimum, ranking, registered, rows, sources
+from reports.leaderboard.board import TABS, Board, Details, Entry, Estimate, Refused, Standing, Suite
+from reports.leaderboard.costs import Cost
+from reports.leaderboard.frames import Samples
+from reports.leaderboard.rows import Measured, Member, Row
+from reports.leaderboard.sources import Source, clean
+from reports.statistics import Array
+
+TITLE = "guidebench leaderboard"
+ROWS = 5_000
+"""Most rows of a board."""
+
+
+class _Scored(NamedTuple):
+    """A row on its way to the board: whole, and with the tasks that count."""
+
+    id: str
+    whole: Row
+    row: Row
+    board: str
+    """The task that it is ranked on alone, if any."""
+    apart: str
+    score: Estimate
+    resampled: Array
+    """[reps], empty for a row that is not ranked."""
+
+
+def gather(names: Sequence[str], directory: Path, title: str = TITLE) -> Board:
+    """The board of the studies called `names` and the submissions in a leaderboard's directory.
+
+    What cannot be read is named in `refused`, and the rest is shown. UserError where nothing is left to show.
+    """
+    registered.installed.cache_clear()
+    found = sources.gather(names, directory)
+    refused, notes = list(found.refused), list(found.notes)
+    everything: list[Row] = []
+    shown: list[tuple[Source, list[Measured]]] = []
+    for source in found.sources:
+        measured = list(rows.measured(source).values())
+        own = rows.rows(source, measured)
+        if len(everything) + len(own) > ROWS:
+            refused.append(Refused(source.name, f"the board has room for {ROWS:,} rows, and this has {len(own):,}"))
+            continue
+        everything += own
+        shown.append((source, measured))
+    if not everything:
+        said = "; ".join(f"{each.source}: {each.reason}" for each in refused) or "name a study, or add submissions"
+        raise UserError(f"there is nothing to show: {said}")
+    scored = _scored(everything)
+    ranked = _ranked(scored)
+    spent = {source.name: _costs(source, refused) for source, _ in shown}
+    compared = _variations(shown, everything, notes)
+    samples, cited = Samples(), dict[tuple[Any, ...], str]()
+    entries: list[Entry] = []
+    opened: dict[str, Details] = {}
+    for each in scored:
+        whole = each.whole
+        tasks = details.tasks(whole, each.row.seeds, each.id, each.score)
+        alone = tasks[0] if len(whole.tasks) == 1 else None  # its numbers are those of the row
+        mean = alone.mean if alone else details.mean(details.final(each.row), each.id)
+        entries.append(_entry(each, mean, ranked.get(each.id), spent[whole.source.name]))
+        members = [
+            member
+            for task in whole.tasks.values()
+            for member in compared.get(task.cell.id, ())
+            if member.home == whole.source.name
+        ]
+        opened[each.id] = Details(
+            tasks=tasks,
+            curve=alone.curve if alone else details.curve(each.row, each.id),
+            variations=details.variations(whole, members, each.id),
+            frames=samples.of(whole, members),
+            settings=details.settings(whole),
+            origins=details.origins(whole),
+            runs=details.run_names(whole),
+            bibtex=details.bibtex(whole, cited),
+            checks=details.checks(whole),
+        )
+    return Board(
+        title,
+        _commit(),
+        minimum.WORDS,
+        tuple(_suite(name, everything) for name in sorted({row.first.suite for row in everything})),
+        tuple(_sorted(entries)),
+        opened,
+        tuple(refused),
+        tuple(dict.fromkeys([*notes, *samples.notes])),
+    )
+
+
+def _variations(
+    shown: Sequence[tuple[Source, list[Measured]]], everything: Sequence[Row], notes: list[str]
+) -> dict[str, list[Member]]:
+    """Id of a reference -> the ablations and perturbations that are compared with it.
+
+    They belong to the row of their own source or, where its runs are counted in another one, to that.
+    """
+    known: dict[str, dict[str, Measured]] = {}
+    for row in everything:
+        for measured in row.tasks.values():
+            known.setdefault(measured.cell.id, {})[row.source.name] = measured
+    found: dict[str, list[Member]] = {}
+    for source, cells in shown:
+        for measured in cells:
+            role = measured.cell.role
+            if role is None or role.reference == measured.cell.id:
+                continue
+            accounts = known.get(role.reference, {})
+            home = source.name if source.name in accounts else source.elsewhere.get(role.reference, "")
+            if home not in accounts or accounts[home].last != measured.last:
+                why = "is at another step" if home in accounts else "has no evaluations here"
+                notes.append(clean(f"{source.name}: {role.kind} {role.name} is not shown: its reference {why}", 600))
+                continue
+            found.setdefault(role.reference, []).append(Member(home, source, measured))
+    return found
+
+
+def _scored(everything: Sequence[Row]) -> list[_Scored]:
+    """Rows with their scores, by peers; a row that is not ranked has no resamples left."""
+    groups: dict[tuple[str, str, str], list[Row]] = {}
+    for row in everything:
+        groups.setdefault(row.peers, []).append(row)
+    names: dict[str, int] = {}
+    found = []
+    for (suite, _, profile), peers in groups.items():
+        protocol = minimum.declared(suite, profile) or minimum.usual(peers)
+        for whole in peers:
+            row = minimum.scored(whole, protocol)
+            if not row.seeds:
+                row = row.of([max(row.tasks, key=lambda task: len(row.tasks[task].seeds))])
+            name = details.name_of(whole)
+            names[name] = names.get(name, 0) + 1
+            name = name if names[name] == 1 else f"{name}-{names[name]}"
+            reasons = minimum.lacking(minimum.scored(whole, protocol), protocol)
+            score, resampled = details.score(details.final(row), name)
+            kept = resampled[:0] if reasons else resampled[: ranking.compared(len(peers))].astype(np.float32)
+            board = "" if reasons else minimum.board(whole, protocol)
+            found.append(_Scored(name, whole, row, board, clean("; ".join(reasons), 600), score, kept))
+    return found
+
+
+def _ranked(scored: Sequence[_Scored]) -> dict[str, tuple[int, int, int]]:
+    """Id -> rank, and the best and the worst within its interval, among its peers on the same tasks."""
+    groups: dict[tuple[str, ...], list[_Scored]] = {}
+    for each in scored:
+        if not each.apart:
+            groups.setdefault((*each.whole.peers, each.board), []).append(each)
+    found = {}
+    for peers in groups.values():
+        places = ranking.ranks(np.stack([each.resampled for each in peers]))
+        for each, place in zip(peers, zip(*places, strict=True), strict=True):
+            found[each.id] = tuple(int(number) for number in place)
+    return found  # type: ignore[return-value]
+
+
+def _entry(each: _Scored, mean: Estimate, ranks: tuple[int, int, int] | None, known: Mapping[str, Cost]) -> Entry:
+    whole, row, cell = each.whole, each.row, each.whole.first
+    rank, low, high = ranks or (None, None, None)
+    spent = [known[measured.cell.id] for measured in whole.tasks.values() if measured.cell.id in known]
+    learners = dict.fromkeys(measured.cell.learner for measured in whole.tasks.values() if measured.cell.learner)
+    return Entry(
+        id=each.id,
+        suite=clean(cell.suite, 300),
+        tab=whole.tab or "quick",
+        profile=clean(cell.profile, 300),
+        label=clean(whole.label, 400),
+        method=clean(cell.method, 300),
+        learner=clean(", ".join(learners), 300),
+        backend=clean(cell.backend, 300),
+        model=clean(cell.model, 300),
+        score=each.score,
+        mean=mean,
+        board=clean(each.board, 300),
+        rank=rank,
+        rank_low=low,
+        rank_high=high,
+        apart=each.apart,
+        seeds=row.seeds,
+        tasks=tuple(clean(task, 300) for task in row.tasks),
+        steps=max(measured.cell.steps for measured in row.tasks.values()),
+        episodes=min(measured.episodes for measured in row.tasks.values()),
+        calls=sum(cost.calls for cost in spent) if spent else None,
+        usd=round(sum(cost.usd for cost in spent), 4) if spent else None,
+        hardware=details.hardware(whole),
+        standing=_standing(whole),
+        protocol=f"suite {'unknown' if whole.version is None else whole.version}, record {schema.SCHEMA_VERSION}",
+        source=clean(f"{whole.source.name}, by {whole.source.by}" if whole.source.by else whole.source.name, 600),
+    )
+
+
+def _standing(row: Row) -> Standing:
+    """Verified if all of its cells are, disputed if one is."""
+    known = row.source.verification
+    found = {
+        known.cells[each.cell.id].standing if known and each.cell.id in known.cells else "self-reported"
+        for each in row.tasks.values()
+    }
+    return "disputed" if "disputed" in found else "verified" if found == {"verified"} else "self-reported"
+
+
+def _costs(source: Source, refused: list[Refused]) -> dict[str, Cost]:
+    try:
+        return costs.costs(source.study)
+    except UserError as error:
+        refused.append(Refused(f"{source.name}, costs", clean(str(error), 600)))
+        return {}
+
+
+def _suite(name: str, everything: Sequence[Row]) -> Suite:
+    home = registered.get("suite", name)
+    if home is not None:
+        return Suite(name, str(home.title), int(home.version))
+    known = [row.version for row in everything if row.first.suite == name and row.version is not None]
+    return Suite(clean(name, 300), clean(name, 300), max(known, default=0))
+
+
+def _sorted(entries: Sequence[Entry]) -> list[Entry]:
+    """By suite and tab; ranked rows before others, and by their scores."""
+    tabs = list(TABS)
+
+    def key(entry: Entry) -> tuple[object, ...]:
+        place = entry.suite, tabs.index(entry.tab), entry.profile
+        return *place, entry.rank is None, entry.board, entry.rank or 0, -(entry.score.value or 0), entry.label, entry.id
+
+    return sorted(entries, key=key)
+
+
+def _commit() -> str:
+    head, dirty = provenance.commit()
+    return f"{head[:12]}{'+' if dirty else ''}"

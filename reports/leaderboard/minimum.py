@@ -1,0 +1,115 @@
+"""What a row needs to be ranked, and why one is listed apart."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.recipes import Training
+from harness.settings import Cited
+from reports.leaderboard import registered
+from reports.leaderboard.rows import Measured, Row
+
+SEEDS = 3
+EPISODES = 10
+WORDS = (
+    f"Ranked is a row with at least {SEEDS} seeds on every task that the suite has for the profile, at least "
+    f"{EPISODES} episodes in the final evaluation of each run, every run finished with as many training steps as the "
+    "profile asks for, under the suite's present version. A row of one task alone is ranked among those of that task. "
+    "Where a suite is not installed here, tasks, steps and version are those of most of its rows. Other rows are listed "
+    "apart, with the reason."
+)
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What a suite asks for in a profile."""
+
+    tasks: tuple[str, ...]
+    steps: Mapping[str, int]
+    """Of a run on each task."""
+    version: int | None
+
+
+def declared(suite: str, profile: str) -> Protocol | None:
+    """The protocol that a registered suite declares; None where it is not installed or has no such profile."""
+    home = registered.get("suite", suite)
+    layers = home and home.profiles.get(profile)
+    if layers is None:
+        return None
+    tasks = tuple(layers.get("tasks", home.tasks))
+    return Protocol(tasks, {task: _steps(home, layers, task) for task in home.tasks}, int(home.version))
+
+
+def _steps(home: Any, profile: Mapping[str, Any], task: str) -> int:
+    """Training steps by the layers of suite and profile, the last one that says it first."""
+    of_task = [layers.get("by_task", {}).get(task, {}) for layers in (profile, home.defaults)]
+    layers = (of_task[0], profile, of_task[1], home.defaults)
+    found = next((layer["training.steps"] for layer in layers if "training.steps" in layer), Training.steps)
+    return int(found.value if isinstance(found, Cited) else found)
+
+
+def usual(rows: Sequence[Row]) -> Protocol:
+    """The protocol of most of these rows; of equally frequent ones the larger."""
+    tasks = _most(tuple(sorted(row.tasks)) for row in rows)
+    cells = [each.cell for row in rows for each in row.tasks.values()]
+    known = [row.version for row in rows if row.version is not None]
+    steps = {task: _most(cell.steps for cell in cells if cell.task == task) for task in tasks}
+    return Protocol(tasks, steps, _most(known) if known else None)
+
+
+def _most(values: Iterable[Any]) -> Any:
+    counts = Counter(values)
+    return max(counts, key=lambda value: (counts[value], value))
+
+
+def board(row: Row, protocol: Protocol) -> str:
+    """The one task that a row is ranked on, empty where it has all that count or too few of them."""
+    return "" if set(protocol.tasks) <= set(row.tasks) or len(row.tasks) > 1 else next(iter(row.tasks))
+
+
+def scored(row: Row, protocol: Protocol) -> Row:
+    """The row with the tasks that count for its score: those of the protocol if it has them all, else all it has."""
+    return row.of(protocol.tasks) if set(protocol.tasks) <= set(row.tasks) else row
+
+
+def lacking(row: Row, protocol: Protocol) -> list[str]:
+    """Why a row is not ranked; empty for one that is."""
+    if row.tab is None:
+        return [f"its profile is {row.first.profile!r}; paper and quick are ranked"]
+    missing = [task for task in protocol.tasks if task not in row.tasks] if len(row.tasks) > 1 else []
+    found = [f"no evaluations on {_listed(missing)}"] if missing else []
+    if row.version is not None and protocol.version is not None and row.version != protocol.version:
+        found.append(f"made under version {row.version} of the suite, which is at {protocol.version}")
+    seeds = len(row.seeds)
+    if seeds < SEEDS:
+        where = " that every task has" if len(row.tasks) > 1 else ""
+        found.append(f"{seeds} {'seed' if seeds == 1 else 'seeds'}{where}; {SEEDS} are needed")
+    for task, measured in row.tasks.items():
+        found += [f"{task}: {reason}" for reason in _short(measured, protocol.steps.get(task))]
+    return found
+
+
+def _short(measured: Measured, steps: int | None) -> Iterable[str]:
+    cell = measured.cell
+    unfinished = [f"seed {run.seed} {_state(run.status)}" for run in measured.runs if run.status != "finished"]
+    if unfinished:
+        yield _listed(unfinished)
+    if steps is not None and cell.steps != steps:
+        yield f"{cell.steps:,} training steps where {steps:,} are asked for"
+    elif measured.last < cell.steps and not unfinished:
+        yield f"last evaluated at step {measured.last:,} of {cell.steps:,}"
+    if any(run.steps < cell.steps or run.step < cell.steps for run in measured.runs if run.status == "finished"):
+        yield f"a run ended before its {cell.steps:,} steps"
+    if measured.episodes < EPISODES:
+        yield f"{measured.episodes} episodes in the final evaluation; {EPISODES} are needed"
+
+
+def _state(status: str) -> str:
+    return {"waiting": "has not begun", "running": "is running"}.get(status, status)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

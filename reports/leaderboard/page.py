@@ -1,0 +1,69 @@
+"""A board as one self-contained page: the table's data stand in it plain, what a row opens compressed by suite."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from typing import Any
+
+from reports import charts, inline
+from reports.leaderboard.board import TABS, Board, Details, Entry, Estimate
+from reports.page import environment
+
+SHARED = ("elements.js", "theme.js", "tables.js", "charts.js")
+OWN = ("state", "statistics", "columns", "listing", "opened", "comparing", "main")
+"""Of templates/leaderboard/, in the order in which they need each other."""
+
+
+def render(board: Board) -> str:
+    """The page; the same board gives the same text. It needs no network and no file beside it."""
+    script = inline.script(*SHARED, *(f"leaderboard/{name}.js" for name in OWN))
+    units = sorted({details.curve.unit for details in board.details.values()})
+    text = (
+        environment()
+        .get_template("leaderboard/page.html.j2")
+        .render(
+            board=board,
+            policy=inline.policy(script, charts.bundle()),
+            script=script,
+            vega=charts.packed_bundle(),
+            data=inline.inert(
+                {
+                    "tabs": {tab: TABS[tab] for tab in TABS if any(entry.tab == tab for entry in board.entries)},
+                    "suites": board.suites,
+                    "fields": [each.name for each in fields(Entry)],
+                    "entries": [_values(entry) for entry in board.entries],
+                    "curves": {unit: charts.curves(unit, "success rate") for unit in units},
+                }
+            ),
+            packs=[inline.packed_json(_pack(board, suite.name)) for suite in board.suites],
+        )
+    )
+    return text.encode("utf-8", "replace").decode("utf-8")  # the name of a file may hold what is no character
+
+
+def _values(entry: Entry) -> list[Any]:
+    """An entry without its fields' names, which would be half of the page."""
+    values = [getattr(entry, each.name) for each in fields(Entry)]
+    return [[each.value, each.low, each.high] if isinstance(each, Estimate) else each for each in values]
+
+
+def _pack(board: Board, suite: str) -> dict[str, Any]:
+    """Details of a suite's rows by field, then by id, so that what repeats from row to row lies close together.
+
+    Of the pictures each stands once; frames name it by its place.
+    """
+    found = {entry.id: board.details[entry.id] for entry in board.entries if entry.suite == suite}
+    pictures: dict[str, int] = {}
+    pack: dict[str, Any] = {
+        each.name: {id_: getattr(details, each.name) for id_, details in found.items()} for each in fields(Details)
+    }
+    pack["frames"] = {
+        id_: [
+            {"caption": frames.caption, "picture": pictures.setdefault(frames.png, len(pictures))}
+            for frames in details.frames
+            if re.fullmatch(r"[A-Za-z0-9+/]+={0,2}", frames.png)
+        ]
+        for id_, details in found.items()
+    }
+    return {**pack, "pictures": list(pictures)}

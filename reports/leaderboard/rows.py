@@ -1,0 +1,205 @@
+"""A source's configurations on a suite: the cells of one method, one for each task, as arrays over seeds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.records import schema
+from reports import judges
+from reports.leaderboard import registered
+from reports.leaderboard.board import Tab
+from reports.leaderboard.sources import Source
+from reports.statistics import Array
+from results import Cell, Run
+from results.evaluations import Evaluations
+
+TASKS = 500
+"""Most tasks of a row."""
+_INSTRUMENTS = ("scripted", "oracle")
+_RANKED: Mapping[str, Tab] = {"paper": "paper", "quick": "quick"}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A cell that has evaluations, at the steps at which all of its `seeds` were evaluated."""
+
+    cell: Cell
+    runs: tuple[Run, ...]
+    """All that the study planned."""
+    seeds: tuple[int, ...]
+    steps: Array
+    success: Array
+    """[seeds, checkpoints]"""
+    returns: Array
+    episodes: int
+    """Of the last evaluation, the fewest."""
+
+    @property
+    def last(self) -> int:
+        return int(self.steps[-1])
+
+    def of(self, seeds: Sequence[int]) -> Measured:
+        """With these seeds only, in their order."""
+        chosen = [self.seeds.index(seed) for seed in seeds]
+        return replace(self, seeds=tuple(seeds), success=self.success[chosen], returns=self.returns[chosen])
+
+
+@dataclass(frozen=True)
+class Row:
+    """One configuration on one suite."""
+
+    source: Source
+    label: str
+    tab: Tab | None
+    """None: its profile is none that is ranked."""
+    tasks: Mapping[str, Measured]
+
+    @property
+    def first(self) -> Cell:
+        return next(iter(self.tasks.values())).cell
+
+    @property
+    def version(self) -> int | None:
+        return version(self.first)
+
+    @property
+    def peers(self) -> tuple[str, str, str]:
+        """Rows that share it may be ranked together."""
+        return self.first.suite, self.tab or "", self.first.profile
+
+    def of(self, tasks: Iterable[str]) -> Row:
+        """With these tasks only."""
+        return replace(self, tasks={task: self.tasks[task] for task in tasks})
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Those that every task has."""
+        return tuple(sorted(set.intersection(*(set(each.seeds) for each in self.tasks.values()))))
+
+
+class Member(NamedTuple):
+    """An ablation or perturbation of a row's cell, its reference; `home` is the row's source, `source` its own."""
+
+    home: str
+    source: Source
+    measured: Measured
+
+
+def version(cell: Cell) -> int | None:
+    """Of the suite, None where the record does not tell."""
+    found = cell.versions.get("suite")
+    return found if type(found) is int else None
+
+
+def rows(source: Source, found: Iterable[Measured]) -> list[Row]:
+    """The rows of a source's cells. Ablations and perturbations are none: they belong to the row of their reference."""
+    own = [each for each in found if each.cell.role is None or each.cell.role.reference == each.cell.id]
+    made = []
+    for tell in (_nothing, _learner, _settings):
+        groups = _groups(own, tell)
+        apart = {key: members for key, members in groups.items() if not _clash(members)}
+        made += [_row(source, members, tell(members[0].cell)) for members in apart.values()]
+        own = [each for key, members in groups.items() if key not in apart for each in members]
+    return made + [_row(source, [each], each.cell.id) for each in own]
+
+
+def measured(source: Source) -> dict[str, Measured]:
+    """Cell id -> what its runs scored, of the cells whose runs share an evaluation step."""
+    runs: dict[str, list[Run]] = {}
+    for run in source.study.runs:
+        runs.setdefault(run.cell.id, []).append(run)
+    found = {}
+    for cell in source.study.cells:
+        curves = {}
+        for run in runs.get(cell.id, ()):
+            key = cell.id, run.seed
+            if key in source.evaluations:
+                curves[run.seed] = source.evaluations[key]
+        usual = max((int(curve.episodes.max()) for curve in curves.values()), default=0)
+        for run in runs.get(cell.id, ()):
+            if run.seed in curves and run.status != "finished" and curves[run.seed].episodes[-1] < usual:
+                curves[run.seed] = Evaluations(*(values[:-1] for values in curves[run.seed]))  # half written
+        curves = {seed: curve for seed, curve in curves.items() if len(curve.steps)}
+        if not curves:
+            continue
+        common = _shared(list(curves.values()))
+        if len(common):
+            kept = [_at(curve, common) for curve in curves.values()]
+            found[cell.id] = Measured(
+                cell,
+                tuple(runs[cell.id]),
+                tuple(curves),
+                common,
+                np.stack([curve.success for curve in kept]),
+                np.stack([curve.returns for curve in kept]),
+                min(int(curve.episodes[-1]) for curve in kept),
+            )
+    return found
+
+
+def _shared(curves: Sequence[Evaluations]) -> Array:
+    """The steps that all have."""
+    first = curves[0].steps
+    if all(np.array_equal(curve.steps, first) for curve in curves):
+        return first
+    return np.asarray(sorted(set.intersection(*(set(curve.steps.tolist()) for curve in curves))), dtype=int)
+
+
+def _at(curve: Evaluations, steps: Array) -> Evaluations:
+    if len(curve.steps) == len(steps):
+        return curve
+    return Evaluations(*(values[np.isin(curve.steps, steps)] for values in curve))
+
+
+def tab(cell: Cell) -> Tab | None:
+    """Where a cell's row stands; None for a profile that is not ranked."""
+    if cell.profile == "smoke":
+        return "smoke"
+    backends = set(cell.backend.split("+")) | {_backend(kind, cell.parts.get(kind, "")) for kind in judges.ANSWERING}
+    if backends & set(_INSTRUMENTS):
+        return "scripted"
+    return _RANKED.get(cell.profile)
+
+
+def _backend(kind: str, name: str) -> str:
+    """How a registered part answers, whatever the record says of it."""
+    return str(getattr(registered.get(kind, name), "backend", ""))
+
+
+def _groups(cells: Iterable[Measured], tell: Callable[[Cell], str]) -> dict[tuple[object, ...], list[Measured]]:
+    groups: dict[tuple[object, ...], list[Measured]] = {}
+    for each in cells:
+        cell = each.cell
+        key = (cell.suite, cell.profile, cell.method, cell.backend, cell.model, cell.variant, version(cell), tell(cell))
+        groups.setdefault(key, []).append(each)
+    return groups
+
+
+def _clash(members: Sequence[Measured]) -> bool:
+    return len({each.cell.task for each in members}) < len(members) or len(members) > TASKS
+
+
+def _nothing(cell: Cell) -> str:
+    return ""
+
+
+def _learner(cell: Cell) -> str:
+    return cell.learner
+
+
+def _settings(cell: Cell) -> str:
+    """The whole configuration, which is the same on all tasks for runs made elsewhere."""
+    return json.dumps({name: entry for name, entry in sorted(cell.settings.items())}, default=str)
+
+
+def _row(source: Source, members: Sequence[Measured], apart: str) -> Row:
+    cell = members[0].cell
+    name = schema.label(cell.method, cell.backend, cell.model, cell.profile, cell.variant)
+    tail = apart if len(apart) <= 40 else ", ".join(each.cell.id for each in members[:3])
+    tasks = {each.cell.task: each for each in sorted(members, key=lambda each: each.cell.task)}
+    return Row(source, f"{name} [{tail}]" if tail else name, tab(cell), tasks)

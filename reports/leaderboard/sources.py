@@ -1,0 +1,206 @@
+"""Where a leaderboard's rows come from: studies and submissions, each read warily or refused by name."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import results
+from harness.errors import UserError
+from reports.leaderboard.board import Refused
+from results import Cell, Run, Study, limits
+from results.evaluations import Evaluations
+from results.joining import directories
+from results.reading import Reader
+from results.submissions import opened
+from results.submissions.manifest import MANIFEST
+from results.submissions.opening import SUBMISSIONS
+from results.verification import record
+from results.verification.record import Verification
+
+DEEPEST = 16
+"""Levels of settings and provenance."""
+SEEDS = 1_000
+"""Most runs of a cell."""
+_SAME = ("suite", "task", "method", "learner", "backend", "model", "profile", "steps")
+"""What cells of one id have in common."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A study that was read, with what a verification says of its cells."""
+
+    name: str
+    study: Study
+    evaluations: Mapping[tuple[str, int], Evaluations]
+    verification: Verification | None = None
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+    """Cell id -> the earlier source in which runs of it are counted."""
+    by: str = ""
+    """Who handed it in, and where questions go."""
+
+    @property
+    def verified(self) -> bool:
+        """Whether some of it is."""
+        cells = self.verification.cells.values() if self.verification else ()
+        return any(verdict.standing == "verified" for verdict in cells)
+
+
+class Gathered(NamedTuple):
+    """What there is to show, in the order in which it counts, what is not shown, and remarks on either."""
+
+    sources: tuple[Source, ...]
+    refused: tuple[Refused, ...]
+    notes: tuple[str, ...]
+
+
+def gather(names: Sequence[str], directory: Path) -> Gathered:
+    """The studies called `names` and the submissions in a leaderboard's directory.
+
+    Verified submissions come first, then the studies as given, then the other submissions by name: the first account of
+    a run is the one that counts. UserError for a name at which there is nothing.
+    """
+    places = {name: path for word in names for name, path in directories(word).items()}
+    for name, path in places.items():
+        if not path.is_dir():
+            raise UserError(f"no study at {name}: it is no directory; give one that `bench run … output=DIR` wrote")
+    home = directory / SUBMISSIONS
+    own = sorted(home.iterdir()) if home.is_dir() else []
+    given = {path.resolve() for path in places.values()}
+    own = [path for path in own if not path.name.startswith(".") and path.resolve() not in given]
+    places |= {f"{SUBMISSIONS}/{path.name}": path for path in own}
+    found: list[Source] = []
+    refused: list[Refused] = []
+    notes: list[str] = []
+    with Reader() as reader:
+        for name, path in places.items():
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                try:
+                    found.append(_read(name, path, directory, reader))
+                except (UserError, RecursionError) as error:
+                    refused.append(Refused(name, clean(str(error) or "its JSON is nested too deep", 600)))
+            notes += [clean(f"{name}: {each.message}", 600) for each in caught if each.category is UserWarning]
+    found.sort(key=lambda source: (not source.verified, source.name.startswith(f"{SUBMISSIONS}/")))
+    kept = _distinct(found, refused, notes)
+    return Gathered(tuple(kept), tuple(refused), tuple(dict.fromkeys(notes)))
+
+
+def clean(text: str, longest: int) -> str:
+    """Text from a file as one may show it: without characters that cannot be printed, and no longer than that."""
+    if len(text) <= longest and text.isprintable():
+        return text
+    kept = "".join(letter if letter.isprintable() else " " for letter in text[: longest + 1])
+    return kept if len(text) <= longest else f"{kept[: longest - 1]}…"
+
+
+def _read(name: str, path: Path, leaderboard: Path, reader: Reader) -> Source:
+    limits.check(path)
+    verification, by = None, ""
+    if (path / MANIFEST).is_file():
+        submission = opened(path)
+        study = submission.study
+        by = ", ".join(text for text in (submission.manifest.by, submission.manifest.contact) if text)
+        try:
+            verification = record.read(leaderboard, submission.digest)
+        except UserError as error:
+            warnings.warn(str(error), stacklevel=2)
+    else:
+        study = results.study(path)
+    counts: dict[str, int] = {}
+    for run in study.runs:
+        counts[run.cell.id] = counts.get(run.cell.id, 0) + 1
+    for cell in study.cells:
+        texts = (cell.id, cell.suite, cell.task, cell.method, cell.learner, cell.backend, cell.model, cell.profile)
+        if max(map(len, texts)) > limits.NAME:
+            raise UserError(f"{path}: cell {cell.id[:20]} has a name of more than {limits.NAME} characters")
+        if counts.get(cell.id, 0) > SEEDS:
+            raise UserError(f"{path}: cell {cell.id} has {counts[cell.id]:,} seeds; at most {SEEDS:,} are read")
+        if _nested((cell.settings, cell.versions)):
+            raise UserError(f"{path}: the settings of cell {cell.id} are nested too deep")
+    for run in study.runs:
+        if _nested(run.provenance):
+            raise UserError(f"{path}: the provenance of {run.directory} is nested too deep")
+    return Source(name, study, reader(study), verification, by=by)
+
+
+def _nested(value: Any, left: int = DEEPEST) -> bool:
+    """Whether lists and objects lie more than `left` deep in each other."""
+    if isinstance(value, Mapping):
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return False
+    return left == 0 or any(_nested(entry, left - 1) for entry in value)
+
+
+def _distinct(found: Iterable[Source], refused: list[Refused], notes: list[str]) -> list[Source]:
+    """The sources without the cells of which an earlier one tells something else, and without the runs that an earlier
+    one has too; of a run that goes on in a later one, the later account counts."""
+    cells: dict[str, tuple[str, Cell]] = {}
+    runs: dict[tuple[str, int], str] = {}
+    known: dict[str, Source] = {}
+    for source in found:
+        bad: dict[str, str] = {}
+        for cell in source.study.cells:
+            if cell.id in cells and cell.profile:
+                first, other = cells[cell.id]
+                differs = next((field for field in _SAME if getattr(cell, field) != getattr(other, field)), None)
+                if differs:
+                    bad[cell.id] = (
+                        f"its {differs} is {getattr(cell, differs)!r}, in {first} {getattr(other, differs)!r}"
+                    )
+        twice: dict[str, set[tuple[str, int]]] = {}
+        further: list[tuple[str, int]] = []
+        for key, own in source.evaluations.items():
+            if key[0] in bad or key not in runs:
+                continue
+            first = runs[key]
+            there = known[first].evaluations[key]
+            step = _conflict(there, own)
+            if step is not None:
+                bad[key[0]] = f"seed {key[1]} is in {first} too, and at step {step:,} the two tell different things"
+            elif len(own.steps) > len(there.steps):
+                further.append(key)
+            else:
+                twice.setdefault(first, set()).add(key)
+        for id, reason in bad.items():
+            refused.append(Refused(f"{source.name}, cell {clean(id, 40)}", clean(reason, 600)))
+        for key in further:
+            if key[0] not in bad:
+                known[runs[key]] = _without(known[runs[key]], {key})
+        for first, keys in twice.items():
+            count = len({key for key in keys if key[0] not in bad})
+            if count:
+                notes.append(f"{source.name}: {count} of its runs are in {first} too and counted there")
+        left_out = {key for keys in twice.values() for key in keys}
+        left_out |= {key for key in source.evaluations if key[0] in bad}
+        elsewhere = {key[0]: first for first, keys in twice.items() for key in keys if key[0] not in bad}
+        known[source.name] = replace(_without(source, left_out), elsewhere=elsewhere)
+        for cell in source.study.cells:
+            if cell.id not in bad and cell.profile:
+                cells.setdefault(cell.id, (source.name, cell))
+        for key in known[source.name].evaluations:
+            runs[key] = source.name
+    return list(known.values())
+
+
+def _conflict(one: Evaluations, other: Evaluations) -> int | None:
+    """The first step at which two accounts of a run differ, as far as both go; None where they do not."""
+    count = min(len(one.steps), len(other.steps))
+    differs = (one.steps[:count] != other.steps[:count]) | (one.account[:count] != other.account[:count])
+    return int(one.steps[int(differs.argmax())]) if differs.any() else None
+
+
+def _without(source: Source, keys: set[tuple[str, int]]) -> Source:
+    """A source without the runs of these cells and seeds."""
+    if not keys:
+        return source
+
+    def stays(run: Run) -> bool:
+        return (run.cell.id, run.seed) not in keys
+
+    study = replace(source.study, runs=tuple(filter(stays, source.study.runs)))
+    return replace(source, study=study, evaluations={k: v for k, v in source.evaluations.items() if k not in keys})

@@ -1,0 +1,71 @@
+// Ticked rows beside each other: curves, differences of the score and probabilities of improvement.
+
+function scoresOn(details, tasks) {
+  return tasks.map((task) => details.tasks.find((each) => each.task === task).final);
+}
+
+function sharedTasks(all) {
+  const [first, ...others] = all.map(({ details }) => details.tasks.filter((each) => each.final.length).map((each) => each.task));
+  return first.filter((task) => others.every((tasks) => tasks.includes(task)));
+}
+
+// Why a reader should be careful with what follows.
+function warnings(entries, tasks) {
+  const differ = (field) => new Set(entries.map((entry) => entry[field])).size > 1;
+  const every = new Set(entries.flatMap((entry) => entry.tasks));
+  return [
+    differ("suite") ? "These rows are of different suites: nothing but their curves is compared." : null,
+    !differ("suite") && !tasks.length ? "These rows have no task in common: nothing but their curves is compared." : null,
+    !differ("suite") && tasks.length && tasks.length < every.size ? `Compared on the tasks that all have: ${tasks.join(", ")}.` : null,
+    differ("tab") ? "These rows are of different tabs, which are never ranked together." : null,
+    differ("profile") || differ("steps") ? "Their profiles or numbers of steps differ." : null,
+  ].filter(Boolean);
+}
+
+function besideTable(all, tasks, base) {
+  const reference = scoresOn(base.details, tasks);
+  const rows = all.map(({ entry, details }) => {
+    const scores = scoresOn(details, tasks);
+    const own = entry === base.entry;
+    const remove = make("button", { type: "button", "aria-label": `Remove ${entry.label}`, onclick: () => tick(entry.id, false) }, "Remove");
+    return [
+      entry.label, decimal(iqm(scores)), own ? "reference" : signed(difference(scores, reference)), own ? "reference" : spread(improvement(scores, reference)), whole(entry.seeds.length), remove,
+    ];
+  });
+  return table(`Beside ${base.entry.label}`, ["Row", "Score (IQM)", "Difference", "Probability of improvement", "Seeds", "Remove"], rows, ["text"]);
+}
+
+function choice(title, field, options, value) {
+  const select = make("select", { id: `choose-${field}`, onchange: (event) => go({ [field]: event.target.value }) }, options.map(([each, name]) => make("option", { value: each }, name)));
+  select.value = value;
+  return make("label", { class: "control" }, title, select);
+}
+
+async function showComparison(place) {
+  const entries = ticked().map((id) => ENTRIES.get(id));
+  const head = make("h2", { tabindex: "-1" }, `Compare ${count(entries.length, "row")}`);
+  place.replaceChildren(head);
+  if (entries.length < 2) {
+    place.append(make("p", {}, "Tick two rows or more of the table to see them beside each other."));
+    return;
+  }
+  const asked = state;
+  const all = await Promise.all(entries.map(async (entry) => ({ entry, details: await detailsOf(entry) })));
+  if (state !== asked) return;
+  const sameSuite = new Set(entries.map((entry) => entry.suite)).size === 1;
+  const tasks = sameSuite ? sharedTasks(all) : [];
+  const base = all.find(({ entry }) => entry.id === state.base) ?? all[0];
+  const task = tasks.includes(state.task) ? state.task : "";
+  const curves = all.map(({ details }) => (task ? details.tasks.find((each) => each.task === task).curve : details.curve));
+  const controls = make("div", { class: "controls" }, choice("Reference ", "base", entries.map((entry) => [entry.id, entry.label]), base.entry.id), tasks.length > 1 ? choice("Task ", "task", [["", "all"], ...tasks.map((each) => [each, each])], task) : null);
+  const notes = warnings(entries, tasks);
+  place.append(
+    controls,
+    ...(notes.length ? [make("ul", { class: "notes" }, notes.map((note) => make("li", {}, note)))] : []),
+    block("Learning curves", curvesFigure(`IQM of the success rate over runs${task ? `, ${task}` : " and tasks"}, 95 % intervals`, curves, entries.map((entry) => entry.label))),
+  );
+  if (!tasks.length) return;
+  place.append(
+    block("Differences", besideTable(all, task ? [task] : tasks, base), make("p", { class: "soft" }, `Difference: IQM less the reference's. Probability of improvement: how often a run ends higher than one of the reference on the same task, ties half, mean over tasks. In brackets 95 % stratified bootstrap intervals of ${whole(REPS)} seeded resamples; a difference whose interval holds 0, or a probability whose interval holds 0.5, tells nothing apart.`)),
+  );
+}

@@ -1,0 +1,94 @@
+// One row opened: its curve, tasks, ablations, frames, configuration, provenance, runs, verification and citation.
+
+const LINES = COLOURS * DASHES.length; // that can be told apart in one chart
+const packs = new Map(); // suite -> what its rows open, by field and id
+
+function pack(suite) {
+  const place = DATA.suites.findIndex((each) => each.name === suite);
+  if (!packs.has(suite)) packs.set(suite, unpacked(`details-${place}`).then(JSON.parse));
+  return packs.get(suite);
+}
+
+async function detailsOf(entry) {
+  const held = await pack(entry.suite);
+  const found = Object.fromEntries(Object.entries(held).filter(([field]) => field !== "pictures").map(([field, values]) => [field, values[entry.id]]));
+  return { ...found, frames: found.frames.map(({ caption, picture }) => ({ caption, png: held.pictures[picture] })) };
+}
+
+function curveRows(curve, series) {
+  return curve.x.map((x, i) => ({ x, value: curve.value[i], low: curve.low[i], high: curve.high[i], series }));
+}
+
+// Curves under one heading; they share an axis only where they share its unit.
+function curvesFigure(caption, curves, names) {
+  const units = [...new Set(curves.map((curve) => curve.unit))];
+  const figures = units.map((unit) => {
+    const plot = make("div", { "data-alt": caption });
+    const rows = curves.flatMap((curve, i) => (curve.unit === unit ? curveRows(curve, i) : []));
+    chart(plot, DATA.curves[unit] ?? Object.values(DATA.curves)[0], rows, names);
+    return make("figure", { class: "chart" }, plot, make("figcaption", {}, caption));
+  });
+  return make("div", {}, figures);
+}
+
+function block(title, ...content) {
+  return make("section", {}, make("h3", {}, title), content);
+}
+
+function folded(summary, ...content) {
+  return make("details", {}, make("summary", {}, summary), content);
+}
+
+function facts(entry) {
+  const range = entry.rank === null ? NOTHING : `${entry.rank}${entry.tied ? ", tied" : ""} (95 %: ${entry.rank_low}–${entry.rank_high})`;
+  const pairs = [
+    ["Rank", range], ["Score (IQM)", spread(entry.score)], ["Mean", spread(entry.mean)], ["Standing", badge(entry.standing)],
+    ["Suite", entry.suite], ["Tasks", entry.tasks.join(", ")], ["Tab", entry.tab], ["Profile", entry.profile], ["Method", entry.method], ["Learner", entry.learner],
+    ["Model", entry.model || NOTHING], ["Backend", entry.backend || NOTHING], ["Seeds", entry.seeds.join(", ") || NOTHING],
+    ["Steps of a run", whole(entry.steps)], ["Episodes of a final evaluation", whole(entry.episodes)], ["Model calls", whole(entry.calls)],
+    ["Cost, USD", decimal(entry.usd)], ["Hardware", entry.hardware.join("; ") || NOTHING], ["Protocol", entry.protocol], ["Source", entry.source],
+  ];
+  return make("dl", { class: "facts" }, pairs.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))));
+}
+
+function citation(bibtex) {
+  const text = make("pre", { tabindex: "0", "aria-label": "BibTeX" }, bibtex);
+  const said = make("span", { role: "status" });
+  const button = make("button", { type: "button", onclick: async () => { said.textContent = (await copied(bibtex, text)) ? "Copied." : "Not copied: select it and copy by hand."; } }, "Copy BibTeX");
+  return block("Citation", text, make("p", { class: "control" }, button, said));
+}
+
+function sortedTable(...content) {
+  const region = table(...content);
+  sortable(region.querySelector("table"));
+  return region;
+}
+
+function sectionsOf(entry, details) {
+  const { tasks, variations, frames, settings, origins, runs, checks } = details;
+  const several = tasks.length > 1;
+  const scores = tasks.map((each) => [each.task, spread(each.score), spread(each.mean), spread(each.returns), each.final.map((value) => decimal(value)).join(", ")]);
+  const varied = variations.map((each) => [each.name, each.kind, each.task, spread(each.score), signed(each.difference)]);
+  return [
+    block("Learning curve", curvesFigure(`IQM of the success rate over runs${several ? " and tasks" : ""}, 95 % interval`, [details.curve], [entry.label])),
+    block("Tasks", sortedTable("Final success by task", ["Task", "IQM", "Mean", "Mean return", `Seeds ${entry.seeds.join(", ")}`], scores, ["text", "", "", "", "text"]), several ? curvesFigure(tasks.length > LINES ? `Success rate by task, the first ${LINES}` : "Success rate by task", tasks.slice(0, LINES).map((each) => each.curve), tasks.map((each) => each.task)) : null),
+    varied.length ? block("Ablations and perturbations", sortedTable("Beside the row itself", ["Variation", "Kind", "Task", "Score (IQM)", "Difference"], varied, ["text", "text", "text"])) : null,
+    frames.length ? block("What the model was shown", make("div", { class: "frames" }, frames.map(({ caption, png }) => make("figure", {}, make("img", { src: `data:image/png;base64,${png}`, alt: caption }), make("figcaption", {}, caption))))) : null,
+    block("Verification", checks.length ? table("What was checked", ["Check", "Result", "Detail"], checks.map(({ what, passed, detail }) => [what, badge(passed === null ? "not checked" : passed ? "passed" : "failed"), detail]), ["text", "text", "text"]) : make("p", {}, "Nobody has verified this row: its numbers are those of its source.")),
+    block("Configuration", folded(count(settings.length, "setting"), sortedTable("Settings, and the layer that set each", ["Setting", "Value", "Set by"], settings.map(({ name, value, layer }) => [make("code", {}, name), value, layer]), ["text", "text", "text"]))),
+    block("Provenance", table("What the runs were made with", ["Commit", "Packages", "Hardware", "Runs"], origins.map(({ commit, packages, hardware, runs: made }) => [commit, packages, hardware, whole(made)]), ["text", "text", "text"]), folded(count(runs.length, "run directory", "run directories"), make("ul", {}, runs.map((run) => make("li", {}, make("code", {}, run)))))),
+    details.bibtex ? citation(details.bibtex) : null,
+  ];
+}
+
+async function showOpened(place) {
+  const entry = ENTRIES.get(state.open);
+  if (!entry) {
+    place.replaceChildren(make("h2", { tabindex: "-1" }, "No such row"), make("p", {}, `This link names the row ${state.open}, which is not on this board.`));
+    return;
+  }
+  const head = make("h2", { tabindex: "-1" }, entry.label);
+  place.replaceChildren(head, ...(entry.apart ? [make("p", { class: "notes" }, `Listed apart: ${entry.apart}.`)] : []), facts(entry));
+  const details = await detailsOf(entry);
+  if (state.open === entry.id) place.append(...sectionsOf(entry, details).filter(Boolean));
+}

@@ -1,0 +1,436 @@
+"""The page in a browser: from a file, without network; what goes wrong there fails in the fixture `browser`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from reports import statistics
+from reports.leaderboard.board import Board, Check, Entry, Estimate, Frames, Refused, Suite
+from reports.leaderboard.page import render
+from tests.reports.leaderboard import boards
+
+Open = Callable[..., Page]
+EVIL = (
+    '</script><script>window.pwned = 1</script><img src="x" onerror="window.pwned = 1"><a href="javascript:pwned=1">'
+    "<!--<script>{{ 7 * 7 }}{% raw %}${pwned = 1}\u2028window.pwned = 1//\u2029'\"];datum.x;signal;`&lt;b&gt;\\u003c"
+)
+
+
+def write(board: Board, directory: Path) -> Path:
+    file = directory / "index.html"
+    file.write_text(render(board), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(boards.example(), tmp_path_factory.mktemp("leaderboard"))
+
+
+def shown(page: Page, table: str = "Grid: Ranked") -> list[str]:
+    """Ids of the rows of a table that a reader sees, from top to bottom."""
+    rows = page.get_by_role("region", name=table, exact=True).locator("tbody tr:visible")
+    ids: list[str] = rows.evaluate_all("rows => rows.map(row => row.dataset.id)")
+    return ids
+
+
+def ids(board: Board, **wanted: Any) -> list[str]:
+    return [each.id for each in board.entries if all(getattr(each, name) == value for name, value in wanted.items())]
+
+
+def settled(page: Page) -> None:
+    """Until the view that the link asks for is there, charts included."""
+    expect(page.locator("#opened h3:visible, #comparison h3:visible").last).to_be_visible()
+    expect(page.locator(".plot[data-drawn]:visible").first).to_be_visible()
+
+
+def test_every_column_sorts_in_both_directions(browser: Open, file: Path) -> None:
+    page = browser(file, "#tab=quick&suite=grid")
+    entries = {each.id: each for each in boards.example().entries}
+    region = page.get_by_role("region", name="Grid: Ranked", exact=True)
+    assert region.locator("th[aria-sort]").get_attribute("aria-sort") == "ascending"
+    keys: dict[str, Callable[[Entry], Any]] = {
+        "Score": lambda each: each.score.value, "Row": lambda each: each.label, "Calls": lambda each: each.calls,
+    }  # fmt: skip
+    for name, key in keys.items():
+        head = region.get_by_role("columnheader", name=name)
+        for _ in range(2):
+            head.get_by_role("button").click()
+            direction = head.get_attribute("aria-sort")
+            found = [key(entries[id_]) for id_ in shown(page)]
+            there = [each for each in found if each is not None]
+            assert there == sorted(there, reverse=direction == "descending")
+            assert found == [*there, *[None] * (len(found) - len(there))]  # what is missing is last either way
+    for head in region.get_by_role("columnheader").all():
+        head.get_by_role("button").click()
+        expect(head).to_have_attribute("aria-sort", head.get_attribute("data-first") or "ascending")
+
+
+def test_filters_and_search_leave_the_rows_that_fit_and_tell_their_number(browser: Open, file: Path) -> None:
+    page = browser(file, "#tab=quick")
+    count = page.get_by_role("status").filter(has_text="row")
+    expect(count).to_have_text("20 rows")
+    page.get_by_label("Method").select_option("vlm_rb")
+    expect(count).to_have_text("2 of 20 rows")
+    page.get_by_label("Suite").select_option("scene")
+    assert shown(page, "Scene: Ranked") == ["scene-vlm_rb"]
+    page.get_by_role("button", name="Reset").click()
+    expect(count).to_have_text("20 rows")
+    page.get_by_label("Model").select_option("gpt-4o-mini")
+    assert shown(page) == ["grid-rl_sallm_f"]
+    page.get_by_role("button", name="Reset").click()
+    page.get_by_label("Standing").select_option("disputed")
+    disputed = ids(boards.example(), tab="quick", standing="disputed")
+    expect(count).to_have_text(f"{len(disputed)} of 20 rows")
+    page.get_by_role("button", name="Reset").click()
+    page.get_by_label("Search").fill("DRAWER qwen3")
+    expect(count).to_have_text("1 of 20 rows")
+    expect(page.get_by_role("link", name="vlm_rb qwen3-vl-8b")).to_be_visible()
+
+
+def test_tabs_never_share_a_ranking(browser: Open, file: Path) -> None:
+    page = browser(file)
+    tabs = page.get_by_role("tab")
+    assert [tab.get_attribute("data-tab") for tab in tabs.all()] == ["paper", "quick", "scripted"]  # none for smoke
+    for tab in tabs.all():
+        tab.click()
+        name = tab.get_attribute("data-tab")
+        expect(tab).to_have_attribute("aria-selected", "true")
+        expect(page.get_by_role("tabpanel")).to_contain_text(f"{name}: ")
+        rows = page.locator("tr[data-id]:visible").evaluate_all("rows => rows.map(row => row.dataset.id)")
+        assert sorted(rows) == sorted(ids(boards.example(), tab=name))
+    page.go_back()
+    expect(page.get_by_role("tab", name="quick")).to_have_attribute("aria-selected", "true")
+
+
+def test_ties_rank_intervals_and_reasons_are_told_in_words(browser: Open, file: Path) -> None:
+    page = browser(file, "#tab=quick&suite=grid")
+    cells = page.locator("tr[data-id='grid-vlm_rb'] td")
+    assert cells.first.inner_text().split() == ["=3", "tied", "between", "1–5"]
+    assert page.locator("tr[data-id='grid-sac'] td").first.inner_text().startswith("9")
+    apart = page.get_by_role("region", name="Grid: Listed apart").locator("tbody tr")
+    expect(apart).to_contain_text("2 seeds on 8x8; 3 are needed")
+    expect(page.get_by_text("manifest.json: 'files' is missing")).to_be_visible()
+    expect(page.get_by_text("Two rows come from uncommitted changes.")).to_be_visible()
+
+
+def test_profiles_of_a_tab_are_ranked_apart(browser: Open, tmp_path: Path) -> None:
+    names = {"suite": "grid", "tab": "scripted", "rank": (1, 1, 1)}
+    rows = [boards.entry(f"grid-{name}", **names, profile=name) for name in ("quick", "paper")]
+    page = browser(write(boards.board(*rows), tmp_path))
+    assert shown(page, "Grid: Ranked, quick") == ["grid-quick"]
+    assert shown(page, "Grid: Ranked, paper") == ["grid-paper"]
+    assert "tied" not in page.locator("#suites").inner_text()
+
+
+def test_rows_of_one_task_alone_have_a_table_of_their_own(browser: Open, tmp_path: Path) -> None:
+    names = {"suite": "grid", "rank": (1, 1, 1)}
+    rows = [boards.entry(f"grid-{place or 'all'}", **names, board=place) for place in ("", "8x8")]
+    page = browser(write(boards.board(*rows), tmp_path))
+    assert shown(page, "Grid: Ranked") == ["grid-all"] and shown(page, "Grid: Ranked on 8x8 alone") == ["grid-8x8"]
+    assert "tied" not in page.locator("#suites").inner_text()
+
+
+def test_a_row_opens_and_the_back_button_closes_it(browser: Open, file: Path) -> None:
+    page = browser(file, "#tab=quick")
+    page.locator("tr[data-id='grid-vlm_rb'] td").nth(3).click()
+    settled(page)
+    expect(page.get_by_role("heading", name="vlm_rb qwen3-vl-8b")).to_be_focused()
+    opened = page.locator("#opened")
+    names = ["Learning curve", "Tasks", "Ablations and perturbations", "What the model was shown", "Verification"]
+    assert opened.locator("h3").all_inner_texts() == [*names, "Configuration", "Provenance", "Citation"]
+    expect(opened.locator(".plot svg").first).to_be_visible()
+    expect(opened.get_by_role("row", name="6x6").first).to_be_visible()
+    assert opened.locator("img").evaluate("image => image.complete && image.naturalWidth") == 96
+    page.get_by_text("12 settings").click()
+    expect(opened.get_by_role("row", name="learner.setting_3")).to_contain_text("0.125")
+    page.get_by_role("button", name="Copy BibTeX").click()
+    expect(opened.get_by_role("status")).to_contain_text("opied")
+    page.go_back()
+    expect(page.locator("#list")).to_be_visible()
+    expect(page.locator("tr[data-id='grid-vlm_rb'] a")).to_be_focused()
+    page.set_viewport_size({"width": 800, "height": 600})  # a chart that is gone must not follow
+    page.wait_for_timeout(200)
+
+
+def test_ticked_rows_are_compared_as_the_package_compares_them(browser: Open, file: Path) -> None:
+    board = boards.example()
+    page = browser(file, "#tab=quick")
+    for name in ("grid-uer", "grid-dsadf", "grid-lagea"):
+        page.locator(f"tr[data-id='{name}'] input").check()
+    page.get_by_role("button", name="Compare").click()
+    settled(page)
+    rows = page.get_by_role("region", name="Beside uer").get_by_role("row")
+    assert rows.count() == 4
+    ours, theirs = (np.array([task.final for task in board.details[id_].tasks]).T for id_ in ("grid-dsadf", "grid-uer"))
+    expected = [
+        statistics.difference(ours, theirs, "iqm"), statistics.probability_of_improvement(ours, theirs),
+    ]  # fmt: skip
+    cells = rows.nth(2).get_by_role("cell").all_inner_texts()
+    for told, interval in zip(cells[1:3], expected, strict=True):
+        numbers = [float(each) for each in told.replace("−", "-").translate(str.maketrans("[],+", "    ")).split()]
+        np.testing.assert_allclose(numbers, [float(each) for each in interval], atol=0.016)
+    assert page.locator("#comparison .legend li").all_inner_texts() == ["uer", "dsadf", "lagea gpt-oss-120b"]
+    page.get_by_label("Reference").focus()
+    page.get_by_label("Reference").select_option("grid-dsadf")
+    expect(page.get_by_role("region", name="Beside dsadf")).to_be_visible()
+    expect(page.get_by_label("Reference")).to_be_focused()
+    page.get_by_label("Task").select_option("8x8")
+    expect(page.locator("#comparison figcaption")).to_contain_text("8x8")
+    page.get_by_role("button", name="Remove uer").click()
+    expect(page.get_by_role("heading", name="Compare 2 rows")).to_be_visible()
+
+
+def test_the_pages_statistics_are_the_packages(browser: Open, file: Path) -> None:
+    page = browser(file)
+    rng = np.random.default_rng(0)
+    for runs, others, tasks in ((3, 3, 1), (5, 4, 3), (10, 5, 8)):
+        first, second = rng.integers(0, 11, (runs, tasks)) / 10, rng.integers(0, 8, (others, tasks)) / 10
+        asked = f"{json.dumps(first.T.tolist())}, {json.dumps(second.T.tolist())}, 7"
+        found = [page.evaluate(f"difference({asked})"), page.evaluate(f"improvement({asked})")]
+        expected = [statistics.difference(first, second, "iqm"), statistics.probability_of_improvement(first, second)]
+        for got, wanted in zip(found, expected, strict=True):
+            assert got["value"] == pytest.approx(float(wanted.estimate))
+            np.testing.assert_allclose([got["low"], got["high"]], [wanted.low, wanted.high], atol=0.02)
+        assert page.evaluate(f"difference({asked})") == found[0]  # the same draws each time
+    assert page.evaluate("difference([[0.5]], [[0.25]])") == {"value": 0.25, "low": None, "high": None}
+
+
+def test_rows_of_different_suites_share_curves_only(browser: Open, file: Path) -> None:
+    page = browser(file, "#tab=quick&ticked=grid-uer,scene-uer&compare=1")
+    settled(page)
+    expect(page.get_by_text("These rows are of different suites")).to_be_visible()
+    assert page.locator("#comparison table").count() == 0
+
+
+def test_rows_out_of_sight_are_there_all_the_same(browser: Open, axe: Callable[[Page], None], tmp_path: Path) -> None:
+    entry, details = boards.entry("grid-0", tasks=("8x8",))
+    many = [(replace(entry, id=f"grid-{i}", label=f"row {i}", rank=i + 1), details) for i in range(80)]
+    page = browser(write(boards.board(*many), tmp_path))
+    assert shown(page) == [f"grid-{i}" for i in range(80)]
+    page.get_by_role("columnheader", name="Rank").get_by_role("button").click()
+    assert shown(page)[0] == "grid-79"
+    last = page.get_by_role("link", name="row 0", exact=True)
+    last.focus()
+    expect(last).to_be_in_viewport()
+    page.keyboard.press("Enter")
+    settled(page)
+    page.go_back()
+    expect(last).to_be_focused()
+    expect(last).to_be_in_viewport()
+    axe(page)
+    assert page.evaluate("document.documentElement.scrollWidth") == 1280
+
+
+def test_a_link_is_the_view(browser: Open, file: Path) -> None:
+    page = browser(file, "#tab=quick")
+    page.get_by_label("Suite").select_option("grid")
+    page.get_by_role("columnheader", name="Score").first.get_by_role("button").click()
+    page.get_by_role("columnheader", name="Score").first.get_by_role("button").click()
+    page.get_by_label("Search").fill("a")
+    page.locator("tr[data-id='grid-kagi'] input").check()
+    page.locator("tr[data-id='grid-per'] input").check()
+    page.get_by_label("Colours").select_option("dark")
+    seen = shown(page)
+    link = page.evaluate("location.hash")
+    again = browser(file, link)
+    assert shown(again) == seen and len(seen) < 10
+    expect(again.get_by_label("Search")).to_have_value("a")
+    expect(again.locator("tr[data-id='grid-kagi'] input")).to_be_checked()
+    expect(again.locator("#ticked")).to_have_text("2 rows ticked")
+    assert again.evaluate("document.documentElement.dataset.theme") == "dark"
+    again.get_by_role("button", name="Compare").click()
+    settled(again)
+    again.go_back()
+    assert shown(again) == seen
+    for wrong in ("#open=nobody", "#tab=constructor&sort=-__proto__&ticked=,x&base=y", "#%E0%A4%A"):
+        strange = browser(file, wrong)
+        expect(strange.get_by_role("heading", level=2).first).to_be_visible()
+
+
+def test_colours_follow_the_system_and_the_switch(browser: Open, file: Path) -> None:
+    def back(page: Page) -> int:
+        colour: str = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        return int(colour.removeprefix("rgb(").split(",")[0])
+
+    page = browser(file, "#tab=quick&open=grid-uer", color_scheme="dark")
+    settled(page)
+    label = page.locator(".plot text").first
+    assert back(page) < 40 and label.evaluate("text => getComputedStyle(text).fill") == "rgb(157, 167, 179)"
+    page.get_by_label("Colours").select_option("light")
+    assert back(page) == 255 and label.evaluate("text => getComputedStyle(text).fill") == "rgb(87, 96, 106)"
+    assert back(browser(file, color_scheme="light")) == 255
+
+
+def test_everything_works_by_keyboard(browser: Open, file: Path) -> None:
+    page = browser(file, "#tab=quick")
+
+    def press_until(key: str, selector: str) -> None:
+        for _ in range(60):
+            if page.evaluate("selector => document.activeElement.matches(selector)", selector):
+                return
+            page.keyboard.press(key)
+        raise AssertionError(f"{selector} is never focused")
+
+    press_until("Tab", ".skip")
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    press_until("Tab", "[role=tab]")
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("tab", name="scripted")).to_be_focused()
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("tab", name="quick")).to_have_attribute("aria-selected", "true")
+    press_until("Tab", "#search")
+    page.keyboard.type("uer")
+    press_until("Tab", "[data-column=score] button")
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-column=score]").first).to_have_attribute("aria-sort", "descending")
+    press_until("Tab", "tr input")
+    page.keyboard.press("Space")
+    expect(page.locator("#ticked")).to_have_text("1 row ticked")
+    press_until("Tab", "tr a")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="uer")).to_be_focused()
+    press_until("Shift+Tab", "#back")
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    page.keyboard.press("Enter")
+    expect(page.locator("tr[data-id='grid-uer'] a")).to_be_focused()
+    assert outline == "solid"
+
+
+VIEWS = ("#tab=quick", "#tab=quick&open=grid-vlm_rb", "#tab=quick&ticked=grid-uer,grid-vlm_rb&compare=1")
+
+
+@pytest.mark.parametrize("link", VIEWS, ids=["list", "opened", "compared"])
+def test_a_phone_scrolls_tables_not_the_page(browser: Open, file: Path, link: str) -> None:
+    page = browser(file, link, width=375, height=700, has_touch=True)
+    if "=grid" in link:
+        settled(page)
+    assert page.evaluate("document.documentElement.scrollWidth") == 375
+    targets = page.locator("button:visible, input:visible, select:visible")
+    heights = targets.evaluate_all("all => all.map(each => each.getBoundingClientRect().height)")
+    assert min(heights) >= 20
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(browser: Open, axe: Callable[[Page], None], tmp_path: Path, scheme: Any) -> None:
+    few = [boards.entry(f"grid-{name}", method=name, rank=(1, 1, 2)) for name in ("uer", "vlm_rb")]
+    page = browser(write(boards.board(*few, boards.entry("grid-sac")), tmp_path), color_scheme=scheme)
+    for name in ("uer", "vlm_rb"):
+        page.locator(f"tr[data-id='grid-{name}'] input").check()
+    page.get_by_text("How to read this").click()
+    axe(page)
+    page.get_by_role("button", name="Compare").click()
+    settled(page)
+    axe(page)
+    page.get_by_role("button", name="All rows").click()
+    page.get_by_role("link", name="vlm_rb").click()
+    settled(page)
+    page.get_by_text("12 settings").click()
+    axe(page)
+
+
+def test_print_shows_all_and_no_controls(browser: Open, file: Path) -> None:
+    page = browser(file, "#tab=quick&open=grid-vlm_rb", color_scheme="dark")
+    settled(page)
+    assert page.pdf(prefer_css_page_size=True).startswith(b"%PDF")
+    page.get_by_role("button", name="All rows").click()
+    page.emulate_media(media="print")
+    for hidden in ("#tabs", ".controls", ".row input", ".theme", "#tray"):
+        expect(page.locator(hidden).first).to_be_hidden()
+    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"
+    clipped = "all => all.filter(e => getComputedStyle(e).overflowX !== 'visible').length"
+    assert page.locator(".scroll").evaluate_all(clipped) == 0
+    assert len(shown(page)) == 9
+
+
+def poisoned() -> Board:
+    """A row whose every text would be markup or script where one could be."""
+    made = []
+    kept = ("id", "tab", "method", "standing", "apart")
+    for id_ in ("evil-1", "evil-2"):
+        entry, details = boards.entry(id_, rank=(1, 1, 2), suite=EVIL, tasks=(EVIL, "__proto__"), method="__proto__")
+        texts = {
+            each.name: EVIL
+            for each in fields(Entry)
+            if isinstance(getattr(entry, each.name), str) and each.name not in kept
+        }
+        entry = replace(entry, **texts, hardware=(EVIL,))
+        details = replace(
+            details,
+            variations=tuple(replace(each, kind=EVIL, name=EVIL, task=EVIL) for each in details.variations),
+            frames=(Frames(EVIL, details.frames[0].png), Frames("no picture", 'x" onerror="pwned=1')),
+            settings=tuple(replace(each, name=EVIL, value=EVIL, layer=EVIL) for each in details.settings),
+            origins=tuple(replace(each, commit=EVIL, packages=EVIL, hardware=EVIL) for each in details.origins),
+            runs=(EVIL,),
+            bibtex=EVIL,
+            checks=(Check(EVIL, False, EVIL),),
+            curve=replace(details.curve, unit=EVIL),
+        )
+        made.append((entry, details))
+    apart = boards.entry("evil-3", suite=EVIL, apart=EVIL)
+    board = boards.board(*made, apart, title=EVIL, commit=EVIL, minimum=EVIL, notes=(EVIL,))
+    return replace(
+        board, refused=(Refused(EVIL, EVIL), Refused("name-\udc80", "no text")), suites=(Suite(EVIL, EVIL, 1),)
+    )
+
+
+def test_strangers_text_stays_text(browser: Open, axe: Callable[[Page], None], tmp_path: Path) -> None:
+    file = write(poisoned(), tmp_path)
+    page = browser(file)
+    assert page.title() == EVIL
+    assert page.locator("h1").text_content() == EVIL
+    assert page.locator("tr[data-id='evil-1'] a").text_content() == EVIL
+    page.get_by_label("Search").fill("<script>")
+    assert page.locator("tr[data-id]:visible").count() == 3
+    page.locator("tr[data-id='evil-1'] a").click()
+    settled(page)
+    assert page.locator("#opened h2").text_content() == EVIL
+    assert page.locator("#opened pre").text_content() == EVIL
+    assert page.locator("#opened img").count() == 1
+    page.locator("#opened .plot").first.locator(".mark-symbol path").last.hover()
+    assert page.locator("#tip").text_content().count(EVIL) == 1
+    page.goto(file.as_uri() + "#ticked=evil-1,evil-2&compare=1")
+    settled(page)
+    assert page.locator("#comparison .legend li").first.text_content().strip() == EVIL
+    assert page.evaluate("window.pwned") is None
+    links = page.locator("[href]").evaluate_all("all => all.map(each => each.getAttribute('href'))")
+    assert all(link.startswith("#") for link in links)
+    assert page.locator("script").count() == 5  # data, details, Vega's text, the page's script, Vega's
+
+
+def test_the_policy_stops_what_the_page_did_not_bring(chromium: Any, file: Path) -> None:
+    page = chromium.new_page()
+    said = []
+    page.on("console", lambda message: said.append(message.text))
+    page.goto(file.as_uri())
+    page.evaluate(
+        "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.pwned=1\">');"
+        "const s = document.createElement('script'); s.textContent = 'window.pwned = 1'; document.body.append(s);"
+    )
+    page.wait_for_timeout(100)
+    assert page.evaluate("window.pwned") is None
+    assert sum("Content Security Policy" in each for each in said) >= 2
+    page.close()
+
+
+def test_numbers_that_are_none_and_boards_without_rows(browser: Open, tmp_path: Path) -> None:
+    entry, details = boards.entry("odd-1", seeds=1, score=Estimate(float("nan")), mean=Estimate(None), hardware=())
+    page = browser(write(boards.board((entry, details)), tmp_path), "#open=odd-1")
+    settled(page)
+    expect(page.locator(".facts")).to_contain_text("Score (IQM)—")
+    empty = browser(write(boards.board(), tmp_path))
+    expect(empty.get_by_text("No row can be shown.")).to_be_visible()
+
+
+def test_the_same_board_is_the_same_page() -> None:
+    assert render(boards.example()) == render(boards.example())
