@@ -232,7 +232,15 @@ def _sorted(entries: Sequence[Entry]) -> list[Entry]:
 
     def key(entry: Entry) -> tuple[object, ...]:
         place = entry.suite, tabs.index(entry.tab), entry.profile
-        return *place, entry.rank is None, entry.board, entry.rank or 0, -(entry.score.value or 0), entry.label, entry.id
+        return (
+            *place,
+            entry.rank is None,
+            entry.board,
+            entry.rank or 0,
+            -(entry.score.value or 0),
+            entry.label,
+            entry.id,
+        )
 
     return sorted(entries, key=key)
 

@@ -18,8 +18,8 @@ WORDS = (
     f"Ranked is a row with at least {SEEDS} seeds on every task that the suite has for the profile, at least "
     f"{EPISODES} episodes in the final evaluation of each run, every run finished with as many training steps as the "
     "profile asks for, under the suite's present version. A row of one task alone is ranked among those of that task. "
-    "Where a suite is not installed here, tasks, steps and version are those of most of its rows. Other rows are listed "
-    "apart, with the reason."
+    "Where a suite is not installed here, tasks, steps and version are those of most of its rows. Other rows are "
+    "listed apart, with the reason."
 )
 
 

@@ -85,7 +85,17 @@ def test_help_names_every_command_and_imports_nothing_heavy() -> None:
     *text, heavy = result.stdout.splitlines()
     assert heavy == "[]"
     commands = [line.split()[0] for line in text if re.match(r" {4}[a-z]", line)]
-    assert set(commands) == {*cli.COMMANDS, "cite", "compare", "export", "import", "leaderboard", "report", "submit", "verify"}
+    assert set(commands) == {
+        *cli.COMMANDS,
+        "cite",
+        "compare",
+        "export",
+        "import",
+        "leaderboard",
+        "report",
+        "submit",
+        "verify",
+    }
 
 
 def test_an_unknown_command_is_refused_and_the_known_ones_named(bench) -> None:
