@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TEMPLATES = Path(__file__).parent / "templates"
 DIGITS = 4
-"""Of a number that is not whole: more than any page shows."""
+"""Decimals of a number of at least 1, else digits that count: more than any page shows."""
 
 
 def script(*names: str) -> Markup:
@@ -61,8 +61,8 @@ def plain(value: Any) -> Any:
 
 
 def significant(number: float) -> float:
-    """With `DIGITS` digits that count: 0.00012345 is 0.0001234 (or ...5), 1234.5 is 1234 (or 1235)."""
-    return float(f"{number:.{DIGITS}g}")
+    """To `DIGITS`: 0.00012345 becomes 0.0001234 (or ...5), 1234.56789 becomes 1234.5679."""
+    return round(number, DIGITS) if abs(number) >= 1 else float(f"{number:.{DIGITS}g}")
 
 
 def inert(value: Any) -> Markup:

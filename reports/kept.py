@@ -46,6 +46,7 @@ def _folder() -> Path:
 
 
 def _key(make: Callable[..., object], packages: tuple[str, ...], args: object, kwargs: object) -> str:
-    text = Path(str(sys.modules[make.__module__].__file__)).read_bytes()
+    modules = (Path(str(sys.modules[make.__module__].__file__)), Path(__file__).with_name("inline.py"))
+    text = b"".join(module.read_bytes() for module in modules)
     versions = [version(package) for package in packages]
     return hashlib.sha256(text + repr((versions, args, kwargs)).encode()).hexdigest()[:16]

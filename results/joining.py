@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MEASURED = "measured"
 """What stands for every study that this project has measured itself (results/measured)."""
-_SAME = ("suite", "task", "method", "learner", "backend", "model", "profile", "steps")
+SAME = ("suite", "task", "method", "learner", "backend", "model", "profile", "steps")
 """What cells of one id have in common."""
 _ACCOUNT = ["step", "episode", "return", "success", "length"]
 """The columns of an evaluation row that tell what happened."""
@@ -68,7 +68,7 @@ def join(studies: Mapping[str, Study]) -> Joined:
         for cell in source.cells:
             first = cells.setdefault(cell.id, cell)
             origins.setdefault(cell.id, []).append(name)
-            for field in _SAME:
+            for field in SAME:
                 if getattr(cell, field) != getattr(first, field) and "" not in (cell.profile, first.profile):
                     raise UserError(
                         f"cell {cell.id} has {field} {getattr(first, field)!r} in {origins[cell.id][0]} and "

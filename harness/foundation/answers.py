@@ -27,12 +27,20 @@ class Unreadable(ValueError):
 
 
 def in_schema(text: str, schema: Mapping[str, Json]) -> Json:
-    """The first JSON object in a text, whatever stands around it; Unreadable if there is none or it does not fit."""
+    """The first JSON object in a text, whatever stands around it; Unreadable if there is none or it does not fit.
+
+    A `$ref` of the schema leads to its own parts alone: nothing is fetched, and no file is opened.
+    """
     import jsonschema
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
 
     found = _first_object(text)
-    validator = jsonschema.validators.validator_for(schema)(schema)
-    error = jsonschema.exceptions.best_match(validator.iter_errors(found))
+    validator = jsonschema.validators.validator_for(schema)(schema, registry=Registry())
+    try:
+        error = jsonschema.exceptions.best_match(validator.iter_errors(found))
+    except Unresolvable as problem:
+        raise Unreadable(f"the schema cannot be used: {problem}") from None
     if error is not None:
         at = "".join(f"[{part!r}]" for part in error.absolute_path)
         raise Unreadable(f"the object does not fit the schema{f' at {at}' if at else ''}: {error.message[:300]}")

@@ -12,12 +12,13 @@ from typing import Any, Literal
 
 BOARD_VERSION = 1
 
-Tab = Literal["paper", "quick", "scripted", "smoke"]
+Tab = Literal["paper", "quick", "scripted", "smoke", "other"]
 TABS: Mapping[Tab, str] = {
     "paper": "the paper's budget, models asked for real",
     "quick": "shortened budgets and smaller networks, models asked for real",
     "scripted": "a hand-written model or an oracle answers: it knows the task, so these check the instrument",
     "smoke": "seconds of training: shows that it runs, and nothing else",
+    "other": "profiles of other names, as of runs made elsewhere; none of them is ranked",
 }
 """Tab -> what its rows have in common, in the order in which they are shown."""
 
@@ -54,7 +55,7 @@ class Entry:
     board: str
     """The task that it is ranked on alone; empty where all of the suite's tasks count, and for a row listed apart."""
     rank: int | None
-    """1 + the number of ranked rows that are surely better; rows with equal ranks are tied. None: listed apart."""
+    """1 + the number of ranked rows that are better by the bootstrap; rows with equal ranks are tied. None: listed apart."""
     rank_low: int | None
     """Best rank within the 95 % interval."""
     rank_high: int | None
@@ -197,6 +198,8 @@ class Board:
     """Of the program that made it."""
     minimum: str
     """What a row needs to be ranked, in words."""
+    few: str
+    """What few seeds do to ranks, in words."""
     suites: tuple[Suite, ...]
     entries: tuple[Entry, ...]
     details: Mapping[str, Details]

@@ -24,15 +24,21 @@ class Cost(NamedTuple):
 
 
 def costs(study: Study) -> dict[str, Cost]:
-    """Cell id -> what it took, of the cells that ask a foundation model and tell; UserError for a row that is none."""
+    """Cell id -> what it took, of the cells that ask a foundation model and all of whose runs tell; UserError for a row
+    that is none."""
     found: dict[str, Cost] = {}
+    silent: set[str] = set()
     for run in study.runs:
         path = study.directory / run.directory / "ledger.jsonl"
-        if ledger.is_billed(run.cell) and path.is_file():
+        if not ledger.is_billed(run.cell) or run.status == "waiting":
+            continue
+        if path.is_file():
             row = _last(path)
             before = found.get(run.cell.id, Cost(0, 0.0))
             found[run.cell.id] = Cost(before.calls + row.calls, before.usd + row.usd)
-    return found
+        else:
+            silent.add(run.cell.id)
+    return {id: cost for id, cost in found.items() if id not in silent}
 
 
 def _last(path: Path) -> Cost:

@@ -35,7 +35,7 @@ def estimate(found: Interval) -> Estimate:
 
 
 def _number(value: Any) -> float | None:
-    return round(float(value), _DECIMALS) if np.isfinite(value) else None
+    return round(float(value), _DECIMALS) + 0.0 if np.isfinite(value) else None
 
 
 def name_of(row: Row) -> str:

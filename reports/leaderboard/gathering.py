@@ -10,6 +10,7 @@ import numpy as np
 
 from harness.errors import UserError
 from harness.records import provenance, schema
+from reports import ledger
 from reports.leaderboard import costs, details, minimum, ranking, registered, rows, sources
 from reports.leaderboard.board import TABS, Board, Details, Entry, Estimate, Refused, Standing, Suite
 from reports.leaderboard.costs import Cost
@@ -19,6 +20,7 @@ from reports.leaderboard.sources import Source, clean
 from reports.statistics import Array
 
 TITLE = "guidebench leaderboard"
+NEVER = "no row has a success here, so success tells nothing; open it for its returns"
 ROWS = 5_000
 """Most rows of a board."""
 
@@ -58,7 +60,7 @@ def gather(names: Sequence[str], directory: Path, title: str = TITLE) -> Board:
     if not everything:
         said = "; ".join(f"{each.source}: {each.reason}" for each in refused) or "name a study, or add submissions"
         raise UserError(f"there is nothing to show: {said}")
-    scored = _scored(everything)
+    scored = _telling(_scored(everything))
     ranked = _ranked(scored)
     spent = {source.name: _costs(source, refused) for source, _ in shown}
     compared = _variations(shown, everything, notes)
@@ -92,6 +94,7 @@ def gather(names: Sequence[str], directory: Path, title: str = TITLE) -> Board:
         title,
         _commit(),
         minimum.WORDS,
+        minimum.FEW,
         tuple(_suite(name, everything) for name in sorted({row.first.suite for row in everything})),
         tuple(_sorted(entries)),
         opened,
@@ -151,6 +154,19 @@ def _scored(everything: Sequence[Row]) -> list[_Scored]:
     return found
 
 
+def _telling(scored: Sequence[_Scored]) -> list[_Scored]:
+    """The same with rows listed apart that success cannot tell from their peers, as none of them ever has any."""
+    best: dict[tuple[str, ...], float] = {}
+    for each in scored:
+        if not each.apart:
+            place = (*each.whole.peers, each.board)
+            best[place] = max(best.get(place, 0.0), *(task.success[:, -1].max() for task in each.row.tasks.values()))
+    return [
+        each if each.apart or best[(*each.whole.peers, each.board)] else each._replace(board="", apart=NEVER)
+        for each in scored
+    ]
+
+
 def _ranked(scored: Sequence[_Scored]) -> dict[str, tuple[int, int, int]]:
     """Id -> rank, and the best and the worst within its interval, among its peers on the same tasks."""
     groups: dict[tuple[str, ...], list[_Scored]] = {}
@@ -168,12 +184,13 @@ def _ranked(scored: Sequence[_Scored]) -> dict[str, tuple[int, int, int]]:
 def _entry(each: _Scored, mean: Estimate, ranks: tuple[int, int, int] | None, known: Mapping[str, Cost]) -> Entry:
     whole, row, cell = each.whole, each.row, each.whole.first
     rank, low, high = ranks or (None, None, None)
-    spent = [known[measured.cell.id] for measured in whole.tasks.values() if measured.cell.id in known]
+    billed = [measured.cell for measured in whole.tasks.values() if ledger.is_billed(measured.cell)]
+    spent = [known[each.id] for each in billed] if all(each.id in known for each in billed) else []
     learners = dict.fromkeys(measured.cell.learner for measured in whole.tasks.values() if measured.cell.learner)
     return Entry(
         id=each.id,
         suite=clean(cell.suite, 300),
-        tab=whole.tab or "quick",
+        tab=whole.tab or "other",
         profile=clean(cell.profile, 300),
         label=clean(whole.label, 400),
         method=clean(cell.method, 300),

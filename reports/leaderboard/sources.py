@@ -13,7 +13,7 @@ from harness.errors import UserError
 from reports.leaderboard.board import Refused
 from results import Cell, Run, Study, limits
 from results.evaluations import Evaluations
-from results.joining import directories
+from results.joining import SAME, directories
 from results.reading import Reader
 from results.submissions import opened
 from results.submissions.manifest import MANIFEST
@@ -25,8 +25,6 @@ DEEPEST = 16
 """Levels of settings and provenance."""
 SEEDS = 1_000
 """Most runs of a cell."""
-_SAME = ("suite", "task", "method", "learner", "backend", "model", "profile", "steps")
-"""What cells of one id have in common."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +37,16 @@ class Source:
     verification: Verification | None = None
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     """Cell id -> the earlier source in which runs of it are counted."""
+    verifiable: bool = False
+    """Whether its runs come with their checkpoints."""
     by: str = ""
     """Who handed it in, and where questions go."""
 
     @property
     def verified(self) -> bool:
-        """Whether some of it is."""
-        cells = self.verification.cells.values() if self.verification else ()
-        return any(verdict.standing == "verified" for verdict in cells)
+        """Whether all of it is that can be."""
+        standings = [verdict.standing for verdict in self.verification.cells.values()] if self.verification else []
+        return "verified" in standings and "disputed" not in standings
 
 
 class Gathered(NamedTuple):
@@ -60,8 +60,8 @@ class Gathered(NamedTuple):
 def gather(names: Sequence[str], directory: Path) -> Gathered:
     """The studies called `names` and the submissions in a leaderboard's directory.
 
-    Verified submissions come first, then the studies as given, then the other submissions by name: the first account of
-    a run is the one that counts. UserError for a name at which there is nothing.
+    The studies as given come first, then verified submissions, those that can be verified and the others, each by name:
+    the first account of a run is the one that counts. UserError for a name at which there is nothing.
     """
     places = {name: path for word in names for name, path in directories(word).items()}
     for name, path in places.items():
@@ -84,7 +84,7 @@ def gather(names: Sequence[str], directory: Path) -> Gathered:
                 except (UserError, RecursionError) as error:
                     refused.append(Refused(name, clean(str(error) or "its JSON is nested too deep", 600)))
             notes += [clean(f"{name}: {each.message}", 600) for each in caught if each.category is UserWarning]
-    found.sort(key=lambda source: (not source.verified, source.name.startswith(f"{SUBMISSIONS}/")))
+    found.sort(key=lambda each: (each.name.startswith(f"{SUBMISSIONS}/"), not each.verified, not each.verifiable))
     kept = _distinct(found, refused, notes)
     return Gathered(tuple(kept), tuple(refused), tuple(dict.fromkeys(notes)))
 
@@ -99,10 +99,11 @@ def clean(text: str, longest: int) -> str:
 
 def _read(name: str, path: Path, leaderboard: Path, reader: Reader) -> Source:
     limits.check(path)
-    verification, by = None, ""
+    verification, verifiable, by = None, False, ""
     if (path / MANIFEST).is_file():
         submission = opened(path)
         study = submission.study
+        verifiable = submission.manifest.verifiable
         by = ", ".join(text for text in (submission.manifest.by, submission.manifest.contact) if text)
         try:
             verification = record.read(leaderboard, submission.digest)
@@ -124,7 +125,7 @@ def _read(name: str, path: Path, leaderboard: Path, reader: Reader) -> Source:
     for run in study.runs:
         if _nested(run.provenance):
             raise UserError(f"{path}: the provenance of {run.directory} is nested too deep")
-    return Source(name, study, reader(study), verification, by=by)
+    return Source(name, study, reader(study), verification, verifiable=verifiable, by=by)
 
 
 def _nested(value: Any, left: int = DEEPEST) -> bool:
@@ -147,7 +148,7 @@ def _distinct(found: Iterable[Source], refused: list[Refused], notes: list[str])
         for cell in source.study.cells:
             if cell.id in cells and cell.profile:
                 first, other = cells[cell.id]
-                differs = next((field for field in _SAME if getattr(cell, field) != getattr(other, field)), None)
+                differs = next((field for field in SAME if getattr(cell, field) != getattr(other, field)), None)
                 if differs:
                     bad[cell.id] = (
                         f"its {differs} is {getattr(cell, differs)!r}, in {first} {getattr(other, differs)!r}"

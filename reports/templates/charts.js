@@ -83,11 +83,14 @@ async function drawChart(host, specification, rows, names) {
   const series = [...new Set(rows.map((row) => row.series))].sort((a, b) => a - b);
   const values = rows.map((row) => ({ ...row, series: String(row.series), name: String(names[row.series]) }));
   const whole = { ...dressed(specification, rows, series), data: { name: "rows" }, datasets: { rows: values } };
-  const drawing = make("div", { class: "drawing", role: host.dataset.alt ? "img" : null, "aria-label": host.dataset.alt });
+  const words = { role: "img", "aria-label": host.dataset.alt ?? "" };
+  const drawing = make("div", { class: "drawing", ...words });
   host.replaceChildren(drawing);
   if (names.length > 1) host.append(legend(names, series));
   const drawn = await embed(drawing, whole, { mode: "vega-lite", ast: true, actions: false, renderer: "svg", loader: NO_LOADER, config: CHART_CONFIG, defaultStyle: false, tooltip: showTip });
   drawing.querySelector("svg").setAttribute("aria-hidden", "true");
+  for (const [name, value] of Object.entries(words)) drawing.setAttribute(name, value); // which Vega has set anew
+  drawing.removeAttribute("aria-roledescription");
   host.finalize = () => drawn.finalize();
   host.dataset.drawn = "";
 }
@@ -109,7 +112,7 @@ const comingIntoView = new IntersectionObserver((seen) => {
 
 function chart(host, specification, rows, names) {
   host.classList.add("plot");
-  host.draw = () => drawChart(host, specification, rows, names);
+  host.draw = () => (host.underway ??= drawChart(host, specification, rows, names));
   comingIntoView.observe(host);
 }
 
@@ -123,8 +126,7 @@ const ownCharts = [...document.querySelectorAll("figure.chart")].map((figure) =>
 // Those that nobody has scrolled to yet are drawn one after the other, so that they are there when the page is printed.
 async function drawTheRest() {
   for (const host of ownCharts) {
-    await new Promise((next) => { requestIdleCallback(next); });
-    if ("drawn" in host.dataset) continue;
+    await new Promise((next) => { (window.requestIdleCallback ?? setTimeout)(next); });
     comingIntoView.unobserve(host);
     await host.draw();
   }

@@ -21,8 +21,8 @@ def test_data_on_a_page_end_no_element_and_no_line() -> None:
 
 
 def test_numbers_have_the_digits_that_a_page_shows() -> None:
-    values = [Estimate(0.123456, float("nan"), float("inf")), np.float64(2.0), 123456.7, 0.00012345, True, None]
-    assert inline.plain(values) == [{"value": 0.1235, "low": None, "high": None}, 2, 123500, 0.0001234, True, None]
+    values = [Estimate(0.123456, float("nan"), float("inf")), np.float64(2.0), -128.68471, 0.00012345, True, None]
+    assert inline.plain(values) == [{"value": 0.1235, "low": None, "high": None}, 2, -128.6847, 0.0001234, True, None]
     assert inline.plain({1: (10**6,)}) == {"1": [10**6]}
 
 

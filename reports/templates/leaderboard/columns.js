@@ -45,7 +45,7 @@ const OTHERS = [
   { id: "seeds", title: "Seeds", first: FALLING, key: (entry) => entry.seeds.length, cell: (entry) => whole(entry.seeds.length) },
   { id: "steps", title: "Steps", first: FALLING, key: (entry) => entry.steps, cell: (entry) => whole(entry.steps) },
   { id: "calls", title: "Calls", hint: "to models, over all runs", first: FALLING, key: (entry) => entry.calls, cell: (entry) => whole(entry.calls) },
-  { id: "cost", title: "Cost, USD", first: FALLING, key: (entry) => entry.usd, cell: (entry) => decimal(entry.usd) },
+  { id: "cost", title: "Cost, USD", hint: "over all runs", first: FALLING, key: (entry) => entry.usd, cell: (entry) => decimal(entry.usd) },
   { id: "hardware", title: "Hardware", text: true, key: (entry) => entry.hardware.join("; "), cell: (entry) => make("span", { class: "small" }, entry.hardware.join("; ") || NOTHING) },
   { id: "protocol", title: "Protocol", text: true, key: (entry) => entry.protocol, cell: (entry) => entry.protocol },
   { id: "source", title: "Source", text: true, key: (entry) => entry.source, cell: (entry) => make("span", { class: "small" }, entry.source) },

@@ -29,7 +29,7 @@ function besideTable(all, tasks, base) {
     const own = entry === base.entry;
     const remove = make("button", { type: "button", "aria-label": `Remove ${entry.label}`, onclick: () => tick(entry.id, false) }, "Remove");
     return [
-      entry.label, decimal(iqm(scores)), own ? "reference" : signed(difference(scores, reference)), own ? "reference" : spread(improvement(scores, reference)), whole(entry.seeds.length), remove,
+      entry.label, spread(scored(scores)), own ? "reference" : signed(difference(scores, reference)), own ? "reference" : spread(improvement(scores, reference)), whole(entry.seeds.length), remove,
     ];
   });
   return table(`Beside ${base.entry.label}`, ["Row", "Score (IQM)", "Difference", "Probability of improvement", "Seeds", "Remove"], rows, ["text"]);
@@ -55,14 +55,15 @@ async function showComparison(place) {
   const sameSuite = new Set(entries.map((entry) => entry.suite)).size === 1;
   const tasks = sameSuite ? sharedTasks(all) : [];
   const base = all.find(({ entry }) => entry.id === state.base) ?? all[0];
-  const task = tasks.includes(state.task) ? state.task : "";
+  const task = tasks.includes(state.task) ? state.task : tasks.length === 1 ? tasks[0] : "";
   const curves = all.map(({ details }) => (task ? details.tasks.find((each) => each.task === task).curve : details.curve));
   const controls = make("div", { class: "controls" }, choice("Reference ", "base", entries.map((entry) => [entry.id, entry.label]), base.entry.id), tasks.length > 1 ? choice("Task ", "task", [["", "all"], ...tasks.map((each) => [each, each])], task) : null);
   const notes = warnings(entries, tasks);
+  const apart = !task && new Set(entries.map((entry) => entry.tasks.join())).size > 1;
   place.append(
     controls,
     ...(notes.length ? [make("ul", { class: "notes" }, notes.map((note) => make("li", {}, note)))] : []),
-    block("Learning curves", curvesFigure(`IQM of the success rate over runs${task ? `, ${task}` : " and tasks"}, 95 % intervals`, curves, entries.map((entry) => entry.label))),
+    block("Learning curves", curvesFigure(`IQM of the success rate over runs${task ? `, ${task}` : apart ? " and each row's own tasks" : " and tasks"}, 95 % intervals`, curves, entries.map((entry) => entry.label))),
   );
   if (!tasks.length) return;
   place.append(

@@ -2,6 +2,7 @@
 
 const SPARSE = 300; // rows of a tab that are still shown all at once
 const LONG = 50; // rows of a table from which on those out of sight are not laid out
+const NONE = make("p", {}, "No row fits the search and the filters. Reset shows all.");
 const sections = new Map(); // "tab suite" -> its section, built when first shown
 
 function suitesOf(tab) {
@@ -18,11 +19,11 @@ function currentTab() {
   return tabs.find((tab) => tab === state.tab) ?? tabs.find((tab) => inTab(tab).some((entry) => entry.rank !== null)) ?? tabs[0];
 }
 
-// The suites to show: the chosen one, or all; of a long board the first unless all are asked for.
+// The suites to show: the chosen one, or all; of a long board the first unless all are asked for or searched.
 function chosenSuite(tab) {
   const names = suitesOf(tab).map((suite) => suite.name);
   if (names.includes(state.suite) || state.suite === "*") return state.suite;
-  return inTab(tab).length > SPARSE ? names[0] : "*";
+  return inTab(tab).length > SPARSE && !state.q ? names[0] : "*";
 }
 
 function listed(kind, title, suite, entries) {
@@ -135,6 +136,7 @@ function showList() {
     found += within;
     return element;
   });
+  if (!found) shown.push(NONE);
   const place = document.getElementById("suites");
   if (shown.length !== place.children.length || shown.some((each, i) => each !== place.children[i])) place.replaceChildren(...shown);
   document.getElementById("count").textContent = found === all ? count(all, "row") : `${whole(found)} of ${count(all, "row")}`;

@@ -19,11 +19,16 @@ function curveRows(curve, series) {
   return curve.x.map((x, i) => ({ x, value: curve.value[i], low: curve.low[i], high: curve.high[i], series }));
 }
 
+function place(x) {
+  return x > 1 ? whole(x) : decimal(x);
+}
+
 // Curves under one heading; they share an axis only where they share its unit.
 function curvesFigure(caption, curves, names) {
   const units = [...new Set(curves.map((curve) => curve.unit))];
   const figures = units.map((unit) => {
-    const plot = make("div", { "data-alt": caption });
+    const told = curves.flatMap((curve, i) => (curve.unit === unit && curve.x.length ? [`${names[i]}: ${decimal(curve.value[0])} at ${place(curve.x[0])}, ${decimal(curve.value.at(-1))} at ${place(curve.x.at(-1))}`] : []));
+    const plot = make("div", { "data-alt": `${caption}. ${told.join("; ")}.` });
     const rows = curves.flatMap((curve, i) => (curve.unit === unit ? curveRows(curve, i) : []));
     chart(plot, DATA.curves[unit] ?? Object.values(DATA.curves)[0], rows, names);
     return make("figure", { class: "chart" }, plot, make("figcaption", {}, caption));

@@ -23,7 +23,7 @@ function go(changes, quietly = false) {
 }
 
 function ticked() {
-  return state.ticked.split(",").filter((id) => ENTRIES.has(id));
+  return [...new Set(state.ticked.split(","))].filter((id) => ENTRIES.has(id));
 }
 
 function tick(id, on) {

@@ -65,6 +65,11 @@ function estimated(value, resampled, ...sides) {
   return { value, low, high };
 }
 
+// IQM with a 95 % interval.
+function scored(scores, seed = 0, reps = REPS) {
+  return estimated(iqm(scores), () => resampledIqm(scores, reps, generator(seed)), scores);
+}
+
 // IQM of the first less that of the second, with a 95 % interval; both sides are resampled independently.
 function difference(first, second, seed = 0, reps = REPS) {
   const resampled = () => {

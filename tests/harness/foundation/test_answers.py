@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 
 import pytest
 
@@ -83,3 +84,14 @@ def test_neither_is_a_failure(text: str, kind: str) -> None:
     with pytest.raises(Failure) as caught:
         yes_or_no(text)
     assert caught.value.kind == kind
+
+
+@pytest.mark.parametrize("where", ["file", "http"])
+def test_a_schema_that_leads_elsewhere_makes_nothing_open(where: str, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "any.json"
+    elsewhere.write_text("{}")
+    place = elsewhere.as_uri() if where == "file" else "http://127.0.0.1:9/any.json"
+    schema = {"type": "object", "properties": {"b": {"$ref": place}}}
+    with pytest.raises(Unreadable, match="cannot be used"):
+        in_schema('{"b": {}}', schema)
+    assert in_schema('{"a": {}}', schema) == {"a": {}}

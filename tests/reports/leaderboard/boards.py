@@ -134,6 +134,7 @@ def board(*made: tuple[Entry, Details], **changes: Any) -> Board:
             title="Leaderboard",
             commit="0123456789ab",
             minimum="at least 3 seeds on every task, 10 episodes in the final evaluation, and the complete budget",
+            few="Report five seeds or more.",
             suites=tuple(Suite(name, name.replace("_", " ").title(), 1) for name in suites),
             entries=tuple(each for each, _ in made),
             details={each.id: details for each, details in made},

@@ -135,7 +135,7 @@ def test_a_row_stands_in_the_tab_of_its_profile_and_of_what_answers(
 
 
 def test_rows_of_two_tabs_or_profiles_are_never_ranked_together(study: Study, gather: Any) -> None:
-    good, bad = ends(1, 1, 1), ends(0, 0, 0)
+    good, bad = ends(1, 1, 1), ends(0, 0, 0.1)
     board = gather(
         study(
             "a",
@@ -163,7 +163,7 @@ def test_rows_of_two_tabs_or_profiles_are_never_ranked_together(study: Study, ga
 def test_a_row_below_the_minimum_is_listed_apart_with_the_reason(
     study: Study, gather: Any, curves: Curves, names: Mapping[str, Any], why: str
 ) -> None:
-    board = gather(study("a", uer=ends(0, 0, 0), per=ends(0, 0, 0), odd=(curves, names)))
+    board = gather(study("a", uer=ends(0, 0, 0.1), per=ends(0, 0, 0.1), odd=(curves, names)))
     odd = by_method(board)["odd"]
     assert odd.apart == why and odd.rank is odd.rank_low is odd.rank_high is None and odd.score.value == 1
     assert {by_method(board)[name].rank for name in ("uer", "per")} == {1}
@@ -201,6 +201,23 @@ def test_rows_of_one_task_alone_are_ranked_among_themselves(study: Study, gather
     assert found == dict.fromkeys(("uer", "per", "aer"), ("", 1)) | alone
 
 
+def test_rows_are_not_ranked_where_nobody_succeeds(study: Study, gather: Any) -> None:
+    board = gather(study("a", uer=ends(0, 0, 0), per=ends(0, 0, 0), sac=(ends(0, 0, 1), {"suite": "maze"})))
+    found = by_method(board)
+    assert {found[name].apart for name in ("uer", "per")} == {gathering.NEVER} and found["sac"].rank == 1
+
+
+def test_a_profile_of_another_name_has_a_tab_of_its_own_and_no_rank(study: Study, gather: Any) -> None:
+    (entry,) = gather(study("a", uer=(ends(1, 1, 1), {"profile": "mine"}))).entries
+    assert (entry.tab, entry.rank) == ("other", None)
+
+
+def test_a_row_holds_no_tasks_of_different_tabs(study: Study, gather: Any) -> None:
+    oracle = {"method": "pebble", "backend": "oracle", "model": "oracle"}
+    board = gather(study("a", one=(ends(1, 1, 1), {"method": "pebble"}), two=(ends(1, 1, 1), oracle | {"task": "5x5"})))
+    assert {entry.tab: entry.tasks for entry in board.entries} == {"quick": ("8x8",), "scripted": ("5x5",)}
+
+
 def test_a_row_that_lacks_some_of_several_tasks_is_listed_apart(study: Study, gather: Any) -> None:
     cells = {
         f"{name}_{task}": (ends(1, 1, 1), {"method": name, "task": task})
@@ -212,7 +229,7 @@ def test_a_row_that_lacks_some_of_several_tasks_is_listed_apart(study: Study, ga
 
 
 def test_a_row_of_another_version_of_the_suite_is_listed_apart(study: Study, gather: Any) -> None:
-    where = study("a", uer=ends(0, 0, 0), per=ends(0, 0, 0), old=ends(1, 1, 1))
+    where = study("a", uer=ends(0, 0, 0.1), per=ends(0, 0, 0.1), old=ends(1, 1, 1))
     _edit(Path(where) / "grid/8x8/old-old/cell.json", versions={"suite": 0})
     found = by_method(gather(where))
     assert found["old"].apart == "made under version 0 of the suite, which is at 1"
@@ -417,6 +434,8 @@ def test_model_calls_are_counted_over_all_runs_and_a_ledger_that_is_none_costs_o
         board = gather(where)
         assert [each.source for each in board.refused] == [f"{where}, costs"] and "last row" in board.refused[0].reason
         assert by_method(board)["asked"].calls is None and len(board.entries) == 2
+    (Path(where) / "grid/8x8/asked-asked/seed-1/ledger.jsonl").unlink()
+    assert by_method(gather(where))["asked"].calls is None, "of a part of the runs nobody wants the sum"
 
 
 # Hostile directories
@@ -665,4 +684,4 @@ def test_an_unfinished_run_counts_only_its_whole_evaluations(study: Study, gathe
     curves[2] = {100: _episodes(0), 200: [1, 1]}
     board = gather(study("a", uer=(curves, {"status": {2: "running"}})))
     (entry,) = board.entries
-    assert entry.apart == "8x8: seed 2 is running" and entry.score.value == 0  # all have the step 100 only
+    assert entry.apart == "8x8: seed 2 is running; 8x8: last evaluated at step 100 of 300" and entry.score.value == 0  # all have the step 100 only

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
@@ -148,6 +149,9 @@ def test_a_row_opens_and_the_back_button_closes_it(browser: Open, file: Path) ->
     names = ["Learning curve", "Tasks", "Ablations and perturbations", "What the model was shown", "Verification"]
     assert opened.locator("h3").all_inner_texts() == [*names, "Configuration", "Provenance", "Citation"]
     expect(opened.locator(".plot svg").first).to_be_visible()
+    told = opened.locator(".drawing").first
+    assert told.get_attribute("role") == "img" and told.get_attribute("aria-roledescription") is None
+    assert re.search(r"IQM.*vlm_rb.*: 0\.\d\d at 1,000, 0\.\d\d at 10,000\.", str(told.get_attribute("aria-label")))
     expect(opened.get_by_role("row", name="6x6").first).to_be_visible()
     assert opened.locator("img").evaluate("image => image.complete && image.naturalWidth") == 96
     page.get_by_text("12 settings").click()
@@ -183,7 +187,7 @@ def test_ticked_rows_are_compared_as_the_package_compares_them(browser: Open, fi
     page.get_by_label("Reference").select_option("grid-dsadf")
     expect(page.get_by_role("region", name="Beside dsadf")).to_be_visible()
     expect(page.get_by_label("Reference")).to_be_focused()
-    page.get_by_label("Task").select_option("8x8")
+    page.locator("#choose-task").select_option("8x8")
     expect(page.locator("#comparison figcaption")).to_contain_text("8x8")
     page.get_by_role("button", name="Remove uer").click()
     expect(page.get_by_role("heading", name="Compare 2 rows")).to_be_visible()

@@ -71,6 +71,7 @@ def test_a_run_is_shown_with_curves_episodes_calls_time_and_configuration(clean:
         "Time and cost", "Configuration", "Provenance", "Log",
     ]  # fmt: skip
     seen.wait_for_selector("figure.chart .plot[data-drawn] svg")
+    assert " at " in str(seen.locator("figure.chart .drawing").first.get_attribute("aria-label"))
     assert re.search(r"score [01]\.00", seen.locator(".strips figcaption").first.inner_text())
     assert seen.evaluate("[...document.querySelectorAll('.strips img')].every((image) => image.naturalWidth > 0)")
     assert seen.evaluate("document.querySelector('video').error") is None
