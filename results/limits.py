@@ -33,7 +33,7 @@ ENTRIES = 500_000
 DEPTH = 16
 ROWS = 250_000
 """Most rows of a Parquet file."""
-ALL_ROWS = 5_000_000
+ALL_ROWS = 2_000_000
 """Most rows of those of a study together."""
 NAME = 300
 """Most characters of a name."""

@@ -29,7 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--push",
         metavar="REPO",
-        help="upload it to a dataset repository of the Hugging Face Hub, OWNER/NAME, made if need be",
+        help="upload it to a dataset repository of the Hugging Face Hub, OWNER/NAME; one that is missing is made, and "
+        "private until its owner makes it public there",
     )
 
 

@@ -6,16 +6,19 @@
   bench verify runs/NAME                                   a study of one's own: told, not recorded
 
 A cell is verified where every run's final evaluation comes out as recorded, its success on new layouts is that reported
-(Fisher's exact test, p of at least .01 after Holm), and the named model gives the recorded answers as far as it could
-be asked; disputed where one of these fails; self-reported where it cannot be checked. Returns and lengths must come out
-the same too where the run says that it was made with this processor and these packages; elsewhere rounding may change
-an episode, and --tolerance says of how many the success may differ.
+(Fisher's exact test, p of at least .01 after Holm over the cells that can be played), and the named model gives the
+recorded answers as far as it could be asked; disputed where one of these fails; self-reported where it cannot be
+checked, or where so few episodes would not have shown a difference of success of .4. Every episode must come out the
+same where the run says that it was made with this processor and these packages. Elsewhere rounding may change returns
+and lengths of a quarter of a run's episodes; where it may have changed the success of up to a tenth, the cell stays
+self-reported unless --tolerance allows that share.
 
 How a model is reached is yours to say: judge.base_url, chat.base_url and embedder.base_url name servers, and
 judge.model=PATH weights that stand for a model that is no recipe. Nothing of a submission names an address or a path
 that is opened. Evaluations before the last have no checkpoint, so learning curves remain the submitter's word.
 
-Interrupted, the same command goes on with the next cell. Exit code 1: something is disputed.
+New layouts and samples follow from a seed that is drawn and recorded; --seed repeats one. Interrupted, the same command
+goes on with the next cell, and a complete record is replaced. Exit code 1: something is disputed.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--episodes", type=int, default=32, metavar="N", help="of each run, on new layouts (32)")
     parser.add_argument(
-        "--seed", type=int, metavar="N", help="of the new layouts and of samples (from the submission's digest)"
+        "--seed", type=int, metavar="N", help="of the new layouts and of samples (drawn at random, and recorded)"
     )
     parser.add_argument("--calls", type=int, default=20, metavar="N", help="of each cell's models, asked again (20)")
     parser.add_argument("--runs", type=int, metavar="N", help="most runs of a cell to play, drawn by the seed (all)")
@@ -78,8 +81,7 @@ def run(args: argparse.Namespace) -> int:
             raise UserError(f"--{name} {value:g}: expected a number in [{low:g}, {high:g}]")
     given = reasking.settings_of(args.overrides)
     with _remarks(), _opened(args.source) as (study, digest):
-        seed = args.seed if args.seed is not None else int(digest[:8] or "0", 16)
-        options = Options(seed, args.episodes, args.calls, args.runs, args.tolerance, args.limit, given)
+        options = Options(args.seed, args.episodes, args.calls, args.runs, args.tolerance, args.limit, given)
         with _telling(quiet=args.json, cells=len(study.cells)) as tell:
             found = verify(study, digest, options, args.leaderboard if digest else None, tell)
     if args.json:

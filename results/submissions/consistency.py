@@ -15,9 +15,11 @@ from typing import Any
 import results.rows
 from harness import config, recorder, registry
 from harness.errors import UserError
+from harness.records.schema import LEDGER
 from harness.records.study import frames_file
 from results import limits
 from results.pictures import SIGNATURE
+from results.reading import Reader
 from results.store import Cell, Run, Study
 from results.submissions import schemas
 from results.submissions.manifest import Manifest
@@ -50,7 +52,11 @@ def check(study: Study, manifest: Manifest) -> list[str]:
     remarks = [remark for cell in study.cells for remark in _configuration(study, cell)]
     if verifiable(study, manifest.files) != manifest.verifiable:
         raise UserError(f"its manifest says verifiable: {manifest.verifiable}, and its files say otherwise")
+    _check_seeds(study, manifest)
     _check_rows(study)
+    for path in manifest.files:
+        if schemas.kind_of(path) == "ledger":
+            _check_columns(study.directory / path, path)
     results.rows.load(study, what="ledger")
     for path in manifest.files:
         kind = schemas.kind_of(path)
@@ -125,55 +131,83 @@ def _configuration(study: Study, cell: Cell) -> Iterator[str]:
         yield f"the configuration of {cell.label} cannot be checked here, and its runs not be verified: {reason}"
 
 
+def _check_seeds(study: Study, manifest: Manifest) -> None:
+    """UserError where one checkpoint stands for two seeds of a cell. (Two cells may well learn the same.)"""
+    seen: dict[tuple[str, str], str] = {}
+    for run in study.runs:
+        packed = manifest.files.get(f"{run.directory}/policy.safetensors")
+        if packed is not None and run.cell.backend != EXTERNAL:
+            other = seen.setdefault((run.cell.id, packed.sha256), run.directory)
+            if other != run.directory:
+                raise UserError(f"{run.directory} has the very parameters of {other}, and no two seeds learn the same")
+
+
 def _check_rows(study: Study) -> None:
     """UserError unless each finished run has every evaluation that its configuration asks for, and no other."""
-    finished = {run.directory: run for run in study.runs if run.status == "finished"}
-    files = {directory: study.directory / directory / "evaluations.parquet" for directory in finished}
-    counts = {directory: int(limits.footer(file).num_rows) for directory, file in files.items()}
+    finished = {f"{run.directory}/evaluations.parquet": run for run in study.runs if run.status == "finished"}
+    counts = {path: int(limits.footer(study.directory / path).num_rows) for path in finished}
     if (count := sum(counts.values())) > limits.ALL_ROWS:
         raise UserError(f"it holds {count:,} evaluation episodes; at most {limits.ALL_ROWS:,} fit")
-    for directory, run in finished.items():
+    for path, run in finished.items():
         if run.step != run.steps or run.steps != run.cell.steps:
-            raise UserError(f"{directory}/run.json says finished at step {run.step:,} of {run.cell.steps:,}")
-        if run.cell.backend != EXTERNAL and counts[directory] != (expected := len(_schedule(run))):
-            raise UserError(
-                f"{directory}/evaluations.parquet has {counts[directory]:,} episodes; its configuration asks for "
-                f"{expected:,}: rows were removed or added"
-            )
-    rows = results.rows.load(study)
-    of_run: Mapping[Any, Any] = rows.groupby("directory", sort=False).indices
-    for directory, run in finished.items():
-        own = rows.iloc[of_run.get(directory, [])]
-        places = list(zip(own["step"].tolist(), own["episode"].tolist(), strict=True))
-        where = f"{directory}/evaluations.parquet"
-        if run.cell.backend != EXTERNAL and places != _schedule(run):
+            raise UserError(f"{run.directory}/run.json says finished at step {run.step:,} of {run.cell.steps:,}")
+        if run.cell.backend != EXTERNAL:
+            every, episodes = _evaluation(run.cell)
+            if counts[path] != (expected := ((run.steps - 1) // every + 1) * episodes):
+                raise UserError(
+                    f"{path} has {counts[path]:,} episodes; its configuration asks for {expected:,}: rows were removed "
+                    f"or added"
+                )
+    with Reader() as read:
+        read(study)
+    for path, run in finished.items():
+        _check_order(study.directory / path, run, path)
+
+
+def _check_order(file: Path, run: Run, where: str) -> None:
+    """UserError unless the rows of a finished run, which were read before, are in order and those asked for."""
+    import numpy as np
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(file, columns=["step", "episode", "length"], partitioning=None)
+    step, episode, length = (column.to_numpy() for column in table.columns)
+    if run.cell.backend != EXTERNAL:
+        every, episodes = _evaluation(run.cell)
+        steps = [*range(every, run.steps, every), run.steps]
+        wanted = np.repeat(steps, episodes), np.tile(np.arange(episodes), len(steps))
+        if not (np.array_equal(step, wanted[0]) and np.array_equal(episode, wanted[1])):
             raise UserError(f"{where} has not the evaluations that its configuration asks for")
-        if places != sorted(places) or places[-1][0] > run.steps or not _numbered(places):
-            raise UserError(f"{where} has evaluations out of order, without their first episode or after its end")
-        if run.cell.backend != EXTERNAL and not (own["length"] > 0).all():
+        if not (length > 0).all():
             raise UserError(f"{where} has an episode without a step")
+    first = np.flatnonzero(np.append(True, step[1:] != step[:-1]))
+    number = np.arange(len(step)) - np.repeat(first, np.diff(np.append(first, len(step))))
+    if not len(step) or (np.diff(step) < 0).any() or step[-1] > run.steps or (episode != number).any():
+        raise UserError(f"{where} has evaluations out of order, without their first episode or after its end")
 
 
-def _schedule(run: Run) -> list[tuple[int, int]]:
-    """(step, episode) of each row of a finished run, in order; UserError where that is more than any run may have."""
-    last = run.cell.steps
-    every, episodes = (run.cell.settings.get(f"evaluation.{name}", {}).get("value") for name in ("every", "episodes"))
+def _check_columns(file: Path, where: str) -> None:
+    """UserError where a row of a ledger has other columns than its own: each would be a column of all rows."""
+    own = {"step", *LEDGER}
+    with open(file, "rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError):
+                raise UserError(f"{where}, row {number}: not JSON") from None
+            if not isinstance(row, dict):
+                raise UserError(f"{where}, row {number}: not a JSON object")
+            if others := row.keys() - own:
+                raise UserError(f"{where}, row {number}: unknown column {printable(min(others))!r}")
+
+
+def _evaluation(cell: Cell) -> tuple[int, int]:
+    """Training steps between the evaluations of a run, and the episodes of each."""
+    every, episodes = (cell.settings.get(f"evaluation.{name}", {}).get("value") for name in ("every", "episodes"))
     if type(every) is not int or type(episodes) is not int or min(every, episodes) < 1:
-        raise UserError(f"{run.cell.directory}/cell.json does not say how a run is evaluated")
-    if last // every * episodes > limits.ROWS:
-        raise UserError(f"{run.cell.directory}/cell.json asks for more than {limits.ROWS:,} evaluation episodes")
-    steps = [*range(every, last, every), last]
-    return [(step, episode) for step in steps for episode in range(episodes)]
-
-
-def _numbered(places: list[tuple[int, int]]) -> bool:
-    """Whether the episodes of each step are 0, 1, 2, …"""
-    before = (-1, -1)
-    for step, episode in places:
-        if episode != (before[1] + 1 if step == before[0] else 0):
-            return False
-        before = (step, episode)
-    return True
+        raise UserError(f"{cell.directory}/cell.json does not say how a run is evaluated")
+    if ((cell.steps - 1) // every + 1) * episodes > limits.ROWS:
+        raise UserError(f"{cell.directory}/cell.json asks for more than {limits.ROWS:,} evaluation episodes of a run")
+    return every, episodes
 
 
 def _check_parameters(path: Path, where: str) -> None:

@@ -49,12 +49,13 @@ def ready(repo: str) -> None:
 
 
 def push(file: Path, repo: str) -> str:
-    """Upload a checked archive as submissions/NAME-DIGEST8.zip; where it is. A repository that is missing is made."""
+    """Upload a checked archive as submissions/NAME-DIGEST8.zip; where it is. A repository that is missing is made,
+    and private: its owner makes it public."""
     ready(repo)
     with warnings.catch_warnings(), unpacked(file) as submission:
         name = submission.manifest.directory
     with _faults_of(repo) as api:
-        api.create_repo(repo, repo_type=TYPE, exist_ok=True)
+        api.create_repo(repo, repo_type=TYPE, private=True, exist_ok=True)
         told = api.upload_file(
             path_or_fileobj=file,
             path_in_repo=f"{SUBMISSIONS}/{name}.zip",

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import struct
 import tempfile
+import time
 import warnings
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -38,6 +40,8 @@ _DAMAGE = (UserError, zipfile.BadZipFile, EOFError, ValueError, NotImplementedEr
 PLAIN_FILE = 0o100644 << 16
 """External attributes of an entry: a regular file, and nothing else."""
 _BLOCK = schemas.MIB
+_SCRATCH = ".unpacked-"
+_DAY = 86_400.0
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ def add(file: Path, directory: Path) -> Path:
     made = [path for path in (home, *home.parents) if not path.exists()]
     try:
         home.mkdir(parents=True, exist_ok=True)
+        _clear(home)
         with unpacked(file, home) as submission:
             target = home / submission.directory.name
             if target.exists():
@@ -77,10 +82,18 @@ def add(file: Path, directory: Path) -> Path:
     return target
 
 
+def _clear(home: Path) -> None:
+    """Remove what an `add` that was killed has left, once it is a day old."""
+    for path in home.glob(f"{_SCRATCH}*"):
+        with suppress(FileNotFoundError):  # another `add` was quicker
+            if time.time() - path.lstat().st_mtime > _DAY:
+                shutil.rmtree(path, ignore_errors=True)
+
+
 @contextmanager
 def unpacked(file: Path, beside: Path | None = None) -> Iterator[Submission]:
     """A checked archive in a temporary directory (in `beside`, or the system's); refuses and warns as `add` does."""
-    with tempfile.TemporaryDirectory(prefix=".unpacked-", dir=beside, ignore_cleanup_errors=True) as scratch:
+    with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=beside, ignore_cleanup_errors=True) as scratch:
         try:
             with open(file, "rb") as stream:
                 directory, manifest = _unpack(stream, Path(scratch))
@@ -96,7 +109,8 @@ def unpacked(file: Path, beside: Path | None = None) -> Iterator[Submission]:
                 submission = opened(directory)
                 remarks = consistency.check(submission.study, manifest)
         except UserError as error:
-            raise UserError(f"{file} is refused: {str(error).replace(f'{directory}/', '')}; {ADVICE}") from None
+            told = str(error).replace(f"{directory}/", "").removeprefix(f"{directory}: ")
+            raise UserError(f"{file} is refused: {told}; {ADVICE}") from None
         for remark in remarks:
             warnings.warn(f"{file}: {remark}", stacklevel=3)
         yield submission

@@ -128,9 +128,9 @@ def _contents(study: Study, checkpoints: bool, remarks: list[str]) -> dict[str, 
             told = private.without_servers(content)
             hidden |= {"base_url"} if told != content else set()
             remarks += [
-                f"{path} says {name}={cell.settings[name]['value']}, a path of this machine: it belongs to the "
-                f"configuration's id and stays"
-                for name in private.paths_in(told)
+                f"{path}: {name} names {place[:80]}, a path or an address: it belongs to the configuration's id and "
+                f"stays"
+                for name, place in private.places_in(told)
             ]
             found[path] = _json(told)
         if cell.role is not None and cell.role.kind == "perturbation":

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 HIDDEN = "…"
 _ABSOLUTE = r"(?:~[\w.-]*|[A-Za-z]:)?[/\\]"
-_PATH = re.compile(rf"(?<![\w.:/\\~{HIDDEN}])(?:file:(?://)?)?{_ABSOLUTE}[^\s'\",;:()\[\]{{}}<>|]+")
+_ADDRESS = re.compile(r"\w[\w+.-]*://\S+")
+_PATH = re.compile(rf"(?<![\w./\\~{HIDDEN}])(?:file:(?://)?)?{_ABSOLUTE}[^\s'\",;:()\[\]{{}}<>|]+")
 _BEGINS = re.compile(rf"['\"\[]*(?:file:(?://)?)?{_ABSOLUTE}\S")
 _URL = "base_url"
 """Setting that names a server, perhaps one of its maker's own; no result depends on it."""
 
 
-def without_paths(text: str) -> str:
-    """A text whose absolute paths are hidden.
+def without_places(text: str) -> str:
+    """A text whose addresses and absolute paths are hidden.
 
-    >>> without_paths("No space left on device: '/srv/me/runs/x', at 1/2 of the steps")
+    >>> without_places("http://me:secret@10.1.2.3/v1 does not answer")
+    '… does not answer'
+    >>> without_places("No space left on device: '/srv/me/runs/x', at 1/2 of the steps")
     "No space left on device: '…', at 1/2 of the steps"
     """
     home = str(Path.home())
+    text = _ADDRESS.sub(HIDDEN, text)
     return _PATH.sub(HIDDEN, text.replace(home, HIDDEN) if len(home) > 1 else text)
 
 
@@ -30,12 +34,12 @@ def word(text: str) -> str:
     key, equals, value = text.partition("=")
     if equals and (_BEGINS.match(value) or key.endswith(_URL)):
         return f"{key}={HIDDEN}"
-    return HIDDEN if _BEGINS.match(text) else without_paths(text)
+    return HIDDEN if _BEGINS.match(text) else without_places(text)
 
 
 def last_line(error: str) -> str:
-    """What went wrong, without the traceback and the paths in it."""
-    return without_paths(error.strip().splitlines()[-1])[:500] if error.strip() else ""
+    """What went wrong, without the traceback, and the addresses and paths in it."""
+    return without_places(error.strip().splitlines()[-1])[:500] if error.strip() else ""
 
 
 def without_servers(cell: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,10 +56,12 @@ def without_servers(cell: Mapping[str, Any]) -> dict[str, Any]:
     return told
 
 
-def paths_in(cell: Mapping[str, Any]) -> list[str]:
-    """The settings of a cell whose value is a path of this machine; a cell's id hashes them, so they stay."""
-    return [
-        name
-        for name, entry in cell["settings"].items()
-        if isinstance(entry["value"], str) and _BEGINS.match(entry["value"])
-    ]
+def places_in(cell: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The settings of a cell that name a path or an address, and the first of these; a cell's id hashes them, so they
+    stay."""
+    for name, entry in cell["settings"].items():
+        values = entry["value"] if isinstance(entry["value"], list) else [entry["value"]]
+        for text in values:
+            if isinstance(text, str) and (found := _ADDRESS.search(text) or _PATH.search(text)):
+                yield name, found[0]
+                break

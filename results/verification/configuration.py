@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
-from harness import config
-from harness.config import Cell
+from harness import config, settings
+from harness.config import ANSWERING, PARTS, Cell
 from harness.errors import UserError
 from harness.records.cells import record, recorded, rehashed
 from harness.records.files import read_json
@@ -39,9 +40,10 @@ def configuration(directory: Path, id: str) -> Cell:
         for section in config.SECTIONS:
             cell.section(section)
         told = record(cell)
+        unstated = next(_unstated(cell), "")
     except UserError as error:
         raise Unusable(str(error)) from None
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise Unusable(f"cell.json is not as this program writes it ({type(error).__name__}: {error})") from None
     for name in DERIVED:
         if content.get(name) != told[name]:
@@ -49,4 +51,23 @@ def configuration(directory: Path, id: str) -> Cell:
                 f"cell.json was changed: {name} is {content.get(name)!r}, and its settings and parts make it "
                 f"{told[name]!r}"
             )
+    if unstated:
+        raise Altered(f"cell.json was changed: {unstated}, which its overrides do not say")
     return cell
+
+
+def _unstated(cell: Cell) -> Iterator[str]:
+    """What of a cell's parts and settings is not its method's, suite's and profile's own, without its overrides saying
+    so. A model that was swapped stands in the row's name instead, and how one is reached is hidden on purpose."""
+    names = cell.names
+    given = {kind: names.part(kind) if kind in ANSWERING else cell.overrides.get(kind, "") for kind in PARTS}
+    own = config.parts_of(names.suite, names.task, names.method, given)
+    for kind, name, usual in zip(PARTS, names.parts, own, strict=True):
+        if name != usual:
+            yield f"its {kind} is {name!r} and not {usual!r}"
+    known = config.cell_fields(names)
+    for key, base in config.base_settings(names).items():
+        section, field = key.split(".", 1)
+        value = getattr(cell.section(section), field)
+        if value != base.value and key not in cell.overrides and not known[section][field].transport:
+            yield f"{key} is {settings.show(value)[:80]} and not {settings.show(base.value)[:80]}"

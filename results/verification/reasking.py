@@ -92,7 +92,8 @@ def _check(cell: Cell, kind: str, found: list[Recorded], total: int, given: Mapp
         return Check(what, False, f"calls on record were not asked as the configuration says: {wrong}")
     askable = [each for each in found if each.call is not None]
     if not askable:
-        return Check(what, None, f"{total:,} calls on record, whose images were not kept or are too many to ask again")
+        why = "whose images were not kept, or which are too large to ask again"
+        return Check(what, None, f"{total:,} calls on record, {why}")
     try:
         config = reached(cell, section, given)
         told = asyncio.run(_asked(config, [each.call for each in askable if each.call is not None], limit))
@@ -100,11 +101,15 @@ def _check(cell: Cell, kind: str, found: list[Recorded], total: int, given: Mapp
         return Check(what, None, f"not asked again: {error}")
     except TimeoutError:
         return Check(what, None, f"not answered within {limit:g} s; give them more with --limit")
-    return compared(what, askable, told, f"{len(found)} of {total:,} recorded calls asked again of {config.model}")
+    words = f"{len(askable)} of {total:,} recorded calls asked again of {config.model}"
+    if len(askable) < len(found):
+        words += f" ({len(found)} were drawn, and the others' images were not kept, or they are too large to ask again)"
+    return compared(what, len(found), askable, told, words)
 
 
-def compared(what: str, recorded: Sequence[Recorded], told: Sequence[Told], words: str) -> Check:
-    """The verdict on answers beside those on record."""
+def compared(what: str, drawn: int, recorded: Sequence[Recorded], told: Sequence[Told], words: str) -> Check:
+    """The verdict on answers beside those on record. `drawn`: size of the sample of which they are, at least half of
+    which must be compared for it to hold."""
     answered = [(then, now.value) for then, now in zip(recorded, told, strict=True) if not now.failure]
     failures = [now for now in told if now.failure]
     if failures:
@@ -121,7 +126,10 @@ def compared(what: str, recorded: Sequence[Recorded], told: Sequence[Told], word
     scores = [abs(then.value - value) for then, value in answered if isinstance(then.call, JudgeCall)]
     if scores:
         words += f" within {TOLERANCE:g}, P(yes) differs by {max(scores):.3g} at most"
-    return Check(what, differing <= DIFFERING * len(comparable), words)
+    passed: bool | None = differing <= DIFFERING * len(comparable)
+    if passed and 2 * len(comparable) < drawn:
+        passed, words = None, f"{words}; fewer than half of the {drawn} that were drawn are too few"
+    return Check(what, passed, words)
 
 
 def sample(file: Path, kind: str, runs: Sequence[str], count: int, seed: int) -> tuple[list[Recorded], int]:
@@ -172,8 +180,8 @@ def _call(asked: Mapping[str, Any], db: sqlite3.Connection) -> Call | None:
             Message(message["role"], tuple(part(piece) for piece in message["content"]))
             for message in asked["messages"]
         )
-        if asked["max_tokens"] > MOST_TOKENS:
-            return None
+        if asked["max_tokens"] > MOST_TOKENS or '"pattern' in json.dumps(asked["schema"]):
+            return None  # a pattern can be written that takes for ever
         return ChatCall(messages, asked["schema"], asked["max_tokens"], asked["temperature"])
     return EmbedCall(tuple(part(item) for item in asked["items"]))
 

@@ -72,7 +72,7 @@ class Verification:
     cells: Mapping[str, CellVerdict]
     """Cell id -> verdict."""
     seed: int
-    """Of the new layouts and of what was sampled."""
+    """Of the new layouts and of what was sampled; drawn for this verification unless the verifier named it."""
     episodes: int
     """On new layouts, of each run."""
     calls: int
@@ -80,7 +80,7 @@ class Verification:
     runs: int | None
     """Most runs of a cell that were played; None: all."""
     tolerance: float
-    """Share of a run's final episodes whose success may come out otherwise."""
+    """Share of a run's final episodes that may come out otherwise."""
     commit: str
     dirty: bool
     """Whether the program differed from that commit."""

@@ -11,8 +11,10 @@ took; and answers of a model that is not there to be asked.
 from __future__ import annotations
 
 import functools
+import secrets
+import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -47,7 +49,8 @@ Tell = Callable[[int, str], None]
 class Options:
     """How thoroughly, as the command says."""
 
-    seed: int
+    seed: int | None
+    """Of new layouts and samples; None: drawn, so that nobody can have known it."""
     episodes: int = 32
     calls: int = 20
     runs: int | None = None
@@ -69,38 +72,49 @@ class Evidence(NamedTuple):
 
 
 def verify(study: Study, digest: str, options: Options, leaderboard: Path | None, tell: Tell) -> Verification:
-    """Every cell of a study, its record written to `leaderboard` after each, if one is given.
+    """Every cell of a study, its record written to `leaderboard` after each that takes time, if one is given.
 
-    Cells that the same command has finished there before are kept, so that an interrupted one goes on.
+    An interrupted one goes on: cells that the same command has finished are kept, and so is its seed. A complete record
+    is replaced, whoever wrote it.
     """
-    origin = provenance.provenance("cpu")
-    empty = Verification(
-        digest, {}, options.seed, options.episodes, options.calls, options.runs, options.tolerance,
-        origin["commit"], origin["dirty"], origin["packages"], origin["hardware"],
-    )  # fmt: skip
-    found = _kept(empty, leaderboard)
+    empty, found = _begun(study, digest, options, leaderboard)
     cassette = keeping.folder(study.directory) / MERGED
     player = Player(options.limit)
-    verification = _judged(empty, found, len(study.cells))
+    cells = len({run.cell.id for run in study.runs if _playable(study, run)})
     try:
         for cell in study.cells:
             if cell.id in found:
                 continue
-            found[cell.id] = _examined(study, cell, cassette, options, player, functools.partial(tell, len(found)))
-            verification = _judged(empty, found, len(study.cells))
-            if leaderboard is not None:
-                record.write(verification, leaderboard)
+            telling = functools.partial(tell, len(found))
+            found[cell.id] = _examined(study, cell, cassette, options, empty.seed, player, telling)
+            if leaderboard is not None and found[cell.id].checks:
+                record.write(_judged(empty, found, cells), leaderboard)
     finally:
         player.close()
+    verification = _judged(empty, found, cells)
+    if leaderboard is not None:
+        record.write(verification, leaderboard)
     return verification
 
 
-def _kept(empty: Verification, leaderboard: Path | None) -> dict[str, Evidence]:
-    """What an earlier verification with the same settings, program and machine has found, where it missed nothing."""
-    before = record.read(leaderboard, empty.digest) if leaderboard is not None else None
-    if before is None or any(getattr(before, name) != value for name, value in vars(empty).items() if name != "cells"):
-        return {}
-    return {
+def _begun(
+    study: Study, digest: str, options: Options, leaderboard: Path | None
+) -> tuple[Verification, dict[str, Evidence]]:
+    """The record without cells, its seed settled, and what an interrupted verification with the same settings, program
+    and machine has found already, where it missed nothing."""
+    origin = provenance.provenance("cpu")
+    empty = Verification(
+        digest, {}, secrets.randbits(32) if options.seed is None else options.seed, options.episodes, options.calls,
+        options.runs, options.tolerance, origin["commit"], origin["dirty"], origin["packages"], origin["hardware"],
+    )  # fmt: skip
+    before = record.read(leaderboard, digest) if leaderboard is not None else None
+    if before is None:
+        return empty, {}
+    own = replace(empty, seed=before.seed) if options.seed is None else empty
+    if replace(before, cells={}) != own or all(cell.id in before.cells for cell in study.cells):
+        warnings.warn("replacing an earlier record", stacklevel=2)
+        return empty, {}
+    return own, {
         id: Evidence(
             tuple(check for check in verdict.checks if check.what != replaying.RENEWAL), "", verdict.reported,
             verdict.renewed,
@@ -119,18 +133,22 @@ def _judged(empty: Verification, found: Mapping[str, Evidence], cells: int) -> V
     verdicts = {}
     for id, each in found.items():
         checks = each.checks
+        reason = each.reason
         if id in adjusted:
-            checks += (replaying.renewal(each.reported, each.renewed, adjusted[id], cells),)
+            renewal = replaying.renewal(each.reported, each.renewed, adjusted[id], cells)
+            checks += (renewal,)
+            if renewal.passed is None:
+                reason = reason or f"{renewal.what}: {renewal.detail}"
         failed = [f"{check.what}: {check.detail}" for check in checks if check.passed is False]
-        standing: record.Standing = "disputed" if failed else "self-reported" if each.reason else "verified"
-        reason = _short("; ".join(failed) or each.reason)
+        standing: record.Standing = "disputed" if failed else "self-reported" if reason else "verified"
+        reason = _short("; ".join(failed) or reason)
         shortened = tuple(Check(_short(check.what), check.passed, _short(check.detail)) for check in checks)
         verdicts[id] = CellVerdict(standing, reason, shortened, each.reported, each.renewed)
     return Verification(**{**vars(empty), "cells": verdicts})
 
 
 def _examined(
-    study: Study, cell: Cell, cassette: Path, options: Options, player: Player, tell: Callable[[str], None]
+    study: Study, cell: Cell, cassette: Path, options: Options, seed: int, player: Player, tell: Callable[[str], None]
 ) -> Evidence:
     """What is to be found of one cell; a fault of one of its runs is told and the others go on."""
     runs = [run for run in study.runs if run.cell.id == cell.id]
@@ -150,16 +168,16 @@ def _examined(
     except (Unusable, UserError) as error:
         return Evidence((Check("configuration", None, str(error)),), str(error))
     checks = [Check("configuration", True, f"names and settings make cell {cell.id}")]
-    playable = [run for run in runs if run.status == "finished" and _policy(study, run).is_file()]
+    playable = [run for run in runs if _playable(study, run)]
     reason = _unplayable(runs, playable)
-    chosen = _chosen(playable, options)
+    chosen = _chosen(playable, options.runs, seed)
     if len(chosen) < len(playable):
         checks.append(Check("runs", True, f"{len(chosen)} of {len(playable)} were played, drawn by the seed"))
     reported, renewed = NOTHING, NOTHING
     for run in chosen:
         tell(f"{_name(cell)}, seed {run.seed}: playing")
         final = _final(rows, run.seed)
-        check, played = _replayed(study, run, own, final, options, player)
+        check, played = _replayed(study, run, own, final, options, seed, player)
         checks.append(check)
         if check.passed is None:
             reason = reason or f"{check.what}: {check.detail}"
@@ -169,19 +187,19 @@ def _examined(
     if options.calls and reasking.kinds(own):
         tell(f"{_name(cell)}: asking")
         seeds = [run.seed for run in runs]
-        checks += reasking.checks(own, seeds, cassette, options.given, options.calls, options.seed, options.limit)
+        checks += reasking.checks(own, seeds, cassette, options.given, options.calls, seed, options.limit)
     return Evidence(tuple(checks), reason, reported, renewed)
 
 
 def _replayed(
-    study: Study, run: Run, own: Configured, final: pd.DataFrame, options: Options, player: Player
+    study: Study, run: Run, own: Configured, final: pd.DataFrame, options: Options, seed: int, player: Player
 ) -> tuple[Check, Played | None]:
     """The check of a run's final evaluation, and what was played for it."""
     what = replaying.replay_of(run.seed)
     step = int(final["step"].max()) if len(final) else 0
     wanted = Wanted(
         study.directory / run.cell.directory, own.id, run.seed, step, own.section("evaluation").episodes,
-        LAYOUTS * (run.seed + 1) + options.seed, options.episodes,
+        LAYOUTS * (run.seed + 1) + seed, options.episodes,
     )  # fmt: skip
     try:
         played = player(wanted)
@@ -197,14 +215,14 @@ def _replayed(
     columns = (final[name].tolist() for name in ("return", "success", "length"))
     episodes = dict(zip(final["episode"].tolist(), map(replaying.Episode, *columns), strict=True))
     compared = replaying.compare(episodes, played.again)
-    return replaying.judged(run.seed, compared, _alike(run), options.tolerance), played
+    return replaying.judged(run.seed, compared, _elsewhere(run), options.tolerance), played
 
 
-def _chosen(playable: list[Run], options: Options) -> list[Run]:
-    """The runs to be played, by seed."""
-    if options.runs is None or options.runs >= len(playable):
+def _chosen(playable: list[Run], most: int | None, seed: int) -> list[Run]:
+    """The runs to be played, drawn by `seed` where there are more than `most`."""
+    if most is None or most >= len(playable):
         return playable
-    places = np.random.default_rng(options.seed).permutation(len(playable))[: options.runs]
+    places = np.random.default_rng(seed).permutation(len(playable))[:most]
     return [playable[place] for place in sorted(places)]
 
 
@@ -226,18 +244,28 @@ def _unplayable(runs: list[Run], playable: list[Run]) -> str:
     return f"without its final parameters: seed {', '.join(map(str, absent[:10]))}" if absent else ""
 
 
-def _alike(run: Run) -> bool:
-    """Whether a run says that it was made on such a processor and with such packages as there are here."""
+def _elsewhere(run: Run) -> str:
+    """The two machines in words, or "" where a run says that it was made on such a processor and with such packages as
+    there are here."""
     here = provenance.provenance("cpu")
     machine, packages = run.provenance.get("hardware"), run.provenance.get("packages")
-    if not isinstance(machine, dict) or not isinstance(packages, dict):
-        return False
+    machine, packages = (each if isinstance(each, dict) else {} for each in (machine, packages))
     own = here["packages"] | {"guidebench": packages.get("guidebench")}
-    return packages == own and all(machine.get(name) == here["hardware"][name] for name in ("processor", "device"))
+    if packages == own and all(machine.get(name) == here["hardware"][name] for name in ("processor", "device")):
+        return ""
+    others = "" if packages == own else ", with other packages"
+    return f"made on {_machine(machine)}, played on {_machine(here['hardware'])}{others}"
 
 
-def _policy(study: Study, run: Run) -> Path:
-    return study.directory / run.directory / "policy.safetensors"
+def _machine(hardware: Mapping[str, Any]) -> str:
+    return f"{str(hardware.get('processor'))[:100]} ({str(hardware.get('gpu') or hardware.get('device'))[:100]})"
+
+
+def _playable(study: Study, run: Run) -> bool:
+    """Whether it left something that this program could play; nothing else counts among the cells."""
+    made_here = run.cell.profile and run.cell.parts and run.cell.backend != recorder.BACKEND
+    policy = study.directory / run.directory / "policy.safetensors"
+    return bool(made_here) and run.status == "finished" and policy.is_file()
 
 
 def _plus(tally: Tally, successes: list[bool]) -> Tally:

@@ -25,7 +25,7 @@ __all__ = ["kept", "player"]
 def handed_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An archive, made by `bench submit` in a directory that is gone."""
     here, there = tmp_path_factory.mktemp("maker"), tmp_path_factory.mktemp("reader") / "cartpole.zip"
-    trained(here / "cartpole", "suite=classic", "task=CartPole-v1", seeds=2)
+    trained(here / "cartpole", "suite=classic", "task=CartPole-v1", "evaluation.episodes=16", seeds=2)
     assert cli.main(["submit", str(here / "cartpole"), "--output", str(there), "--by", "A. Reader"]) == 0
     here.rename(here.with_name("elsewhere"))
     return there
@@ -131,7 +131,7 @@ def test_a_study_that_does_not_fit_itself_is_refused_though_every_checksum_fits(
 @pytest.mark.parametrize(
     ("tamper", "says"),
     [
-        (score_edited, "seed 1: final evaluation: FAILED: 1 of 2 episodes differ in success: episode 1 is recorded as"),
+        (score_edited, "seed 1: final evaluation: FAILED: 1 of 16 episodes differ in success: episode 15 is recorded"),
         (checkpoint_exchanged, "in return or length alone: episode 0 is recorded as"),
     ],
 )

@@ -55,5 +55,13 @@ def test_help_helps(capsys: pytest.CaptureFixture[str]) -> None:
         cli.main(["submit", "--help"])
     told = capsys.readouterr().out
     assert done.value.code == 0
-    for word in ("--no-checkpoints", "--cassette", "--push REPO", "--by NAME", "bench leaderboard --add", "checksum"):
+    for word in (
+        "--no-checkpoints",
+        "--cassette",
+        "--push REPO",
+        "--by NAME",
+        "bench leaderboard --add",
+        "checksum",
+        "private",
+    ):
         assert word in told

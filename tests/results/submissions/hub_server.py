@@ -88,6 +88,7 @@ class Handler(BaseHTTPRequestHandler):
         name = f"{asked.get('organization') or 'me'}/{asked['name']}"
         if name in self.hub.repos:
             return self._json({"error": "You already created this dataset repo", "url": self._home(name)}, 409)
+        assert asked.get("visibility") == "private" or asked.get("private"), asked
         self.hub.repos[name] = {}
         return self._json({"url": self._home(name)})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from safetensors.numpy import load, save
 
 import harness
 from harness.errors import UserError
+from harness.records.cells import recorded, rehashed
+from harness.records.schema import LEDGER
 from results import submissions
 from results.submissions import packing
 from results.submissions.manifest import Manifest, Packed
@@ -81,7 +84,7 @@ def test_putting_it_together_again_unchanged_is_accepted(forged: Forge, archive:
         ),
         (lambda rows: rows[0].update(episode=99), "has not the evaluations that its configuration asks"),
         (lambda rows: rows.reverse(), "has not the evaluations that its configuration asks"),
-        (lambda rows: rows[0].update(seed=1), "but it lies in the directory of seed 0"),
+        (lambda rows: rows[0].update(seed=1), "but it lies in the directory of seed '0'"),
         (lambda rows: rows[0].update(method="mine"), "but it lies in the directory of method 'uer'"),
         (lambda rows: rows[0].update({"return": float("nan")}), "expected a finite number"),
         (lambda rows: rows[0].update({"return": float("inf")}), "expected a finite number"),
@@ -139,18 +142,15 @@ def test_a_configuration_is_the_one_that_its_id_stands_for(
     refused(forged(edited(f"{cell}/cell.json", change)), tmp_path / "board", message)
 
 
-def test_a_configuration_of_another_version_is_taken_with_a_remark(
-    forged: Forge, cell: str, tmp_path: Path, archive: Path
-) -> None:
-    """The id is recomputed from what is recorded; only whether it runs here cannot be seen."""
-    from harness.records.cells import rehashed
+def reconfigured(cell: str, change: Callable[[dict[str, Any]], object]) -> Callable[[Contents], None]:
+    """A change to a cell's configuration, with the id and the name that follow from it wherever they stand."""
 
-    contents = contents_of(archive)
-    content = json.loads(contents[f"{cell}/cell.json"])
-    content["settings"]["learner.momentum"] = {"value": 0.9, "layer": "default", "source": ""}
-    old, content["cell"] = content["cell"], rehashed(content)
-
-    def renamed(contents: Contents) -> None:
+    def apply(contents: Contents) -> None:
+        content = json.loads(contents[f"{cell}/cell.json"])
+        change(content)
+        old, content["cell"] = content["cell"], rehashed(content)
+        with suppress(UserError):  # another version's has no name here
+            content["variant"] = recorded(content).variant
         contents[f"{cell}/cell.json"] = json.dumps(content).encode()
         for path in list(contents):
             if path.endswith(".parquet"):
@@ -159,8 +159,55 @@ def test_a_configuration_of_another_version_is_taken_with_a_remark(
                 contents[path] = contents[path].replace(old.encode(), content["cell"].encode())
             contents[path.replace(old, content["cell"])] = contents.pop(path)
 
+    return apply
+
+
+def test_a_configuration_of_another_version_is_taken_with_a_remark(forged: Forge, cell: str, tmp_path: Path) -> None:
+    """The id is recomputed from what is recorded; only whether it runs here cannot be seen."""
+    momentum = {"value": 0.9, "layer": "default", "source": ""}
+    file = forged(reconfigured(cell, lambda content: content["settings"].update({"learner.momentum": momentum})))
     with pytest.warns(UserWarning, match=r"cannot be checked here, and its runs not be verified: .*learner\.momentum"):
-        submissions.add(forged(renamed), tmp_path / "board")
+        submissions.add(file, tmp_path / "board")
+
+
+def test_an_override_that_is_not_stated_is_refused_and_one_that_is_stated_taken(
+    forged: Forge, cell: str, tmp_path: Path
+) -> None:
+    """The id does not hash `overrides`, and the row's name follows from them."""
+
+    def tuned(content: dict[str, Any]) -> None:
+        content["settings"]["learner.lr"]["value"] = 0.125
+
+    message = "learner.lr is 0.125 and not .*, which its overrides do not say"
+    refused(forged(reconfigured(cell, tuned)), tmp_path / "board", message)
+    stated = lambda content: (tuned(content), content["overrides"].update({"learner.lr": 0.125}))  # noqa: E731
+    with submissions.unpacked(forged(reconfigured(cell, stated))) as submission:
+        assert submission.study.cells[0].variant == "learner.lr=0.125"
+
+
+@pytest.mark.parametrize(
+    ("every", "episodes", "message"),
+    [
+        (10**6, 10**10, "asks for more than 250,000 evaluation episodes"),
+        (1, 10**4000, "asks for more than 250,000 evaluation episodes"),
+        (10**6, 200_000, "its configuration asks for 200,000: rows were removed"),
+    ],
+    ids=["many", "beyond floats", "as many as may be"],
+)
+def test_more_evaluations_than_any_run_has_are_never_listed(
+    forged: Forge, cell: str, tmp_path: Path, every: int, episodes: int, message: str
+) -> None:
+    def change(content: dict[str, Any]) -> None:
+        for name, value in (("evaluation.every", every), ("evaluation.episodes", episodes)):
+            content["settings"][name]["value"] = content["overrides"][name] = value
+
+    refused(forged(reconfigured(cell, change)), tmp_path / "board", message)
+
+
+def test_one_checkpoint_stands_for_one_seed(forged: Forge, cell: str, tmp_path: Path) -> None:
+    one, other = (f"{cell}/seed-{seed}/policy.safetensors" for seed in (0, 1))
+    file = forged(lambda contents: contents.update({other: contents[one]}))
+    refused(file, tmp_path / "board", "seed-1 has the very parameters of .*seed-0, and no two seeds learn the same")
 
 
 @pytest.mark.parametrize(
@@ -199,6 +246,27 @@ def claimed(text: str) -> Callable[[Contents], None]:
 def test_json_that_readers_choke_on_is_refused(forged: Forge, tmp_path: Path, text: str) -> None:
     change = lambda contents: contents.update({"study.json": text.encode(errors="surrogatepass")})  # noqa: E731
     refused(forged(change), tmp_path / "board", r"study\.json (is not plain JSON|does not fit the schema)")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda row: {**row, "k\x1b": 1}, r"unknown column 'k\?'"),
+        (lambda row: [row], "not a JSON object"),
+        (lambda row: {**row, "calls": -1}, "column 'calls'"),
+    ],
+)
+def test_a_ledger_has_its_own_columns(
+    forged: Forge, cell: str, tmp_path: Path, change: Callable[[dict[str, Any]], object], message: str
+) -> None:
+    """A thousand rows that each name a column of their own would be a table of a million cells."""
+    path = f"{cell}/seed-0/ledger.jsonl"
+
+    def apply(contents: Contents) -> None:
+        row = {"step": 1, **{name: kind() for name, kind in LEDGER.items()}}
+        contents[path] = json.dumps(change(row)).encode()
+
+    refused(forged(apply), tmp_path / "board", rf"seed-0/ledger\.jsonl, row 1.*{message}")
 
 
 def header(content: bytes, size: int | None = None) -> bytes:

@@ -61,15 +61,18 @@ def test_nothing_in_it_tells_where_it_was_made(study: Path, cell: str, tmp_path:
         "--output",
         "/srv/groups/b/y",
         "judge.base_url=http://10.1.2.3/v1",
+        "note=see,https://me:pw@inner.example/x",
+        "PATH=/usr/bin:/srv/bin",
     ]
     change(path, command=[*command, "models.cassette='/data/c d'", "replay.alpha=0.5,0.7"])
     trace = (
-        f"Traceback (most recent call last):\n  File \"{home}/code/x.py\", line 3\nOSError: no such file: '{home}/x'"
+        f'Traceback (most recent call last):\n  File "{home}/code/x.py", line 3\n'
+        f"OSError: no such file: '{home}/x' at http://user:pw@inner.example:8000/v1"
     )
     change(study / cell / "seed-1" / "run.json", status="failed", error=trace)
     made = pack(study, tmp_path / "a.zip")
     contents = contents_of(made.file)
-    for secret in (home, "my runs", "/srv", "10.1.2.3", "/data", "c d", str(tmp_path)):
+    for secret in (home, "my runs", "/srv", "10.1.2.3", "/data", "c d", "inner.example", "pw", str(tmp_path)):
         assert not any(secret.encode() in content for content in contents.values()), secret
     words = json.loads(contents["study.json"])["command"]
     assert words == [
@@ -79,10 +82,12 @@ def test_nothing_in_it_tells_where_it_was_made(study: Path, cell: str, tmp_path:
         "--output",
         "…",
         "judge.base_url=…",
+        "note=see,…",
+        "PATH=…",
         "models.cassette=…",
         "replay.alpha=0.5,0.7",
     ]
-    assert json.loads(contents[f"{cell}/seed-1/run.json"])["error"].startswith("OSError: no such file: '…")
+    assert json.loads(contents[f"{cell}/seed-1/run.json"])["error"] == "OSError: no such file: '…/x' at …"
     assert any("hidden" in remark and "errors, the command" in remark for remark in made.remarks)
 
 
@@ -92,7 +97,19 @@ def test_a_path_that_is_part_of_the_configuration_is_told(study: Path, cell: str
     content = json.loads((study / cell / "cell.json").read_text())
     content["settings"]["judge.model"] = {"value": "/srv/me/weights", "layer": "command line", "source": ""}
     content["settings"]["judge.base_url"] = {"value": "http://10.1.2.3/v1", "layer": "command line", "source": ""}
-    assert private.paths_in(content) == ["judge.model"]
+    told = {
+        "judge.prompt": "Is the door open?\nSee /srv/me/notes.txt, 1/2 or yes/no.",
+        "suite.files": ["a", "~/weights"],
+        "teacher.model": "https://me@inner.example/model",
+        "chat.model": "org/name",
+    }
+    content["settings"] |= {name: {"value": value, "layer": "", "source": ""} for name, value in told.items()}
+    assert dict(private.places_in(private.without_servers(content))) == {
+        "judge.model": "/srv/me/weights",
+        "judge.prompt": "/srv/me/notes.txt",
+        "suite.files": "~/weights",
+        "teacher.model": "https://me@inner.example/model",
+    }
     assert private.without_servers(content)["settings"]["judge.base_url"]["value"] is None
 
 

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness import cli, matrix
+from harness.config import Cell
 from harness.job import Job
 from harness.records import cells
 from harness.records.study import StudyDirectory
@@ -36,6 +37,11 @@ class Handed:
 
     def cell(self, task: str = "CartPole-v1") -> Path:
         return next(self.directory.glob(f"*/{task}/*/cell.json")).parent
+
+    @property
+    def id(self) -> str:
+        """Of the CartPole cell."""
+        return self.cell().name.rpartition("-")[2]
 
     def seal(self) -> None:
         """What whoever tampers does next: checksums that fit, and the name that follows from them."""
@@ -60,14 +66,16 @@ class Handed:
         pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
 
     def edit_settings(self, consistently: bool = True, **settings: Any) -> None:
-        """Change settings (`learner_lr` is learner.lr) of the CartPole cell, with every id that follows from them, or
-        only in cell.json."""
+        """Change settings (`learner_lr` is learner.lr) of the CartPole cell, with the overrides that say so and every
+        id that follows, or only in cell.json."""
         old = self.cell()
         content = json.loads((old / "cell.json").read_text())
         for name, value in settings.items():
             content["settings"][name.replace("_", ".", 1)]["value"] = value
         before = content["cell"]
         if consistently:
+            content["overrides"] |= {name.replace("_", ".", 1): value for name, value in settings.items()}
+            content["variant"] = Cell(cells.names_of(content), {}, content["overrides"]).variant
             content["cell"] = cells.rehashed(content)
         (old / "cell.json").write_text(json.dumps(content))
         if not consistently:
@@ -84,9 +92,8 @@ class Handed:
 
     def verify(self, *words: object) -> tuple[int, Verification]:
         """`bench verify` with few episodes -> exit code, record."""
-        code = cli.main(
-            ["verify", str(self.directory), "--leaderboard", str(self.leaderboard), "--episodes", "4", *map(str, words)]
-        )
+        plain = ["verify", str(self.directory), "--leaderboard", str(self.leaderboard), "--episodes", "16"]
+        code = cli.main([*plain, *map(str, words)])
         digest = read((self.directory / MANIFEST).read_bytes()).digest
         found = record.read(self.leaderboard, digest)
         assert found is not None
@@ -114,10 +121,11 @@ def trained(directory: Path, *overrides: str, seeds: int = 1) -> Path:
 
 @pytest.fixture(scope="session")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """DQN on CartPole, two seeds, and VLM-RB with its scripted judge on a grid, one seed, handed in."""
+    """DQN on CartPole, two seeds, and VLM-RB with its scripted judge on a grid, one seed, handed in; with as many
+    episodes as new layouts need to show anything."""
     root = tmp_path_factory.mktemp("handed-in")
-    trained(root / "study", "suite=classic", "task=CartPole-v1", seeds=2)
-    trained(root / "study", "suite=minigrid_doorkey", "method=vlm_rb")
+    trained(root / "study", "suite=classic", "task=CartPole-v1", "evaluation.episodes=16", seeds=2)
+    trained(root / "study", "suite=minigrid_doorkey", "method=vlm_rb", "evaluation.episodes=32")
     return packing.pack(root / "study", root / "study.zip").file
 
 

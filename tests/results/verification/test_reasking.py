@@ -61,13 +61,13 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return trained(root / "study", *STUDY, *judge), model
 
 
-def asked(study: Path, cassette: Path | None = None, **given: Any) -> Check:
-    """The check of the judge's calls."""
+def asked(study: Path, cassette: Path | None = None, count: int = 8, **given: Any) -> Check:
+    """The check of `count` of the judge's calls."""
     keeping.settle(keeping.folder(study))
     path = next(study.glob("*/*/*/cell.json"))
     cell = configuration(path.parent, path.parent.name.rpartition("-")[2])
     settings = {f"judge.{name}": value for name, value in given.items()}
-    (check,) = reasking.checks(cell, [0], cassette or study / "models" / "cassette.sqlite", settings, 8, 1, 120.0)
+    (check,) = reasking.checks(cell, [0], cassette or study / "models" / "cassette.sqlite", settings, count, 1, 120.0)
     return check
 
 
@@ -173,6 +173,26 @@ def test_frames_that_were_not_kept_cannot_be_shown_again(served: Path, tmp_path:
     assert check.passed is None and "whose images were not kept" in check.detail
 
 
+def test_calls_whose_frames_are_left_out_stay_in_the_sample_and_are_not_said_to_be_asked(
+    served: Path, tmp_path: Path
+) -> None:
+    def all_but_one(db: sqlite3.Connection) -> None:
+        (text,) = db.execute("SELECT text FROM requests ORDER BY key").fetchone()
+        kept = [frame["image"] for frame in json.loads(text)["clip"]]
+        db.execute(f"DELETE FROM images WHERE digest NOT IN ({', '.join('?' * len(kept))})", kept)
+
+    keeping.settle(keeping.folder(served))
+    bare = altered(served / "models" / "cassette.sqlite", tmp_path / "c.sqlite", all_but_one)
+    with judging("Yes") as url:
+        check = asked(served, bare, base_url=url, count=10_000)
+    assert (
+        check.passed is None
+        and check.detail.startswith("1 of ")
+        and "were drawn, and the others' images" in check.detail
+    )
+    assert "1 of 1 answers agree" in check.detail and "fewer than half" in check.detail
+
+
 def test_a_file_that_is_no_cassette_checks_nothing(served: Path, tmp_path: Path) -> None:
     file = tmp_path / "c.sqlite"
     file.write_bytes(b"SQLite format 3" + bytes(100))
@@ -212,6 +232,16 @@ def test_chats_and_embeddings_come_back_from_a_cassette_as_they_were_asked(tmp_p
     assert reasking.sample(tmp_path / "c.sqlite", "embed", ["cell/4"], 5, 0) == ([], 0)
 
 
+def test_a_call_whose_schema_has_a_pattern_is_not_asked_again(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
+    asker, cassette = Asker("cell/3", 0, 10), Cassette([], tmp_path / "c.sqlite")
+    request = keys.request({"backend": "openai"}, ChatCall((Message("user", ("?",)),), schema), asker)
+    cassette.record(request, asker, "a-model", Told({"a": "b"}), {}, Usage())
+    cassette.close()
+    ((found,), total) = reasking.sample(tmp_path / "c.sqlite", "chat", ["cell/3"], 5, 0)
+    assert total == 1 and found.call is None
+
+
 CHAT = ChatCall((Message("user", ("?",)),), temperature=0.0)
 
 
@@ -229,11 +259,19 @@ CHAT = ChatCall((Message("user", ("?",)),), temperature=0.0)
     ],
 )
 def test_what_counts_as_the_same_answer(call: Any, then: Any, now: Any, passed: bool | None) -> None:
-    assert reasking.compared("calls", [Recorded({}, call, then)], [Told(now)], "").passed is passed
+    assert reasking.compared("calls", 1, [Recorded({}, call, then)], [Told(now)], "").passed is passed
 
 
 def test_a_tenth_of_the_answers_may_differ() -> None:
     recorded = [Recorded({}, CHAT, "a")] * 20
     for count, passed in ((2, True), (3, False)):
         told = [Told("b")] * count + [Told("a")] * (20 - count)
-        assert reasking.compared("calls", recorded, told, "").passed is passed
+        assert reasking.compared("calls", 20, recorded, told, "").passed is passed
+
+
+def test_answers_of_less_than_half_of_the_sample_settle_nothing_unless_they_differ() -> None:
+    recorded = [Recorded({}, CHAT, "a")] * 10
+    assert reasking.compared("calls", 20, recorded, [Told("a")] * 10, "").passed is True
+    check = reasking.compared("calls", 20, recorded[:9], [Told("a")] * 9, "")
+    assert check.passed is None and "fewer than half of the 20 that were drawn" in check.detail
+    assert reasking.compared("calls", 20, recorded[:9], [Told("b")] * 9, "").passed is False

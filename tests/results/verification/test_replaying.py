@@ -7,7 +7,7 @@ import pytest
 from harness.evaluation import Result
 from results.verification import replaying
 from results.verification.record import Tally
-from results.verification.replaying import Episode
+from results.verification.replaying import Episode, Replay
 
 RECORDED = {0: Episode(1.0, True, 5), 1: Episode(0.0, False, 9)}
 AGAIN = [Result(0, 0, 1.0, True, 5), Result(0, 1, 0.0, False, 9)]
@@ -24,18 +24,50 @@ def test_a_replay_tells_successes_from_returns_and_lengths() -> None:
     )
 
 
+def replay(successes: int, others: int) -> Replay:
+    """Of 20 episodes, of which so many come out otherwise."""
+    numbers = tuple(range(20))
+    return Replay(numbers[:successes], numbers[10:][:others], (), (), 20, "episode 0" if successes + others else "")
+
+
 @pytest.mark.parametrize(
-    ("alike", "tolerance", "passed"), [(True, 0.0, False), (True, 0.5, True), (False, 0.0, True), (True, 0.49, False)]
+    ("successes", "others", "tolerance", "passed"),
+    [(0, 0, 0.0, True), (1, 0, 0.0, False), (0, 1, 0.0, False), (1, 1, 0.1, True), (1, 2, 0.1, False)],
 )
-def test_returns_and_lengths_count_where_everything_is_as_it_was(alike: bool, tolerance: float, passed: bool) -> None:
-    replay = replaying.compare(RECORDED, [AGAIN[0]._replace(length=6), AGAIN[1]])
-    assert replaying.judged(3, replay, alike, tolerance).passed is passed
+def test_every_episode_counts_where_everything_is_as_it_was(
+    successes: int, others: int, tolerance: float, passed: bool
+) -> None:
+    assert replaying.judged(3, replay(successes, others), "", tolerance).passed is passed
 
 
-@pytest.mark.parametrize(("tolerance", "passed"), [(0.0, False), (0.5, True)])
-def test_successes_count_everywhere(tolerance: float, passed: bool) -> None:
-    replay = replaying.compare(RECORDED, [AGAIN[0]._replace(success=False), AGAIN[1]])
-    assert replaying.judged(3, replay, False, tolerance).passed is passed
+@pytest.mark.parametrize(
+    ("successes", "others", "tolerance", "passed"),
+    [
+        (0, 5, 0.0, True),  # a quarter of the returns
+        (0, 6, 0.0, False),
+        (0, 6, 0.3, True),
+        (1, 5, 0.0, None),
+        (2, 0, 0.0, None),  # a tenth of the successes
+        (3, 0, 0.0, False),
+        (1, 6, 0.0, False),
+        (2, 0, 0.1, True),
+        (3, 0, 0.1, False),
+        (3, 0, 0.15, True),
+    ],
+)
+def test_elsewhere_a_few_successes_settle_nothing_and_many_returns_fail(
+    successes: int, others: int, tolerance: float, passed: bool | None
+) -> None:
+    check = replaying.judged(3, replay(successes, others), "made on A, played on B", tolerance)
+    assert check.passed is passed and ("made on A, played on B" in check.detail)
+    assert ("--tolerance" in check.detail) == (passed is None)
+
+
+def test_one_episode_of_a_short_evaluation_is_within_what_may_differ_elsewhere() -> None:
+    one = replaying.compare(RECORDED, [AGAIN[0]._replace(success=False), AGAIN[1]])
+    assert replaying.judged(3, one, "made on A, played on B", 0.0).passed is None
+    one = replaying.compare(RECORDED, [AGAIN[0]._replace(length=6), AGAIN[1]])
+    assert replaying.judged(3, one, "made on A, played on B", 0.0).passed is True
 
 
 def test_fisher_s_exact_test_on_a_small_table() -> None:
@@ -65,3 +97,21 @@ def test_a_success_that_new_layouts_do_not_bear_out_fails_and_says_how_small_a_o
     assert "success 0.312 (10 of 32 episodes), reported 1.000 (20 of 20 episodes)" in check.detail
     assert "noticed from a difference of 0.344 on" in check.detail
     assert replaying.renewal(Tally(20, 20), Tally(31, 32), 1.0, 2).passed is True
+
+
+@pytest.mark.parametrize(
+    ("reported", "renewed", "cells", "passed"),
+    [
+        (Tally(4, 4), Tally(1, 1), 1, None),  # no difference could be seen
+        (Tally(4, 4), Tally(64, 64), 1, None),  # only one of .72
+        (Tally(15, 30), Tally(48, 96), 100, True),  # one of .36
+        (Tally(15, 30), Tally(48, 96), 1_000, None),
+        (Tally(4, 4), Tally(0, 64), 1, False),  # what is seen counts all the same
+    ],
+)
+def test_new_layouts_that_could_show_little_count_for_nothing_unless_they_fail(
+    reported: Tally, renewed: Tally, cells: int, passed: bool | None
+) -> None:
+    adjusted = min(1.0, cells * replaying.p_value(reported, renewed))
+    check = replaying.renewal(reported, renewed, adjusted, cells)
+    assert check.passed is passed and ("0.4 must be: there are too few episodes" in check.detail) == (passed is None)

@@ -1,0 +1,107 @@
+"""A stranger's configuration: whatever a command can make is accepted, and nothing that it sets can be left unsaid."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import config, matrix, registry, variations
+from harness.config import Cell
+from harness.errors import UserError
+from harness.records.cells import record
+from results.submissions import private
+from results.verification.configuration import Altered, configuration
+
+Check = Callable[[dict[str, Any]], Cell]
+
+
+@pytest.fixture
+def checked(tmp_path: Path) -> Check:
+    """`configuration` of a record, written where it is looked for."""
+
+    def check(content: dict[str, Any]) -> Cell:
+        (tmp_path / "cell.json").write_text(json.dumps(content))
+        return configuration(tmp_path, content["cell"])
+
+    return check
+
+
+def planned(*words: str) -> Iterator[Cell]:
+    """The cells of `bench run`, `bench ablate` and `bench perturb`; none where the words do not fit together."""
+    try:
+        plan = matrix.plan(words)
+    except UserError:
+        return
+    yield from plan.cells
+    for vary in (variations.ablations, variations.perturbations):
+        try:
+            yield from vary(plan).cells
+        except UserError:
+            continue
+
+
+@pytest.mark.parametrize("profile", ["smoke", "paper"])
+def test_every_method_ablation_and_perturbation_is_accepted(checked: Check, profile: str) -> None:
+    cells = [
+        cell
+        for suite in registry.names("suite")
+        for method in registry.names("method")
+        for cell in planned(f"suite={suite}", f"method={method}", f"profile={profile}")
+    ]
+    assert len(cells) > 100
+    for cell in {cell.id: cell for cell in cells}.values():
+        assert checked(record(cell)).id == cell.id
+
+
+DOORKEY = ("suite=minigrid_doorkey", "task=6x6", "profile=smoke")
+ARM = ("suite=metaworld", "task=reach", "profile=smoke", "method=sac")
+TAUGHT = (*ARM[:-1], "method=pebble")
+SERVED = ("judge=openai", "judge.model=org/name", "judge.base_url=http://localhost:1/v1")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (*DOORKEY, "method=vlm_rb", "replay.lambda_max=0.25", "training.steps=1000"),
+        (*DOORKEY, "method=vlm_rb", "judge=oracle", "learner=iqn"),
+        (*DOORKEY, "method=vlm_rb", *SERVED),
+        (*DOORKEY, "method=uer", "replay=per", "replay.alpha=0.5"),
+        (*ARM, "suite.goal=hidden"),
+        (*TAUGHT, "teacher=oracle"),
+        (*TAUGHT, "teacher=llm", "chat=openai", "chat.model=a", "chat.base_url=http://localhost:1/v1"),
+    ],
+)
+def test_what_the_command_line_gives_is_accepted(checked: Check, words: tuple[str, ...]) -> None:
+    cells = list(planned(*words))
+    assert cells
+    for cell in cells:
+        content = private.without_servers(record(cell))  # as it is handed in
+        assert checked(content).id == cell.id
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((*DOORKEY, "method=vlm_rb", "replay.lambda_max=0.25"), "replay.lambda_max is 0.25 and not "),
+        ((*DOORKEY, "method=uer", "replay=per"), "its replay is 'per' and not 'uer'"),
+        ((*DOORKEY, "method=uer", "learner=iqn"), "its learner is 'iqn' and not "),
+        ((*DOORKEY, "method=vlm_rb", "drawing.seed=3"), "drawing.seed is 3 and not 0"),
+        ((*ARM, "suite.goal=hidden"), "suite.goal is hidden and not observable"),
+        ((*DOORKEY, "method=uer", "evaluation.episodes=9"), "evaluation.episodes is 9 and not "),
+    ],
+)
+def test_an_override_left_unsaid_is_noticed(checked: Check, words: tuple[str, ...], message: str) -> None:
+    cell = next(planned(*words))
+    with pytest.raises(Altered, match=f"{message}.*which its overrides do not say"):
+        checked({**record(cell), "overrides": {}, "variant": ""})
+
+
+def test_a_record_older_than_a_setting_is_accepted_without_it(checked: Check) -> None:
+    content = record(next(planned(*DOORKEY, "method=uer")))
+    assert config.WITHOUT.keys() & content["settings"].keys()
+    content["settings"] = {key: value for key, value in content["settings"].items() if key not in config.WITHOUT}
+    checked(content)
