@@ -55,7 +55,7 @@ class Entry:
     board: str
     """The task that it is ranked on alone; empty where all of the suite's tasks count, and for a row listed apart."""
     rank: int | None
-    """1 + the number of ranked rows that are better by the bootstrap; rows with equal ranks are tied. None: listed apart."""
+    """1 + the number of ranked rows that are better by the bootstrap; equal ranks are ties. None: listed apart."""
     rank_low: int | None
     """Best rank within the 95 % interval."""
     rank_high: int | None

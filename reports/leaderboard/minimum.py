@@ -24,8 +24,8 @@ WORDS = (
 
 
 FEW = (
-    "Few seeds tell little: with three seeds on one task, of two methods that are equal one comes out above the other in "
-    "about one case of five, with five seeds in one of ten, and among ten equal methods some row nearly always does. "
+    "Few seeds tell little: with three seeds on one task, of two methods that are equal one comes out above the other "
+    "in about one case of five, with five seeds in one of ten; among ten equal methods some row nearly always does. "
     "Report five seeds or more."
 )
 """Simulated: equal methods with normally distributed scores, two thousand resamples."""

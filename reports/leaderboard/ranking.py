@@ -1,4 +1,4 @@
-"""Who is better than whom by the bootstrap: ranks with ties and intervals, from bootstrap resamples of every row's score.
+"""Who is better than whom by the bootstrap: ranks with ties and intervals, from resamples of every row's score.
 
 A row's score is the interquartile mean (IQM) of its final success rates over runs and tasks. Each row is resampled on
 its own, stratified by task (reports.statistics), with draws that depend on its name and scores alone, so rows elsewhere

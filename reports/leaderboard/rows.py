@@ -175,7 +175,17 @@ def _groups(cells: Iterable[Measured], tell: Callable[[Cell], str]) -> dict[tupl
     groups: dict[tuple[object, ...], list[Measured]] = {}
     for each in cells:
         cell = each.cell
-        key = (cell.suite, cell.profile, cell.method, cell.backend, cell.model, cell.variant, version(cell), tab(cell), tell(cell))
+        key = (
+            cell.suite,
+            cell.profile,
+            cell.method,
+            cell.backend,
+            cell.model,
+            cell.variant,
+            version(cell),
+            tab(cell),
+            tell(cell),
+        )
         groups.setdefault(key, []).append(each)
     return groups
 

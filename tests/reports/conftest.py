@@ -204,9 +204,10 @@ PATIENCE = 30_000
 """Milliseconds for what a browser should have done long before, however busy the machine is."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """Debian's Chromium, started once."""
+    """Debian's Chromium, started once for each file of tests: while Playwright is there, an event loop runs in this
+    thread, and tests of other files begin their own."""
     where = shutil.which("chromium")
     if where is None:
         missing = "chromium is missing; install chromium"

@@ -684,4 +684,6 @@ def test_an_unfinished_run_counts_only_its_whole_evaluations(study: Study, gathe
     curves[2] = {100: _episodes(0), 200: [1, 1]}
     board = gather(study("a", uer=(curves, {"status": {2: "running"}})))
     (entry,) = board.entries
-    assert entry.apart == "8x8: seed 2 is running; 8x8: last evaluated at step 100 of 300" and entry.score.value == 0  # all have the step 100 only
+    assert (
+        entry.apart == "8x8: seed 2 is running; 8x8: last evaluated at step 100 of 300" and entry.score.value == 0
+    )  # all have the step 100 only
