@@ -32,6 +32,7 @@ HERE = (
     "frames",
     "statistics",
     "report",
+    "leaderboard",
     "judged_training",
     "judging",
     "samplers",
@@ -50,6 +51,7 @@ SMALL = {
     "frames": ["--rounds", "1"],
     "statistics": ["--reps", "200", "--rliable-reps", "5", "2", "2"],
     "report": ["--methods", "2", "--tasks", "2", "--seeds", "2", "--evaluations", "3", "--repeats", "1"],
+    "leaderboard": ["--methods", "2", "--suites", "2", "--seeds", "2", "--evaluations", "3"],
     "judged_training": ["--pairs", "1", "--rounds", "2", "--start", "1200", "--turn", "64", "--task", "5x5"],
     "judging": ["--rounds", "1", "--clips", "4", "--plain", "1", "--length", "4", "--batches", "2", "--hidden", "32"],
     "samplers": ["--size", "5000", "--batch", "16", "--rounds", "3"],
@@ -127,6 +129,15 @@ def lines(results: dict[str, Any]) -> list[Line]:
         size = f"{report['peak_bytes'] / 2**30:.1f} GiB"
         what = f"bench report, {report['runs']:,} runs of {report['rows_per_run']} rows, seconds"
         found.append(Line(f"{what} ({size} at most)", f"{report['seconds']:.1f} s", "", report["seconds"], "<10"))
+    if board := results.get("leaderboard"):
+        what = f"bench leaderboard, {board['rows']:,} rows of {board['runs']:,} runs"
+        size = f"{board['peak_bytes'] / 2**30:.1f} GiB"
+        found.append(Line(f"{what}, seconds ({size} at most)", f"{board['seconds']:.1f} s", "", board["seconds"], "<30"))
+        megabytes = board["page_bytes"] / 10**6
+        found.append(Line("its page, megabytes", f"{megabytes:.1f} MB", "", megabytes, "<5"))
+        for name, value in board["browser"].items():
+            goal = "<1000" if name.startswith("usable") else "<100"
+            found.append(Line(f"in Chromium, ms: {name.replace('_', ' ')}", f"{value:.0f} ms", "", value, goal))
     if judged := results.get("judged_training"):
         rates = [f"{judged[f'{name}_steps_per_second']:.0f} steps/s" for name in ("vlm_rb", "uer")]
         found.append(Line(f"DoorKey {judged['task']}, vlm_rb + sprite: uer", *rates, judged["ratio"], "0.98"))
