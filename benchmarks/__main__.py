@@ -132,7 +132,9 @@ def lines(results: dict[str, Any]) -> list[Line]:
     if board := results.get("leaderboard"):
         what = f"bench leaderboard, {board['rows']:,} rows of {board['runs']:,} runs"
         size = f"{board['peak_bytes'] / 2**30:.1f} GiB"
-        found.append(Line(f"{what}, seconds ({size} at most)", f"{board['seconds']:.1f} s", "", board["seconds"], "<30"))
+        found.append(
+            Line(f"{what}, seconds ({size} at most)", f"{board['seconds']:.1f} s", "", board["seconds"], "<30")
+        )
         megabytes = board["page_bytes"] / 10**6
         found.append(Line("its page, megabytes", f"{megabytes:.1f} MB", "", megabytes, "<5"))
         for name, value in board["browser"].items():
