@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from results.verification.record import Check, Standing
+
 BOARD_VERSION = 1
 
 Tab = Literal["paper", "quick", "scripted", "smoke", "other"]
@@ -21,8 +23,6 @@ TABS: Mapping[Tab, str] = {
     "other": "profiles of other names, as of runs made elsewhere; none of them is ranked",
 }
 """Tab -> what its rows have in common, in the order in which they are shown."""
-
-Standing = Literal["verified", "self-reported", "disputed"]
 
 
 @dataclass(frozen=True)
@@ -143,16 +143,6 @@ class Origin:
     packages: str
     hardware: str
     runs: int
-
-
-@dataclass(frozen=True)
-class Check:
-    """One thing that a verification looked at."""
-
-    what: str
-    passed: bool | None
-    """None: it could not be made, and `detail` says why."""
-    detail: str
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,13 @@ import numpy as np
 
 from reports import citations, page, statistics
 from reports.leaderboard import ranking, registered
-from reports.leaderboard.board import Check, Curve, Estimate, Origin, Setting, TaskScore, Variation
+from reports.leaderboard.board import Curve, Estimate, Origin, Setting, TaskScore, Variation
 from reports.leaderboard.rows import Member, Row
 from reports.leaderboard.sources import clean
 from reports.statistics import Array, Interval, name_seed
 from reports.statistics.resampling import ends
 from results import Run, Study
+from results.verification.record import Check
 
 CURVE_REPS = 1_000
 """Resamples of a curve's band."""

@@ -12,12 +12,13 @@ from harness.errors import UserError
 from harness.records import provenance, schema
 from reports import ledger
 from reports.leaderboard import costs, details, minimum, ranking, registered, rows, sources
-from reports.leaderboard.board import TABS, Board, Details, Entry, Estimate, Refused, Standing, Suite
+from reports.leaderboard.board import TABS, Board, Details, Entry, Estimate, Refused, Suite
 from reports.leaderboard.costs import Cost
 from reports.leaderboard.frames import Samples
 from reports.leaderboard.rows import Measured, Member, Row
 from reports.leaderboard.sources import Source, clean
 from reports.statistics import Array
+from results.verification.record import Standing
 
 TITLE = "guidebench leaderboard"
 NEVER = "no row has a success here, so success tells nothing; open it for its returns"

@@ -8,18 +8,18 @@ file tells (a reward's network, a thousand environments) meets the process's lim
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import struct
 import tempfile
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from harness.config import Cell
 from harness.errors import UserError
 from harness.evaluation import Result
+from results.apart import Apart, asked
 
 MEMORY = 2**33
 """Bytes of data of the process."""
@@ -64,60 +64,36 @@ class Played(NamedTuple):
     """Whether the agent acts greedily without drawing anything, so that episodes repeat."""
 
 
-class Player:
+class Player(Apart):
     """The process; ended and begun anew where one run was too much for it."""
 
     def __init__(self, limit: float) -> None:
         """`limit`: seconds for one run."""
+        super().__init__(serve, "player")
         self._limit = limit
-        self._process: Any = None
-        self._connection: Connection | None = None
 
     def __call__(self, wanted: Wanted) -> Played:
         """Misfit, or UserError that says why a policy cannot be played here."""
-        if self._connection is None:
-            context = multiprocessing.get_context("spawn")
-            self._connection, theirs = context.Pipe()
-            self._process = context.Process(target=serve, args=(theirs,), daemon=True, name="player")
-            self._process.start()
-            theirs.close()
+        connection = self.begun()
         try:
-            self._connection.send(wanted)
-            if not self._connection.poll(self._limit):
+            connection.send(wanted)
+            if not connection.poll(self._limit):
                 self.close()
                 raise UserError(f"it takes longer than {self._limit:g} s; give it more with --limit")
-            answer: Played | Misfit | UserError = self._connection.recv()
+            answer: Played | Misfit | UserError = connection.recv()
         except (EOFError, ConnectionError):
-            self._process.join()
-            code = self._process.exitcode
-            self.close()
-            raise UserError(f"its process ended with exit code {code}; it may need too much memory") from None
+            raise UserError(f"its process ended with exit code {self.ended()}; it may need too much memory") from None
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    def close(self) -> None:
-        """End the process, whatever it does."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
-        if self._connection is not None:
-            self._connection.close()
-        self._process, self._connection = None, None
-
 
 def serve(connection: Connection) -> None:
-    """Play what is asked for until the other side hangs up."""
-    import signal
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the other side, which then ends this one
+    """Play what is asked for."""
+    wanted: Wanted
+    answer: Played | Misfit | UserError
     _limit_memory()
-    while True:
-        try:
-            wanted: Wanted = connection.recv()
-        except (EOFError, OSError):
-            return
-        answer: Played | Misfit | UserError
+    for wanted in asked(connection):
         try:
             answer = play(wanted)
         except (Misfit, UserError) as error:

@@ -14,8 +14,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from reports import statistics
-from reports.leaderboard.board import Board, Check, Entry, Estimate, Frames, Refused, Suite
+from reports.leaderboard.board import Board, Entry, Estimate, Frames, Refused, Suite
 from reports.leaderboard.page import render
+from results.verification.record import Check
 from tests.reports.leaderboard import boards
 
 Open = Callable[..., Page]
