@@ -87,7 +87,7 @@ class Filmstrips:
         }
         write_json(self._directory / f"{name}.json", about)
         judged = f"judged by {cell.names.part('judge')}" if scorer else unjudged or "the run has no judge"
-        self.told = f"frames: {self._directory / name}.json, {len(clips)} clips, {judged}"
+        self.told = f"frames: {self._directory / name}.json, {len(clips)} clip{'s' * (len(clips) != 1)}, {judged}"
 
     def _scorer(self, suite: Any, task: str) -> tuple[Scorer | None, str]:
         """What scores a clip; None, and why, where nothing here can."""

@@ -1,4 +1,4 @@
-"""Samples of what judges were shown, small enough for a page of many rows."""
+"""Samples of what was drawn, small enough for a page of many rows: what judges were shown, and episodes in strips."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import base64
 import io
 import struct
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
 
 import results
 from harness.errors import UserError
 from reports.leaderboard.board import Frames
 from reports.leaderboard.rows import Member, Row
 from reports.leaderboard.sources import Source, clean
+from reports.runs.episodes import Clip, Episode, strips
 from results import Picture
 
 BUDGET = 1_500_000
@@ -22,6 +25,8 @@ LARGEST = 100_000
 WIDTH = 640
 PIXELS = 2**24
 """A picture with more is left out."""
+CLIPS = 6
+"""Most strips of a row's episodes."""
 _SIZE = struct.Struct(">16xII")
 
 
@@ -34,9 +39,24 @@ class Samples:
         self._of: dict[str, list[Picture]] = {}
 
     def of(self, row: Row, members: Iterable[Member]) -> tuple[Frames, ...]:
-        """Those of a row and its perturbations."""
-        references = {measured.cell.id for measured in row.tasks.values()}
+        """Those of a row and its perturbations: a caption stands once."""
         found: dict[str, Frames] = {}
+        for name, caption, png in [*self._shown(row, members), *self._played(row)]:
+            caption = clean(caption, 200)
+            if caption in found:
+                continue
+            content = _smaller(png)
+            size = 4 * -(-len(content) // 3)
+            if not content or size > self._left:
+                self.notes.append(f"{name}: sample frames {caption} are left out: no room, or no picture")
+                continue
+            self._left -= size
+            found[caption] = Frames(caption, base64.b64encode(content).decode("ascii"))
+        return tuple(found.values())
+
+    def _shown(self, row: Row, members: Iterable[Member]) -> Iterator[tuple[str, str, bytes]]:
+        """Source, caption and PNG of what judges were shown in the row's perturbations."""
+        references = {measured.cell.id for measured in row.tasks.values()}
         for source in {member.source.name: member.source for member in members}.values():
             roles = [(cell, cell.role) for cell in source.study.cells if cell.role]
             names = {
@@ -45,18 +65,19 @@ class Samples:
                 if role.reference in references
             }
             for picture in self._pictures(source):
-                caption = clean(names.get((picture.where, picture.name), ""), 200)
-                if caption and caption not in found:
-                    content = _smaller(picture.png)
-                    size = 4 * -(-len(content) // 3)
-                    if not content or size > self._left:
-                        self.notes.append(
-                            f"{source.name}: sample frames {caption} are left out: no room, or no picture"
-                        )
-                        continue
-                    self._left -= size
-                    found[caption] = Frames(caption, base64.b64encode(content).decode("ascii"))
-        return tuple(found.values())
+                if caption := names.get((picture.where, picture.name), ""):
+                    yield source.name, caption, picture.png
+
+    def _played(self, row: Row) -> Iterator[tuple[str, str, bytes]]:
+        """Those of an episode of each task: the first of the first run that has any in strips."""
+        several = max(1, CLIPS // len(row.tasks))
+        for measured in list(row.tasks.values())[:CLIPS] if self._left else ():
+            drawn = ((run, strips(row.source.study.directory / run.directory)) for run in measured.runs)
+            run, (found, notes) = next(((run, each) for run, each in drawn if any(each)), (None, ((), ())))
+            self.notes += [clean(f"{row.source.name}: {note}", 600) for note in notes]
+            if run and found:
+                for clip in _evenly(found[0].clips, several):
+                    yield row.source.name, f"{measured.cell.task}, seed {run.seed}: {_told(found[0], clip)}", clip.png
 
     def _pictures(self, source: Source) -> list[Picture]:
         if source.name not in self._of:
@@ -66,6 +87,20 @@ class Samples:
                 self.notes.append(clean(f"{source.name}: no sample frames are shown: {error}", 600))
                 self._of[source.name] = []
         return self._of[source.name]
+
+
+def _evenly(clips: Sequence[Clip], most: int) -> list[Clip]:
+    """At most so many of them, the first and the last among them."""
+    shown = np.linspace(0, len(clips) - 1, min(most, len(clips))).round().astype(int)
+    return [clips[index] for index in shown]
+
+
+def _told(episode: Episode, clip: Clip) -> str:
+    """What a strip shows, what the judge says of it, and how the episode ended."""
+    judged = "" if clip.score is None else f", {episode.judge}: {clip.score:.2f}"
+    happened = f", {', '.join(clip.events)}" if clip.events else ""
+    ended = "success" if episode.success else "no success"
+    return f"moves {clip.first}–{clip.last} of {episode.moves} ({ended}){judged}{happened}"
 
 
 def _smaller(png: bytes) -> bytes:

@@ -73,6 +73,13 @@ class Episodes(NamedTuple):
 
 def episodes(run: Path) -> Episodes:
     """Those of a run's directory. What does not fit is left out, with a note."""
+    found, notes = strips(run)
+    films, further = _films(run)
+    return Episodes(found, films, (*notes, *further))
+
+
+def strips(run: Path) -> tuple[tuple[Episode, ...], tuple[str, ...]]:
+    """Those in strips, and notes."""
     found, notes, room = list[Episode](), list[str](), STRIPS
     files, more = names(run / FRAMES, (".json",), EPISODES)
     for name in files:
@@ -84,8 +91,7 @@ def episodes(run: Path) -> Episodes:
         room -= sum(len(clip.png) for clip in episode.clips)
         found.append(episode)
     notes += [f"{FRAMES}: {more} further episodes are left out"] if more else []
-    films, further = _films(run)
-    return Episodes(tuple(found), films, tuple(brief(note, 400) for note in [*notes, *further]))
+    return tuple(found), tuple(brief(note, 400) for note in notes)
 
 
 def _episode(run: Path, file: Path, room: int) -> Episode:
@@ -135,7 +141,7 @@ def _strip(run: Path, directory: Path, name: str, room: int) -> bytes:
     return png
 
 
-def _films(run: Path) -> tuple[tuple[Film, ...], list[str]]:
+def _films(run: Path) -> tuple[tuple[Film, ...], tuple[str, ...]]:
     found, notes, room = list[Film](), list[str](), REEL
     files, more = names(run / VIDEOS, (".mp4", ".gif"), FILMS)
     for name in files:
@@ -152,7 +158,8 @@ def _films(run: Path) -> tuple[tuple[Film, ...], list[str]]:
             continue
         room -= len(film)
         found.append(Film(brief(name, 100), kind, film, "" if film else f"too large for a page ({size:,} bytes)"))
-    return tuple(found), notes + ([f"{VIDEOS}: {more} further files are left out"] if more else [])
+    notes += [f"{VIDEOS}: {more} further files are left out"] if more else []
+    return tuple(found), tuple(brief(note, 400) for note in notes)
 
 
 def _field(content: Mapping[str, Any], name: str, kind: type) -> Any:

@@ -7,6 +7,7 @@
 | evaluations.parquet, ledger.jsonl | what finished runs measured and what their models took |
 | policy.safetensors | their final parameters, which make a submission verifiable |
 | frames/…/*.png | samples of what a judge was shown |
+| …/seed-0/frames/*.json, *.png | episodes of a run in strips of frames, as `bench eval --frames` draws them |
 | models/cassette.sqlite | recorded model calls, on request |
 """
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import results.rows
@@ -62,7 +62,7 @@ def check(study: Study, manifest: Manifest) -> list[str]:
         kind = schemas.kind_of(path)
         if kind == "policy":
             _check_parameters(study.directory / path, path)
-        elif kind == "frames":
+        elif kind in ("frames", "strip"):
             _check_picture(study.directory / path, path)
         elif kind == "cassette":
             from harness.foundation import cassette_checks
@@ -88,17 +88,16 @@ def _check_layout(study: Study, files: set[str]) -> None:
             raise UserError(f"study.json has cell {cell.id} in {cell.directory}, which is not that cell's place")
         if cell.role is not None and cell.role.kind == "perturbation":
             allowed.add(frames_file(cell.suite, cell.task, cell.role.name).as_posix())
-    finished = 0
-    for run in study.runs:
-        allowed.add(f"{run.directory}/run.json")
-        if run.status == "finished":
-            finished += 1
-            wanted.add(f"{run.directory}/evaluations.parquet")
-            allowed |= {f"{run.directory}/ledger.jsonl", f"{run.directory}/policy.safetensors"}
+    allowed |= {f"{run.directory}/run.json" for run in study.runs}
+    finished = {run.directory for run in study.runs if run.status == "finished"}
+    wanted |= {f"{run}/evaluations.parquet" for run in finished}
+    allowed |= {f"{run}/{name}" for run in finished for name in ("ledger.jsonl", "policy.safetensors")}
     if not finished:
         raise UserError("none of its runs is finished")
     if missing := wanted - files:
         raise UserError(f"it lacks {min(missing)}")
+    episodes = {path for path in files if schemas.kind_of(path) in ("episode", "strip")}
+    allowed |= {path for path in episodes if str(PurePosixPath(path).parents[1]) in finished}
     if besides := files - wanted - allowed:
         raise UserError(f"{min(besides)} belongs to no finished run or cell that study.json lists")
 

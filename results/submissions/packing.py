@@ -18,7 +18,7 @@ from typing import Any
 import results.store
 from harness.errors import UserError
 from harness.records.files import read_json
-from harness.records.study import frames_file
+from harness.records.study import FRAMES, frames_file
 from results.store import Run, Study
 from results.submissions import consistency, private, schemas
 from results.submissions.manifest import LARGEST_MANIFEST, MANIFEST, Manifest, Packed
@@ -147,6 +147,7 @@ def _contents(study: Study, checkpoints: bool, remarks: list[str]) -> dict[str, 
             found[f"{run.directory}/run.json"] = _json({**content, **({"error": error} if "error" in content else {})})
         if run.status == "finished":
             wanted = ["evaluations.parquet", "ledger.jsonl", *(["policy.safetensors"] if checkpoints else [])]
+            wanted += [f"{FRAMES}/{file.name}" for end in ("json", "png") for file in (where / FRAMES).glob(f"*.{end}")]
             found |= {f"{run.directory}/{name}": where / name for name in wanted if (where / name).is_file()}
     if hidden:
         remarks.append(f"hidden: paths and servers of this machine, in {', '.join(sorted(hidden))}")

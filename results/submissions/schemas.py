@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.records.schema import MATRICES, SCHEMA_VERSION, STATUSES
+from harness.records.study import FRAMES
 
 MANIFEST_VERSION = 1
 MIB = 2**20
@@ -25,6 +26,8 @@ CONTENTS: Mapping[str, tuple[str, int]] = {
     "evaluations": (rf"{_RUN}/evaluations\.parquet", 16 * MIB),
     "ledger": (rf"{_RUN}/ledger\.jsonl", 16 * MIB),
     "policy": (rf"{_RUN}/policy\.safetensors", 1024 * MIB),
+    "episode": (rf"{_RUN}/{FRAMES}/{_NAME}\.json", MIB),
+    "strip": (rf"{_RUN}/{FRAMES}/{_NAME}\.png", MIB),
     "frames": (rf"frames/{_NAME}/{_NAME}/{_NAME}\.png", 16 * MIB),
     "cassette": (r"models/cassette\.sqlite", 2048 * MIB),
 }
@@ -119,5 +122,27 @@ OF_RUN = _object(
     },
     optional=("seed", "step", "steps", "error", "provenance"),
 )
-JSON: Mapping[str, Mapping[str, Any]] = {"study": OF_STUDY, "cell": OF_CELL, "run": OF_RUN}
+OF_EPISODE = _object(
+    {
+        "schema": {"const": SCHEMA_VERSION},
+        **dict.fromkeys(("suite", "task", "judge", "unjudged"), _TEXT | {"maxLength": 1_000}),
+        **dict.fromkeys(("seed", "moves", "length"), _COUNT),
+        "return": {"type": "number"},
+        "success": {"type": "boolean"},
+        "clips": {
+            "type": "array",
+            "maxItems": 100,
+            "items": _object(
+                {
+                    "file": {"type": "string", "pattern": rf"^{_NAME}\.png$"},
+                    **dict.fromkeys(("first", "last"), _COUNT),
+                    "events": {"type": "array", "maxItems": 100, "items": _TEXT},
+                    "score": {"type": "number", "minimum": 0, "maximum": 1},
+                },
+                optional=("score",),
+            ),
+        },
+    }
+)
+JSON: Mapping[str, Mapping[str, Any]] = {"study": OF_STUDY, "cell": OF_CELL, "run": OF_RUN, "episode": OF_EPISODE}
 """Kind of file -> its schema."""

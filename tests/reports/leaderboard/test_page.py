@@ -147,7 +147,7 @@ def test_a_row_opens_and_the_back_button_closes_it(browser: Open, file: Path) ->
     settled(page)
     expect(page.get_by_role("heading", name="vlm_rb qwen3-vl-8b")).to_be_focused()
     opened = page.locator("#opened")
-    names = ["Learning curve", "Tasks", "Ablations and perturbations", "What the model was shown", "Verification"]
+    names = ["Learning curve", "Tasks", "Ablations and perturbations", "Sample frames", "Verification"]
     assert opened.locator("h3").all_inner_texts() == [*names, "Configuration", "Provenance", "Citation"]
     expect(opened.locator(".plot svg").first).to_be_visible()
     told = opened.locator(".drawing").first

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,10 @@ from typing import Any
 import pytest
 
 from harness.foundation.images import png
+from reports.leaderboard import gathering
 from reports.runs import episodes
+from results import submissions
+from results.submissions.packing import pack
 from tests.reports.runs.conftest import CLIP
 
 
@@ -105,3 +109,26 @@ def test_a_video_is_shown_if_it_is_one_and_fits(tmp_path: Path, monkeypatch: pyt
     shown = [(film.name, bool(film.content), film.reason) for film in found.films]
     assert shown == [("a.gif", True, ""), ("b.mp4", True, ""), ("d.gif", False, "too large for a page (106 bytes)")]
     assert found.notes == ("videos/c.mp4: is not video/mp4", "videos/f.gif: lies outside the run")
+
+
+def test_a_submission_takes_strips_along_to_the_leaderboard(run: Path, tmp_path: Path) -> None:
+    made = pack(run.parents[3], tmp_path / "mine.zip")
+    drawn = sorted(path.name for path in (run / "frames").iterdir())
+    assert [path.rpartition("/")[2] for path in made.manifest.files if "/frames/" in path] == drawn
+    added = submissions.add(made.file, tmp_path / "board")
+    board = gathering.gather([str(run.parents[3])], tmp_path / "none")
+    theirs = gathering.gather([], tmp_path / "board")
+    (frames,), (same,) = ([each.frames for each in of.details.values()] for of in (board, theirs))
+    (episode,), _ = episodes.strips(run)
+    assert frames == same and 0 < len(frames) <= 6 and added and not board.notes
+    assert frames[0].caption.startswith(f"5x5, seed 0: moves 1–4 of {episode.moves} (")
+    assert base64.b64decode(frames[0].png) == episode.clips[0].png
+    assert f", sprite: {episode.clips[0].score:.2f}" in frames[0].caption
+
+
+def test_strips_that_cannot_be_read_leave_a_note_on_the_leaderboard(run: Path, tmp_path: Path) -> None:
+    for path in (run / "frames").glob("*.json"):
+        path.write_text("[]")
+    board = gathering.gather([str(run.parents[3])], tmp_path / "none")
+    assert [each.frames for each in board.details.values()] == [()]
+    assert "holds list; expected a JSON object" in board.notes[0]

@@ -18,7 +18,7 @@ from safetensors.numpy import load, save
 import harness
 from harness.errors import UserError
 from harness.records.cells import recorded, rehashed
-from harness.records.schema import LEDGER
+from harness.records.schema import LEDGER, SCHEMA_VERSION
 from results import submissions
 from results.submissions import packing
 from results.submissions.manifest import Manifest, Packed
@@ -314,6 +314,7 @@ def test_files_of_nothing_in_the_study_are_refused(forged: Forge, cell: str, tmp
         "frames/a/b/c.png",
         f"{cell}/seed-7/ledger.jsonl",
         f"{cell}/seed-7/policy.safetensors",
+        f"{cell}/seed-7/frames/clip.png",
     ):
         file = forged(lambda contents, path=path: contents.update({path: contents[f"{cell}/cell.json"]}))
         refused(file, tmp_path / "board", f"{path} belongs to no finished run or cell|{path} is")
@@ -375,6 +376,37 @@ def test_sample_frames_are_pictures_that_a_page_can_show(
         contents["frames/classic/CartPole-v1/standard.png"] = content
 
     refused(forged(add), tmp_path / "board", message)
+
+
+EPISODE = {
+    **{"schema": SCHEMA_VERSION, "suite": "classic", "task": "CartPole-v1", "judge": "mine", "unjudged": ""},
+    **{"seed": 0, "moves": 4, "length": 4, "return": 4.0, "success": False},
+    "clips": [{"file": "clip.png", "first": 1, "last": 4, "events": [], "score": 0.5}],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("clip.png", b"<svg onload='alert(1)'>", "clip.png is not a PNG"),
+        ("a.json", {"moves": -1}, "a.json, moves does not fit the schema"),
+        ("a.json", {"return": "NaN"}, "a.json, return does not fit the schema"),
+        ("a.json", {"html": "<script>"}, "a.json does not fit the schema"),
+        ("a.json", {"clips": [{**EPISODE["clips"][0], "file": "../run.json"}]}, "clips, 0, file does not fit"),
+        ("a.json", {"clips": [{**EPISODE["clips"][0], "score": 1.5}]}, "clips, 0, score does not fit"),
+        ("a.html", b"<script>", "a.html"),
+    ],
+)
+def test_episodes_in_strips_are_documents_and_pictures(
+    forged: Forge, cell: str, tmp_path: Path, name: str, content: Any, message: str
+) -> None:
+    if isinstance(content, dict):
+        content = json.dumps(EPISODE | content).encode()
+    refused(
+        forged(lambda contents: contents.update({f"{cell}/seed-0/frames/{name}": content})),
+        tmp_path / "board",
+        message,
+    )
 
 
 def test_a_cassette_is_checked_row_by_row(forged: Forge, tmp_path: Path) -> None:
