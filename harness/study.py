@@ -77,6 +77,7 @@ def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -
             for cell in plan.cells
         }
         _check_commits(plan, study)
+        _check_matrices(plan, study)
         places = local.slots(plan.execution)
         jobs = _jobs(plan, study, places)
         _check_disk(plan, jobs, len(places), directory)
@@ -206,6 +207,18 @@ def _check_commits(plan: Plan, study: StudyDirectory) -> None:
             raise UserError(
                 f"{study.path} holds runs of commit {begun[:10] or 'unknown'} and this is {head[:10] or 'unknown'}: "
                 f"add mixed_commits=true to mix them, or choose another output=…"
+            )
+
+
+def _check_matrices(plan: Plan, study: StudyDirectory) -> None:
+    """UserError where a cell has a place in another matrix of the directory: it would lose it."""
+    known = study.read()["cells"] if (study.path / "study.json").exists() else {}
+    for cell in plan.cells:
+        here, there = (entry.get("matrix") for entry in (plan.place(cell), known.get(cell.id, {})))
+        if here and there and any(here[key] != there[key] for key in ("kind", "reference")):
+            raise UserError(
+                f"{study.path} holds the {there['kind']} matrix in which {cell.directory} is {there['name']!r}, and "
+                f"would lose it to this one, in which it is {here['name']!r} ({here['kind']}): choose another output=…"
             )
 
 

@@ -12,7 +12,9 @@ from harness.config import Cell
 from harness.errors import UserError
 from harness.matrix import Plan
 from harness.recipes import Method
-from harness.records.cells import record, recorded
+from harness.records.cells import record, recorded, write_cell
+from harness.records.study import StudyDirectory
+from harness.study import carry_out
 
 BASE = ["suite=minigrid_doorkey", "profile=smoke"]
 
@@ -196,27 +198,42 @@ def test_the_command_and_the_study_s_name_tell_what_kind_of_matrix_it_is() -> No
     assert perturb("method=vlm_rb").name.startswith("minigrid_doorkey-vlm_rb-perturbation-smoke-")
 
 
+def enter(plan: Plan, study: StudyDirectory) -> None:
+    """Into study.json, as a command does before its runs."""
+    entries = {
+        cell.id: {
+            "directory": cell.directory,
+            "seeds": [0],
+            "label_variant": plan.variant(cell),
+            **plan.place(cell),
+        }
+        for cell in plan.cells
+    }
+    study.write(plan.name, list(plan.command), entries)
+
+
 def test_roles_come_back_from_the_record_and_outlast_a_plain_run(tmp_path: Path) -> None:
     import results
-    from harness.records.cells import write_cell
-    from harness.records.study import StudyDirectory
 
     plan = ablate("method=vlm_rb", only=("td_boost",))
     study = StudyDirectory(tmp_path)
     for entered in (plan, matrix.plan([*BASE, "method=vlm_rb", "replay.td_boost=true"])):
-        entries = {
-            cell.id: {
-                "directory": cell.directory,
-                "seeds": [0],
-                "label_variant": entered.variant(cell),
-                **entered.place(cell),
-            }
-            for cell in entered.cells
-        }
-        study.write(plan.name, list(plan.command), entries)
+        enter(entered, study)
     for cell in plan.cells:
         write_cell(study, cell)
     full, boosted = results.study(tmp_path).cells
     assert full.role == ("ablation", "full: td_boost=false", full.id)
     assert boosted.role == ("ablation", "td_boost=true", full.id)
     assert (full.label, boosted.label) == tuple(map(plan.row, plan.cells))
+
+
+def test_a_matrix_is_not_lost_to_another_around_the_same_cell(tmp_path: Path) -> None:
+    output = f"output={tmp_path}"
+    first, more = ablate("method=vlm_rb", output, only=("td_boost",)), ablate("method=vlm_rb", output, only=("judge",))
+    enter(first, StudyDirectory(tmp_path))
+    enter(more, StudyDirectory(tmp_path))
+    with pytest.raises(UserError, match=r"holds the ablation matrix in which .* is 'full.*'standard' \(perturb") as no:
+        carry_out(perturb("method=vlm_rb", output))
+    assert "choose another output=…" in str(no.value) and not list(tmp_path.glob("*/*/*/seed-*"))
+    with pytest.raises(UserError, match="would lose it to this one"):  # its ablation is the other's reference
+        carry_out(ablate("method=vlm_rb", output, "replay.td_boost=true"))
