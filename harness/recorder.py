@@ -107,14 +107,23 @@ class Recorder:
         self._rows.append({name: row[name] for name in EVALUATION})
 
     def finish(self) -> None:
-        """Compact the rows and mark the run finished; a second call does nothing."""
-        if self._run.status == "finished":
+        """Compact the rows and mark the run finished; of one that has ended already, nothing changes."""
+        if self._run.status != "running":
             return
         self._rows.flush()
         self._rows.close()
         to_parquet(self._rows.path, self._run.path / "evaluations.parquet")
         self._run.update(status="finished", step=self._steps, schema=SCHEMA_VERSION)
         self._rows.path.unlink()
+        self._lock.release()
+
+    def fail(self, reason: str) -> None:
+        """Mark the run failed, to be recorded anew; of one that has ended already, nothing changes."""
+        if self._run.status != "running":
+            return
+        self._rows.flush()
+        self._rows.close()
+        self._run.update(status="failed", step=self._last[0], error=reason)
         self._lock.release()
 
     def __enter__(self) -> Recorder:
@@ -126,10 +135,7 @@ class Recorder:
         if kind is None:
             self.finish()
         else:
-            self._rows.flush()
-            self._rows.close()
-            self._run.update(status="failed", step=self._last[0], error=f"{kind.__name__}: {error}")
-            self._lock.release()
+            self.fail(f"{kind.__name__}: {error}")
 
 
 def identity(content: Mapping[str, Any]) -> str:
