@@ -132,7 +132,7 @@ class MaxSumTree(SumTree):
         _highest(self._nodes, self.size, self._highest, row, blocks[None])
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _highest(nodes: Array, size: int, highest: Array, first_row: int, index: Array) -> None:
     """Look anew at the blocks of leaves index [n, B] of rows first_row … first_row + n - 1."""
     for line in range(len(index)):
@@ -145,7 +145,7 @@ def _highest(nodes: Array, size: int, highest: Array, first_row: int, index: Arr
             highest[row, block] = best
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _sum(nodes: Array, first: int, count: int) -> float:
     """Of a multiple of four nodes, in four lanes so that additions overlap: the one way any sum here is taken."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
@@ -157,7 +157,7 @@ def _sum(nodes: Array, first: int, count: int) -> float:
     return (a + b) + (c + d)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _total(nodes: Array, starts: Array) -> Array:
     totals = np.empty(len(nodes))
     for row in range(len(nodes)):
@@ -165,7 +165,7 @@ def _total(nodes: Array, starts: Array) -> Array:
     return totals
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _get(nodes: Array, index: Array) -> Array:
     found = np.empty(index.shape)
     for row in range(len(index)):
@@ -174,7 +174,7 @@ def _get(nodes: Array, index: Array) -> Array:
     return found
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _set(nodes: Array, starts: Array, first_row: int, index: Array, priority: Array) -> None:
     """Leaves index [n, B] of rows first_row … first_row + n - 1, then their ancestors, level by level."""
     for line in range(len(index)):
@@ -189,14 +189,14 @@ def _set(nodes: Array, starts: Array, first_row: int, index: Array, priority: Ar
                 row[starts[level] + parent] = _sum(row, starts[level - 1] + parent * FAN, FAN)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _rebuild(row: Array, starts: Array) -> None:
     for level in range(1, len(starts) - 1):
         for parent in range((starts[level] - starts[level - 1]) // FAN):
             row[starts[level] + parent] = _sum(row, starts[level - 1] + parent * FAN, FAN)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _find(nodes: Array, starts: Array, mass: Array) -> Array:
     """Level by level for the whole batch and without branches, so that the waits for memory of many draws overlap."""
     found = np.zeros(mass.shape, np.int64)

@@ -135,7 +135,7 @@ def _threshold(cell: Cell) -> float:
     """What a score must exceed to count for this cell's replay."""
     entry = cell.settings.get("replay.threshold")
     value = entry.get("value") if isinstance(entry, Mapping) else None
-    return float(value) if type(value) in (int, float) else THRESHOLD
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else THRESHOLD
 
 
 def _agreement(scores: pd.DataFrame, threshold: float) -> Agreement | None:

@@ -44,7 +44,7 @@ def spreads(study: Study, labels: Mapping[str, str]) -> list[Spread]:
     """One entry per cell whose runs tell phases; `labels`: cell id -> row label."""
     rows, seen = results.load(study, what="metrics"), results.load(study, what="probes")
     first = seen.groupby("quantity")["t"].min()  # in a reference episode events come in their usual order
-    events = [name.removeprefix(DRAWN) for name in rows if name.startswith(DRAWN)]
+    events = [name.removeprefix(DRAWN) for name in map(str, rows) if name.startswith(DRAWN)]
     events.sort(key=lambda event: (first.get(f"event/{event}", np.inf), event))
     found = []
     for cell in study.cells:
@@ -92,7 +92,7 @@ def _draw(members: Sequence[Spread]) -> tuple[bytes, bytes]:
         grid[0].set(ylim=(0, 1), xlim=(0, max(int(spread.drawn.index.max()) for spread in members)))
         grid[0].xaxis.set_major_locator(MaxNLocator(nbins=3, integer=True))
         grid[0].xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
-        events = list(dict.fromkeys(event for spread in members for event in spread.drawn))
+        events = list(dict.fromkeys(str(event) for spread in members for event in spread.drawn))
         patches = [Patch(color=_colour(number), alpha=0.5) for number in range(len(events))]
         figure.supylabel("share of draws", fontsize=8)
         for axes in grid[max(0, len(members) - columns) : len(members)]:

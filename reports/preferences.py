@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -241,7 +241,7 @@ def over_training(
     below = sum(text.count("\n") + 1 for text in names.values())
     with figures.canvas(1.15 * len(charts) + 0.5 + 0.15 * below) as canvas:
         every = np.atleast_1d(canvas.subplots(len(charts), 1, sharex=True))
-        handles = {}
+        handles: dict[str, Any] = {}
         for axes, chart in zip(every, charts, strict=True):
             drawn = figures.plot(axes, chart, places)
             handles |= {curve.label: line for curve, line in zip(chart.curves, drawn, strict=True)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -193,6 +193,7 @@ def _by_evaluation(evaluations: pd.DataFrame) -> dict[str, dict[int, pd.DataFram
     grouped = evaluations.groupby(["cell", "seed", "step"], sort=True)
     table = grouped.agg(success=("success", "mean"), episodes=("success", "size"), **{"return": ("return", "mean")})
     found: dict[str, dict[int, pd.DataFrame]] = {}
+    seed: Any
     for (cell, seed), curve in table.reset_index(["cell", "seed"]).groupby(["cell", "seed"], sort=False):
         found.setdefault(str(cell), {})[int(seed)] = curve
     return found
@@ -249,10 +250,10 @@ def _row(
     )
     own = statistics.name_seed(name, seed)
     success_curve, return_curve = _bands(success, returns, min(reps, statistics.CURVE_REPS), own)
-    numbers = [success[:, -1], returns[:, -1]]
+    scores = [success[:, -1], returns[:, -1]]
     if len(common) > 1:
-        numbers.append(statistics.area_under_curve(success[:, None], np.asarray(common))[:, 0])
-    found = statistics.intervals(np.stack(numbers, axis=1)[:, None], ["mean", "iqm"], reps, own)
+        scores.append(statistics.area_under_curve(success[:, None], np.asarray(common))[:, 0])
+    found = statistics.intervals(np.stack(scores, axis=1)[:, None], ["mean", "iqm"], reps, own)
     final, final_return, *area = _apart(found["mean"])
     best = int(np.argmax(success_curve.estimate))
     reached_end = all(run.status == "finished" for run in runs) and set(by_seed) == set(curves)

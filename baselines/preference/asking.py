@@ -24,14 +24,11 @@ SEEN = "what the agent observes"
 class HumanTeacher:
     """Asks a person over the channel `human`."""
 
-    to: Channel | None = "human"
+    to: Channel = "human"
 
     def __init__(self, instruction: str, things: Sequence[Coordinates], wants_snapshots: bool) -> None:
         """`things`: what of an observation can be told in words; all of it is told where nothing of it can."""
         self.instruction, self.things, self.wants_snapshots = instruction, tuple(things), wants_snapshots
-
-    def label(self, pair: Pair, scale: float, rng: np.random.Generator) -> Verdict:
-        raise TypeError("the teacher 'human' labels nothing at once: it is asked over the channel 'human'")
 
     def question(self, pair: Pair) -> Ask:
         """Snapshots of the first segment, then those of the second, uint8 [2·H, n]; no rewards."""
@@ -57,5 +54,7 @@ class HumanTeacher:
 
 def _points(thing: Coordinates, segment: Array) -> Any:
     points = np.asarray(segment, np.float64)[:, list(thing.entries)].round(DECIMALS) + 0.0
-    told = np.where(np.isfinite(points), points, None).tolist()
+    told: Any = points.astype(object)
+    told[~np.isfinite(points)] = None
+    told = told.tolist()
     return told[0] if thing.constant else told

@@ -78,13 +78,13 @@ class DecisionTransformer(nn.Module):
             states = torch.from_numpy(stretch)
             loss = F.mse_loss(self(torch.from_numpy(togo.astype(np.float32)), states[:, :-1]), states[:, 1:])
             optimiser.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(self.parameters(), CLIP)
             optimiser.step()
         self.loss = float(loss.detach()) if updates else float("nan")
 
     def _normal(self, states: Array) -> Array:
-        return ((states - self._mean) / self._std).astype(np.float32)
+        return np.asarray((states - self._mean) / self._std, np.float32)
 
     @torch.no_grad()
     def imagine(self, start: Array) -> Array:

@@ -20,7 +20,7 @@ class FrameRewardGuide(BaseGuide):
     known so far, before the first as 0 (choice).
     """
 
-    columns = (Column(COLUMN, "late", initial=float("nan")),)
+    columns: tuple[Column, ...] = (Column(COLUMN, "late", initial=float("nan")),)
     wants_snapshots = True
 
     def __init__(self, rows: int, stretch: int) -> None:

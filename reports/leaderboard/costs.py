@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,6 +54,6 @@ def _last(path: Path) -> Cost:
     calls, usd = (row.get("calls"), row.get("usd")) if isinstance(row, Mapping) else (None, None)
     if type(calls) is not int or not 0 <= calls < 2**53:
         raise UserError(f"{path}, last row, column 'calls': {str(calls)[:80]}; expected a whole number of at least 0")
-    if type(usd) not in (int, float) or not math.isfinite(usd) or not 0 <= usd < 1e12:
+    if not isinstance(usd, (int, float)) or isinstance(usd, bool) or not 0 <= usd < 1e12:
         raise UserError(f"{path}, last row, column 'usd': {str(usd)[:80]}; expected an amount of at least 0")
     return Cost(calls, float(usd))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
@@ -138,9 +139,9 @@ def settings(row: Row) -> tuple[Setting, ...]:
             found.setdefault(name, {}).setdefault(_shown(value), []).append(task)
     shown = []
     for name, values in found.items():
-        for (value, layer), where in values.items():
+        for (shown_value, layer), where in values.items():
             tail = f" ({', '.join(where)})" if len(where) < len(row.tasks) else ""
-            shown.append(Setting(clean(name + tail, 200), clean(value, LONGEST_VALUE), clean(layer, 100)))
+            shown.append(Setting(clean(name + tail, 200), clean(shown_value, LONGEST_VALUE), clean(layer, 100)))
     return tuple(shown)
 
 
@@ -167,8 +168,9 @@ def _machine(run: Run) -> str:
 
 def origins(row: Row) -> tuple[Origin, ...]:
     """What its runs were made with."""
+    told = functools.partial(clean, longest=600)
     found = page.origins(_study(row))[:20]
-    return tuple(Origin(*(clean(text, 600) for text in each[:3]), each.runs) for each in found)
+    return tuple(Origin(told(each.commit), told(each.packages), told(each.hardware), each.runs) for each in found)
 
 
 def bibtex(row: Row, known: dict[tuple[Any, ...], str]) -> str:

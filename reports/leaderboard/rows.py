@@ -123,7 +123,7 @@ def measured(source: Source) -> dict[str, Measured]:
         usual = max((int(curve.episodes.max()) for curve in curves.values()), default=0)
         for run in runs.get(cell.id, ()):
             if run.seed in curves and run.status != "finished" and curves[run.seed].episodes[-1] < usual:
-                curves[run.seed] = Evaluations(*(values[:-1] for values in curves[run.seed]))  # half written
+                curves[run.seed] = Evaluations._make(values[:-1] for values in curves[run.seed])  # half written
         curves = {seed: curve for seed, curve in curves.items() if len(curve.steps)}
         if not curves:
             continue
@@ -153,7 +153,7 @@ def _shared(curves: Sequence[Evaluations]) -> Array:
 def _at(curve: Evaluations, steps: Array) -> Evaluations:
     if len(curve.steps) == len(steps):
         return curve
-    return Evaluations(*(values[np.isin(curve.steps, steps)] for values in curve))
+    return Evaluations._make(values[np.isin(curve.steps, steps)] for values in curve)
 
 
 def tab(cell: Cell) -> Tab | None:

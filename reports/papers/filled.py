@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reports.papers import estimates, matching, verdicts
 from reports.papers.estimates import Estimator
@@ -109,9 +109,8 @@ def words(name: str) -> str:
 
 
 def _table(layout: Layout, entries: Sequence[Entry]) -> Filled:
-    columns = list(layout.composed) or list(
-        dict.fromkeys(tuple(property_of(each.number, name) for name in layout.columns) for each in entries)
-    )
+    plain = (tuple(property_of(each.number, name) for name in layout.columns) for each in entries)
+    columns: list[Any] = list(layout.composed) or list(dict.fromkeys(plain))
     lines: dict[tuple[str, ...], dict[object, list[Entry]]] = {}
     for each in entries:
         names = tuple(_shown(name, property_of(each.number, name)) for name in layout.lines)

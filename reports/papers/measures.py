@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,8 @@ class Measure(NamedTuple):
 
 def _said(name: str, times: float = 1.0) -> OfRuns:
     def of_runs(rows: pd.DataFrame) -> dict[int, float]:
-        told = {int(seed): preferences.of_run(run).get(name, np.nan) for seed, run in rows.groupby("seed")}
+        runs: Iterable[tuple[Any, pd.DataFrame]] = rows.groupby("seed")
+        told = {int(seed): preferences.of_run(run).get(name, np.nan) for seed, run in runs}
         return {seed: times * value for seed, value in told.items()}
 
     return of_runs

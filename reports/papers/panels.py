@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -69,7 +69,7 @@ def _curves(figure: Panels, name: str, panels: Sequence[Panel], names: Sequence[
 
     def plot(canvas: Figure) -> None:
         every = np.atleast_1d(canvas.subplots(down, across, squeeze=False)).reshape(-1)
-        handles = {}
+        handles: dict[str, Any] = {}
         for axes, panel in zip(every, panels, strict=False):
             for label, row in panel.curves.items():
                 handles[label] = _curve(axes, row.steps, shown(row), names.index(label))
@@ -140,7 +140,7 @@ def _arrows(axes: Axes, panel: Panel) -> None:
         gain = 100 * (ours.best - baseline.best) / baseline.best
         axes.annotate("", (ours.best_step, ours.best), (ours.best_step, baseline.best), arrowprops=style)
         text = (ours.best_step, (ours.best + baseline.best) / 2)
-        beside = {"ha": "right", "fontsize": 5.5, "color": _GREY}
+        beside: dict[str, Any] = {"ha": "right", "fontsize": 5.5, "color": _GREY}
         axes.annotate(f"+{gain:.0f}% ", text, (-2, 0), textcoords="offset points", **beside)
 
 

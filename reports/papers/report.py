@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import results
 from harness.errors import UserError
 from reports import summary
+from reports.latex import escape
 from reports.papers import catalogue, claims, filled, pictures, text, verdicts
 from reports.papers.claims import Outcome
 from reports.papers.estimates import Estimator
@@ -141,8 +142,8 @@ def document(found: PaperReport, names: Sequence[str]) -> str:
         r"\usepackage[T1]{fontenc}",
         r"\usepackage{array,booktabs,graphicx}",
         r"\begin{document}",
-        rf"\section*{{{text.escape(found.paper.title)}}}",
-        text.escape(f"Studies: {', '.join(found.studies)}."),
+        rf"\section*{{{escape(found.paper.title)}}}",
+        escape(f"Studies: {', '.join(found.studies)}."),
         rf"\input{{{found.name}.tex}}",
         r"\clearpage",
     ]
@@ -156,7 +157,8 @@ def document(found: PaperReport, names: Sequence[str]) -> str:
 
 def show(found: PaperReport, console: Console) -> None:
     """The tables that some run of ours speaks to, the claims likewise, and what is missing, on a terminal."""
-    shown, left = [], []
+    shown: list[tuple[Filled, list[Entry]]] = []
+    left: list[tuple[Filled, list[Entry]]] = []
     for table in found.tables:
         entries = [cell[0] for line in table.lines for cell in line.cells if cell]
         (shown if any(entry.ours is not None for entry in entries) else left).append((table, entries))
@@ -260,5 +262,5 @@ def _named(tasks: set[str]) -> str:
 def _figure(file: str, caption: str) -> str:
     return (
         rf"\begin{{figure}}[p]\centering\includegraphics[width=.8\linewidth,height=.7\textheight,keepaspectratio]"
-        rf"{{{file}}}\caption*{{{text.escape(caption)}}}\end{{figure}}"
+        rf"{{{file}}}\caption*{{{escape(caption)}}}\end{{figure}}"
     ).replace(r"\caption*", r"\par\small ")

@@ -28,7 +28,8 @@ Letters = Mapping[str, str]
 def letters(tables: Iterable[Filled], claims: Iterable[Outcome]) -> dict[str, str]:
     """A letter for each reason that keeps a number from being compared, in the order of the tables."""
     entries = [cell[0] for table in tables for line in table.lines for cell in line.cells if cell]
-    found = [each.reasons for each in [*entries, *claims] if each.verdict == verdicts.NOT_COMPARABLE]
+    every: list[Entry | Outcome] = [*entries, *claims]
+    found = [each.reasons for each in every if each.verdict == verdicts.NOT_COMPARABLE]
     distinct = list(dict.fromkeys(reason for reasons in found for reason in reasons))
     return {reason: _letter(index) for index, reason in enumerate(distinct)}
 

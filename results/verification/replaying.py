@@ -104,7 +104,7 @@ def p_value(reported: Tally, renewed: Tally) -> float:
 
     Pooling runs is on the safe side: each has a chance of its own on both sides, which varies less than one of all.
     """
-    from scipy import stats  # type: ignore[import-untyped]
+    from scipy import stats
 
     if not reported.episodes or not renewed.episodes:
         return 1.0

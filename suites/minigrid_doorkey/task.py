@@ -30,7 +30,7 @@ TAKEN, OPENED, REACHED, NOTHING = HAPPENED
 VECTORS = tuple((int(dx), int(dy)) for dx, dy in DIR_TO_VEC)
 
 
-class Dynamics(DoorKeyEnv):
+class Dynamics(DoorKeyEnv):  # type: ignore[misc]
     """MiniGrid's DoorKey without its partial view, and with plain integers for the agent's pose."""
 
     agent_pos: tuple[int, int]

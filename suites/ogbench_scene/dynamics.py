@@ -40,7 +40,7 @@ WRITTEN = ("dof_damping", "geom_rgba", "mat_rgba", "site_pos")
 """Fields of the model that the package writes to: locks, colours, markers of the goal."""
 
 
-class Dynamics(SceneEnv):
+class Dynamics(SceneEnv):  # type: ignore[misc]
     """One scene. `successes` is [cube, button 0, button 1, drawer, window] as the package's predicates have it."""
 
     successes: Array
@@ -74,9 +74,9 @@ class Dynamics(SceneEnv):
         }
 
     def _compute_successes(self) -> tuple[list[bool], list[bool], bool, bool]:
-        cube, buttons, drawer, window = told = super()._compute_successes()
+        cube, buttons, drawer, window = super()._compute_successes()
         self.successes = np.array([*cube, *buttons, drawer, window])
-        return told
+        return cube, buttons, drawer, window
 
     def compute_reward(self) -> float:
         return 0.0

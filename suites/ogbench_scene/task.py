@@ -135,4 +135,5 @@ class Scene:
 
     def info(self) -> dict[str, Any]:
         """What the package's scripted oracles look at; privileged, for demonstrations only."""
-        return self._env.compute_ob_info()
+        found: dict[str, Any] = self._env.compute_ob_info()
+        return found

@@ -113,7 +113,7 @@ class Maze:
         place, speed = self._env.data.qpos, self._env.data.qvel
         here, there = self._cell(place), self._cell(self._env.goal)
         aim = self._env.goal if here == there else self._env.maze.cell_rowcol_to_xy(np.array(self._after(here, there)))
-        return np.float32(np.clip(STIFFNESS * (aim - place) - DAMPING * speed, -1, 1))
+        return np.asarray(np.clip(STIFFNESS * (aim - place) - DAMPING * speed, -1, 1), np.float32)
 
     def _cell(self, place: Array) -> Cell:
         row, column = self._env.maze.cell_xy_to_rowcol(place)

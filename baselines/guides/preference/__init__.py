@@ -139,7 +139,7 @@ class Preference:
 
     def planned(self, parts: Mapping[str, Any]) -> int:
         """Queries of a whole run; what is asked at its last step would come too late."""
-        sessions = 1 + max(0, parts["training"].steps - 1 - self.explored(parts)) // self.every
+        sessions = 1 + max(0, int(parts["training"].steps) - 1 - self.explored(parts)) // self.every
         return min(self.budget, sessions * self.queries)
 
     def stored_bytes(self, parts: Mapping[str, Any], task: str) -> int:

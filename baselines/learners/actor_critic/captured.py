@@ -90,7 +90,7 @@ class Captured:
 
     def _capture(self, sample: Sample, kind: Kind) -> _Graph:
         """Notes the update's kernels and runs none of them, so that nothing is learnt twice."""
-        own = type(sample)(*(None if given is None else given.clone() for given in sample))
+        own = Sample._make(None if given is None else given.clone() for given in sample)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             told = self._learn(own, kind)
@@ -98,7 +98,7 @@ class Captured:
 
     def _replay(self, captured: _Graph, sample: Sample) -> Told:
         for own, given in zip(captured.sample, sample, strict=True):
-            if own is not None:
+            if own is not None and given is not None:
                 own.copy_(given)
         captured.graph.replay()
         return captured.told

@@ -26,15 +26,12 @@ BECAME = ("kept", "failed", *get_args(Fault))
 class LlmTeacher:
     """Asks a chat which of two segments is better, and for one that is better than both."""
 
-    to: Channel | None = "chat"
+    to: Channel = "chat"
     wants_snapshots = False
 
     def __init__(self, settings: Llm, build: Build) -> None:
         self._settings, self._build = settings, build
         self._expert: DecisionTransformer | None = None
-
-    def label(self, pair: Pair, scale: float, rng: np.random.Generator) -> Verdict:
-        raise TypeError("the teacher 'llm' labels nothing at once: it is asked over the channel 'chat'")
 
     def question(self, pair: Pair) -> Ask:
         """Of the segments' states alone: rewards are none of a model's business."""

@@ -15,14 +15,11 @@ class VlmTeacher:
     """Asks a chat which of two frames is better: of segments of one transition the state after it, of longer ones the
     state that they end in (RL-VLM-F's code, image_time_index)."""
 
-    to: Channel | None = "chat"
+    to: Channel = "chat"
     wants_snapshots = True
 
     def __init__(self, double_check: bool) -> None:
         self._double_check = double_check
-
-    def label(self, pair: Pair, scale: float, rng: np.random.Generator) -> Verdict:
-        raise TypeError("the teacher 'vlm' labels nothing at once: it is asked over the channel 'chat'")
 
     def question(self, pair: Pair) -> Ask:
         """Two snapshots, uint8 [2, n], and nothing else."""

@@ -70,8 +70,7 @@ def test_it_asks_a_person_and_says_what_its_settings_mean() -> None:
     human = registry.get("teacher", "human")
     assert (human.asks, human.backend, human.delay) == (("human",), "human", 1)
     assert all(field.meaning and field.source for field in settings.fields(human).values())
-    with pytest.raises(TypeError, match="over the channel 'human'"):
-        HumanTeacher("", (), False).label(PAIR, 0.0, np.random.default_rng(0))
+    assert HumanTeacher("", (), False).to == "human"
 
 
 TINY = (

@@ -172,8 +172,6 @@ def test_no_value_does_more_than_be_unreadable(value: Any) -> None:
         assert imagined.shape == PREFERRED.shape and np.isfinite(imagined).all()
 
 
-def test_it_is_asked_and_never_labels_by_itself() -> None:
+def test_it_is_asked_over_the_channel_chat() -> None:
     teacher = LlmTeacher(Llm(), BUILD)
     assert teacher.to == "chat" == Llm.asks[0] and not teacher.wants_snapshots
-    with pytest.raises(TypeError, match="asked over the channel 'chat'"):
-        teacher.label(PAIR, 1.0, np.random.default_rng(0))

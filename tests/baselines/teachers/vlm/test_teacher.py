@@ -80,11 +80,9 @@ def test_no_value_does_more_than_be_unreadable(value: Any, double_check: bool) -
     assert found.label in (None, 0.0, 1.0) and found.kept == (found.outcome == "labelled") and found.imagined is None
 
 
-def test_it_is_asked_and_never_labels_by_itself() -> None:
+def test_it_is_asked_over_the_channel_chat() -> None:
     teacher = Vlm().spawn(None)  # type: ignore[arg-type]
     assert teacher.to == "chat" == Vlm.asks[0] and teacher.wants_snapshots and Vlm.shows_frames
-    with pytest.raises(TypeError, match="asked over the channel 'chat'"):
-        teacher.label(PAIR, 1.0, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("pretraining", [100, None])
