@@ -20,9 +20,9 @@ from results import Picture
 
 BUDGET = 1_500_000
 """Bytes of all samples of a board."""
-LARGEST = 100_000
+LARGEST = 60_000
 """Bytes of one sample; a larger one is made smaller."""
-WIDTH = 640
+WIDTH = 1_280
 PIXELS = 2**24
 """A picture with more is left out."""
 CLIPS = 6
@@ -110,7 +110,7 @@ def _smaller(png: bytes) -> bytes:
     width, height = _SIZE.unpack_from(png)
     if width * height > PIXELS:
         return b""
-    if len(png) <= LARGEST and width <= 2 * WIDTH:
+    if len(png) <= LARGEST and width <= WIDTH:
         return png
     from PIL import Image
 
