@@ -90,7 +90,7 @@ class Captured:
 
     def _capture(self, sample: Sample, kind: Kind) -> _Graph:
         """Notes the update's kernels and runs none of them, so that nothing is learnt twice."""
-        own = Sample._make(None if given is None else given.clone() for given in sample)
+        own = type(sample)._make(None if given is None else given.clone() for given in sample)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             told = self._learn(own, kind)
