@@ -9,8 +9,8 @@ from harness.records.study import frames_file
 from results.store import Study
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
-LARGEST = 2**24
-"""Bytes of one."""
+LARGEST, TOGETHER = 2**24, 2**26
+"""Bytes of one, and of all of a study."""
 
 
 class Picture(NamedTuple):
@@ -37,6 +37,8 @@ def pictures(study: Study) -> list[Picture]:
             raise UserError(f"{path} lies outside the study; restore study.json")
         if path.stat().st_size > LARGEST:
             raise UserError(f"{path} has {path.stat().st_size:,} bytes; at most {LARGEST:,} are read")
+        if sum(len(each.png) for each in found.values()) + path.stat().st_size > TOGETHER:
+            raise UserError(f"{study.directory}: its sample frames have more than {TOGETHER:,} bytes; leave some out")
         content = path.read_bytes()
         if not content.startswith(SIGNATURE):
             raise UserError(f"{path} is not a PNG; delete it, and the command that made the study draws it anew")

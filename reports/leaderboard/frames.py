@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import itertools
 import struct
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,8 +24,8 @@ BUDGET = 1_500_000
 LARGEST = 60_000
 """Bytes of one sample; a larger one is made smaller."""
 WIDTH = 1_280
-PIXELS = 2**24
-"""A picture with more is left out."""
+PIXELS, ALL_PIXELS = 2**24, 2**28
+"""A picture with more is left out, and all those that are made smaller have no more."""
 CLIPS = 6
 """Most strips of a row's episodes."""
 _SIZE = struct.Struct(">16xII")
@@ -35,29 +36,33 @@ class Samples:
 
     def __init__(self) -> None:
         self.notes: list[str] = []
-        self._left = BUDGET
+        self._left, self._pixels = BUDGET, ALL_PIXELS
         self._of: dict[str, list[Picture]] = {}
 
     def of(self, row: Row, members: Iterable[Member]) -> tuple[Frames, ...]:
-        """Those of a row and its perturbations: a caption stands once."""
+        """Those of a row and its perturbations, a caption once; none are read once there is no room for one."""
         found: dict[str, Frames] = {}
-        for name, caption, png in [*self._shown(row, members), *self._played(row)]:
+        for name, caption, png in itertools.chain(self._shown(row, members), self._played(row)):
             caption = clean(caption, 200)
             if caption in found:
                 continue
-            content = _smaller(png)
+            content = self._smaller(png)
             size = 4 * -(-len(content) // 3)
-            if not content or size > self._left:
-                self.notes.append(f"{name}: sample frames {caption} are left out: no room, or no picture")
-                continue
-            self._left -= size
-            found[caption] = Frames(caption, base64.b64encode(content).decode("ascii"))
+            if not content:
+                self.notes.append(f"{name}: sample frames {caption} are left out: no picture, or too large a one")
+            elif size > self._left or self._pixels < 0:
+                self.notes.append(f"{name}: sample frames {caption} and further ones are left out: there is no room")
+                self._left = 0
+                break
+            else:
+                self._left -= size
+                found[caption] = Frames(caption, base64.b64encode(content).decode("ascii"))
         return tuple(found.values())
 
     def _shown(self, row: Row, members: Iterable[Member]) -> Iterator[tuple[str, str, bytes]]:
         """Source, caption and PNG of what judges were shown in the row's perturbations."""
         references = {measured.cell.id for measured in row.tasks.values()}
-        for source in {member.source.name: member.source for member in members}.values():
+        for source in {member.source.name: member.source for member in members}.values() if self._left else ():
             roles = [(cell, cell.role) for cell in source.study.cells if cell.role]
             names = {
                 (f"{cell.suite}/{cell.task}", role.name): f"{cell.task}: {role.name}"
@@ -72,7 +77,7 @@ class Samples:
         """Those of an episode of each task: the first of the first run that has any in strips."""
         several = max(1, CLIPS // len(row.tasks))
         for measured in list(row.tasks.values())[:CLIPS] if self._left else ():
-            drawn = ((run, strips(row.source.study.directory / run.directory)) for run in measured.runs)
+            drawn = ((run, strips(row.source.study.directory / run.directory, 1)) for run in measured.runs)
             run, (found, notes) = next(((run, each) for run, each in drawn if any(each)), (None, ((), ())))
             self.notes += [clean(f"{row.source.name}: {note}", 600) for note in notes]
             if run and found:
@@ -88,6 +93,34 @@ class Samples:
                 self._of[source.name] = []
         return self._of[source.name]
 
+    def _smaller(self, png: bytes) -> bytes:
+        """A PNG no larger than `LARGEST`; empty where it cannot be, as it is where no more are made smaller."""
+        if len(png) < _SIZE.size:
+            return b""
+        width, height = _SIZE.unpack_from(png)
+        if width * height > PIXELS:
+            return b""
+        if len(png) <= LARGEST and width <= WIDTH:
+            return png
+        self._pixels -= width * height
+        if self._pixels < 0:
+            return png
+        from PIL import Image
+
+        try:
+            with warnings.catch_warnings(), Image.open(io.BytesIO(png), formats=["PNG"]) as opened:
+                warnings.simplefilter("ignore")
+                image = opened.convert("RGB")
+        except (OSError, ValueError, SyntaxError, MemoryError):
+            return b""
+        for width in (WIDTH, WIDTH // 2, WIDTH // 4):
+            image.thumbnail((width, width))
+            held = io.BytesIO()
+            image.quantize(64).save(held, "PNG", optimize=True)
+            if held.tell() <= LARGEST:
+                return held.getvalue()
+        return b""
+
 
 def _evenly(clips: Sequence[Clip], most: int) -> list[Clip]:
     """At most so many of them, the first and the last among them."""
@@ -101,29 +134,3 @@ def _told(episode: Episode, clip: Clip) -> str:
     happened = f", {', '.join(clip.events)}" if clip.events else ""
     ended = "success" if episode.success else "no success"
     return f"moves {clip.first}–{clip.last} of {episode.moves} ({ended}){judged}{happened}"
-
-
-def _smaller(png: bytes) -> bytes:
-    """A PNG no larger than `LARGEST`; empty where it cannot be."""
-    if len(png) < _SIZE.size:
-        return b""
-    width, height = _SIZE.unpack_from(png)
-    if width * height > PIXELS:
-        return b""
-    if len(png) <= LARGEST and width <= WIDTH:
-        return png
-    from PIL import Image
-
-    try:
-        with warnings.catch_warnings(), Image.open(io.BytesIO(png), formats=["PNG"]) as opened:
-            warnings.simplefilter("ignore")
-            image = opened.convert("RGB")
-    except (OSError, ValueError, SyntaxError, MemoryError):
-        return b""
-    for width in (WIDTH, WIDTH // 2, WIDTH // 4):
-        image.thumbnail((width, width))
-        held = io.BytesIO()
-        image.quantize(64).save(held, "PNG", optimize=True)
-        if held.tell() <= LARGEST:
-            return held.getvalue()
-    return b""

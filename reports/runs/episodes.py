@@ -78,10 +78,10 @@ def episodes(run: Path) -> Episodes:
     return Episodes(found, films, (*notes, *further))
 
 
-def strips(run: Path) -> tuple[tuple[Episode, ...], tuple[str, ...]]:
-    """Those in strips, and notes."""
+def strips(run: Path, most: int = EPISODES) -> tuple[tuple[Episode, ...], tuple[str, ...]]:
+    """The first of those in strips, and notes."""
     found, notes, room = list[Episode](), list[str](), STRIPS
-    files, more = names(run / FRAMES, (".json",), EPISODES)
+    files, more = names(run / FRAMES, (".json",), most)
     for name in files:
         try:
             episode = _episode(run, run / FRAMES / name, room)
@@ -90,7 +90,7 @@ def strips(run: Path) -> tuple[tuple[Episode, ...], tuple[str, ...]]:
             continue
         room -= sum(len(clip.png) for clip in episode.clips)
         found.append(episode)
-    notes += [f"{FRAMES}: {more} further episodes are left out"] if more else []
+    notes += [f"{FRAMES}: {more} further episodes are left out"] if more and most == EPISODES else []
     return tuple(found), tuple(brief(note, 400) for note in notes)
 
 

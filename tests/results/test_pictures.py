@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,4 +46,13 @@ def test_a_name_that_leaves_the_study_is_refused(writer: Writer) -> None:
     (root / "frames/grid/8x8").mkdir(parents=True)
     (root.parent / "outside.png").write_bytes(SIGNATURE)
     with pytest.raises(UserError, match="lies outside the study"):
+        results.pictures(results.study(root))
+
+
+def test_no_more_are_read_than_a_page_could_show(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = study(writer, "standard", "blur")
+    for name in ("standard", "blur"):
+        picture(root, name, SIGNATURE + bytes(20))
+    monkeypatch.setattr(sys.modules["results.pictures"], "TOGETHER", 50)
+    with pytest.raises(UserError, match="its sample frames have more than 50 bytes; leave some out"):
         results.pictures(results.study(root))
