@@ -24,7 +24,7 @@ from harness.settings import fields, given
 from harness.streams import Streams
 
 METHOD = "uer"
-"""Whose settings of suite, budget and evaluation hold where the caller names none: it has none of its own."""
+"""The method whose cell tells the suite's settings, the budget and the evaluation: it changes none of them itself."""
 Answer = tuple[Array, float, bool, bool, dict[str, Any]]
 
 
@@ -104,9 +104,9 @@ class Recorded(Environment):
         self.steps, self.every, self.episodes = steps, evaluation.every, evaluation.episodes
         self.taken = 0
         """Training steps so far."""
-        self.evaluation = Evaluation(self, Streams(seed))
-        """The environment to evaluate in."""
         self._streams = Streams(seed)
+        self.evaluation = Evaluation(self, self._streams)
+        """The environment to evaluate in."""
 
     def step(self, action: Any) -> Answer:
         self.taken += 1

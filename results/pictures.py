@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import NamedTuple
 
 from harness.errors import UserError
@@ -11,6 +12,18 @@ from results.store import Study
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 LARGEST, TOGETHER = 2**24, 2**26
 """Bytes of one, and of all of a study."""
+
+
+HEAD = 24
+"""Bytes at a PNG's beginning that tell its size."""
+
+
+def size(head: bytes) -> tuple[int, int]:
+    """Width and height that a PNG claims to have, from its first bytes; (0, 0) for what does not begin as one."""
+    if len(head) < HEAD or not head.startswith(SIGNATURE) or head[12:16] != b"IHDR":
+        return 0, 0
+    width, height = struct.unpack(">II", head[16:HEAD])
+    return int(width), int(height)
 
 
 class Picture(NamedTuple):

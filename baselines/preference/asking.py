@@ -54,7 +54,5 @@ class HumanTeacher:
 
 def _points(thing: Coordinates, segment: Array) -> Any:
     points = np.asarray(segment, np.float64)[:, list(thing.entries)].round(DECIMALS) + 0.0
-    told: Any = points.astype(object)
-    told[~np.isfinite(points)] = None
-    told = told.tolist()
+    told = np.where(np.isfinite(points), points, None).tolist()  # type: ignore[call-overload]  # of objects
     return told[0] if thing.constant else told

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import itertools
-import struct
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -18,6 +17,7 @@ from reports.leaderboard.rows import Member, Row
 from reports.leaderboard.sources import Source, clean
 from reports.runs.episodes import Clip, Episode, strips
 from results import Picture
+from results.pictures import size
 
 BUDGET = 1_500_000
 """Bytes of all samples of a board."""
@@ -28,7 +28,6 @@ PIXELS, ALL_PIXELS = 2**24, 2**28
 """A picture with more is left out, and all those that are made smaller have no more."""
 CLIPS = 6
 """Most strips of a row's episodes."""
-_SIZE = struct.Struct(">16xII")
 
 
 class Samples:
@@ -47,15 +46,15 @@ class Samples:
             if caption in found:
                 continue
             content = self._smaller(png)
-            size = 4 * -(-len(content) // 3)
+            room = 4 * -(-len(content) // 3)
             if not content:
                 self.notes.append(f"{name}: sample frames {caption} are left out: no picture, or too large a one")
-            elif size > self._left or self._pixels < 0:
+            elif room > self._left or self._pixels < 0:
                 self.notes.append(f"{name}: sample frames {caption} and further ones are left out: there is no room")
                 self._left = 0
                 break
             else:
-                self._left -= size
+                self._left -= room
                 found[caption] = Frames(caption, base64.b64encode(content).decode("ascii"))
         return tuple(found.values())
 
@@ -95,10 +94,8 @@ class Samples:
 
     def _smaller(self, png: bytes) -> bytes:
         """A PNG no larger than `LARGEST`; empty where it cannot be, as it is where no more are made smaller."""
-        if len(png) < _SIZE.size:
-            return b""
-        width, height = _SIZE.unpack_from(png)
-        if width * height > PIXELS:
+        width, height = size(png)
+        if not 0 < width * height <= PIXELS:
             return b""
         if len(png) <= LARGEST and width <= WIDTH:
             return png

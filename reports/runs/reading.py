@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import struct
 from pathlib import Path
 from typing import Any
 
 from harness.errors import UserError
+from results.pictures import size
 
 DOCUMENT = 2**20
 """Most bytes of a JSON document."""
@@ -47,10 +47,10 @@ def document(path: Path) -> dict[str, Any]:
 
 def pixels(png: bytes) -> int:
     """How many a PNG claims to have; UserError for what is none."""
-    if not png.startswith(b"\x89PNG\r\n\x1a\n") or len(png) < 24:
+    width, height = size(png)
+    if not width or not height:
         raise UserError("no PNG")
-    width, height = struct.unpack(">II", png[16:24])
-    return int(width) * int(height)
+    return width * height
 
 
 def tail(path: Path, lines: int) -> tuple[str, int]:

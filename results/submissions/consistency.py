@@ -7,7 +7,6 @@ again can tell, whether a score is that of the checkpoint beside it, is `bench v
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -18,7 +17,7 @@ from harness.errors import UserError
 from harness.records.schema import LEDGER
 from harness.records.study import frames_file
 from results import limits
-from results.pictures import SIGNATURE
+from results.pictures import HEAD, size
 from results.reading import Reader
 from results.store import Cell, Run, Study
 from results.submissions import schemas
@@ -227,9 +226,8 @@ def _check_parameters(path: Path, where: str) -> None:
 def _check_picture(path: Path, where: str) -> None:
     """UserError unless a file begins as a PNG of a size that a page can show."""
     with open(path, "rb") as file:
-        head = file.read(24)
-    width, height = struct.unpack(">II", head[16:24]) if len(head) == 24 else (0, 0)
-    if not head.startswith(SIGNATURE) or head[12:16] != b"IHDR":
+        width, height = size(file.read(HEAD))
+    if not width or not height:
         raise UserError(f"{where} is not a PNG")
-    if not 0 < width <= _LARGEST_SIDE or not 0 < height <= _LARGEST_SIDE or width * height > _MOST_PIXELS:
+    if max(width, height) > _LARGEST_SIDE or width * height > _MOST_PIXELS:
         raise UserError(f"{where} is a picture of {width:,} x {height:,} pixels, which is too large to show")

@@ -98,7 +98,8 @@ class Captured:
 
     def _replay(self, captured: _Graph, sample: Sample) -> Told:
         for own, given in zip(captured.sample, sample, strict=True):
-            if own is not None and given is not None:
+            if own is not None:
+                assert given is not None, "samples of a kind have the same parts"
                 own.copy_(given)
         captured.graph.replay()
         return captured.told
