@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.interfaces import Array, Column, Metrics, Span, State, Transition, Update
+from harness.interfaces import Array, Column, Difference, Metrics, Span, State, Transition, Update
 
 
 class BaseSampler:
@@ -10,7 +10,7 @@ class BaseSampler:
 
     clip_length = 0
     columns: tuple[Column, ...] = ()
-    wants_reducible = False
+    wants_reducible: Difference | None = None
 
     def added(self, index: int, live: Span, transition: Transition) -> None:
         """Nothing is kept of new transitions."""

@@ -33,6 +33,7 @@ WITHOUT: Mapping[str, Any] = {
     "training.demonstrations": 0,
     "learner.target_frequency": 1,
     "learner.log_std_min": -20.0,
+    "replay.difference": "error",
 }
 """Settings younger than cells on record, and the value at which a cell is what it was without them: it keeps its id."""
 

@@ -404,14 +404,19 @@ class Store(Protocol):
     def write(self, column: str, row: int, slots: Array, value: Array) -> None: ...
 
 
+Difference = Literal["error", "loss"]
+"""What the online network has less the target network: |δ| − |δ̄| (VLM-RB, app. E) or L(δ) − L(δ̄) by the learner's own
+loss (Sujit et al. 2023)."""
+
+
 class Update(NamedTuple):
     """What a gradient step tells."""
 
     td_error: Array  # float32 [S, B]
     metrics: Metrics
     reducible: Array | None = None
-    """|δ| − |δ̄|, float32 [S, B], if asked for: the errors of the online and of the target network against the same
-    target value y = r + γ max Q̄(s′, ·) (VLM-RB, app. E: ReLo)."""
+    """How much worse the online network is than the target network, float32 [S, B], if asked for: the difference of
+    their absolute errors or of their losses, against the same target value y = r + γ max Q̄(s′, ·)."""
 
 
 class Learner(Protocol):
@@ -431,9 +436,10 @@ class Learner(Protocol):
 
     batch_size: int
 
-    def update(self, batch: Batch, active: Array, step: int, reducible: bool = False) -> Update:
+    def update(self, batch: Batch, active: Array, step: int, reducible: Difference | None = None) -> Update:
         """One gradient step at environment step `step`; seeds whose `active` [S] is False keep parameters and
-        optimiser as they are. `reducible` asks for `Update.reducible`, which costs an evaluation."""
+        optimiser as they are. `reducible` asks for `Update.reducible` in one of its forms, which costs an
+        evaluation."""
 
     def value(self, observation: Array, rows: Array) -> Array:
         """What acting greedily from observations [n, …] of seeds `rows` [n] is expected to return, [n]."""
@@ -461,8 +467,8 @@ class Sampler(Protocol):
     """Transitions in a clip to be judged; 0 if this sampler needs no judge."""
     columns: tuple[Column, ...]
     """What it keeps with every transition, in the store."""
-    wants_reducible: bool
-    """Whether `feedback` reads `Update.reducible`."""
+    wants_reducible: Difference | None
+    """The form in which `feedback` reads `Update.reducible`, or None where it does not."""
 
     def added(self, index: int, live: Span, transition: Transition) -> None:
         """Every seed stored `transition` at slot `index`; `live` are the slots that now hold transitions."""

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from harness.errors import Notice
+from harness.interfaces import Difference
 
 if TYPE_CHECKING:
     from baselines.learners.actor_critic.learner import Sample
@@ -32,8 +33,8 @@ class Kind(NamedTuple):
     """Whether it is also the actor's."""
     renews: bool
     """Whether it moves the target networks."""
-    reducible: bool
-    """Whether the replay wants reducible errors."""
+    reducible: Difference | None
+    """Which reducible errors the replay wants, if any."""
     weighted: bool
     """Whether its batches have importance weights."""
     active: tuple[bool, ...]

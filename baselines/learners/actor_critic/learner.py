@@ -15,7 +15,7 @@ from baselines.learners.actor_critic.captured import Captured, Kind, Learn, Told
 from baselines.networks import ensemble
 from baselines.parameters import Adam, Parameters, clip_by_norm
 from harness.errors import unknown
-from harness.interfaces import Array, Batch, Build, State, Update
+from harness.interfaces import Array, Batch, Build, Difference, State, Update
 
 REDUCTIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "min": lambda values: values.amin(1),
@@ -147,10 +147,11 @@ class ActorCriticLearner(ABC):
             critics = {name: view[:: self.config.ensemble] for name, view in critics.items()}
         return REDUCTIONS[self.config.actor_reduction](self.q(critics, sample.observation, action))
 
-    def critic_terms(self, part: int, sample: Sample, reducible: bool = False) -> CriticTerms:
+    def critic_terms(self, part: int, sample: Sample, reducible: Difference | None = None) -> CriticTerms:
         """Σ_i mean of weight · (Q_i(s, a) − y)², y = r + γ(1 − terminated)·`next_value` (VLM-RB, app. E.1).
 
-        The TD error is mean_i Q_i(s, a) − y, the reducible one |mean_i Q_i − y| − |mean_i Q̄_i − y| [choice].
+        The TD error is mean_i Q_i(s, a) − y. The reducible error is |mean_i Q_i − y| − |mean_i Q̄_i − y| [choice], the
+        reducible loss Σ_i (Q_i − y)² − Σ_i (Q̄_i − y)².
         """
         with torch.no_grad():
             wanted = sample.reward + sample.continues * self.next_value(part, sample)
@@ -161,10 +162,13 @@ class ActorCriticLearner(ABC):
         loss = squares.sum(1).mean(1)
         td_error = errors.detach().mean(1)
         less = None
-        if reducible:
+        if reducible is not None:
             with torch.no_grad():
-                former = self.q(self.target.parts[part].views, sample.observation, sample.action).mean(1)
-            less = td_error.abs() - (former - wanted).abs()
+                former = self.q(self.target.parts[part].views, sample.observation, sample.action)
+            if reducible == "error":
+                less = td_error.abs() - (former.mean(1) - wanted).abs()
+            else:
+                less = errors.detach().square().sum(1) - (former - wanted.unsqueeze(1)).square().sum(1)
         return CriticTerms(loss, (td_error + wanted).mean(1), td_error, less)
 
     def updates_due(self, step: int) -> int:
@@ -190,7 +194,7 @@ class ActorCriticLearner(ABC):
         self._renewals = (self._renewals + 1) % self.config.target_frequency
         return self._renewals == 0
 
-    def update(self, batch: Batch, active: Array, step: int, reducible: bool = False) -> Update:
+    def update(self, batch: Batch, active: Array, step: int, reducible: Difference | None = None) -> Update:
         """One step of Adam for the critics, then one for the actor and a move of the target networks where due."""
         acts = self.actor_due(step)
         renews = self.targets_due(acts)
@@ -206,7 +210,7 @@ class ActorCriticLearner(ABC):
         size = batch.reward.shape[1]
         metrics = {name: found[:, position] for position, name in enumerate(names)}
         per_transition = found[:, len(names) :]
-        return Update(per_transition[:, :size], metrics, per_transition[:, size:] if reducible else None)
+        return Update(per_transition[:, :size], metrics, per_transition[:, size:] if reducible is not None else None)
 
     def learn(self, sample: Sample, kind: Kind) -> Told:
         """All of an update that follows its batch and its random numbers; it waits for no result of a GPU's."""

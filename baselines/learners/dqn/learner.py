@@ -7,12 +7,13 @@ import torch.nn.functional as F
 
 from baselines.learners.q_learning.learner import QLearner, Sample, Terms
 from baselines.parameters import Part
+from harness.interfaces import Difference
 
 
 class DqnLearner(QLearner):
     """Deep Q-learning (Mnih et al. 2015) with the double target (van Hasselt et al. 2016), for S seeds at once."""
 
-    def terms(self, online: Part, target: Part, sample: Sample, reducible: bool = False) -> Terms:
+    def terms(self, online: Part, target: Part, sample: Sample, reducible: Difference | None = None) -> Terms:
         """Huber loss (κ = 1) of δ = Q(s, a) − y, y = r + γ(1 − terminated)·Q̄(s′, argmax_a′ Q(s′, a′)).
 
         Without `double` the argmax is Q̄'s own (van Hasselt et al. 2016, eq. 4; VLM-RB, table 3).
@@ -26,9 +27,10 @@ class DqnLearner(QLearner):
         loss = F.huber_loss(chosen, wanted, reduction="none")
         chosen = chosen.detach()
         less = None
-        if reducible:
+        if reducible is not None:
             with torch.no_grad():
                 former = self.network(target.views, sample.observation).gather(2, sample.action).squeeze(2)
             highest = sample.reward + sample.continues * values.amax(2)
-            less = (chosen - highest).abs() - (former - highest).abs()
+            measure = F.l1_loss if reducible == "error" else F.huber_loss
+            less = measure(chosen, highest, reduction="none") - measure(former, highest, reduction="none")
         return Terms(loss, chosen, chosen - wanted, less)

@@ -11,7 +11,7 @@ from baselines.learners.iqn import Iqn
 from baselines.learners.iqn.network import QuantileNetwork
 from baselines.learners.q_learning.learner import QLearner, Sample, Terms
 from baselines.parameters import Part
-from harness.interfaces import Build
+from harness.interfaces import Build, Difference
 
 
 class IqnLearner(QLearner):
@@ -24,12 +24,13 @@ class IqnLearner(QLearner):
         super().__init__(config, build)
         self.noise = [streams.noise for streams in build.streams]
 
-    def terms(self, online: Part, target: Part, sample: Sample, reducible: bool = False) -> Terms:
+    def terms(self, online: Part, target: Part, sample: Sample, reducible: Difference | None = None) -> Terms:
         """Quantile Huber loss of Z_τi(s, a) towards y_j = r + γ(1 − terminated)·Z̄_τ'j(s′, a*).
 
         a* has the highest Q(s′, ·) of the online network, without `double` of the target network. TD errors are of
         means over the drawn quantiles: mean_i Z_τi(s, a) − mean_j y_j [choice]; `reducible` too, Q̄(s, a) by the same
-        τ as Q(s, a) and Q̄(s′, ·) by the same τ' as y (Dabney et al. 2018, eqs. 2 and 3; VLM-RB, app. E).
+        τ as Q(s, a) and Q̄(s′, ·) by the same τ' as y (Dabney et al. 2018, eqs. 2 and 3; VLM-RB, app. E). Reducible
+        losses are quantile Huber losses of Z and Z̄ towards Z̄'s own best action.
         """
         config, network, size = self.config, self.network, sample.reward.shape[1]
         drawn = self.fractions(online.rows, size, config.train_quantiles)
@@ -43,11 +44,17 @@ class IqnLearner(QLearner):
         loss = quantile_huber(quantiles, wanted, drawn, config.kappa)
         value = quantiles.detach().mean(2)
         less = None
-        if reducible:
+        if reducible is not None:
             with torch.no_grad():
-                former = taken(network.quantiles(target.views, sample.observation, drawn), sample.action).mean(2)
-            highest = sample.reward + sample.continues * following.mean(2).amax(2)
-            less = (value - highest).abs() - (former - highest).abs()
+                former = taken(network.quantiles(target.views, sample.observation, drawn), sample.action)
+            if reducible == "error":
+                highest = sample.reward + sample.continues * following.mean(2).amax(2)
+                less = (value - highest).abs() - (former.mean(2) - highest).abs()
+            else:
+                most = taken(following, following.mean(2).argmax(2, keepdim=True))
+                towards = sample.reward.unsqueeze(2) + sample.continues.unsqueeze(2) * most
+                now, before = (quantile_huber(z, towards, drawn, config.kappa) for z in (quantiles.detach(), former))
+                less = now - before
         return Terms(loss, value, value - wanted.mean(2), less)
 
     def fractions(self, rows: slice, size: int, count: int) -> Tensor:

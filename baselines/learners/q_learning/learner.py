@@ -12,7 +12,7 @@ from torch import Tensor
 
 from baselines.learners.q_learning import QLearning
 from baselines.parameters import Adam, Parameters, Part, clip_by_norm
-from harness.interfaces import Array, Batch, Build, State, Update
+from harness.interfaces import Array, Batch, Build, Difference, State, Update
 
 
 class Sample(NamedTuple):
@@ -34,8 +34,8 @@ class Terms(NamedTuple):
     td_error: Tensor
     """Q(s, a) − y."""
     reducible: Tensor | None
-    """|Q(s, a) − y| − |Q̄(s, a) − y| with the maximum of the target network Q̄(s′, ·) in y, whatever `double`
-    (VLM-RB, app. E: ReLo); None if not asked for."""
+    """|Q(s, a) − y| − |Q̄(s, a) − y|, or the same difference of losses, with the maximum of the target network
+    Q̄(s′, ·) in y, whatever `double` (VLM-RB, app. E: ReLo); None if not asked for."""
 
 
 class QLearner(ABC):
@@ -59,7 +59,7 @@ class QLearner(ABC):
         """Environment step at which each seed's target network was last renewed, [S]."""
 
     @abstractmethod
-    def terms(self, online: Part, target: Part, sample: Sample, reducible: bool = False) -> Terms:
+    def terms(self, online: Part, target: Part, sample: Sample, reducible: Difference | None = None) -> Terms:
         """Losses and errors of a part's transitions under its online and target parameters."""
 
     def epsilon(self, step: int) -> float:
@@ -106,7 +106,7 @@ class QLearner(ABC):
         due = step >= self.config.learning_starts and step % self.config.train_every == 0
         return self.config.gradient_steps if due else 0
 
-    def update(self, batch: Batch, active: Array, step: int, reducible: bool = False) -> Update:
+    def update(self, batch: Batch, active: Array, step: int, reducible: Difference | None = None) -> Update:
         """One step of Adam on the mean over the batch of weight · loss, after the target network is renewed if due."""
         self._renew_target(active, step)
         weight = None if batch.weight is None else self._tensor(batch.weight).float()
@@ -126,7 +126,7 @@ class QLearner(ABC):
         seeds = len(active)
         metrics = dict(zip(("loss", "q_mean", "grad_norm"), told[: 3 * seeds].reshape(3, seeds), strict=True))
         per_transition = told[3 * seeds :].reshape(-1, seeds, batch.reward.shape[1])
-        return Update(per_transition[0], metrics, per_transition[1] if reducible else None)
+        return Update(per_transition[0], metrics, per_transition[1] if reducible is not None else None)
 
     def sample(self, batch: Batch, rows: slice) -> Sample:
         """What a part of the seeds learns from."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from harness.interfaces import Build, Sampler
+from harness.interfaces import Build, Difference, Sampler
 from harness.recipes import Method
 from harness.registry import register
 from harness.settings import Bounds
@@ -37,6 +37,9 @@ class Relo:
     """Whether the loss weighs transitions against the bias of their draw (VLM-RB, app. E)."""
     epsilon: Annotated[float, Bounds(1e-12)] = 1e-6
     """Added to the reducible loss, so that every transition can be drawn (VLM-RB, app. E)."""
+    difference: Difference = "error"
+    """What of the online network exceeds the target network's: error takes |δ| − |δ̄| (VLM-RB, app. E), loss
+    L(δ) − L(δ̄) by the learner's own loss (Sujit et al. 2023; their released code)."""
 
     def spawn(self, build: Build) -> Sampler:
         from baselines.replay.relo.sampler import ReloSampler
@@ -48,7 +51,11 @@ register.method("relo")(
     Method(
         summary="the suite's default learner with replay prioritised by reducible loss",
         replay="relo",
-        ablations={"importance_weights=false": {"replay.importance_weights": False}},
+        ablations={
+            "epsilon=0.01": {"replay.epsilon": 1e-2},
+            "difference=loss": {"replay.difference": "loss"},
+            "importance_weights=false": {"replay.importance_weights": False},
+        },
         citation=Relo.citation,
     )
 )

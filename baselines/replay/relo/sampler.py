@@ -5,28 +5,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numba import njit
 
 from baselines.prioritised import PrioritisedSampler
 from baselines.sum_tree import MaxSumTree
-from harness.interfaces import Array, Metrics, Span, Transition, Update
+from harness.interfaces import Array, Metrics, Span, State, Transition, Update
 
 if TYPE_CHECKING:
     from baselines.replay.relo import Relo
 
 
 class ReloSampler(PrioritisedSampler):
-    """Priority p = max(0, |δ| − |δ̄|) + ε of the online and the target network's errors (VLM-RB, app. E)."""
-
-    wants_reducible = True
+    """Priority p = max(0, d) + ε, d how much more the online network errs than the target network (VLM-RB, app. E)."""
 
     def __init__(self, config: Relo, rows: int, slots: int, steps: int) -> None:
         """`slots` of the ring, `steps` of the whole run."""
         self._priorities = MaxSumTree(rows, slots)
         super().__init__(self._priorities, config.alpha, config.epsilon, config.importance_weights)
         self.config = config
+        self.wants_reducible = config.difference
         self._steps = steps
         self._clipped = np.zeros(rows)
         """Share of the last batch whose reducible loss was not positive."""
+        self._floor = float(self._priority(np.zeros(())))
+        """What the tree holds for such a transition: the least there is."""
+        self._at_floor = np.zeros((rows, slots), bool)
+        self._floor_count = np.zeros(rows, np.int64)
+        self._stored = 0
 
     def beta(self, step: int) -> float:
         start, end = self.config.beta_start, self.config.beta_end
@@ -37,12 +42,42 @@ class ReloSampler(PrioritisedSampler):
         self.tree.forget(index, live)
         largest = self._priorities.largest
         self.tree.set_all_rows(index, np.where(largest > 0, largest, 1.0))
+        self._stored = live.count
+        left = (live.start - 1) % live.size
+        self._note(np.full((self.tree.rows, 2), (left, index), np.int64))
 
     def feedback(self, index: Array, update: Update) -> None:
-        """Take over |δ| − |δ̄| [S, B]; one that is not finite leaves its transition's priority as it is."""
+        """Take over the reducible errors [S, B]; one that is not finite leaves its transition's priority as it is."""
         assert update.reducible is not None, "asked for by wants_reducible"
         self._clipped = (update.reducible <= 0).mean(axis=1)
         self._learnt(index, update.reducible)
+        self._note(index)
+
+    def _note(self, index: Array) -> None:
+        """Whether the transitions in slots [S, B], as the tree holds them now, have the least priority."""
+        priority = self.tree.get(index)
+        _count(self._at_floor, self._floor_count, index, (priority > 0) & (priority <= self._floor))
 
     def metrics(self, step: int) -> Metrics:
-        return {"replay/beta": np.full(self.tree.rows, self.beta(step)), "replay/clipped_share": self._clipped.copy()}
+        return {
+            "replay/beta": np.full(self.tree.rows, self.beta(step)),
+            "replay/clipped_share": self._clipped.copy(),
+            "replay/floor_share": self._floor_count / max(1, self._stored),
+        }
+
+    def load_state(self, row: int, state: State) -> None:
+        super().load_state(row, state)
+        leaves = state["priority"]
+        self._at_floor[row] = (leaves > 0) & (leaves <= self._floor)
+        self._floor_count[row] = self._at_floor[row].sum()
+        self._stored = int((leaves > 0).sum())
+
+
+@njit(cache=True)
+def _count(marked: Array, count: Array, index: Array, value: Array) -> None:
+    """Mark slots [rows, B] as `value` says, where count [rows] is how many are marked; a slot may stand there twice."""
+    for row in range(len(index)):
+        for item in range(index.shape[1]):
+            slot = index[row, item]
+            count[row] += int(value[row, item]) - int(marked[row, slot])
+            marked[row, slot] = value[row, item]

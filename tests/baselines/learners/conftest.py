@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from baselines.learners.q_learning.learner import QLearner, Terms
-from harness.interfaces import Actions, Batch, Build, Observations
+from harness.interfaces import Actions, Batch, Build, Difference, Observations
 from harness.streams import Streams
 
 GRID = Observations((5, 5, 3), "uint8", (11, 6, 4))
@@ -97,6 +97,7 @@ def same(a: dict[str, Any], b: dict[str, Any]) -> bool:
     return bool(np.array_equal(a, b))
 
 
-def terms(learner: QLearner, batch: Batch) -> Terms:
+def terms(learner: QLearner, batch: Batch, reducible: Difference = "error") -> Terms:
     """What a learner's only seed computes of a batch."""
-    return learner.terms(learner.online.parts[0], learner.target.parts[0], learner.sample(batch, slice(0, 1)), True)
+    online, target = learner.online.parts[0], learner.target.parts[0]
+    return learner.terms(online, target, learner.sample(batch, slice(0, 1)), reducible)

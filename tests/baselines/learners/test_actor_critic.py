@@ -45,10 +45,10 @@ def test_a_seed_learns_the_same_bits_alone_and_beside_others(case: str) -> None:
     alone = [config.spawn(build((seed,), *spaces)) for seed in range(3)]
     for step in range(1, 21):
         parts = [batch(100 * seed + step, size, *spaces) for seed in range(3)]
-        packed = together.update(beside(*parts), one(together), step, True)
+        packed = together.update(beside(*parts), one(together), step, "error")
         assert packed.td_error.dtype == np.float32 and packed.td_error.shape == (3, size)
         for row in range(3):
-            single = alone[row].update(parts[row], np.ones(1, bool), step, True)
+            single = alone[row].update(parts[row], np.ones(1, bool), step, "error")
             assert np.array_equal(packed.td_error[row], single.td_error[0])
             assert np.array_equal(packed.reducible[row], single.reducible[0])
             assert packed.metrics.keys() == single.metrics.keys()
@@ -76,9 +76,9 @@ def test_all_seeds_at_once_compute_what_each_does(learner_of: type) -> None:
     joined = beside(*(batch(seed) for seed in range(3)))
     samples = [apart.sample(joined, slice(row, row + 1), True) for row in range(3)]
     packed = whole.sample(joined, slice(0, 3), True)
-    critics, actors = whole.critic_terms(0, packed, True), whole.actor_terms(0, packed)
+    critics, actors = whole.critic_terms(0, packed, "error"), whole.actor_terms(0, packed)
     for row, sample in enumerate(samples):
-        for all_seeds, own in zip(critics, apart.critic_terms(row, sample, True), strict=True):
+        for all_seeds, own in zip(critics, apart.critic_terms(row, sample, "error"), strict=True):
             torch.testing.assert_close(all_seeds[row], own[0], atol=1e-5, rtol=1e-5)
         torch.testing.assert_close(actors.loss[row], apart.actor_terms(row, sample).loss[0], atol=1e-5, rtol=1e-5)
 

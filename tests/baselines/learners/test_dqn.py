@@ -58,20 +58,31 @@ def test_reducible_is_by_how_much_the_online_error_exceeds_the_targets(double: b
     |1 − 6| − |10 − 6|, |2 − 6| − |2 − 6|, |3 − 1| − |30 − 1|."""
     assert terms(by_hand(double=double), WORKED).reducible.tolist() == [[1.0, 0.0, -27.0]]
     learner = by_hand(double=double)
-    update = learner.update(WORKED, np.ones(1, bool), 1, reducible=True)
+    update = learner.update(WORKED, np.ones(1, bool), 1, reducible="error")
     assert update.reducible.dtype == np.float32 and update.reducible.tolist() == [[1.0, 0.0, -27.0]]
     assert update.td_error.tolist() == terms(by_hand(double=double), WORKED).td_error.tolist()
+
+
+@pytest.mark.parametrize("double", [True, False])
+def test_reducible_may_be_a_difference_of_losses(double: bool) -> None:
+    """These rewards make y = 0.5, 1.1 and 2.5. Q(s, a) = 1, 2, 3 err by 0.5, 0.9 and 0.5, where Huber's loss is
+    quadratic: 0.125, 0.405, 0.125. Q̄(s, a) = 10, 2, 30 err by 9.5, 0.9 and 27.5, with losses 9, 0.405 and 27."""
+    near = WORKED._replace(reward=np.array([[-4.5, -3.9, 2.5]], np.float32))
+    told = by_hand(double=double).update(near, np.ones(1, bool), 1, reducible="loss").reducible
+    assert told is not None and told[0] == pytest.approx([0.125 - 9, 0, 0.125 - 27], rel=1e-5, abs=1e-6)
+    told = terms(by_hand(double=double), near).reducible  # of errors
+    assert told[0].tolist() == pytest.approx([0.5 - 9.5, 0, 0.5 - 27.5], abs=1e-5)
 
 
 def test_reducible_is_neither_computed_nor_told_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three evaluations, four when asked; parameters move by the same bits."""
     learners = [by_hand(), by_hand()]
-    for learner, asked in zip(learners, (False, True), strict=True):
+    for learner, asked in zip(learners, (None, "error"), strict=True):
         evaluations = []
         network = learner.network
         monkeypatch.setattr(learner, "network", lambda *given, n=network, e=evaluations: e.append(1) or n(*given))
         update = learner.update(WORKED, np.ones(1, bool), 1, asked)
-        assert (update.reducible is not None) == asked and len(evaluations) == 3 + asked
+        assert (update.reducible is not None) == bool(asked) and len(evaluations) == 3 + bool(asked)
     assert same(learners[0].state(0), learners[1].state(0))
 
 

@@ -140,9 +140,19 @@ def test_reducible_is_by_how_much_the_online_error_exceeds_the_targets(
 ) -> None:
     """y = 1 + ½·10 twice, the greater mean of Z̄(s′, ·) = (20, 0), (3, 3), then 1. Mean Z̄(s, a) = 10, 2, 30:
     |1 − 6| − |10 − 6|, |2 − 6| − |2 − 6|, |3 − 1| − |30 − 1|."""
-    update = by_hand(monkeypatch, double=double).update(WORKED, np.ones(1, bool), 1, reducible=True)
+    update = by_hand(monkeypatch, double=double).update(WORKED, np.ones(1, bool), 1, reducible="error")
     assert update.reducible is not None and np.allclose(update.reducible, [[1, 0, -27]], atol=1e-5)
     assert by_hand(monkeypatch).update(WORKED, np.ones(1, bool), 1).reducible is None
+
+
+@pytest.mark.parametrize("double", [True, False])
+def test_reducible_may_be_a_difference_of_losses(monkeypatch: pytest.MonkeyPatch, double: bool) -> None:
+    """y = (11, 1) twice, then (1, 1), whatever `double`. The losses of Z are ¼ + 2⅜ + 5½ = 8⅛, 6¾ and 5¾, as in the
+    tests above; of Z̄(s, a) = (20, 10, 0), (2, 2, 2) and (60, 30, 0) they are 13½ + 2¼ + 5½ = 21¼, 6¾ and
+    58½ + 14¼ + ½ = 73¼."""
+    learner = by_hand(monkeypatch, double=double)
+    told = learner.update(WORKED, np.ones(1, bool), 1, reducible="loss").reducible
+    assert told is not None and np.allclose(told, [[-13.125, 0, -67.5]], atol=1e-5)
 
 
 def test_only_the_online_quantiles_have_a_gradient(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,9 +41,9 @@ def test_a_seed_learns_the_same_bits_alone_and_beside_others(case: str) -> None:
     together = make(config, observations, 3, seeds=(0, 1, 2))
     alone = [make(config, observations, 3, seeds=(seed,)) for seed in range(3)]
     for step, parts in enumerate(zip(*data, strict=True)):
-        packed = together.update(beside(*parts), np.ones(3, bool), step * 100, True)
+        packed = together.update(beside(*parts), np.ones(3, bool), step * 100, "error")
         for row in range(3):
-            single = alone[row].update(parts[row], np.ones(1, bool), step * 100, True)
+            single = alone[row].update(parts[row], np.ones(1, bool), step * 100, "error")
             assert np.array_equal(packed.td_error[row], single.td_error[0])
             assert np.array_equal(packed.reducible[row], single.reducible[0])
             assert all(packed.metrics[name][row] == single.metrics[name][0] for name in packed.metrics)
@@ -159,9 +159,9 @@ def test_the_loss_of_all_seeds_at_once_is_each_ones_own(learner_of: type) -> Non
     together.flat.copy_(learner.online.flat)
     all_at_once = together.parts[0]
     singles = [batches(GRID, seed, 16, 3, 1)[0] for seed in range(3)]
-    packed = learner.terms(all_at_once, all_at_once, learner.sample(beside(*singles), slice(0, 3)), True)
+    packed = learner.terms(all_at_once, all_at_once, learner.sample(beside(*singles), slice(0, 3)), "error")
     for row, (single, part) in enumerate(zip(singles, apart.online.parts, strict=True)):
-        alone = apart.terms(part, part, apart.sample(single, slice(0, 1)), True)
+        alone = apart.terms(part, part, apart.sample(single, slice(0, 1)), "error")
         for all_seeds, own in zip(packed, alone, strict=True):
             torch.testing.assert_close(all_seeds[row], own[0], atol=1e-5, rtol=1e-5)
 

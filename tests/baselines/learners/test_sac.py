@@ -54,7 +54,7 @@ def test_the_target_is_of_the_chosen_critics_and_pays_for_entropy(reduction: str
     """y = 1 + ½·(value − ½·PEAK), then 1; δ = mean Q − y; the loss sums squares over critics, means over the batch."""
     learner = by_hand(target_reduction=reduction)
     y = 1 + 0.5 * (value - 0.5 * PEAK)
-    terms = learner.critic_terms(0, sampled(learner), True)
+    terms = learner.critic_terms(0, sampled(learner), "error")
     assert terms.td_error[0].tolist() == pytest.approx([2.5 - y, 4 - 1])
     squares = [sum((q - y) ** 2 for q in (1.5, 2.5, 3.5)), sum((q - 1) ** 2 for q in (2, 4, 6))]
     assert terms.loss.tolist() == pytest.approx([np.mean(squares)])
@@ -62,8 +62,12 @@ def test_the_target_is_of_the_chosen_critics_and_pays_for_entropy(reduction: str
     assert terms.reducible[0].tolist() == pytest.approx([0, 0], abs=1e-6)  # Q̄ = Q
     learner.target.flat.mul_(2)  # Q̄(s, a) = 5 and 8; the chosen critics at s′ double too
     y = 1 + 0.5 * (2 * value - 0.5 * PEAK)
-    told = learner.critic_terms(0, sampled(learner), True).reducible[0].tolist()
+    told = learner.critic_terms(0, sampled(learner), "error").reducible[0].tolist()
     assert told == pytest.approx([abs(2.5 - y) - abs(5 - y), 3 - 7], abs=1e-5)
+    # Q_i = 1.5, 2.5, 3.5 and 2, 4, 6, Q̄_i twice these: sums of squares over critics
+    told = learner.critic_terms(0, sampled(learner), "loss").reducible[0].tolist()
+    first = sum((q - y) ** 2 - (2 * q - y) ** 2 for q in (1.5, 2.5, 3.5))
+    assert told == pytest.approx([first, (1 + 9 + 25) - (9 + 49 + 121)], rel=1e-5)
 
 
 def test_weights_scale_the_critics_losses_but_not_td_errors() -> None:

@@ -36,6 +36,28 @@ def test_priority_is_the_reducible_loss_clipped_at_zero() -> None:
     assert sampler.metrics(1)["replay/clipped_share"] == [0.5]
 
 
+def test_the_floors_share_is_of_the_buffer() -> None:
+    sampler = filled(Relo(alpha=0.5, epsilon=0.01))
+    assert sampler.metrics(1)["replay/floor_share"] == [0]
+    sampler.feedback(SLOTS, told([0.15, -0.80, 0.0, 1.20]))
+    assert sampler.metrics(1)["replay/floor_share"] == [0.5]
+    # a slot drawn twice counts once, by what was told last; one whose error is not finite stays as it was
+    sampler.feedback(np.array([[1, 1, 2, 3]]), told([-1.0, 0.3, float("nan"), -0.1]))
+    assert sampler.metrics(1)["replay/floor_share"] == [0.5] and sampler.metrics(1)["replay/clipped_share"] == [0.5]
+    for slot, start in ((4, 1), (5, 2), (0, 3)):  # four are live: slots 0, 1 and 2 leave, the last from the floor
+        assert sampler.metrics(1)["replay/floor_share"] == [0.5]
+        sampler.added(slot, Span(start, 4, 6), None)
+    assert sampler.metrics(1)["replay/floor_share"] == [0.25]
+    restored = ReloSampler(Relo(alpha=0.5, epsilon=0.01), 1, 6, 100)
+    restored.load_state(0, sampler.state(0))
+    assert restored.metrics(1)["replay/floor_share"] == [0.25]
+
+
+def test_the_difference_is_asked_of_the_learner_as_configured() -> None:
+    assert filled(Relo()).wants_reducible == "error"
+    assert filled(Relo(difference="loss")).wants_reducible == "loss"
+
+
 def test_a_new_transition_gets_the_largest_priority_now_stored() -> None:
     sampler = filled(Relo(alpha=0.5, epsilon=0.01))
     assert sampler.tree.get(SLOTS)[0].tolist() == [1.0] * 4  # nothing was known: 1
