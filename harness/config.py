@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from harness import registry, settings
 from harness.errors import UserError, unknown
+from harness.layouts import repeats
 from harness.recipes import Evaluation, Layer, Method, Training
 from harness.settings import Cited, Field
 
@@ -28,6 +29,7 @@ ANSWERING = ("judge", "chat", "embedder")
 PLAIN: Mapping[str, type] = {"training": Training, "evaluation": Evaluation}
 SECTIONS = ("training", "evaluation", "suite", *PARTS, "drawing")
 PROFILES = ("paper", "quick", "smoke")
+EPISODES = "evaluation.episodes"
 SCHEMA = 1
 WITHOUT: Mapping[str, Any] = {
     "training.demonstrations": 0,
@@ -314,7 +316,17 @@ def resolve(names: Names, overrides: Mapping[str, Any], named: Mapping[str, Any]
     values = dict(base_settings(names))
     for key, value in overrides.items():
         values[key] = Value(value, "command line", "")
-    return Cell(names, values, {**named, **overrides})
+    return evaluated_once(Cell(names, values, {**named, **overrides}))
+
+
+def evaluated_once(cell: Cell) -> Cell:
+    """The cell with one evaluation episode where every episode of a run is the same, whatever any layer says."""
+    names = cell.names
+    if not repeats(cell.section("suite"), names.task):
+        return cell
+    one = Value(1, f"suite {names.suite}", "every further episode would be the first again")
+    overrides = {key: value for key, value in cell.overrides.items() if key != EPISODES}
+    return Cell(names, {**cell.settings, EPISODES: one}, overrides)
 
 
 def validate(cell: Cell) -> None:

@@ -1,8 +1,9 @@
 """Demonstrations: a few verified episodes of a suite's own solver that every run of a cell begins with.
 
-They follow from (suite, its version and settings, task, count) alone, so every method and seed gets the same ones. They
-are made once, replayed in a fresh task before they count, and kept by content: arrays as safetensors beside a JSON
-file that holds their hash.
+They follow from (suite, its version and settings, task, count) alone, so every method and seed gets the same ones;
+where a run's seed decides its layout (`harness.layouts`), a seed gets those of its own layout. They are made once,
+replayed in a fresh task before they count, and kept by content: arrays as safetensors beside a JSON file that holds
+their hash.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ import numpy as np
 from harness.config import Cell
 from harness.errors import Notice, UserError
 from harness.interfaces import Array, Suite, Task, Transition
+from harness.layouts import of_run, repeats
 from harness.records.files import write_bytes, write_json
 from harness.records.provenance import packages
 
@@ -49,10 +51,11 @@ class Demonstration(NamedTuple):
     def length(self) -> int:
         return len(self.reward)
 
-    def transition(self, step: int, rows: int) -> Transition:
-        """One of its steps, as `rows` seeds observe it together."""
-        columns = (getattr(self, name) for name in Transition._fields)
-        return Transition(*(np.repeat(column[step : step + 1], rows, axis=0) for column in columns))
+
+def together(episodes: Sequence[Demonstration], step: int) -> Transition:
+    """One step of the episodes that the seeds of a worker are shown side by side, one each."""
+    columns = ([getattr(episode, name)[step] for episode in episodes] for name in Transition._fields)
+    return Transition(*(np.array(column) for column in columns))
 
 
 ARRAYS = Demonstration._fields[1:]
@@ -112,15 +115,15 @@ def root() -> Path:
     return Path(os.environ.get("GUIDEBENCH_CACHE") or Path.home() / ".cache" / "guidebench") / "demonstrations"
 
 
-def wanted(cell: Cell) -> Wanted | None:
-    """What the runs of `cell` begin with, or None."""
+def wanted(cell: Cell, seed: int) -> Wanted | None:
+    """What the run of `cell` with this seed begins with, or None."""
     count = cell.section("training").demonstrations
-    return Wanted(cell.names.suite, cell.section("suite"), cell.names.task, count) if count else None
+    return Wanted(cell.names.suite, of_run(cell.section("suite"), seed), cell.names.task, count) if count else None
 
 
-def prepare(cell: Cell, tell: Tell = lambda found, attempts: None) -> Demonstrations:
-    """What the runs of `cell` begin with; UserError if its replay cannot hold it."""
-    what = wanted(cell)
+def prepare(cell: Cell, seed: int, tell: Tell = lambda found, attempts: None) -> Demonstrations:
+    """What the run of `cell` with this seed begins with; UserError if its replay cannot hold it."""
+    what = wanted(cell, seed)
     if what is None:
         return Demonstrations((), "")
     found = obtain(what, tell)
@@ -131,6 +134,19 @@ def prepare(cell: Cell, tell: Tell = lambda found, attempts: None) -> Demonstrat
             f"{found.length} transitions: raise training.capacity or lower training.demonstrations"
         )
     return found
+
+
+def beside(found: Sequence[Sequence[Demonstration]]) -> list[tuple[Demonstration, ...]]:
+    """The demonstrations of each seed of a worker -> what its seeds are shown side by side; UserError where the
+    episodes of two seeds differ in length, since all seeds store the same number of transitions."""
+    shown = list(zip(*found, strict=True))
+    for number, episodes in enumerate(shown):
+        if len(lengths := sorted({episode.length for episode in episodes})) > 1:
+            raise UserError(
+                f"demonstration {number} has {lengths[0]} to {lengths[-1]} steps, which depends on the seed, and seeds "
+                f"that share a worker store equally many transitions: run them apart with pack=1"
+            )
+    return shown
 
 
 def obtain(what: Wanted, tell: Tell = lambda found, attempts: None) -> Demonstrations:
@@ -154,6 +170,11 @@ def make(what: Wanted, tell: Tell = lambda found, attempts: None) -> tuple[Demon
         if episode is not None:
             verify(episode, what.suite.make(what.task), f"demonstration {len(found)} of {what}")
             found.append(episode)
+        elif repeats(what.suite, what.task):
+            raise UserError(
+                f"the solver of {what} fails in the one layout that this run has ({what.suite}); set "
+                f"training.demonstrations=0, or another seed"
+            )
         tell(len(found), attempt + 1)
         if len(found) == what.count:
             return tuple(found)

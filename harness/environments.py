@@ -19,6 +19,7 @@ from harness import config, registry
 from harness.config import Cell, Names
 from harness.errors import UserError, unknown
 from harness.interfaces import Actions, Array, Observations
+from harness.layouts import of_run
 from harness.recorder import Recorder
 from harness.settings import fields, given
 from harness.streams import Streams
@@ -52,8 +53,9 @@ class Environment(gymnasium.Env[Array, Any]):
     An episode's success stands in `info["is_success"]`, as Stable-Baselines3 and Gymnasium-Robotics have it.
     """
 
-    def __init__(self, cell: Cell) -> None:
-        suite = cell.section("suite")
+    def __init__(self, cell: Cell, run: int | None = None) -> None:
+        """`run`: the seed of the run whose layouts these are, where a run's seed decides them; None: of no run."""
+        suite = cell.section("suite") if run is None else of_run(cell.section("suite"), run)
         self.cell = cell
         self.task = suite.make(cell.names.task)
         observations, actions = suite.spaces(cell.names.task)
@@ -98,13 +100,13 @@ class Recorded(Environment):
 
     def __init__(self, cell: Cell, begin: Callable[[], Recorder], seed: int, steps: int) -> None:
         """`begin` is called once the task is there: nothing is written before."""
-        super().__init__(cell)
+        super().__init__(cell, seed)
         self.log = begin()
         evaluation = cell.section("evaluation")
         self.steps, self.every, self.episodes = steps, evaluation.every, evaluation.episodes
         self.taken = 0
         """Training steps so far."""
-        self._streams = Streams(seed)
+        self.seed, self._streams = seed, Streams(seed)
         self.evaluation = Evaluation(self, self._streams)
         """The environment to evaluate in."""
 
@@ -131,7 +133,7 @@ class Evaluation(Environment):
     """
 
     def __init__(self, training: Recorded, streams: Streams) -> None:
-        super().__init__(training.cell)
+        super().__init__(training.cell, training.seed)
         self.last = -1
         """Training step of the last episode that was logged."""
         self._training, self._streams = training, streams

@@ -49,13 +49,13 @@ class EvaluationContext:
 
 
 class Evaluator:
-    """Evaluates the seeds of a worker on `episodes` layouts each."""
+    """Evaluates the seeds of a worker on `episodes` layouts each; `make(row)` is the task of a seed."""
 
-    def __init__(self, make: Callable[[], Task], episodes: int, streams: Sequence[Streams]) -> None:
+    def __init__(self, make: Callable[[int], Task], episodes: int, streams: Sequence[Streams]) -> None:
         self._make = make
         self._episodes = episodes
         self._streams = streams
-        self._pool: list[Task] = []
+        self._pool: dict[tuple[int, int], Task] = {}
 
     def __call__(
         self, agent: Agent, step: int, rows: Sequence[int], watch: Callable[[int, Task], None] | None = None
@@ -65,9 +65,10 @@ class Evaluator:
         `watch(number, task)` is called after each reset and step of the number-th episode, for videos.
         """
         places = [(row, episode) for row in rows for episode in range(self._episodes)]
-        while len(self._pool) < len(places):
-            self._pool.append(self._make())
-        tasks = self._pool[: len(places)]
+        for place in places:
+            if place not in self._pool:
+                self._pool[place] = self._make(place[0])
+        tasks = [self._pool[place] for place in places]
         ctx = EvaluationContext(step, self._streams)
         observations = [
             task.reset(self._streams[row].evaluation_seed(step, episode))

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.layouts import of_run
+
 if TYPE_CHECKING:
     from harness.foundation.calls import Call, Told
     from harness.streams import Streams
@@ -143,7 +145,11 @@ class Suite(Protocol):
     # `by_turns: ClassVar[tuple[str, ...]]`: tasks that ask for something else in each episode;
     # `coordinates(task: str) -> tuple[Coordinates, ...]`: what of an observation can be told in words;
     # `rewards(task: str, observations: Array) -> Array`: the task's own reward of observations [n, D], float [n], as
-    #   far as it follows from them; privileged, for diagnostics.
+    #   far as it follows from them; privileged, for diagnostics;
+    # `of_run(seed: int) -> Suite`: the suite as the run of this seed has it, where the seed decides more than random
+    #   streams, such as one layout for all its episodes (`harness.layouts`);
+    # `repeats(task: str) -> bool`: whether every episode of a run begins alike and nothing in it is left to chance.
+    #   Such a task has one evaluation episode, since a second one would be the first again.
 
 
 class Coordinates(NamedTuple):
@@ -535,6 +541,10 @@ class Build:
     @property
     def rows(self) -> int:
         return len(self.seeds)
+
+    def suite(self, row: int) -> Any:
+        """The suite as the run in this row has it."""
+        return of_run(self.parts["suite"], self.seeds[row])
 
 
 class Judge(Protocol):

@@ -1,13 +1,15 @@
 """Probes: what a run's judge sees, and what its critic and its learnt reward say, along one reference episode (VLM-RB,
 figure 3; RL-SaLLM-F, figure 5).
 
-The episode belongs to the task: every seed, method and study looks at the same one. Looking draws no random number
+The episode belongs to the task: every seed, method and study looks at the same one, unless the seed decides the layout
+of a run (`harness.layouts`), whose episode then has that layout. Looking draws no random number
 and changes no state, so a run writes the same evaluation rows with probes and without. A learnt reward is also put to
 pairs of segments of mixed quality that no run has seen (RL-SaLLM-F, table 6).
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -140,11 +142,18 @@ def clip_starts(length: int, window: int) -> list[int]:
 class Probes:
     """The probes of a worker's seeds; none if their task has no reference episode or `count` is 0."""
 
+    _episode: Callable[[int], Reference | None]
+    """The reference episode of a seed's row."""
+    _pairs: Callable[[int], Pairs | None]
+    """The pairs that a learnt reward is put to, of a seed's row."""
+
     def __init__(self, build: Build, task: str, count: int, end: int, write: Write) -> None:
         """`count` looks at the critic in a run of `end` steps."""
-        self._episode = reference(build.parts["suite"], task) if count else None
+        made = functools.cache(lambda suite: reference(suite, task))  # once for seeds that share their layouts
+        self._episode = lambda row: made(build.suite(row)) if count else None
         self._learnt = count > 0 and getattr(build.parts.get("guide"), "taught", False)
-        self._pairs = mixed_pairs(build.parts["suite"], task) if self._learnt else None
+        paired = functools.cache(lambda suite: mixed_pairs(suite, task))
+        self._pairs = lambda row: paired(build.suite(row)) if self._learnt else None
         self._events = build.events
         self._window: int = getattr(build.parts["replay"], "clip_length", 0) or STRETCH
         self._steps = probed_steps(count, build.parts["evaluation"].every, end)
@@ -155,13 +164,14 @@ class Probes:
 
         What the judge's clock counts is given back: it is kept for the clips of the run.
         """
-        if self._episode is None:
-            return
         for row in rows:
-            self._write(row, 0, self._description(self._episode))
+            episode = self._episode(row)
+            if episode is None:
+                return
+            self._write(row, 0, self._description(episode))
             if judge is not None:
                 spent = judge.seconds, judge.clips
-                self._write(row, 0, self._judged(self._episode, row, judge, stop))
+                self._write(row, 0, self._judged(episode, row, judge, stop))
                 judge.seconds, judge.clips = spent
 
     def _description(self, episode: Reference) -> Iterator[Point]:
@@ -191,10 +201,13 @@ class Probes:
 
     def __call__(self, agent: Agent, step: int, rows: Sequence[int]) -> None:
         """Write what the critic and a learnt reward say of each move, if `step` is one of those to look at."""
-        if self._episode is None or step not in self._steps:
+        if step not in self._steps:
             return
-        seen = self._episode.observations
         for row in rows:  # each alone, so that no number depends on who shares the worker
+            episode = self._episode(row)
+            if episode is None:
+                return
+            seen = episode.observations
             values = {"critic": agent.value(seen, np.full(len(seen), row))}
             if (rewards := agent.reward(seen, np.full(len(seen), row))) is not None:
                 values["reward"] = rewards
@@ -204,8 +217,8 @@ class Probes:
                 for t, value in enumerate(along.tolist())
                 if np.isfinite(value)
             ]
-            if self._pairs is not None and rewards is not None:
-                points.append(Point(0, "label_accuracy", self._accuracy(agent, row, self._pairs)))
+            if rewards is not None and (pairs := self._pairs(row)) is not None:
+                points.append(Point(0, "label_accuracy", self._accuracy(agent, row, pairs)))
             self._write(row, step, points)
 
     def _accuracy(self, agent: Agent, row: int, pairs: Pairs) -> float:

@@ -16,6 +16,7 @@ from harness.config import Cell, Names
 from harness.errors import UserError
 from harness.evaluation import Evaluator, Result
 from harness.interfaces import Agent, Array, Drawer, Task
+from harness.layouts import of_run, repeats
 from harness.records.cells import recorded
 from harness.records.files import read_json
 from harness.records.study import RunDirectory
@@ -82,11 +83,13 @@ def evaluate_run(
     seed: int,
     recordings: Sequence[Recording] = (),
 ) -> list[Result]:
-    """Results of `episodes` greedy episodes of a finished run on its own or on a named task."""
+    """Results of `episodes` greedy episodes of a finished run on its own or on a named task; of one episode where
+    every other would repeat it."""
     cell, run = load_run(directory)
     names = cell.names._replace(suite=suite or cell.names.suite, task=task or cell.names.task)
     config.task_of(names.suite, names.task)
     home = cell.section("suite") if names.suite == cell.names.suite else registry.get("suite", names.suite)()
+    home = of_run(home, int(run.read()["seed"]))
     trained, tested = cell.section("suite").spaces(cell.names.task), home.spaces(names.task)
     if not _fit(trained, tested):
         raise UserError(
@@ -96,7 +99,9 @@ def evaluate_run(
     with tempfile.TemporaryDirectory() as scratch:
         agent = load_agent(cell, run, Path(scratch), tested)
         streams = make_build(cell, [seed + SHIFT], "cpu", [Path(scratch)]).streams
-        evaluator = Evaluator(lambda: home.make(names.task), episodes, streams)
+        if repeats(home, names.task) and agent.deterministic:
+            episodes = 1
+        evaluator = Evaluator(lambda row: home.make(names.task), episodes, streams)
 
         def watch(number: int, task: Task) -> None:
             for recording in recordings:

@@ -232,8 +232,12 @@ def _demonstrate(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watch: 
         def tell(found: int, attempts: int, job: Job = job, count: int = count) -> None:
             watch(Event(job, "demonstrations", {"found": found, "count": count, "attempts": attempts}))
 
-        digest = demonstrations.prepare(cell, tell).digest
+        digests: dict[Any, str] = {}
         for seed in plan.seeds:
+            what = demonstrations.wanted(cell, seed)
+            if what not in digests:
+                digests[what] = demonstrations.prepare(cell, seed, tell).digest
+            digest = digests[what]
             begun = study.run(cell.directory, seed).read().get("provenance", {}).get("demonstrations", digest)
             if begun != digest:
                 raise UserError(

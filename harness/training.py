@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from harness.demonstrations import Demonstration
+from harness.demonstrations import Demonstration, together
 from harness.errors import BudgetReached, Stopped, UserError
 from harness.evaluation import Evaluator, Result
 from harness.foundation.asks import Account, Asks, Due
@@ -57,7 +57,7 @@ class Loop:
         evaluate_every: int,
         checkpoint_every: int,
         asks: Mapping[Channel, Asks] | None = None,
-        demonstrations: Sequence[Demonstration] = (),
+        demonstrations: Sequence[Sequence[Demonstration]] = (),
         probe: Callable[[Agent, int, Sequence[int]], None] = lambda agent, step, rows: None,
         stop: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -116,10 +116,10 @@ class Loop:
                 self._housekeep()
 
     def _demonstrate(self) -> None:
-        """Every seed observes episodes that it did not play."""
-        for episode in self._demonstrations:
-            for step in range(episode.length):
-                shown = episode.transition(step, len(self.tasks))
+        """Every seed observes episodes that it did not play: of each of `demonstrations`, its own."""
+        for episodes in self._demonstrations:
+            for step in range(episodes[0].length):
+                shown = together(episodes, step)
                 self.agent.observe(shown if self.agent.wants_snapshots else shown._replace(snapshot=None), self)
 
     def _interact(self) -> None:

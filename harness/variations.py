@@ -156,7 +156,7 @@ def _varied(cell: Cell, layer: Layer, source: str) -> Cell:
         checked = settings.check(config.cell_fields(names)[section][name], value, target)
         overrides[target] = checked
         values[target] = Value(checked, source, cited)
-    found = Cell(names, values, overrides)
+    found = config.evaluated_once(Cell(names, values, overrides))
     config.validate(found)
     return found
 

@@ -31,7 +31,7 @@ from harness.foundation.asks import Asks, Backend
 from harness.foundation.human import HumanBackend
 from harness.foundation.oracle import OracleBackend
 from harness.foundation.process import Assignment, ModelProcess, Part
-from harness.interfaces import Agent, Build, Channel
+from harness.interfaces import Agent, Build, Channel, Task
 from harness.job import EXIT_STOPPED, EXIT_USER_ERROR, Job
 from harness.journal import RunJournal, resume_point
 from harness.probes import Probes
@@ -61,21 +61,19 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         for run, checkpoint in zip(journal.runs, found, strict=True):
             checkpoints.drop_after(run.path, checkpoint.step if checkpoint else -1)
         # One that continues has its demonstrations in the ring, as everything else that is stored.
-        begins = demonstrations.prepare(cell) if found[0] is None else None
+        begins = [demonstrations.prepare(cell, seed) for seed in job.seeds] if found[0] is None else []
         origin = provenance(job.device, cell)
-        if begins and begins.episodes:
-            origin["demonstrations"] = begins.digest
-        for run, seed in zip(journal.runs, job.seeds, strict=True):
+        for row, (run, seed) in enumerate(zip(journal.runs, job.seeds, strict=True)):
             begun = run.read() if found[0] is not None else {}
+            shown = {"demonstrations": begins[row].digest} if begins and begins[row].episodes else {}
             run.update(
                 status="running", seed=seed, step=found[0].step if found[0] else 0, steps=cell.steps, error=None,
-                provenance=begun.get("provenance") or origin,
+                provenance=begun.get("provenance") or {**origin, **shown},
             )  # fmt: skip
         build = make_build(cell, job.seeds, job.device, [run.path for run in journal.runs])
         spacing = checkpoint_spacing(cell, job.checkpoint_every)
-        suite = build.parts["suite"]
         agent: Agent = build.parts["agent"].spawn(build)
-        tasks = [suite.make(cell.names.task) for _ in job.seeds]
+        tasks: list[Task] = [build.suite(row).make(cell.names.task) for row in range(build.rows)]
         for task, streams in zip(tasks, build.streams, strict=True):
             task.reset(int(streams.environment.integers(2**31)))
         for channel in _channels(build, agent):
@@ -86,9 +84,9 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         probes = Probes(build, cell.names.task, job.probes, end, journal.probed)
         loop = Loop(
             agent, tasks, build.streams,
-            Evaluator(lambda: suite.make(cell.names.task), evaluation.episodes, build.streams),
+            Evaluator(lambda row: build.suite(row).make(cell.names.task), evaluation.episodes, build.streams),
             journal, evaluate_every=evaluation.every, checkpoint_every=spacing, asks=asks, probe=probes, stop=stop,
-            demonstrations=begins.episodes if begins else (),
+            demonstrations=demonstrations.beside([each.episodes for each in begins]),
         )  # fmt: skip
         if found[0] is not None:
             for number, checkpoint in enumerate(found):

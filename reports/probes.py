@@ -28,7 +28,8 @@ REMARK = (
     "What the judge sees and what the critic learns, means over seeds. Above, the moves that brought about an event, "
     "and the stretches of random moves. The judge's score is that of the clip in whose middle the move stands. Below, "
     "the change of the critic's value over as many moves, ΔQ, light to dark over training; the scale is the same "
-    "throughout a task."
+    "throughout a task. Where a run's seed decides its layout, each seed has an episode of its own: the events of all "
+    "are marked, and the stretches are those of the first."
 )
 LIGHTEST = 0.25
 """Grey of the first look at the critic, on the way from white (0) to black (1)."""

@@ -34,18 +34,24 @@ def run(args: argparse.Namespace) -> int:
     from harness import demonstrations, matrix
     from harness.demonstrations import Wanted
     from harness.errors import UserError
+    from harness.layouts import of_run
 
     if args.count is not None and args.count < 1:
         raise UserError(f"--count {args.count}: at least 1")
-    chosen: dict[Wanted, None] = {}
-    for cell in matrix.plan(args.overrides).cells:
+    chosen: dict[Wanted, str] = {}
+    """What to make -> the name of its copy."""
+    plan = matrix.plan(args.overrides)
+    for cell in plan.cells:
         count = args.count or cell.section("training").demonstrations or COUNT
-        chosen[Wanted(cell.names.suite, cell.section("suite"), cell.names.task, count)] = None
+        for seed in plan.seeds:
+            suite = cell.section("suite")
+            what = Wanted(cell.names.suite, of_run(suite, seed), cell.names.task, count)
+            chosen.setdefault(what, f"{what.name}-{what.task}" + (f"-seed-{seed}" if what.suite != suite else ""))
     told = []
-    for what in chosen:
+    for what, name in chosen.items():
         found = _verified(what)
         if args.output is not None:
-            demonstrations.keep(found.episodes, what, args.output / f"{what.name}-{what.task}.json")
+            demonstrations.keep(found.episodes, what, args.output / f"{name}.json")
         told.append(_description(what, found))
         if not args.json:
             lengths = [episode.length for episode in found.episodes]

@@ -107,7 +107,9 @@ def dry_run(plan: Plan, as_json: bool) -> int:
             }
         )
     asked = [(cell.model, usage) for cell in plan.cells if (usage := estimates.questions(cell))]
-    needed = dict.fromkeys(filter(None, map(demonstrations.wanted, plan.cells)))
+    needed = dict.fromkeys(
+        filter(None, (demonstrations.wanted(cell, seed) for cell in plan.cells for seed in plan.seeds))
+    )
     total = hours * len(plan.seeds) / len(places)
     directory = str(study.directory_of(plan))
     if as_json:

@@ -7,19 +7,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harness.errors import UserError
+from harness.layouts import repeats
 from harness.recipes import Training
 from harness.settings import Cited
 from reports.leaderboard import registered
 from reports.leaderboard.rows import Measured, Row
+from results import Cell
 
 SEEDS = 3
 EPISODES = 10
 WORDS = (
     f"Ranked is a row with at least {SEEDS} seeds on every task that the suite has for the profile, at least "
-    f"{EPISODES} episodes in the final evaluation of each run, every run finished with as many training steps as the "
-    "profile asks for, under the suite's present version. A row of one task alone is ranked among those of that task. "
-    "Where a suite is not installed here, tasks, steps and version are those of most of its rows. Other rows are "
-    "listed apart, with the reason."
+    f"{EPISODES} episodes in the final evaluation of each run (one where every episode of a run is the same), every "
+    "run finished with as many training steps as the profile asks for, under the suite's present version. A row of one "
+    "task alone is ranked among those of that task. Where a suite is not installed here, tasks, steps and version are "
+    "those of most of its rows. Other rows are listed apart, with the reason."
 )
 
 
@@ -111,8 +114,19 @@ def _short(measured: Measured, steps: int | None) -> Iterable[str]:
         yield f"last evaluated at step {measured.last:,} of {cell.steps:,}"
     if any(run.steps < cell.steps or run.step < cell.steps for run in measured.runs if run.status == "finished"):
         yield f"a run ended before its {cell.steps:,} steps"
-    if measured.episodes < EPISODES:
-        yield f"{measured.episodes} episodes in the final evaluation; {EPISODES} are needed"
+    if measured.episodes < (needed := 1 if _alike(cell) else EPISODES):
+        yield f"{measured.episodes} episodes in the final evaluation; {needed} are needed"
+
+
+def _alike(cell: Cell) -> bool:
+    """Whether every episode of a run of the cell is the same, as its installed suite with its recorded settings says;
+    a suite that is not installed, or settings that are none of it, say nothing."""
+    home = registered.get("suite", cell.suite)
+    own = {key.removeprefix("suite."): entry for key, entry in cell.settings.items() if key.startswith("suite.")}
+    try:
+        return home is not None and repeats(home(**{name: entry["value"] for name, entry in own.items()}), cell.task)
+    except (UserError, TypeError, KeyError, ValueError):
+        return False
 
 
 def _state(status: str) -> str:

@@ -66,7 +66,9 @@ def _unstated(cell: Cell) -> Iterator[str]:
         if name != usual:
             yield f"its {kind} is {name!r} and not {usual!r}"
     known = config.cell_fields(names)
-    for key, base in config.base_settings(names).items():
+    plain = config.base_settings(names)
+    stated = {key: cell.settings[key].value for key in plain.keys() & cell.overrides.keys() & cell.settings.keys()}
+    for key, base in config.resolve(names, stated, {}).settings.items():
         section, field = key.split(".", 1)
         value = getattr(cell.section(section), field)
         if value != base.value and key not in cell.overrides and not known[section][field].transport:

@@ -58,6 +58,7 @@ class Played(NamedTuple):
     again: list[Result]
     """The final evaluation once more."""
     renewed: list[Result]
+    """Of new layouts; empty where every episode of a run is the same, so that there is no new one."""
     end: int
     """Step at which the configuration says that a run ends."""
     deterministic: bool
@@ -119,6 +120,7 @@ def play(wanted: Wanted) -> Played:
     import torch
 
     from harness.evaluation import Evaluator
+    from harness.layouts import of_run, repeats
     from harness.records.study import RunDirectory
     from harness.reevaluation import load_agent
     from harness.streams import Streams
@@ -129,16 +131,17 @@ def play(wanted: Wanted) -> Played:
         raise UserError(f"{max(wanted.episodes, wanted.renewed):,} episodes are more than {MOST_EPISODES:,}")
     cell = configuration(wanted.cell, wanted.id)
     run = RunDirectory(wanted.cell / f"seed-{wanted.seed}")
-    suite, task = cell.section("suite"), cell.names.task
+    suite, task = of_run(cell.section("suite"), wanted.seed), cell.names.task
     check_policy(run.path / "policy.safetensors", cell)
     with tempfile.TemporaryDirectory() as scratch:
         agent = load_agent(cell, run, Path(scratch), suite.spaces(task))
 
         def evaluated(seed: int, step: int, episodes: int) -> list[Result]:
-            return Evaluator(lambda: suite.make(task), episodes, [Streams(seed)])(agent, step, [0])
+            return Evaluator(lambda row: suite.make(task), episodes, [Streams(seed)])(agent, step, [0])
 
         again = evaluated(wanted.seed, wanted.step, wanted.episodes)
-        renewed = evaluated(wanted.layouts, 0, wanted.renewed)
+        alike = repeats(suite, task) and agent.deterministic
+        renewed = [] if alike else evaluated(wanted.layouts, 0, wanted.renewed)
     return Played(again, renewed, sum(phase.steps for phase in agent.phases()), agent.deterministic)
 
 

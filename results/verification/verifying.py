@@ -173,7 +173,7 @@ def _examined(
     chosen = _chosen(playable, options.runs, seed)
     if len(chosen) < len(playable):
         checks.append(Check("runs", True, f"{len(chosen)} of {len(playable)} were played, drawn by the seed"))
-    reported, renewed = NOTHING, NOTHING
+    reported, renewed, alike = NOTHING, NOTHING, False
     for run in chosen:
         tell(f"{_name(cell)}, seed {run.seed}: playing")
         final = _final(rows, run.seed)
@@ -184,6 +184,9 @@ def _examined(
         if played is not None:
             reported = _plus(reported, [bool(success) for success in final["success"]])
             renewed = _plus(renewed, [result.success for result in played.renewed])
+            alike = alike or not played.renewed
+    if alike:
+        checks.append(Check("layouts", True, "every episode of a run is the same, so that there is no new one to play"))
     if options.calls and reasking.kinds(own):
         tell(f"{_name(cell)}: asking")
         seeds = [run.seed for run in runs]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from harness.errors import unknown
@@ -152,11 +152,12 @@ class MetaWorld:
 
     goal: Literal["observable", "hidden"] = "observable"
     """Whether an observation tells the target, or has zeros there (MetaWorld's multi-task and meta-learning form)."""
-    layouts: Literal["by_goal", "random", "fixed"] = "random"
-    """Whether things lie elsewhere in each episode, or the same in every episode of every seed; by_goal: the same where
-    the goal is hidden (FuRL: its two modes)."""
+    layouts: Literal["by_goal", "random", "by_run", "fixed"] = "random"
+    """`random`: things lie elsewhere in each episode. `by_run`: all episodes of a run, of training and of evaluation,
+    have the layout of the package's environment seeded with the run's seed. `fixed`: all episodes of all runs have the
+    layout `suite.layout`. `by_goal`: `by_run` where the goal is hidden, else `random` (FuRL, its two modes)."""
     layout: Annotated[int, Bounds(0)] = 0
-    """Which layout a fixed one is: that of the package's environment seeded so (choice)."""
+    """The layout of `layouts=fixed`: that of the package's environment with this seed (choice)."""
     reward: Literal["dense", "sparse"] = "dense"
     """The package's own in [0, 10], or success minus one (FuRL)."""
     state: Literal["full", "reduced"] = "full"
@@ -184,8 +185,22 @@ class MetaWorld:
 
     @property
     def fixed(self) -> bool:
-        """Whether every episode has the same layout."""
-        return self.layouts == "fixed" or (self.layouts == "by_goal" and self.goal == "hidden")
+        """Whether every episode of a run has the same layout."""
+        return self.layouts == "fixed" or self._by_run
+
+    @property
+    def _by_run(self) -> bool:
+        """Whether that layout follows from the run's seed."""
+        return self.layouts == "by_run" or (self.layouts == "by_goal" and self.goal == "hidden")
+
+    def of_run(self, seed: int) -> MetaWorld:
+        """This suite with the layout of the run of that seed, where runs differ in it."""
+        return replace(self, layouts="fixed", layout=seed) if self._by_run else self
+
+    def repeats(self, task: str) -> bool:
+        """Whether every episode of a run begins alike: one layout, and one task."""
+        self._check(task)
+        return self.fixed and len(parts(task)) == 1
 
     def spaces(self, task: str) -> tuple[Observations, Actions]:
         """float32 [39], [17] or [9] (`state`), of several tasks by turns one more entry for each; float32 [4]: which
@@ -263,6 +278,7 @@ class MetaWorldMT10(MetaWorld):
     layouts: Literal["by_goal", "random", "fixed"] = "by_goal"
     reward: Literal["dense", "sparse"] = "sparse"
 
+    version: ClassVar[int] = 2
     title: ClassVar[str] = "MetaWorld MT10"
     source: ClassVar[str] = "FuRL (Fu et al., 2024) and LaGEA, §4; metaworld 3.1.1"
     tasks: ClassVar[tuple[str, ...]] = (*MT10, BY_TURNS)
@@ -272,7 +288,7 @@ class MetaWorldMT10(MetaWorld):
         "training.steps": cite(1_000_000, FURL),
         "training.capacity": cite(500_000, FURL),
         "evaluation.every": cite(100_000, FURL),
-        "evaluation.episodes": cite(10, f"{FURL}; for hidden goals choice, where the code has 1"),
+        "evaluation.episodes": cite(10, f"{FURL}, observable goals"),
         **cited(SAC, FURL, hidden=(256, 256), batch_size=256, actor_lr=1e-4, critic_lr=1e-4, alpha_lr=1e-4,
                 discount=0.99, target_rate=0.01, target_entropy_scale=0.5, learning_starts=10_000, **TWIN),
         **cited(SAC, "choice: Haarnoja et al. (2018)", alpha=1.0),

@@ -38,7 +38,7 @@ class MetaWorldTask:
         self.reset(0)
 
     def reset(self, seed: int | None = None) -> Array:
-        """A new episode. Where layouts are fixed a seed decides nothing, unless which of several tasks it is."""
+        """A new episode. Where the layout is fixed, `seed` decides nothing but which of several tasks it is."""
         if seed is not None:
             self._random = np.random.default_rng(int(seed))
         layout, self._number = self._random, 0

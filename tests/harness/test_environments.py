@@ -98,7 +98,7 @@ def test_a_foreign_loop_is_evaluated_on_the_layouts_of_our_own_runs_and_stands_i
     mine, ours = (rows[rows["method"] == method] for method in ("mine", "uer"))
     assert mine["step"].tolist() == ours["step"].tolist() and mine["episode"].tolist() == ours["episode"].tolist()
     assert [tuple(row) for row in mine[["step", "return", "success", "length"]].itertuples(index=False)] == told
-    play = Evaluator(lambda: suites.make(TASK, profile="smoke").task, environment.episodes, [Streams(0)])
+    play = Evaluator(lambda row: suites.make(TASK, profile="smoke").task, environment.episodes, [Streams(0)])
     found = [each for step in (200, 400, 600) for each in play(Sure(), step, [0])]  # type: ignore[arg-type]
     assert [(each.ret, each.success, each.length) for each in found] == [row[1:] for row in told]
     capsys.readouterr()

@@ -29,7 +29,7 @@ class Fixed:
 def results(deterministic: bool):
     suite = MiniGridDoorKey()
     agent = Fixed(deterministic)
-    evaluator = Evaluator(lambda: suite.make("5x5"), 12, [Streams(0), Streams(1)])
+    evaluator = Evaluator(lambda row: suite.make("5x5"), 12, [Streams(0), Streams(1)])
     return evaluator(agent, 100, [0, 1]), agent
 
 
@@ -65,8 +65,8 @@ class Countdown:
 
 def test_layouts_depend_on_seed_step_and_episode_alone() -> None:
     streams = [Streams(4), Streams(9)]
-    both = Evaluator(Countdown, 5, streams)(Fixed(True), 40, [0, 1])
-    alone = Evaluator(Countdown, 5, [Streams(9)])(Fixed(True), 40, [0])
+    both = Evaluator(lambda row: Countdown(), 5, streams)(Fixed(True), 40, [0, 1])
+    alone = Evaluator(lambda row: Countdown(), 5, [Streams(9)])(Fixed(True), 40, [0])
     assert [result[1:] for result in both if result.row == 1] == [result[1:] for result in alone]
     expected = [streams[0].evaluation_seed(40, episode) % 3 + 1 for episode in range(5)]
     assert [result.length for result in both if result.row == 0] == expected
@@ -84,10 +84,10 @@ def test_subgoals_are_those_that_hold_when_the_episode_ends() -> None:
             self.first = self.left
             return observation
 
-    results = Evaluator(Parted, 12, [Streams(0)])(Fixed(True), 0, [0])
+    results = Evaluator(lambda row: Parted(), 12, [Streams(0)])(Fixed(True), 0, [0])
     assert {result.length for result in results} == {1, 2, 3}
     assert all(result.subgoals == {"begun": True, "long": result.length == 3} for result in results)
-    assert Evaluator(Countdown, 1, [Streams(0)])(Fixed(True), 0, [0])[0].subgoals == {}
+    assert Evaluator(lambda row: Countdown(), 1, [Streams(0)])(Fixed(True), 0, [0])[0].subgoals == {}
 
 
 def test_asking_a_judge_during_evaluation_is_refused() -> None:
@@ -96,4 +96,4 @@ def test_asking_a_judge_during_evaluation_is_refused() -> None:
             ctx.ask(None)
 
     with pytest.raises(RuntimeError, match="may not ask"):
-        Evaluator(Countdown, 1, [Streams(0)])(Asking(True), 0, [0])
+        Evaluator(lambda row: Countdown(), 1, [Streams(0)])(Asking(True), 0, [0])

@@ -100,7 +100,7 @@ def made(clip_length: int = 32, count: int = 2) -> tuple[Probes, list[tuple[int,
     found: list[tuple[int, int, int, str, float]] = []
     replay = SimpleNamespace(**({"clip_length": clip_length} if clip_length else {}))
     parts = {"suite": SUITE, "replay": replay, "evaluation": SimpleNamespace(every=50)}
-    build: Any = SimpleNamespace(parts=parts, events=SUITE.events)
+    build: Any = SimpleNamespace(parts=parts, events=SUITE.events, suite=lambda row: SUITE)
     return Probes(
         build, TASK, count, 100, lambda row, step, points: found.extend((row, step, *p) for p in points)
     ), found

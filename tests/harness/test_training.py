@@ -126,7 +126,7 @@ def loop(path: Path, stop=lambda: False, agent=Relay, evaluate_every: int = 50) 
     for task, streams in zip(tasks, build.streams, strict=True):
         task.reset(int(streams.environment.integers(2**31)))
     driven = agent(build)
-    evaluator = Evaluator(lambda: suite.make("5x5"), 2, build.streams)
+    evaluator = Evaluator(lambda row: suite.make("5x5"), 2, build.streams)
     protocol = {"evaluate_every": evaluate_every, "checkpoint_every": 60, "stop": stop}
     return Loop(driven, tasks, build.streams, evaluator, notes, **protocol), notes, driven
 

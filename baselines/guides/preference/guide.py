@@ -184,7 +184,7 @@ class PreferenceGuide(BaseGuide):
                 chosen, other = query.seen[[query.preferred, 1 - query.preferred]]
                 pairs.append(np.stack([np.asarray(verdict.imagined, np.float32), chosen]))
                 labels.append(0.0)
-                told |= self._true_returns(imagined=pairs[-1][0], chosen=chosen, other=other)
+                told |= self._true_returns(row, imagined=pairs[-1][0], chosen=chosen, other=other)
                 if not sketched:
                     self._sketch(query, ctx, imagined=pairs[-1][0], preferred=chosen, other=other)
                     sketched = True
@@ -202,9 +202,9 @@ class PreferenceGuide(BaseGuide):
                     places = zip("xyz", place.tolist(), strict=False)
                     ctx.note("imagined", query.pair.row, told | dict(places))
 
-    def _true_returns(self, **segments: Array) -> dict[str, float]:
-        """The task's own return of segments [H, D], as far as it follows from the states, as `reward_NAME`."""
-        rewards = getattr(self._build.parts["suite"], "rewards", None)
+    def _true_returns(self, row: int, **segments: Array) -> dict[str, float]:
+        """The task's own return of a seed's segments [H, D], as far as it follows from states, as `reward_NAME`."""
+        rewards = getattr(self._build.suite(row), "rewards", None)
         if rewards is None:
             return {}
         found = {name: float(np.sum(rewards(self._build.task, states))) for name, states in segments.items()}

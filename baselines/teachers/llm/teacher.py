@@ -31,7 +31,8 @@ class LlmTeacher:
 
     def __init__(self, settings: Llm, build: Build) -> None:
         self._settings, self._build = settings, build
-        self._expert: DecisionTransformer | None = None
+        self._experts: dict[Any, DecisionTransformer] = {}
+        """By the suite as a run has it: seeds that share their layouts share the expert."""
 
     def question(self, pair: Pair) -> Ask:
         """Of the segments' states alone: rewards are none of a model's business."""
@@ -61,16 +62,16 @@ class LlmTeacher:
             expect(isinstance(became, str) and became in BECAME)
             imagined = _states(value["states"], pair.observations.shape[1:]) if became == "kept" else None
         elif self._settings.augment == "decision_transformer":
-            notes["imagined"], imagined = "kept", self._imagine(pair.observations[int(found.label)])
+            notes["imagined"], imagined = "kept", self._imagine(pair.row, pair.observations[int(found.label)])
         return found._replace(kept=self._settings.keep_sampled, imagined=imagined, notes=notes)
 
-    def _imagine(self, preferred: Array) -> Array:
-        """What an expert would do from the first state of the preferred segment [H, D]."""
-        suite, task = self._build.parts["suite"], self._build.task
-        if self._expert is None:
+    def _imagine(self, row: int, preferred: Array) -> Array:
+        """What an expert would do from the first state of the preferred segment [H, D] of a seed."""
+        suite, task = self._build.suite(row), self._build.task
+        if suite not in self._experts:
             episodes = demonstrated(suite, task, self._settings.expert_episodes)
-            self._expert = DecisionTransformer(episodes, len(preferred), self._settings.expert_updates)
-        imagined = self._expert.imagine(preferred[0])
+            self._experts[suite] = DecisionTransformer(episodes, len(preferred), self._settings.expert_updates)
+        imagined = self._experts[suite].imagine(preferred[0])
         for thing in suite.coordinates(task):
             if thing.constant:
                 imagined[:, list(thing.entries)] = preferred[0, list(thing.entries)]

@@ -256,7 +256,7 @@ def run(path: Path, seeds: tuple[int, ...], learner: Any, steps: int, replay: An
     for task, streams in zip(tasks, made.streams, strict=True):
         task.reset(int(streams.environment.integers(2**31)))
     loop = Loop(
-        agent, tasks, made.streams, Evaluator(Reach, 5, made.streams), notes,
+        agent, tasks, made.streams, Evaluator(lambda row: Reach(), 5, made.streams), notes,
         evaluate_every=steps // 4, checkpoint_every=steps,
     )  # fmt: skip
     loop.run()

@@ -169,6 +169,29 @@ def test_a_row_below_the_minimum_is_listed_apart_with_the_reason(
     assert {by_method(board)[name].rank for name in ("uer", "per")} == {1}
 
 
+def test_one_episode_is_enough_where_every_episode_of_a_run_is_the_same(study: Study, gather: Any) -> None:
+    pytest.importorskip("metaworld")
+    home = {"suite": "metaworld_mt10", "task": "reach", "steps": 80_000}
+
+    def of(**own: str) -> Any:
+        settings = {f"suite.{name}": {"value": value, "source": "", "layer": ""} for name, value in own.items()}
+        return {s: {80_000: [1]} for s in range(3)}, home | {"settings": settings}
+
+    found = by_method(
+        gather(
+            study(
+                "a",
+                hidden=of(goal="hidden", layouts="by_goal"),
+                shown=of(goal="observable", layouts="by_goal"),
+                untold=of(goal="there", none="such"),
+            )
+        )
+    )
+    assert "episode" not in (found["hidden"].apart or "")
+    for method in ("shown", "untold"):
+        assert "reach: 1 episodes in the final evaluation; 10 are needed" in found[method].apart
+
+
 def test_an_installed_suite_says_which_tasks_and_steps_a_profile_has(study: Study, gather: Any) -> None:
     home = {"suite": "minigrid_doorkey", "task": "5x5", "steps": 30_000}
     full = ends(1, 1, 1, step=30_000)

@@ -34,7 +34,7 @@ class Line:
 
 
 def build(suite: Any) -> Any:
-    return SimpleNamespace(parts={"suite": suite}, task="line")
+    return SimpleNamespace(suite=lambda row: suite, task="line")
 
 
 def test_the_imagined_segment_begins_as_the_preferred_one_and_keeps_what_is_constant() -> None:
