@@ -36,6 +36,15 @@ def of_system(error: OSError) -> str:
     return ""
 
 
+def count(number: int, singular: str) -> str:
+    """A number of things in words.
+
+    >>> count(1, "run"), count(3, "run")
+    ('1 run', '3 runs')
+    """
+    return f"{number:,} {singular}{'' if number == 1 else 's'}"
+
+
 def unknown(what: str, given: str, options: Iterable[str]) -> UserError:
     """The error for a name that does not exist, with the nearest valid ones.
 

@@ -19,6 +19,7 @@ from harness.evaluation import Result
 from harness.foundation.asks import Account, Backend, Due
 from harness.interfaces import Agent, Array, State
 from harness.job import Job
+from harness.pace import Pace
 from harness.probes import Point
 from harness.records.cells import record
 from harness.records.files import Rows, write_bytes
@@ -26,6 +27,10 @@ from harness.records.schema import EVALUATION, Identity
 from harness.records.study import Lock, RunDirectory, StudyDirectory
 
 LOGS = ("evaluations", "timings", "metrics", "judgements", "labels", "imagined", "ledger", "probes", "subgoals")
+TELL_EVERY = 0.5
+"""Seconds between two messages to the launcher about a worker's progress."""
+LIVE_EVERY = 2.0
+"""Seconds between two writings of where a run stands now, for `bench status` and other programs."""
 PATIENCE = 15.0
 """Seconds to wait for the lock of a run whose last worker is just writing its checkpoint."""
 
@@ -40,11 +45,15 @@ class RunJournal:
         self._locks = [Lock(run.path, "run") for run in self.runs]
         for lock in self._locks:
             lock.acquire(PATIENCE)
+        for run in self.runs:
+            run.hide()  # what a killed worker left
         self._identities = [Identity(**self._identity(seed)) for seed in job.seeds]
         self._rows: list[dict[str, Rows]] = []
         self._boards: list[Any] = []
         self._dropped: set[int] = set()
-        self._told = 0.0
+        self._success: list[float | None] = [run.read().get("success") for run in self.runs]
+        self._told = self._shown = 0.0
+        self._pace = Pace()
         self._backends: Sequence[Backend] = ()
 
     def _identity(self, seed: int) -> dict[str, Any]:
@@ -55,7 +64,8 @@ class RunJournal:
     def open(self, offsets: Sequence[Mapping[str, int]], backends: Sequence[Backend]) -> None:
         """Open the logs at the byte offsets of a checkpoint (empty mappings: anew). `backends`: what is asked."""
         self._backends = backends
-        for run, offset in zip(self.runs, offsets, strict=True):
+        for number, (run, offset) in enumerate(zip(self.runs, offsets, strict=True)):
+            self._success[number] = self._success[number] if offset else None
             self._rows.append({name: Rows(run.path / f"{name}.jsonl", int(offset.get(name, 0))) for name in LOGS})
             if self._job.tensorboard:
                 from torch.utils.tensorboard import SummaryWriter
@@ -72,6 +82,8 @@ class RunJournal:
             for subgoal, met in result.subgoals.items():
                 told = {"step": step, "episode": result.episode, "subgoal": subgoal, "met": met}
                 self._rows[result.row]["subgoals"].append(told)
+        for number in {result.row for result in results}:
+            self._success[number] = float(np.mean([result.success for result in results if result.row == number]))
         for number, board in enumerate(self._boards):
             mine = [result for result in results if result.row == number]
             if mine:
@@ -122,7 +134,7 @@ class RunJournal:
                 continue
             offsets = {name: rows.flush() for name, rows in self._rows[number].items()}
             checkpoints.save(run.path, step, {"offsets": offsets, "loop": states(number)})
-            run.update(status="running", step=step)
+            run.update(status="running", step=step, success=self._success[number])
         for board in self._boards:
             board.flush()
 
@@ -133,11 +145,21 @@ class RunJournal:
         self._tell({"event": "failed", "seed": self._job.seeds[row], "error": message})
 
     def progress(self, step: int, success: Array, waited: float) -> None:
+        """Tell the launcher every `TELL_EVERY` seconds, and whoever reads the directory every `LIVE_EVERY`."""
         now = time.monotonic()
-        if now - self._told >= 0.5 or step == self._cell.steps:
-            self._told = now
-            latest = [None if np.isnan(value) else float(value) for value in success]
-            self._tell({"event": "progress", "step": step, "success": latest, "waited": round(waited, 3)})
+        if now - self._told < TELL_EVERY and step != self._cell.steps:
+            return
+        self._told = now
+        rate = self._pace(step)
+        latest = [
+            before if np.isnan(value) else float(value) for value, before in zip(success, self._success, strict=True)
+        ]
+        self._tell({"event": "progress", "step": step, "success": latest, "rate": rate, "waited": round(waited, 3)})
+        if now - self._shown >= LIVE_EVERY:
+            self._shown = now
+            for number, run in enumerate(self.runs):
+                if number not in self._dropped:
+                    run.show(step=step, rate=rate, success=latest[number], waited=round(waited, 3))
 
     def finish(self, agent: Agent) -> None:
         """Compact the evaluation rows, keep what acting needs, mark finished, then drop what only training needs."""
@@ -154,7 +176,7 @@ class RunJournal:
             to_parquet(run.path / "evaluations.jsonl", run.path / "evaluations.parquet")
             policy = {name: np.ascontiguousarray(value) for name, value in agent.parameters(number).items()}
             write_bytes(run.path / "policy.safetensors", save(policy))
-            run.update(status="finished", step=self._cell.steps, error=None)
+            run.update(status="finished", step=self._cell.steps, success=self._success[number], error=None)
             tidy(run, self._job.keep_replay)
 
     def stopped(self, step: int, reason: str = "") -> None:
@@ -165,6 +187,8 @@ class RunJournal:
     def close(self) -> None:
         for board in self._boards:
             board.close()
+        for run in self.runs:
+            run.hide()
         for lock in self._locks:
             lock.release()
 

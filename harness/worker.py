@@ -68,7 +68,7 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
             shown = {"demonstrations": begins[row].digest} if begins and begins[row].episodes else {}
             run.update(
                 status="running", seed=seed, step=found[0].step if found[0] else 0, steps=cell.steps, error=None,
-                provenance=begun.get("provenance") or {**origin, **shown},
+                provenance=begun.get("provenance") or {**origin, **shown}, success=begun.get("success"),
             )  # fmt: skip
         build = make_build(cell, job.seeds, job.device, [run.path for run in journal.runs])
         spacing = checkpoint_spacing(cell, job.checkpoint_every)

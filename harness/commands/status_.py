@@ -1,13 +1,21 @@
-"""How far each run of a study is."""
+"""How far each run of a study is, at what speed and for how long still, whichever process trains it."""
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.pace import Standing
+    from harness.records.study import RunDirectory
 
 HELP = "how far each run of a study is"
+SILENT = 30.0
+"""Seconds without a word from a worker after which the table says so."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,47 +24,106 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from harness import pace
+    from harness.errors import count
     from harness.records.schema import LEDGER
     from harness.records.study import StudyDirectory
 
     study = StudyDirectory(args.study)
-    rows = []
-    for entry, found in study.runs():
-        content = found.read()
-        method = Path(entry["directory"]).name.rsplit("-", 1)[0]
-        spent = last_row(found.path / "ledger.jsonl")
-        rows.append(
-            {
-                "task": str(Path(entry["directory"]).parent),
-                "method": method,
-                "variant": entry.get("label_variant", ""),
-                "seed": int(found.path.name.removeprefix("seed-")),
-                "status": content.get("status", "waiting"),
-                "step": content.get("step", 0),
-                "steps": content.get("steps"),
-                "error": content.get("error"),
-                "models": {name: spent.get(name, 0) for name in LEDGER} if spent else None,
-            }
-        )
+    rows = [_row(entry, found) for entry, found in study.runs()]
+    standings = [_standing(row) for row in rows]
     if args.json:
-        print(json.dumps({"study": study.read()["study"], "runs": rows}, indent=1))
+        left = pace.left(standings)
+        content = {
+            "study": study.read()["study"],
+            "steps_per_second": round(pace.rate(standings), 2),
+            "seconds_left": None if left is None else round(left),
+            "runs": rows,
+        }
+        print(json.dumps(content, indent=1))
         return 0
-    print(f"{study.read()['study']}: {sum(row['status'] == 'finished' for row in rows)} of {len(rows)} runs finished")
-    for row in rows:
-        share = f"{row['step']:>9,} of {row['steps']:,}" if row["steps"] else ""
-        name = f"{row['method']}{' (' + str(row['variant']) + ')' if row['variant'] else ''}"
-        print(f"  {row['task']:<26} {name:<30} seed {row['seed']:<4} {row['status']:<9} {share}")
-        if row["error"]:
-            print(f"    {str(row['error']).splitlines()[-1]}")
+    print(f"{study.read()['study']}: {pace.counted(standings)}")
+    if any(standing.status != "finished" for standing in standings):
+        print(f"{pace.ahead(standings)}")
+    for cell, group in itertools.groupby(zip(rows, standings, strict=True), key=lambda pair: _name(pair[0])):
+        print(f"{cell}")
+        for row, standing in group:
+            print(f"  {_line(row, standing)}")
+            if row["error"]:
+                print(f"    {str(row['error']).splitlines()[-1]}")
     accounts = [row["models"] for row in rows if row["models"]]
     total = {name: sum(account[name] for account in accounts) for name in LEDGER}
     if any(total[name] for name in ("tokens_in", "usd", "failures")):  # a hand-written judge costs nothing
         print(
-            f"models: {total['calls']:,} calls, {total['failures']:,} of them without an answer, "
-            f"{total['tokens_in']:,} tokens in, {total['tokens_out']:,} out, {total['images']:,} images, "
-            f"{total['usd']:.4f} USD; really billed {total['billed_calls']:,} calls, {total['billed_usd']:.4f} USD"
+            f"models: {count(total['calls'], 'call')}, {total['failures']:,} of them without an answer, "
+            f"{total['tokens_in']:,} tokens in, {total['tokens_out']:,} out, {count(total['images'], 'image')}, "
+            f"{total['usd']:.4f} USD; really billed {count(total['billed_calls'], 'call')}, "
+            f"{total['billed_usd']:.4f} USD"
         )
     return 0
+
+
+def _row(entry: dict[str, Any], found: RunDirectory) -> dict[str, Any]:
+    """What is known of a run: what its worker says now, else what its last checkpoint said."""
+    from harness.records.schema import LEDGER
+
+    content = found.read()
+    status = content.get("status", "waiting")
+    live = found.live() if status == "running" else {}
+    if status == "running" and not found.held():
+        status = "stopped"  # its worker was killed before it could say so
+    spent = last_row(found.path / "ledger.jsonl")
+    step = live.get("step", content.get("step", 0))
+    steps = content.get("steps") or _steps(found)
+    standing = _standing({"status": status, "step": step, "steps": steps, "steps_per_second": live.get("rate")})
+    return {
+        "task": str(Path(entry["directory"]).parent),
+        "method": Path(entry["directory"]).name.rsplit("-", 1)[0],
+        "variant": entry.get("label_variant", ""),
+        "seed": int(found.path.name.removeprefix("seed-")),
+        "status": status,
+        "step": step,
+        "steps": steps,
+        "success": live.get("success", content.get("success")),
+        "steps_per_second": live.get("rate"),
+        "seconds_left": None if standing.left is None else round(standing.left),
+        "seconds_silent": round(max(0.0, time.time() - live["time"]), 1) if "time" in live else None,
+        "error": content.get("error"),
+        "models": {name: spent.get(name, 0) for name in LEDGER} if spent else None,
+    }
+
+
+def _steps(found: RunDirectory) -> int | None:
+    """The steps of a run that has not begun, by its cell's record."""
+    try:
+        steps = json.loads((found.path.parent / "cell.json").read_text(encoding="utf-8"))["steps"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return steps if isinstance(steps, int) else None
+
+
+def _standing(row: dict[str, Any]) -> Standing:
+    from harness.pace import Standing
+
+    return Standing(row["status"], row["step"], row["steps"] or 0, row["steps_per_second"], row.get("success"))
+
+
+def _name(row: dict[str, Any]) -> str:
+    variant = f" ({row['variant']})" if row["variant"] else ""
+    return f"{row['task']} {row['method']}{variant}"
+
+
+def _line(row: dict[str, Any], standing: Standing) -> str:
+    """A run on a line of 80 characters."""
+    from harness import pace
+
+    parts = [f"seed {row['seed']:<4} {row['status']:<8}"]
+    parts += [f"{row['step']:>9,} of {row['steps']:,}"] if row["steps"] else []
+    parts += [f"success {row['success']:.2f}"] if row["success"] is not None else []
+    parts += [f"{standing.rate:,.0f} steps/s"] if standing.rate else []
+    parts += [f"{pace.duration(standing.left)} left"] if standing.left is not None else []
+    parts += [f"silent for {pace.duration(silent)}"] if (silent := row["seconds_silent"] or 0) > SILENT else []
+    return "  ".join(parts)
 
 
 def last_row(path: Path) -> dict[str, Any]:

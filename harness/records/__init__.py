@@ -4,6 +4,7 @@ STUDY/study.json                                        name, command, cells
 STUDY/<suite>/<task>/<method>-<cell>/cell.json          resolved configuration, with the source of each value
 STUDY/<suite>/<task>/<method>-<cell>/seed-<k>/
     run.json              status, step, provenance, error
+    .live.json            step, steps per second and success now, while a worker trains the run
     evaluations.jsonl     one row per evaluation episode; evaluations.parquet once the run is finished
     timings.jsonl         clock: steps per second, share of evaluation, judging, waiting
     metrics.jsonl         losses, training episodes, sampler diagnostics

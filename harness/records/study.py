@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -18,6 +19,8 @@ FRAMES = "frames"
 """Directory of sample frames, in a study, and of an episode's frames, in a run."""
 VIDEOS = "videos"
 """Directory of a run's videos."""
+LIVE = ".live.json"
+"""Where a run stands now; only there while a worker trains it."""
 
 
 class Lock:
@@ -81,6 +84,39 @@ class RunDirectory:
     def update(self, **values: Any) -> None:
         """Change some entries of run.json."""
         write_json(self.path / "run.json", {"schema": SCHEMA_VERSION, **self.read(), **values})
+
+    def show(self, **values: Any) -> None:
+        """Write where the run stands now, for who looks on: without a flush, and a full disk is not its concern."""
+        beside = self.path / f"{LIVE}.new"
+        with contextlib.suppress(OSError):
+            beside.write_text(json.dumps({"time": time.time(), **values}), encoding="utf-8")
+            os.replace(beside, self.path / LIVE)
+
+    def hide(self) -> None:
+        """Drop what `show` wrote."""
+        for name in (LIVE, f"{LIVE}.new"):
+            (self.path / name).unlink(missing_ok=True)
+
+    def live(self) -> dict[str, Any]:
+        """What `show` wrote last, if a worker holds the run; empty otherwise."""
+        if not self.held():
+            return {}
+        try:
+            content = json.loads((self.path / LIVE).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return content if isinstance(content, dict) else {}
+
+    def held(self) -> bool:
+        """Whether a process on any machine that shares this disk is writing the run."""
+        try:
+            with open(self.path / ".lock") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:  # no lock, or a disk without locks
+            return False
+        return False
 
 
 class StudyDirectory:

@@ -285,26 +285,59 @@ def test_so_is_a_mistake_in_any_command(bench, tmp_path, monkeypatch, command: t
 
 def test_status_tells_how_far_each_run_is(bench, tmp_path: Path) -> None:
     from harness import matrix
+    from harness.records.cells import write_cell
     from harness.records.study import StudyDirectory
 
-    plan = matrix.plan([*SMOKE, "method=per", "replay.alpha=0.5", "seeds=3"])
+    plan = matrix.plan([*SMOKE, "method=per", "replay.alpha=0.5", "seeds=4"])
     cell = plan.cells[0]
     study = StudyDirectory(tmp_path)
-    study.write("mine", [], {cell.id: {"directory": cell.directory, "seeds": [0, 1, 2], "label_variant": cell.variant}})
-    study.run(cell.directory, 0).update(status="finished", step=600, steps=600)
+    study.write("mine", [], {cell.id: {"directory": cell.directory, "seeds": [*plan.seeds], "label_variant": "a=1"}})
+    write_cell(study, cell)
+    study.run(cell.directory, 0).update(status="finished", step=600, steps=600, success=0.75)
     study.run(cell.directory, 1).update(status="failed", step=450, steps=600, error="Traceback …\nValueError: no")
+    study.run(cell.directory, 3).update(status="running", step=150, steps=600)  # and no process holds it
     code, out, _ = bench("status", str(tmp_path))
-    assert code == 0 and "mine: 1 of 3 runs finished" in out
-    first, second, third = (next(line for line in out.splitlines() if f"seed {seed} " in line) for seed in range(3))
-    assert "per (replay.alpha=0.5)" in first and first.split()[-4:] == ["finished", "600", "of", "600"]
-    assert second.split()[-4:] == ["failed", "450", "of", "600"] and "ValueError: no" in out and "Traceback" not in out
-    assert third.split()[-1] == "waiting"
+    assert code == 0 and max(map(len, out.splitlines())) <= 80
+    assert "mine: 1 of 4 runs finished, 1 waiting, 1 stopped, 1 failed\n50% of all steps\n" in out
+    assert f"\n{cell.names.suite}/{cell.names.task} per (a=1)\n" in out
+    lines = [next(line for line in out.splitlines() if f"seed {seed} " in line) for seed in range(4)]
+    assert [line.split(None, 2)[2] for line in lines] == [
+        "finished        600 of 600  success 0.75", "failed          450 of 600", "waiting           0 of 600",
+        "stopped         150 of 600",
+    ]  # fmt: skip
+    assert "ValueError: no" in out and "Traceback" not in out
     rows = json.loads(bench("status", str(tmp_path), "--json")[1])["runs"]
     assert [(row["seed"], row["status"], row["step"]) for row in rows] == [
         (0, "finished", 600),
         (1, "failed", 450),
         (2, "waiting", 0),
+        (3, "stopped", 150),
     ]
+
+
+def test_status_tells_what_a_worker_of_another_process_does_now(bench, train, tmp_path: Path, monkeypatch) -> None:
+    from harness import journal, pace
+
+    for module, name in ((journal, "TELL_EVERY"), (journal, "LIVE_EVERY"), (pace, "SHORTEST")):
+        monkeypatch.setattr(module, name, 1e-9)
+    seen: list[tuple[int, dict[str, Any], str]] = []
+    steps = iter(range(1, 1_000))
+
+    def look() -> bool:
+        """The loop asks at the end of every step whether to stop: a moment at which a run can be looked at."""
+        if (step := next(steps)) == 250:  # the first evaluation was at step 200, the first checkpoint comes at 5,000
+            content = json.loads(bench("status", str(tmp_path / "study"), "--json")[1])
+            seen.append((step, content, bench("status", str(tmp_path / "study"))[1]))
+        return False
+
+    train("method=uer", "seeds=1", packs=[(0,)], directory=tmp_path / "study", stop=look)
+    (step, content, out), (row,) = seen[0], seen[0][1]["runs"]
+    assert row["status"] == "running" and row["step"] == step - 1 and 0.0 <= row["success"] <= 1.0
+    assert row["steps_per_second"] > 0 and row["seconds_left"] == content["seconds_left"] >= 0
+    assert re.search(r"seed 0 +running +249 of 600  success \d\.\d\d  [\d,]+ steps/s  \d+ s left", out)
+    row = json.loads(bench("status", str(tmp_path / "study"), "--json")[1])["runs"][0]
+    assert row["status"] == "finished" and row["success"] is not None and row["steps_per_second"] is None
+    assert not list((tmp_path / "study").rglob(".live*"))
 
 
 @pytest.mark.parametrize("content", ["[]", "{", '{"schema": 1}', '{"schema": 99, "cells": {}}'])

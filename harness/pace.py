@@ -1,0 +1,116 @@
+"""How far runs are, how fast they go and how long they still take, for the screen of a study and for `bench status`."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from harness.errors import count
+from harness.records.schema import STATUSES
+
+WINDOW = 60.0
+"""Seconds over which the speed of a run is averaged."""
+SHORTEST = 1.0
+"""Seconds that must have passed before a speed is told."""
+
+
+class Pace:
+    """Steps per second of one worker over the last `WINDOW` seconds, evaluation and waiting included."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._marks: deque[tuple[float, int]] = deque()
+
+    def __call__(self, step: int) -> float | None:
+        """Note that the worker stands at `step` now; None as long as too little time has passed."""
+        now = self._clock()
+        self._marks.append((now, step))
+        while len(self._marks) > 2 and now - self._marks[1][0] >= WINDOW:
+            self._marks.popleft()
+        since, first = self._marks[0]
+        return (step - first) / (now - since) if now - since >= SHORTEST else None
+
+
+class Standing(NamedTuple):
+    """How far one run is."""
+
+    status: str
+    """One of `harness.records.schema.STATUSES`."""
+    step: int
+    steps: int
+    rate: float | None = None
+    """Environment steps per second lately; None while nobody knows."""
+    success: float | None = None
+    """Share of successful episodes at the last evaluation; None before the first."""
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until this run is finished at its present speed."""
+        return (self.steps - self.step) / self.rate if self.status == "running" and self.rate else None
+
+
+def rate(runs: Iterable[Standing]) -> float:
+    """Environment steps per second of all running runs together."""
+    return sum(run.rate or 0.0 for run in runs if run.status == "running")
+
+
+def left(runs: Iterable[Standing]) -> float | None:
+    """Seconds until every run is finished, if those that wait are as fast as those that go; None if no speed is known.
+
+    >>> left([Standing("running", 50, 100, rate=10.0), Standing("waiting", 0, 100)])
+    15.0
+    """
+    runs = list(runs)
+    going = [run for run in runs if run.status == "running"]
+    known = [run.rate for run in going if run.rate]
+    if not known:
+        return None
+    mean = sum(known) / len(known)
+    slowest = max((run.steps - run.step) / (run.rate or mean) for run in going)
+    remaining = sum(run.steps - run.step for run in runs if run.status in ("running", "waiting", "stopped"))
+    return max(slowest, remaining / sum(run.rate or mean for run in going))
+
+
+def counted(runs: Iterable[Standing]) -> str:
+    """How many runs have which status: "3 of 9 runs finished, 2 running, 4 waiting"."""
+    counts = Counter(run.status for run in runs)
+    parts = [f"{counts['finished']} of {count(counts.total(), 'run')} finished"]
+    parts += [f"{counts[status]} {status}" for status in STATUSES if status != "finished" and counts[status]]
+    return ", ".join(parts)
+
+
+def share(runs: Iterable[Standing]) -> str:
+    """The share of all steps that is done; 100% is told when all is."""
+    runs = list(runs)
+    steps = sum(run.steps for run in runs)
+    return f"{100 * sum(run.step for run in runs) // steps if steps else 0}%"
+
+
+def ahead(runs: Iterable[Standing]) -> str:
+    """What is done of a study, its speed and the time left: "42% of all steps, 563 steps/s, about 45 s left"."""
+    runs = list(runs)
+    speed, seconds = rate(runs), left(runs)
+    parts = [f"{share(runs)} of all steps"]
+    parts += [f"{speed:,.0f} steps/s"] if speed else []
+    parts += [f"about {duration(seconds)} left"] if seconds is not None else []
+    return ", ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the two largest units that matter.
+
+    >>> duration(42.3), duration(700), duration(12_000), duration(200_000)
+    ('42 s', '12 min', '3 h 20 min', '2 d 8 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {minutes} min"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h"

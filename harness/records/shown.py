@@ -1,0 +1,45 @@
+"""How a study looks when it is printed, and in a notebook."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path
+
+from harness.errors import count
+from harness.records.schema import STATUSES
+
+MOST = 200
+"""Rows of a table in a notebook."""
+
+
+def counted(statuses: Iterable[str]) -> str:
+    """How many runs have which status.
+
+    >>> counted(["finished", "running", "waiting", "waiting"])
+    '1 of 4 runs finished, 2 waiting, 1 running'
+    """
+    counts = Counter(statuses)
+    parts = [f"{counts['finished']} of {count(counts.total(), 'run')} finished"]
+    parts += [f"{counts[status]} {status}" for status in STATUSES if status != "finished" and counts[status]]
+    return ", ".join(parts)
+
+
+def line(name: str, directory: Path, statuses: Iterable[str]) -> str:
+    """A study in a line."""
+    return f"study {name} in {directory}: {counted(statuses)}"
+
+
+def table(caption: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table as HTML; every text is escaped, since a study may be a stranger's."""
+    head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows[:MOST])
+    if len(rows) > MOST:
+        body += f'<tr><td colspan="{len(headings)}">and {count(len(rows) - MOST, "more run")}</td></tr>'
+    return f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def last_line(error: str | None) -> str:
+    """What a traceback ends with; "" if there is no error."""
+    return (error or "").strip().rsplit("\n", 1)[-1]
