@@ -34,7 +34,7 @@ ATTEMPTS = 10
 
 
 class Demonstration(NamedTuple):
-    """One episode of T steps that begins with `reset(seed)` and ends in success."""
+    """One episode of T steps that begins with `reset(seed)` and in which the solver succeeds at some step."""
 
     seed: int
     observation: Array  # [T, …]
@@ -160,14 +160,14 @@ def obtain(what: Wanted, tell: Tell = lambda found, attempts: None) -> Demonstra
 
 
 def make(what: Wanted, tell: Tell = lambda found, attempts: None) -> tuple[Demonstration, ...]:
-    """`count` episodes of the suite's solver, each verified; attempts that fail are left out."""
+    """`count` episodes of the suite's solver, each verified; attempts that do not end in success are left out."""
     demonstrate = getattr(what.suite, "demonstrate", None)
     if demonstrate is None:
         raise UserError(f"suite {what.name!r} has no solver that demonstrates; set training.demonstrations=0")
     found: list[Demonstration] = []
     for attempt in range(ATTEMPTS * what.count):
         episode: Demonstration | None = demonstrate(what.task, _seed(attempt))
-        if episode is not None:
+        if episode is not None and episode.success[-1]:
             verify(episode, what.suite.make(what.task), f"demonstration {len(found)} of {what}")
             found.append(episode)
         elif repeats(what.suite, what.task):
@@ -179,7 +179,7 @@ def make(what: Wanted, tell: Tell = lambda found, attempts: None) -> tuple[Demon
         if len(found) == what.count:
             return tuple(found)
     raise UserError(
-        f"{len(found)} of {ATTEMPTS * what.count} attempts to demonstrate {what} succeeded and {what.count} are "
+        f"{len(found)} of {ATTEMPTS * what.count} attempts to demonstrate {what} ended in success and {what.count} are "
         f"wanted: lower training.demonstrations, or mend the suite's demonstrate()"
     )
 
@@ -189,9 +189,9 @@ def _seed(attempt: int) -> int:
 
 
 def play(task: Task, seed: int, act: Callable[[Array], Any]) -> Demonstration | None:
-    """The episode that `act(observation)` makes of layout `seed`; None if it does not end in success."""
+    """The episode that `act(observation)` makes of layout `seed`; None if no step of it is a success."""
     episode = _roll(task, seed, act, task.max_steps)
-    return episode if episode.success[-1] else None
+    return episode if episode.success.any() else None
 
 
 def verify(recorded: Demonstration, task: Task, name: str) -> None:

@@ -140,7 +140,7 @@ class Suite(Protocol):
 
     # Optionally
     # `demonstrate(task: str, seed: int) -> Demonstration | None`: an episode of its own solver that begins with
-    #   `reset(seed)` (see `harness.demonstrations.play`), or None where the solver fails;
+    #   `reset(seed)` (see `harness.demonstrations.play`), or None where the solver never succeeds;
     # `aliases: ClassVar[Mapping[str, str]]`: other names of tasks -> theirs here;
     # `by_turns: ClassVar[tuple[str, ...]]`: tasks that ask for something else in each episode;
     # `coordinates(task: str) -> tuple[Coordinates, ...]`: what of an observation can be told in words;
@@ -362,8 +362,10 @@ class Guide(Protocol):
 
     Its configuration class optionally has `taught = True` (the cell has a teacher), `asks` (the channels whose models
     it asks itself), `shows_frames = True` (its questions hold snapshots), `stored_bytes(parts, task) -> int` (what its
-    columns take of a transition on disk, where that is much) and `fits(parts, task) -> str` (why it cannot work with
-    these parts, or ""). `baselines/guiding.py` has a guide that leaves everything as it is.
+    columns take of a transition on disk, where that is much), `fits(parts, task) -> str` (why it cannot work with
+    these parts, or "") and `ready(parts, task)` (UserError where it could not do its work later; asked once before
+    training, it may take a minute; teachers and agents may have it too). `baselines/guiding.py` has a guide that leaves
+    everything as it is.
     """
 
     columns: tuple[Column, ...]

@@ -22,6 +22,7 @@ from harness.job import Job
 from harness.journal import tidy
 from harness.launchers import local
 from harness.launchers.local import Event, Slot
+from harness.layouts import of_run
 from harness.matrix import Plan
 from harness.records.cells import record, write_cell
 from harness.records.provenance import commit
@@ -84,6 +85,7 @@ def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -
         _check_drawing(plan, jobs)
         _check_models(plan, jobs, directory)
         _demonstrate(plan, jobs, study, watch)
+        _check_parts(plan, jobs, study)
         study.write(plan.name, list(plan.command), entries)
         for cell in plan.cells:
             write_cell(study, cell)
@@ -244,6 +246,21 @@ def _demonstrate(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watch: 
                     f"seed {seed} of {cell.directory} in {study.path} began with other demonstrations ({begun[:10]}) "
                     f"than are made here ({digest[:10]}), by other packages: choose another output=…"
                 )
+
+
+def _check_parts(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> None:
+    """Refuse to train where a part finds that it could not do its work later; runs that began were checked then."""
+    cells = {cell.id: cell for cell in plan.cells}
+    asked = set()
+    for job in jobs:
+        cell = cells[job.cell["cell"]]
+        parts = {section: cell.section(section) for section in config.SECTIONS}
+        for seed in (seed for seed in job.seeds if not study.run(cell.directory, seed).path.exists()):
+            suite = of_run(parts["suite"], seed)
+            for part in filter(None, map(parts.get, config.ASKING)):
+                if hasattr(part, "ready") and (cell.id, suite, part) not in asked:
+                    asked.add((cell.id, suite, part))
+                    part.ready({**parts, "suite": suite}, cell.names.task)
 
 
 def _check_disk(plan: Plan, jobs: Sequence[Job], places: int, directory: Path) -> None:

@@ -73,4 +73,5 @@ class AskedTeacher(Protocol):
 
 Teacher = LabellingTeacher | AskedTeacher
 """Which of two segments is better. Its configuration class has `asks`, the channels that it asks over (none: it labels
-at once), `spawn(build)`, and optionally `fits(parts, task) -> str` (why it cannot teach there, or "")."""
+at once), `spawn(build)`, and optionally `fits(parts, task) -> str` (why it cannot teach there, or "") and
+`ready(parts, task)` (UserError, before training, where it could not teach later)."""

@@ -98,6 +98,14 @@ class Clumsy(MiniGridDoorKey):
         return super().demonstrate(task, seed) if seed % 3 == 0 else None
 
 
+class Restless(MiniGridDoorKey):
+    """Succeeds, and goes on until the success is lost."""
+
+    def demonstrate(self, task, seed):
+        episode = super().demonstrate(task, seed)
+        return episode._replace(success=np.roll(episode.success, -1))
+
+
 class Hopeless(MiniGridDoorKey):
     def demonstrate(self, task, seed):
         return None
@@ -106,8 +114,10 @@ class Hopeless(MiniGridDoorKey):
 def test_attempts_that_fail_are_left_out_and_too_many_are_an_error() -> None:
     found = demonstrations.make(Wanted("clumsy", Clumsy(), "5x5", 3))
     assert len(found) == 3 and all(episode.seed % 3 == 0 for episode in found)
-    with pytest.raises(UserError, match="0 of 20 attempts to demonstrate hopeless/5x5 succeeded and 2 are wanted"):
+    with pytest.raises(UserError, match="0 of 20 attempts to demonstrate hopeless/5x5 ended in success and 2 are"):
         demonstrations.make(Wanted("hopeless", Hopeless(), "5x5", 2))
+    with pytest.raises(UserError, match="0 of 10 attempts to demonstrate restless/5x5 ended in success and 1 are"):
+        demonstrations.make(Wanted("restless", Restless(), "5x5", 1))
 
 
 def cell(*overrides: str) -> config.Cell:

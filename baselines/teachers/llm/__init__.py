@@ -34,7 +34,7 @@ class Llm:
     """Who imagines a segment that is better than the preferred one: the model that is asked, or a Decision Transformer
     that learnt from the suite's solver (RL-SaLLM-F, equation 5 and app. B.7)."""
     expert_episodes: Annotated[int, Bounds(1), Unit("episodes")] = 30
-    """Of the solver, for the Decision Transformer (RL-SaLLM-F, app. B.7)."""
+    """Of the solver, each up to its first success, for the Decision Transformer (RL-SaLLM-F, app. B.7)."""
     expert_updates: Annotated[int, Bounds(1), Unit("gradient steps")] = 5_000
     """Of the Decision Transformer, before the first label is used (choice: half a minute)."""
     keep_sampled: bool = True
@@ -91,6 +91,14 @@ class Llm:
         if self.shots and self.prompt and "{example}" not in self.prompt:
             return "teacher.shots=1 needs {example} in teacher.prompt"
         return ""
+
+    def ready(self, parts: Mapping[str, Any], task: str) -> None:
+        """UserError where the Decision Transformer would have too few episodes of the solver to learn from, which
+        takes a minute to find out on MetaWorld."""
+        if self.augment == "decision_transformer":
+            from baselines.teachers.llm.teacher import demonstrated
+
+            demonstrated(parts["suite"], task, self.expert_episodes, parts["guide"].segment)
 
     def asked(self, parts: Mapping[str, Any]) -> Usage:
         """About what a run asks, by what it took the paper's own; calls if every pair has a preference."""

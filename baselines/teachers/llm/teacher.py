@@ -69,7 +69,7 @@ class LlmTeacher:
         """What an expert would do from the first state of the preferred segment [H, D] of a seed."""
         suite, task = self._build.suite(row), self._build.task
         if suite not in self._experts:
-            episodes = demonstrated(suite, task, self._settings.expert_episodes)
+            episodes = demonstrated(suite, task, self._settings.expert_episodes, len(preferred))
             self._experts[suite] = DecisionTransformer(episodes, len(preferred), self._settings.expert_updates)
         imagined = self._experts[suite].imagine(preferred[0])
         for thing in suite.coordinates(task):
@@ -78,18 +78,29 @@ class LlmTeacher:
         return imagined
 
 
-def demonstrated(suite: Any, task: str, count: int) -> list[Episode]:
-    """Episodes of the suite's solver, the same ones whenever they are asked for."""
+def demonstrated(suite: Any, task: str, count: int, length: int) -> list[Episode]:
+    """Episodes of the suite's solver, each up to its first success and longer than the `length` of a segment; the same
+    ones whenever they are asked for. UserError if too few of its attempts give one.
+
+    What a solver does after a success is nothing to learn from: it may open a door too far and so lose the success."""
     found: list[Episode] = []
+    succeeded = 0
     for attempt in range(ATTEMPTS * count):
         episode = suite.demonstrate(task, attempt)
-        if episode is not None:
-            found.append(Episode(np.asarray(episode.observation, np.float32), np.asarray(episode.reward, np.float64)))
+        if episode is None:
+            continue
+        succeeded += 1
+        steps = int(np.argmax(episode.success)) + 1
+        if steps > length:
+            observations, rewards = episode.observation[:steps], episode.reward[:steps]
+            found.append(Episode(np.asarray(observations, np.float32), np.asarray(rewards, np.float64)))
         if len(found) == count:
             return found
     raise UserError(
-        f"{len(found)} of {ATTEMPTS * count} attempts to demonstrate {task} succeeded, and "
-        f"teacher.expert_episodes={count} are wanted; lower it"
+        f"teacher.expert_episodes={count} are wanted, and of {ATTEMPTS * count} attempts to demonstrate {task} "
+        f"{succeeded} succeeded and {len(found)} took more than guide.segment={length} steps until they did; lower "
+        f"teacher.expert_episodes{' or guide.segment' if succeeded > len(found) else ''}, or choose another "
+        f"teacher.augment"
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness import matrix, registry, settings, variations
+from harness import matrix, registry, settings, study, variations
 from harness.errors import Stopped, UserError
 
 pytest.importorskip("metaworld")
@@ -84,8 +84,8 @@ def test_every_setting_of_its_parts_says_what_it_means_and_where_its_default_is_
             assert field.meaning and field.source, (kind, field.name)
 
 
-def labels(study: Path) -> dict[str, bytes]:
-    return {path.parent.name: path.read_bytes() for path in study.glob("*/*/*/seed-*/labels.jsonl")}
+def labels(directory: Path) -> dict[str, bytes]:
+    return {path.parent.name: path.read_bytes() for path in directory.glob("*/*/*/seed-*/labels.jsonl")}
 
 
 @pytest.mark.slow
@@ -106,3 +106,22 @@ def test_a_run_is_the_same_after_a_stop_between_question_and_answer_in_another_p
     assert labels(broken) == labels(whole)
     for path in whole.glob("*/*/*/seed-*/evaluations.parquet"):
         assert (broken / path.relative_to(whole)).read_bytes() == path.read_bytes()
+
+
+def test_the_decision_transformer_learns_from_an_expert_that_loses_its_success(train: Any) -> None:
+    """The solver of door-open opens the door within 100 of 500 steps, then pushes it too far, in every episode."""
+    command = ("suite=metaworld_pbrl", "task=door-open", "method=rl_sallm_f", "chat=scripted", *SHORT)
+    expert = ("teacher.augment=decision_transformer", "teacher.expert_episodes=2", "teacher.expert_updates=5")
+    (run,) = train(*command, *expert, "seeds=[0]", packs=[(0,)]).glob("*/*/*/seed-0")
+    rows = [json.loads(line) for line in (run / "labels.jsonl").read_text().splitlines()]
+    assert json.loads((run / "run.json").read_text())["status"] == "finished"
+    assert any(row.get("imagined") == "kept" for row in rows)
+
+
+def test_too_few_expert_episodes_are_an_error_before_a_run_begins(tmp_path: Path) -> None:
+    wanted = ("teacher.augment=decision_transformer", "teacher.expert_episodes=1", "guide.segment=100")
+    command = ("method=rl_sallm_f", "task=door-open", "chat=scripted", "profile=smoke", "seeds=1", *wanted)
+    plan = matrix.plan([*command, f"output={tmp_path / 'study'}"])
+    with pytest.raises(UserError, match=r"demonstrate door-open 3 succeeded and 0 took more than guide.segment=100"):
+        study.carry_out(plan)
+    assert not list((tmp_path / "study").rglob("run.json"))

@@ -19,7 +19,8 @@ LABELLED = {"first": 2, "second": 1, "outcome": "labelled", "retries": 0}
 
 
 class Line:
-    """A point goes from its place to a target by a tenth of the way at each step; every third seed fails."""
+    """A point goes from its place to a target by a tenth of the way at each step; every third seed fails, the others
+    succeed after 12 steps and go on, far away, for 8."""
 
     def coordinates(self, task: str) -> tuple[Coordinates, ...]:
         return Coordinates("tcp", "", (0,)), Coordinates("target", "", (1,), constant=True)
@@ -29,8 +30,9 @@ class Line:
             return None
         start, target = np.random.default_rng(seed).uniform(-1, 1, 2)
         places = target + (start - target) * 0.9 ** np.arange(20)
+        places[12:] += 100
         states = np.stack([places, np.full(20, target)], 1)
-        return SimpleNamespace(observation=states, reward=-np.abs(places - target))
+        return SimpleNamespace(observation=states, reward=-np.abs(places - target), success=np.arange(20) == 11)
 
 
 def build(suite: Any) -> Any:
@@ -54,14 +56,30 @@ def test_a_pair_without_a_preference_gets_none() -> None:
 
 
 def test_a_solver_that_fails_too_often_is_an_error_that_counts() -> None:
-    assert len(demonstrated(Line(), "line", 5)) == 5
+    assert len(demonstrated(Line(), "line", 5, LENGTH)) == 5
 
     class Hopeless(Line):
         def demonstrate(self, task: str, seed: int) -> Any:
             return None
 
-    with pytest.raises(UserError, match="0 of 15 attempts to demonstrate line succeeded"):
-        demonstrated(Hopeless(), "line", 5)
+    with pytest.raises(UserError, match="of 15 attempts to demonstrate line 0 succeeded and 0 took more than"):
+        demonstrated(Hopeless(), "line", 5, LENGTH)
+
+
+def test_an_expert_is_learnt_from_up_to_its_first_success() -> None:
+    for episode in demonstrated(Line(), "line", 5, LENGTH):
+        assert episode.observations.shape == (12, 2) and episode.rewards.shape == (12,)
+        assert np.abs(episode.observations).max() < 50
+
+
+def test_an_expert_that_succeeds_within_a_segment_is_refused_before_training() -> None:
+    assert len(demonstrated(Line(), "line", 5, 11)) == 5
+    parts = {"suite": Line(), "guide": SimpleNamespace(segment=12)}
+    wanted = Llm(augment="decision_transformer", expert_episodes=5)
+    told = r"expert_episodes=5 .* line 10 succeeded and 0 took more than guide.segment=12 .*lower .* or guide.segment"
+    with pytest.raises(UserError, match=told):
+        wanted.ready(parts, "line")
+    Llm(expert_episodes=5).ready(parts, "line")  # needs no expert
 
 
 def test_a_suite_without_a_solver_is_refused_before_any_work() -> None:
