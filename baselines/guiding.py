@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from harness.interfaces import (
     Answer,
+    Array,
     Batch,
     Column,
     Context,
@@ -33,7 +34,7 @@ class BaseGuide:
     def answered(self, answers: Sequence[Answer], store: Store, ctx: Context) -> None:
         """Nobody is asked."""
 
-    def before_update(self, store: Store, learner: Learner, ctx: Context) -> int:
+    def before_update(self, store: Store, learner: Learner, ctx: Context) -> Array | int:
         """Nothing to train, and no further gradient step."""
         return 0
 

@@ -65,8 +65,10 @@ class ToOne(torch.autograd.Function):
         return gradient * weight.mT, found, gradient.sum(1)
 
 
-def linear_specs(name: str, into: int, out: int) -> dict[str, Spec]:
-    """Weight and bias of a linear layer, as PyTorch starts them."""
+def linear_specs(name: str, into: int, out: int, orthogonal: bool = False) -> dict[str, Spec]:
+    """Weight and bias of a linear layer, as PyTorch starts them, or an orthogonal weight and no bias."""
+    if orthogonal:
+        return {f"{name}.weight": Spec((into, out), "orthogonal", 1.0), f"{name}.bias": Spec((out,), "constant", 0.0)}
     scale = 1 / math.sqrt(into)
     return {f"{name}.weight": Spec((into, out), "uniform", scale), f"{name}.bias": Spec((out,), "uniform", scale)}
 
@@ -81,7 +83,7 @@ class MLP:
     """Linear layers with an activation between them, none after the last: [S, B, in] -> [S, B, out].
 
     `activation` works in place, by default max(x, 0). With `norm` every hidden layer is normalised before it, with a
-    learnt scale and shift (Ba et al. 2016)."""
+    learnt scale and shift (Ba et al. 2016). With `orthogonal` weights start as orthogonal matrices and biases at 0."""
 
     def __init__(
         self,
@@ -91,14 +93,16 @@ class MLP:
         name: str = "mlp",
         norm: bool = False,
         activation: Callable[[Tensor], Tensor] = Tensor.relu_,
+        orthogonal: bool = False,
     ) -> None:
+        self.orthogonal = orthogonal
         self.widths = (into, *hidden, out)
         self.names = [f"{name}.{layer}" for layer in range(len(hidden) + 1)]
         self.norm, self.activation = norm, activation
 
     def specs(self) -> dict[str, Spec]:
         layers = zip(self.names, self.widths, self.widths[1:], strict=False)
-        specs = {key: spec for layer in layers for key, spec in linear_specs(*layer).items()}
+        specs = {key: spec for layer in layers for key, spec in linear_specs(*layer, self.orthogonal).items()}
         if self.norm:
             for name, width in zip(self.names, self.widths[1:-1], strict=False):
                 specs[f"{name}.scale"] = Spec((width,), "constant", 1.0)

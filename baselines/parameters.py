@@ -24,15 +24,25 @@ ALIGNMENT = 16
 
 
 class Spec(NamedTuple):
-    """Shape of one network's parameter and how it starts: uniform in ±scale, normal of deviation `scale`, or at it."""
+    """Shape of one network's parameter and how it starts: uniform in ±scale, normal of deviation `scale`, at it, or, of
+    a matrix, `scale` times a random one with orthonormal rows or columns, whichever are fewer."""
 
     shape: tuple[int, ...]
-    distribution: Literal["uniform", "normal", "constant"]
+    distribution: Literal["uniform", "normal", "constant", "orthogonal"]
     scale: float
 
     @property
     def size(self) -> int:
         return math.prod(self.shape)
+
+
+def orthogonal(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """A random matrix of this shape with orthonormal columns, or rows where these are fewer, float64 (Saxe et al. 2014;
+    drawn uniformly by the QR decomposition of a normal one)."""
+    high, low = max(shape), min(shape)
+    found, upper = np.linalg.qr(generator.standard_normal((high, low)))
+    found = found * np.sign(np.diag(upper))
+    return np.asarray(found if shape == (high, low) else found.T)
 
 
 class Part(NamedTuple):
@@ -106,6 +116,8 @@ class Parameters:
                     continue
                 if spec.distribution == "uniform":
                     values = generator.uniform(-spec.scale, spec.scale, spec.size)
+                elif spec.distribution == "orthogonal":
+                    values = spec.scale * orthogonal(generator, spec.shape).ravel()
                 else:
                     values = generator.normal(0.0, spec.scale, spec.size)
                 network[self._slices[name]] = torch.from_numpy(values).to(self.flat)

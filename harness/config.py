@@ -35,6 +35,8 @@ WITHOUT: Mapping[str, Any] = {
     "training.demonstrations": 0,
     "learner.target_frequency": 1,
     "learner.log_std_min": -20.0,
+    "learner.log_std": "clamp",
+    "learner.initialisation": "uniform",
     "replay.difference": "error",
 }
 """Settings younger than cells on record, and the value at which a cell is what it was without them: it keeps its id."""

@@ -380,9 +380,10 @@ class Guide(Protocol):
     def answered(self, answers: Sequence[Answer], store: Store, ctx: Context) -> None:
         """Answers to its questions."""
 
-    def before_update(self, store: Store, learner: Learner, ctx: Context) -> int:
+    def before_update(self, store: Store, learner: Learner, ctx: Context) -> Array | int:
         """Called once per environment step before its gradient steps, to train its own parts, to rewrite columns or to
-        reset parts of the learner; how many gradient steps are to be taken beyond those that the learner has due."""
+        reset parts of the learner. It tells how many gradient steps each seed takes beyond those that the learner has
+        due, int [S] or one number for all; a seed with fewer stays as it is while the others take theirs."""
 
     def shape(self, batch: Batch) -> Batch:
         """The batch the learner sees."""

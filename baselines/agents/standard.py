@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -15,6 +16,7 @@ from harness.interfaces import (
     Ask,
     Build,
     Context,
+    Draw,
     Episode,
     Guide,
     Learner,
@@ -25,6 +27,7 @@ from harness.interfaces import (
     Sampler,
     State,
     Transition,
+    Update,
 )
 from harness.registry import register
 
@@ -117,20 +120,46 @@ class StandardAgent:
             self.sampler.scored(answer.row, self.storage.slot(held), answer.value)
 
     def update(self, ctx: Context) -> Metrics:
-        due = self.guide.before_update(self.storage, self.learner, ctx) + self.learner.updates_due(ctx.step)
-        if not due:
+        further = np.broadcast_to(self.guide.before_update(self.storage, self.learner, ctx), self.active.shape)
+        due = self.learner.updates_due(ctx.step)
+        if not due and not further.any():
             return {}
         rngs = [streams.sample for streams in ctx.streams]
         moment = Moment(ctx.step, self.storage.live, rngs, ctx.observation, self.storage)
+        for number in range(further.max(initial=0)):
+            # counted as steps of their own, so that what is due every so many steps is due among them too
+            self._update_some(further > number, number // max(1, due), moment, ctx)
+        if not due:
+            return {}
         for _ in range(due):
-            draw = self.sampler.draw(self.learner.batch_size, moment)
-            batch = self.storage.gather(draw.index)._replace(weight=draw.weight)
-            shaped = self.guide.shape(batch)
-            update = self.learner.update(shaped, self.active, ctx.step, self.sampler.wants_reducible)
-            self.sampler.feedback(draw.index, update)
-            self.active &= np.isfinite(list(update.metrics.values())).all(0)
+            draw, update = self._update(self.active, ctx.step, moment)
         spread = self.task_phases.metrics(draw.index, self.storage) if self.task_phases else {}
         return {**update.metrics, **self.sampler.metrics(ctx.step), **self.guide.metrics(), **spread}
+
+    def _update(self, learning: Array, step: int, moment: Moment) -> tuple[Draw, Update]:
+        """One gradient step of the seeds `learning` [S]; a seed whose numbers are no longer finite stops."""
+        draw = self.sampler.draw(self.learner.batch_size, moment)
+        batch = self.storage.gather(draw.index)._replace(weight=draw.weight)
+        shaped = self.guide.shape(batch)
+        update = self.learner.update(shaped, learning, step, self.sampler.wants_reducible)
+        self.sampler.feedback(draw.index, update)
+        self.active &= np.isfinite(list(update.metrics.values())).all(0) | ~learning
+        return draw, update
+
+    def _update_some(self, chosen: Array, step: int, moment: Moment, ctx: Context) -> None:
+        """One gradient step of the active seeds among `chosen` [S]. A batch is drawn and shaped for all seeds at once,
+        so what that changes of the others, random streams included, is put back."""
+        others = np.flatnonzero(self.active & ~chosen).tolist()
+        kept = [copy.deepcopy((ctx.streams[row].state(), self._drawing(row))) for row in others]
+        self._update(self.active & chosen, step, moment)
+        for row, (streams, (sampler, guide)) in zip(others, kept, strict=True):
+            ctx.streams[row].load_state(streams)
+            self.sampler.load_state(row, sampler)
+            self.guide.load_state(row, guide)
+
+    def _drawing(self, row: int) -> tuple[State, State]:
+        """The state of what draws and shapes a seed's batches."""
+        return self.sampler.state(row), self.guide.state(row)
 
     def value(self, observation: Array, rows: Array) -> Array:
         return self.learner.value(observation, rows)

@@ -36,6 +36,7 @@ HAND = (0, 1, 2, 18, 19, 20, 36, 37, 38)
 SAC, PREFERENCE = "learner.sac", "guide.preference"
 TABLE = "RL-SaLLM-F, table 2"
 CODE = "RL-SaLLM-F, released code"
+BPREF = "B-Pref's code, agent/actor.py and utils.py, of which RL-SaLLM-F's is a copy"
 FURL = "FuRL, as LaGEA, §4"
 PROFILE_QUICK = "quick profile: a cell in tens of minutes on two cores"
 SMOKE = "smoke profile: seconds, for tests; learns nothing"
@@ -77,7 +78,8 @@ ONE_TASK: Mapping[str, Any] = {
     "evaluation.episodes": cite(10, "choice"),
     **cited(SAC, TABLE, hidden=(256, 256, 256), batch_size=512, actor_lr=3e-4, critic_lr=3e-4, discount=0.99,
             target_rate=0.005, alpha=0.1, target_frequency=2),
-    **cited(SAC, CODE, alpha_lr=1e-4, target_entropy_scale=1.0, log_std_min=-5.0, learning_starts=1_000, **TWIN),
+    **cited(SAC, CODE, alpha_lr=1e-4, target_entropy_scale=1.0, learning_starts=1_000, **TWIN),
+    **cited(SAC, BPREF, log_std="tanh", log_std_min=-5.0, initialisation="orthogonal"),
 }  # fmt: skip
 """RL-SaLLM-F's protocol."""
 SHORTENED: Mapping[str, Mapping[str, Any]] = {
@@ -87,7 +89,7 @@ SHORTENED: Mapping[str, Mapping[str, Any]] = {
         "evaluation.every": cite(5_000, PROFILE_QUICK),
         "evaluation.episodes": cite(10, PROFILE_QUICK),
         **cited(SAC, PROFILE_QUICK, batch_size=256, learning_starts=1_000),
-        **cited(PREFERENCE, f"{PROFILE_QUICK}; half of the queries", pretraining=5_000, every=2_000, budget=1_000),
+        **cited(PREFERENCE, f"{PROFILE_QUICK}; half of the queries", pretraining=5_000, every=1_500, budget=1_000),
     },
     "smoke": {
         "training.steps": cite(600, SMOKE),

@@ -22,6 +22,7 @@ BALL, TARGET = (0, 1), (4, 5)
 SAC, PREFERENCE = "learner.sac", "guide.preference"
 TABLE = "RL-SaLLM-F, table 2"
 CODE = "RL-SaLLM-F, released code, for MetaWorld"
+BPREF = "B-Pref's code, agent/actor.py and utils.py, of which RL-SaLLM-F's is a copy"
 QUICK = "quick profile: a cell in minutes on two cores"
 SMOKE = "smoke profile: seconds, for tests; learns nothing"
 
@@ -89,9 +90,10 @@ class PointMaze:
         "evaluation.episodes": cite(20, "choice: a success rate in steps of 5 %; starts and targets vary widely"),
         **cited(SAC, TABLE, hidden=(256, 256, 256), batch_size=512, actor_lr=3e-4, critic_lr=3e-4, discount=0.99,
                 target_rate=0.005, alpha=0.1, target_frequency=2),
-        **cited(SAC, CODE, alpha_lr=1e-4, target_entropy_scale=1.0, log_std_min=-5.0, learning_starts=1_000, ensemble=2,
+        **cited(SAC, CODE, alpha_lr=1e-4, target_entropy_scale=1.0, learning_starts=1_000, ensemble=2,
                 subset=2, target_reduction="min", actor_reduction="min", layer_norm=False, max_grad_norm=None, utd=1,
                 actor_utd=1),
+        **cited(SAC, BPREF, log_std="tanh", log_std_min=-5.0, initialisation="orthogonal"),
     }  # fmt: skip
     profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {},

@@ -192,3 +192,18 @@ def test_no_limit_leaves_gradients_as_they_are() -> None:
     gradient = torch.tensor([[30.0, 40.0], [3.0, 4.0]])
     assert clip_by_norm(gradient, None).tolist() == [50, 5] and gradient.tolist() == [[30, 40], [3, 4]]
     assert clip_by_norm(gradient[1:], 10.0).tolist() == [5] and gradient[1].tolist() == [3, 4]
+
+
+def test_orthogonal_matrices_have_orthonormal_columns_or_rows_and_are_each_seeds_and_members_own() -> None:
+    specs = {"wide": Spec((3, 8), "orthogonal", 1.0), "high": Spec((8, 3), "orthogonal", 2.0)}
+    found = Parameters(specs, 2, members=2)
+    found.initialise([np.random.default_rng(0), np.random.default_rng(1)])
+    wide = np.stack([part.views["wide"].detach().numpy() for part in found.parts]).reshape(4, 3, 8)
+    high = np.stack([part.views["high"].detach().numpy() for part in found.parts]).reshape(4, 8, 3)
+    for one, other in zip(wide, high, strict=True):
+        np.testing.assert_allclose(one @ one.T, np.eye(3), atol=1e-6)
+        np.testing.assert_allclose(other.T @ other, 4 * np.eye(3), atol=1e-5)
+    assert len({each.tobytes() for each in wide}) == 4
+    alone = Parameters(specs, 1, members=2)
+    alone.initialise([np.random.default_rng(1)])
+    assert torch.equal(alone.flat[0], found.flat[1])

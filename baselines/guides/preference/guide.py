@@ -145,8 +145,9 @@ class PreferenceGuide(BaseGuide):
                 query = self.sessions[answer.row].query(int(answer.key[0]))
                 query.verdict = self.teacher.verdict(query.pair, answer.value)
 
-    def before_update(self, store: Store, learner: Learner, ctx: Context) -> int:
-        """Learn from the sessions whose answers are all there. After its first, a seed's critic begins anew."""
+    def before_update(self, store: Store, learner: Learner, ctx: Context) -> Array | int:
+        """Learn from the sessions whose answers are all there. After its first, a seed's critic begins anew, and this
+        seed alone takes further updates."""
         self._store = store
         learning = np.zeros(self._build.rows, bool)
         for row, sessions in enumerate(self.sessions):
@@ -168,7 +169,7 @@ class PreferenceGuide(BaseGuide):
             return 0
         reset: Any = learner
         reset.reset("critic", first)
-        return self.config.updates_after_reset
+        return np.where(first, self.config.updates_after_reset, 0)
 
     def _take_in(self, row: int, queries: Sequence[Query], ctx: Context) -> None:
         """What is learnt of a session's verdicts, and their rows of `labels`."""

@@ -54,6 +54,9 @@ class ActorCritic:
     actor_utd: Annotated[int, Bounds(1), Unit("actor updates per environment step")] = 2
     """Of a step's critic updates, evenly spaced, so many are followed by one of the actor (VLM-RB, table 2; choice:
     which)."""
+    initialisation: Literal["uniform", "orthogonal"] = "uniform"
+    """How the linear layers of actor and critics start: weights and biases uniform in ±1/sqrt(inputs), as PyTorch has
+    it (choice: VLM-RB tells none), or orthogonal weights and biases of 0 (B-Pref's code, utils.weight_init)."""
     layer_norm: bool
     """Hidden layers of the critics are normalised (VLM-RB, table 2; choice: before their ReLU)."""
     target_reduction: Reduction
@@ -106,13 +109,20 @@ class ActorCritic:
         """Observations [S, B, D] -> [S, B, outputs · A]."""
         from baselines.networks import MLP
 
-        return MLP(observations.shape[0], self.hidden, self.outputs * actions.shape[0], "actor")
+        return MLP(
+            observations.shape[0], self.hidden, self.outputs * actions.shape[0], "actor", orthogonal=self._orthogonal
+        )
 
     def critic(self, observations: Observations, actions: Actions) -> MLP:
         """Observations and actions [S, B, D + A] -> Q-values [S, B, 1]."""
         from baselines.networks import MLP
 
-        return MLP(observations.shape[0] + actions.shape[0], self.hidden, 1, "critic", self.layer_norm)
+        width = observations.shape[0] + actions.shape[0]
+        return MLP(width, self.hidden, 1, "critic", self.layer_norm, orthogonal=self._orthogonal)
+
+    @property
+    def _orthogonal(self) -> bool:
+        return self.initialisation == "orthogonal"
 
     def encoder(self, observations: Observations) -> Network | None:
         """The actor's hidden layers; None without any."""

@@ -31,8 +31,8 @@ class Kind(NamedTuple):
     """Of which part of the seeds; on a GPU there is one."""
     acts: bool
     """Whether it is also the actor's."""
-    renews: bool
-    """Whether it moves the target networks."""
+    renews: tuple[bool, ...]
+    """Which seeds' target networks it moves."""
     reducible: Difference | None
     """Which reducible errors the replay wants, if any."""
     weighted: bool

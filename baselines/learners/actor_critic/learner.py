@@ -80,7 +80,9 @@ class ActorCriticLearner(ABC):
         self.target.flat.copy_(self.critic.flat)
         self.gradients = self.actor.empty_like(), self.critic.empty_like()
         self.optimisers = Adam(self.actor, config.actor_lr), Adam(self.critic, config.critic_lr)
-        self._step, self._updates, self._renewals = 0, 0, 0
+        self._step, self._updates = 0, 0
+        self._renewals = np.zeros(build.rows, np.int64)
+        """[S], updates since each seed's target networks last moved."""
         self._learn: Learn = Captured(self.learn) if build.device.startswith("cuda") else self.learn
 
     @abstractmethod
@@ -186,24 +188,25 @@ class ActorCriticLearner(ABC):
         rises = (before + 1) * config.actor_utd // config.utd > before * config.actor_utd // config.utd
         return rises and step % config.policy_frequency == 0
 
-    def targets_due(self, acts: bool) -> bool:
-        """Whether the update that begins now, also the actor's or not, moves the target networks: every
-        `target_frequency`-th of those that may."""
+    def targets_due(self, acts: bool, active: Array) -> Array:
+        """Whether the update of the seeds `active` [S] that begins now, also the actor's or not, moves their target
+        networks, bool [S]: every `target_frequency`-th of a seed's updates that may."""
         if self.delays_targets and not acts:
-            return False
-        self._renewals = (self._renewals + 1) % self.config.target_frequency
-        return self._renewals == 0
+            return np.zeros_like(active)
+        self._renewals[active] = (self._renewals[active] + 1) % self.config.target_frequency
+        return np.asarray(active & (self._renewals == 0))
 
     def update(self, batch: Batch, active: Array, step: int, reducible: Difference | None = None) -> Update:
         """One step of Adam for the critics, then one for the actor and a move of the target networks where due."""
         acts = self.actor_due(step)
-        renews = self.targets_due(acts)
+        renews = self.targets_due(acts, active)
         told = []
         # part by part from batch to targets, so that on a CPU one seed's networks stay in its cache
         for part, (rows, _) in enumerate(self.actor.parts):
             moving = np.zeros_like(active)
             moving[rows] = active[rows]
-            kind = Kind(part, acts, renews, reducible, batch.weight is not None, tuple(moving.tolist()))
+            moved = tuple((moving & renews).tolist())
+            kind = Kind(part, acts, moved, reducible, batch.weight is not None, tuple(moving.tolist()))
             told.append(self._learn(self.sample(batch, rows, acts), kind))
         names = told[0].names
         found = torch.cat([each.numbers for each in told]).cpu().numpy()
@@ -223,8 +226,8 @@ class ActorCriticLearner(ABC):
             norm = self._descend(0, part, actor.loss, moving)
             numbers |= {"actor_loss": actor.loss.detach(), "actor_grad_norm": norm}
             numbers |= self.acted(part, actor, moving)
-        if kind.renews:
-            self.renew_targets(moving)
+        if any(kind.renews):
+            self.renew_targets(np.array(kind.renews))
         errors = [error for error in (critics.td_error, critics.reducible) if error is not None]
         # one array, so that a GPU is waited for once
         return Told(tuple(numbers), torch.cat([torch.stack(list(numbers.values()), 1), *errors], 1))
@@ -294,7 +297,7 @@ class ActorCriticLearner(ABC):
             **{name: parameters.arrays(row) for name, parameters in self.networks().items()},
             "actor_optimiser": self.optimisers[0].state(row),
             "critic_optimiser": self.optimisers[1].state(row),
-            "renewals": self._renewals,
+            "renewals": int(self._renewals[row]),
         }
 
     def load_state(self, row: int, state: State) -> None:
@@ -302,7 +305,7 @@ class ActorCriticLearner(ABC):
             parameters.load(row, state[name])
         self.optimisers[0].load_state(row, state["actor_optimiser"])
         self.optimisers[1].load_state(row, state["critic_optimiser"])
-        self._renewals = int(state.get("renewals", 0))  # older checkpoints are of runs that count none
+        self._renewals[row] = state.get("renewals", 0)  # older checkpoints are of runs that count none
 
     def parameters(self, row: int) -> Mapping[str, Array]:
         """The actor's and, for `value`, the critics'."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from baselines.learners.actor_critic import ActorCritic, ActorReduction, Reduction
 from harness.interfaces import Build, Learner
@@ -22,9 +22,12 @@ class Sac(ActorCritic):
     target_reduction: Reduction = "mean"
     actor_reduction: ActorReduction = "mean"
     policy_frequency: Annotated[int, Bounds(1), Unit("environment steps")] = 1
+    log_std: Literal["clamp", "tanh"] = "clamp"
+    """How the actor's output x becomes log σ of its actions before their tanh, within [m, 2], m = `log_std_min`: x
+    itself, clamped (Haarnoja et al.'s code, with m = −20; choice: VLM-RB tells none), or m + (2 − m)(tanh x + 1)/2
+    (B-Pref's code, with m = −5, so that σ is about .22 at first)."""
     log_std_min: Annotated[float, Bounds(-20, 2)] = -20.0
-    """Least log σ of the actor's actions before their tanh, to which lower ones are clamped (choice: VLM-RB gives
-    none)."""
+    """Least log σ (choice: VLM-RB gives none; B-Pref's and RL-SaLLM-F's code have −5)."""
     alpha: Annotated[float, Bounds(1e-12), Unit("reward per nat")] = 1.0
     """Entropy coefficient α, at first if it is tuned (VLM-RB, table 2)."""
     tune_alpha: bool = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 
 import torch.nn.functional as F
 from torch import Tensor
@@ -13,7 +14,20 @@ from baselines.parameters import Adam, Parameters, Spec
 from harness.interfaces import Array, Build, State
 
 LOG_STD_MAX = 2.0
-"""At most which the actor's log σ is [choice: VLM-RB gives none; RL-SaLLM-F's code has the same]."""
+"""At most which the actor's log σ is [choice: VLM-RB gives none; B-Pref's and RL-SaLLM-F's code have the same]."""
+
+
+def clamped(output: Tensor, least: float) -> Tensor:
+    """log σ is the actor's output, cut off at both ends."""
+    return output.clamp(least, LOG_STD_MAX)
+
+
+def mapped(output: Tensor, least: float) -> Tensor:
+    """log σ = m + (2 − m)(tanh x + 1)/2 of the actor's output x (B-Pref's code, agent/actor.py)."""
+    return least + 0.5 * (LOG_STD_MAX - least) * (output.tanh() + 1)
+
+
+LOG_STD: Mapping[str, Callable[[Tensor, float], Tensor]] = {"clamp": clamped, "tanh": mapped}
 
 
 class SacLearner(ActorCriticLearner):
@@ -46,7 +60,8 @@ class SacLearner(ActorCriticLearner):
     def drawn(self, part: int, observation: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Actions of the policy and their log-probabilities."""
         head = self.actor_network(self.actor.parts[part].views, observation)
-        return tanh_gaussian(head, noise, self.config.log_std_min)
+        mean, output = head.chunk(2, 2)
+        return tanh_gaussian(mean, LOG_STD[self.config.log_std](output, self.config.log_std_min), noise)
 
     def next_value(self, part: int, sample: Sample) -> Tensor:
         """Q̄(s′, a′) − α log π(a′|s′), a′ drawn from π(·|s′) (Haarnoja et al. 2018, eq. 3)."""
@@ -85,12 +100,10 @@ class SacLearner(ActorCriticLearner):
         self.alpha_optimiser.load_state(row, state["alpha_optimiser"])
 
 
-def tanh_gaussian(head: Tensor, noise: Tensor, log_std_min: float = -20.0) -> tuple[Tensor, Tensor]:
-    """Means and log σ [S, B, 2A] and standard normal noise [S, B, A] -> actions [S, B, A], log-probabilities [S, B].
+def tanh_gaussian(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    """Means, log σ and standard normal noise [S, B, A] -> actions [S, B, A], log-probabilities [S, B].
 
     a = tanh u, u = μ + σ·ε; log π(a) = Σ_j log N(u_j; μ_j, σ_j) − log(1 − tanh² u_j) (Haarnoja et al. 2018, app. C)."""
-    mean, log_std = head.chunk(2, 2)
-    log_std = log_std.clamp(log_std_min, LOG_STD_MAX)
     raw = mean + log_std.exp() * noise
     # log(1 − tanh² u) = 2(log 2 − u − softplus(−2u)) stays finite where tanh u rounds to 1
     log_slope = 2 * (math.log(2) - raw - F.softplus(-2 * raw))

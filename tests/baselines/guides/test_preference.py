@@ -131,7 +131,7 @@ class Run:
         self.guide.observed(slot, transition, self.store, ctx)
         if answers:
             self.guide.answered(answers, self.store, ctx)
-        more = self.guide.before_update(self.store, self.learner, ctx)
+        more = int(np.max(self.guide.before_update(self.store, self.learner, ctx)))
         self.notes += ctx.notes
         self.sketched += ctx.sketched
         self.asked += ctx.asked

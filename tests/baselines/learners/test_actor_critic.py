@@ -11,6 +11,7 @@ import torch
 
 from baselines.agents.standard import Standard
 from baselines.guides.none import Unguided
+from baselines.guiding import BaseGuide
 from baselines.learners.sac import Sac
 from baselines.learners.td3 import Td3
 from baselines.parameters import Parameters
@@ -157,7 +158,7 @@ def test_targets_move_after_every_nth_update_that_may_move_them_also_after_a_res
 
 def test_td3_counts_the_updates_that_are_the_actors() -> None:
     learner = Td3(**SMALL, target_frequency=2).spawn(build())
-    due = [learner.targets_due(acts) for acts in (True, False, True, False, True, True)]
+    due = [bool(learner.targets_due(acts, np.ones(1, bool))[0]) for acts in (True, False, True, False, True, True)]
     assert due == [False, False, True, False, False, True]
 
 
@@ -243,11 +244,18 @@ def test_the_encoder_is_the_actors_hidden_layers(learner_of: type) -> None:
     assert config.encoder_width(Observations((2,), "float32")) == 16
 
 
-def run(path: Path, seeds: tuple[int, ...], learner: Any, steps: int, replay: Any = None, spoil: Any = None) -> Any:
+def run(
+    path: Path,
+    seeds: tuple[int, ...],
+    learner: Any,
+    steps: int,
+    replay: Any = None,
+    spoil: Any = None,
+    guide: Any = None,
+) -> Any:
     """A whole run on the line; its agent, what was told of it, and the loop."""
-    made = build(
-        seeds, path=path, steps=steps, parts={"learner": learner, "guide": Unguided(), "replay": replay or Uer()}
-    )
+    parts = {"learner": learner, "guide": guide or Unguided(), "replay": replay or Uer()}
+    made = build(seeds, path=path, steps=steps, parts=parts)
     agent, notes = Standard().spawn(made), Notes()
     notes.rows = len(seeds)
     if spoil:
@@ -327,3 +335,59 @@ def test_the_time_of_an_update_counts_every_evaluation_and_gradient() -> None:
     assert config.multiplications_to_learn(*spaces) == 16 + 11 * 16 + 0.5 * (48 + 96)
     assert config.seconds_per_step(*spaces) > config.utd * config.overhead_of_update
     assert config.seconds_per_action(*spaces) < config.seconds_per_step(*spaces)
+
+
+class Resetting(Unguided):
+    """A guide that resets each seed's critic once, at a step of its own, and then asks for further updates."""
+
+    def __init__(self, when: dict[int, int], further: int) -> None:
+        self.when, self.further = when, further
+
+    def spawn(self, build: Any) -> Any:
+        told = self
+
+        class Guide(BaseGuide):
+            def before_update(self, store: Any, learner: Any, ctx: Any) -> Any:
+                chosen = np.array([told.when.get(seed) == ctx.step for seed in build.seeds])
+                if chosen.any():
+                    learner.reset("critic", chosen)
+                return np.where(chosen, told.further, 0)
+
+        return Guide()
+
+
+@pytest.mark.parametrize(("learner", "replay"), [(Td3, Uer()), (Sac, Per())])
+def test_updates_after_a_reset_reach_the_seeds_that_were_reset_alone(
+    tmp_path: Path, learner: type, replay: Any
+) -> None:
+    """Seeds 1 and 3 begin anew at different steps, seed 5 never does: each is the run that it is alone."""
+    config = learner(
+        **{**SMALL, "learning_starts": 40, "policy_frequency": 2, "utd": 1, "actor_utd": 1}, target_frequency=3
+    )
+    guide = Resetting({1: 61, 3: 74}, 7)
+    together, _ = run(tmp_path / "all", (1, 3, 5), config, 120, replay, guide=guide)
+    for row, seed in enumerate((1, 3, 5)):
+        alone, _ = run(tmp_path / str(seed), (seed,), config, 120, replay, guide=guide)
+        assert same(together.learner.state(row), alone.learner.state(0)), seed
+        assert same(together.sampler.state(row), alone.sampler.state(0)), seed
+
+
+@pytest.mark.parametrize("step", [60, 61])
+def test_td3_delays_its_actor_among_the_updates_after_a_reset_whatever_the_step(tmp_path: Path, step: int) -> None:
+    config = Td3(**{**SMALL, "learning_starts": 40, "policy_frequency": 2, "utd": 1, "actor_utd": 1})
+    updates: list[bool] = []
+
+    def spoil(agent: Any, notes: Any) -> None:
+        update = agent.learner.update
+
+        def watched(batch: Any, active: Any, at: int, *rest: Any) -> Any:
+            told = update(batch, active, at, *rest)
+            updates.append("actor_loss" in told.metrics)
+            return told
+
+        agent.learner.update = watched
+
+    run(tmp_path, (0,), config, 80, spoil=spoil, guide=Resetting({0: step}, 6))
+    before = step - 40
+    usual = [(40 + number) % 2 == 0 for number in range(41)]
+    assert updates == [*usual[:before], True, False, True, False, True, False, *usual[before:]]

@@ -9,6 +9,7 @@ import torch
 
 from baselines.learners.sac import Sac
 from baselines.learners.sac.learner import tanh_gaussian
+from harness.errors import UserError
 from harness.interfaces import Batch
 from tests.baselines.learners.continuous import SMALL, batch, build
 
@@ -99,11 +100,16 @@ def test_the_actors_gradient_goes_through_the_action_and_its_log_probability() -
     assert found.tolist() == pytest.approx([through, through - 0.5], abs=1e-6)
 
 
+def gaussian(head: Any, noise: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    mean, log_std = torch.tensor(head).chunk(2, 2)
+    return tanh_gaussian(mean, log_std, torch.tensor(noise))
+
+
 def test_log_probability_of_a_squashed_gaussian() -> None:
     """μ = 0, σ = 1, ε = 1: log N = PEAK − ½, log(1 − tanh² 1) = −0.867562; then two dimensions, σ = e and ε = −1."""
-    action, found = tanh_gaussian(torch.tensor([[[0.0, 0.0]]]), torch.tensor([[[1.0]]]))
+    action, found = gaussian([[[0.0, 0.0]]], [[[1.0]]])
     assert action.item() == pytest.approx(0.761594) and found.item() == pytest.approx(PEAK - 0.5 + 0.867562, abs=1e-5)
-    action, found = tanh_gaussian(torch.tensor([[[0.0, 2.0, 0.0, 1.0]]]), torch.tensor([[[1.0, -1.0]]]))
+    action, found = gaussian([[[0.0, 2.0, 0.0, 1.0]]], [[[1.0, -1.0]]])
     second = 2 - math.e
     expected = 2 * PEAK - 1 - 1 - math.log(1 - math.tanh(1) ** 2) - math.log(1 - math.tanh(second) ** 2)
     assert action.flatten().tolist() == pytest.approx([math.tanh(1), math.tanh(second)])
@@ -113,20 +119,29 @@ def test_log_probability_of_a_squashed_gaussian() -> None:
 def test_its_density_integrates_to_one_and_stays_finite_at_the_edge() -> None:
     noise = torch.linspace(-8, 8, 4001, dtype=torch.float64).view(1, -1, 1)
     head = torch.tensor([0.3, math.log(0.5)], dtype=torch.float64).expand(1, 4001, 2)
-    action, log_probability = tanh_gaussian(head, noise)
+    action, log_probability = tanh_gaussian(*head.chunk(2, 2), noise)
     assert np.trapezoid(log_probability[0].exp(), action[0, :, 0]) == pytest.approx(1, abs=1e-6)
-    action, log_probability = tanh_gaussian(torch.tensor([[[50.0, 0.0]]]), torch.zeros(1, 1, 1))
+    action, log_probability = gaussian([[[50.0, 0.0]]], [[[0.0]]])
     assert action.item() == 1 and log_probability.item() == pytest.approx(PEAK + 2 * (50 - math.log(2)), rel=1e-6)
-    assert tanh_gaussian(torch.tensor([[[0.0, 9.0]]]), torch.zeros(1, 1, 1))[1].item() == pytest.approx(PEAK - 2)
 
 
-def test_the_least_deviation_of_an_action_is_a_setting() -> None:
-    head, noise = torch.tensor([[[0.0, -9.0]]]), torch.ones(1, 1, 1)
-    assert tanh_gaussian(head, noise)[0].item() == pytest.approx(math.exp(-9))
-    assert tanh_gaussian(head, noise, -5.0)[0].item() == pytest.approx(math.tanh(math.exp(-5)))
-    narrow = Sac(**SMALL, log_std_min=-5.0).spawn(build())
-    narrow.actor_network = lambda views, seen: head
-    assert narrow.explore(0, torch.zeros(1, 1, 2), noise).item() == pytest.approx(math.tanh(math.exp(-5)))
+def deviation(output: float, **settings: Any) -> float:
+    """log σ of a policy whose actor puts `output` out for it, from the action of μ = 0 and ε = 1."""
+    learner: Any = Sac(**SMALL, **settings).spawn(build())
+    learner.actor_network = lambda views, seen: torch.tensor([[[0.0, output]]], dtype=torch.float64)
+    return math.log(math.atanh(learner.explore(0, torch.zeros(1, 1, 2), torch.ones(1, 1, 1)).item()))
+
+
+def test_the_actors_output_is_clamped_to_log_sigma_or_mapped_into_its_range() -> None:
+    """B-Pref: −5 + 3.5·(tanh x + 1), so that an untrained actor has σ = e^−1.5 = .22."""
+    assert deviation(-9.0) == pytest.approx(-9) and deviation(-9.0, log_std_min=-5.0) == pytest.approx(-5)
+    assert deviation(0.5) == pytest.approx(0.5) and deviation(0.9, log_std_min=-5.0) == pytest.approx(0.9)
+    mapped = {"log_std": "tanh", "log_std_min": -5.0}
+    assert deviation(0.0, **mapped) == pytest.approx(-1.5)
+    assert deviation(-0.5, **mapped) == pytest.approx(-1.5 - 3.5 * math.tanh(0.5))
+    assert deviation(-9.0, **mapped) == pytest.approx(-5, abs=1e-6)
+    with pytest.raises(UserError, match=r"learner.log_std=softplus: expected one of 'clamp', 'tanh'"):
+        Sac(log_std="softplus")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("scale", "rises"), [(0.5, False), (0.0, True), (2.0, False)])

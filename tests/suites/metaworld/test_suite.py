@@ -79,7 +79,8 @@ def test_the_protocols_are_the_papers() -> None:
     learner = cell.section("learner")
     assert cell.steps == 500_000 and learner == get("learner", "sac")(
         hidden=(256, 256, 256), batch_size=512, actor_lr=3e-4, critic_lr=3e-4, alpha_lr=1e-4, alpha=0.1,
-        target_rate=0.005, target_frequency=2, log_std_min=-5.0, target_entropy_scale=1.0, learning_starts=1_000,
+        target_rate=0.005, target_frequency=2, log_std="tanh", log_std_min=-5.0, initialisation="orthogonal",
+        target_entropy_scale=1.0, learning_starts=1_000,
         ensemble=2, subset=2, target_reduction="min", actor_reduction="min", layer_norm=False, max_grad_norm=None,
         utd=1, actor_utd=1,
     )  # fmt: skip
@@ -89,6 +90,19 @@ def test_the_protocols_are_the_papers() -> None:
     assert (training.steps, training.capacity, cells[0].section("evaluation").every) == (1_000_000, 500_000, 100_000)
     assert (learner.hidden, learner.batch_size, learner.actor_lr, learner.target_rate) == ((256, 256), 256, 1e-4, 0.01)
     assert (learner.target_entropy_scale, learner.learning_starts) == (0.5, 10_000)
+
+
+@pytest.mark.parametrize(("suite", "task"), [("metaworld_pbrl", "button-press"), ("point_maze", "umaze")])
+def test_a_shortened_profile_asks_all_queries_of_its_budget_and_the_papers_as_many_as_fit(
+    suite: str, task: str
+) -> None:
+    """From 10,000 on a session of 20 every 5,000 of 500,000 steps: 98 sessions."""
+    for profile, most in (("paper", 1_960), ("quick", None), ("smoke", None)):
+        plan = matrix.plan([f"suite={suite}", f"task={task}", "method=pebble", f"profile={profile}"])
+        (cell,) = plan.cells
+        guide = cell.section("guide")
+        parts = {name: cell.section(name) for name in ("training", "learner")}
+        assert guide.planned(parts) == (most or guide.budget), profile
 
 
 @pytest.mark.parametrize("suite", SUITES)
