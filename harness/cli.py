@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
+import re
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from harness.errors import UserError, of_system
+from harness.errors import UserError, of_system, unknown
 
 COMMANDS = ("list", "show", "run", "ablate", "perturb", "status", "label", "eval", "demos", "models", "new", "doctor")
 """Subcommands in `harness.commands`; others join through the entry point group `guidebench.commands`. A command is a
@@ -36,8 +39,14 @@ examples:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a subcommand; a UserError becomes one screen of text and exit code 2."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    before = warnings.formatwarning
+    warnings.formatwarning = _in_a_line
     try:
-        parser, modules = _parser(arguments)
+        parser, modules, commands = _parser(arguments)
+        if (chosen := _chosen(arguments)) is not None:
+            if chosen not in modules:
+                raise unknown("command", chosen, [*COMMANDS, *(entry.name for entry in plugged())])
+            _check_options(commands[chosen], arguments[arguments.index(chosen) + 1 :])
         args, rest = parser.parse_known_args(arguments)
         if args.command is None:
             parser.print_help()
@@ -60,9 +69,25 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print(f"bench: {told}", file=sys.stderr)
         return 2
+    finally:
+        warnings.formatwarning = before
 
 
-def _parser(arguments: Sequence[str]) -> tuple[argparse.ArgumentParser, dict[str, Any]]:
+def _in_a_line(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """A warning for whoever typed a command: where in our code it was raised does not matter to them."""
+    return f"bench: {message}\n" if issubclass(category, UserWarning) else f"{category.__name__}: {message}\n"
+
+
+def _chosen(arguments: Sequence[str]) -> str | None:
+    return next((argument for argument in arguments if not argument.startswith("-")), None)
+
+
+def _parser(
+    arguments: Sequence[str],
+) -> tuple[argparse.ArgumentParser, dict[str, Any], dict[str, argparse.ArgumentParser]]:
+    """The parser, the modules of its commands and their own parsers."""
     parser = argparse.ArgumentParser(
         prog="bench",
         description="Benchmark of reinforcement learning guided by foundation models.",
@@ -71,22 +96,57 @@ def _parser(arguments: Sequence[str]) -> tuple[argparse.ArgumentParser, dict[str
     )
     parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(dest="command", metavar="command")
-    chosen = next((argument for argument in arguments if not argument.startswith("-")), None)
+    chosen = _chosen(arguments)
     modules: dict[str, Any] = {}
     for name in COMMANDS:
         modules[name] = importlib.import_module(f"harness.commands.{name}_")
-    # A built-in name needs no look at what is installed, which takes longer than the rest of the start.
+    # A built-in name needs no look at what is installed, which takes longer than the rest of the start; another name
+    # needs its own module only, and help needs all.
     if chosen not in COMMANDS:
         for entry in plugged():
-            module = _load(entry)
-            if module is not None:
+            if chosen in (None, entry.name) and (module := _load(entry)) is not None:
                 modules[entry.name] = module
-    for name, module in modules.items():
-        sub = commands.add_parser(
-            name, help=module.HELP, description=module.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-        )
-        module.add_arguments(sub)
-    return parser, modules
+    return parser, modules, {name: _add(commands, name, module) for name, module in modules.items()}
+
+
+def _add(commands: Any, name: str, module: Any) -> argparse.ArgumentParser:
+    sub: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=module.HELP.replace("%", "%%"),
+        description=(module.__doc__ or module.HELP).replace("%", "%%"),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.add_arguments(sub)
+    return sub
+
+
+def _check_options(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """UserError for an option that a command has not: settings are no options, and misspelt ones have neighbours."""
+    options, settings = _options(parser), any(action.dest == "overrides" for action in parser._actions)
+    for index, word in enumerate(words):
+        if word == "--":
+            return
+        name, assigned, value = word.partition("=")
+        if not name.startswith("--") or any(option.startswith(name) for option in options):
+            continue
+        key, following = name.removeprefix("--").replace("-", "_"), words[index + 1 : index + 2]
+        plain = key.replace("_", "")
+        close = [option for option in options if option.removeprefix("--").replace("-", "") == plain]
+        close = close or difflib.get_close_matches(name, options, n=1, cutoff=0.75)
+        if settings and not close and re.fullmatch(r"[a-z_]+(\.[a-z_0-9]+)*", key):
+            given = value if assigned else next((text for text in following if not re.search("^-|=", text)), "…")
+            raise UserError(f"settings are no options; write {key}={given} instead of {name}")
+        known = ", ".join(sorted(option for option in options if option.startswith("--")))
+        raise UserError(f"unknown option {name!r}{f'; did you mean {close[0]!r}?' if close else ''} (known: {known})")
+
+
+def _options(parser: argparse.ArgumentParser) -> set[str]:
+    """Every option of a command and of its subcommands."""
+    found = set(parser._option_string_actions)
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found = found.union(*map(_options, action.choices.values()))
+    return found
 
 
 def plugged() -> list[EntryPoint]:
@@ -100,11 +160,21 @@ def command(name: str) -> Any | None:
 
 
 def _load(entry: EntryPoint) -> Any | None:
+    """The module of a plug-in, tried out; None, and a line about it, if it is no command."""
     try:
-        return entry.load()
-    except Exception as error:  # a stranger's module may raise anything
-        print(f"bench: plug-in command {entry.name!r} is broken and left out: {error!r}", file=sys.stderr)
+        if entry.name in COMMANDS:
+            raise TypeError(f"bench has a command {entry.name!r} of its own")
+        module: Any = entry.load()
+        if missing := [name for name in ("HELP", "add_arguments", "run") if not hasattr(module, name)]:
+            raise TypeError(f"{entry.value} has no {' and no '.join(missing)}")
+        trial = argparse.ArgumentParser()
+        _add(trial.add_subparsers(), entry.name, module)
+        trial.format_help()
+    except (Exception, SystemExit) as error:  # a stranger's module may raise anything, or end the process
+        why = f"sys.exit({error.code!r})" if isinstance(error, SystemExit) else repr(error)
+        print(f"bench: plug-in command {entry.name!r} is broken and left out: {why}", file=sys.stderr)
         return None
+    return module
 
 
 class _Version(argparse.Action):

@@ -46,13 +46,19 @@ def count(number: int, singular: str) -> str:
 
 
 def unknown(what: str, given: str, options: Iterable[str]) -> UserError:
-    """The error for a name that does not exist, with the nearest valid ones.
+    """The error for a name that does not exist, with the nearest valid ones. Of dotted names those of the same section
+    are named; a name without its section is found in all of them.
 
-    >>> str(unknown("method", "vlmrb", ["uer", "vlm_rb"]))
+    >>> str(unknown("method", "vlmrb", ["uer", "vlm_rb", "uer"]))
     "unknown method 'vlmrb'; did you mean 'vlm_rb'? (known: uer, vlm_rb)"
+    >>> str(unknown("setting", "lr", ["seeds", "learner.lr"]))
+    "unknown setting 'lr'; did you mean 'learner.lr'? (known: learner.lr, seeds)"
     """
-    names = sorted(options)
-    close = difflib.get_close_matches(given, names, n=2, cutoff=0.5)
-    meant = f"; did you mean {' or '.join(repr(n) for n in close)}?" if close else ""
+    names = sorted(set(options))
+    section, dot, _ = given.partition(".")
+    names = [name for name in names if dot and name.startswith(f"{section}.")] or names
+    close = [name for name in names if not dot and name.endswith(f".{given}")]
+    close = close or difflib.get_close_matches(given, names, n=2, cutoff=0.8 if dot else 0.5)
+    meant = f"; did you mean {' or '.join(repr(n) for n in close[:3])}?" if close else ""
     known = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
     return UserError(f"unknown {what} {given!r}{meant} (known: {known or 'none'})")

@@ -11,7 +11,9 @@ import dataclasses
 import hashlib
 import itertools
 import json
+import math
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -26,6 +28,8 @@ NAME_KEYS = ("suite", "task", "method", "profile", *PARTS)
 PATHS = ("output", "against", "models.cassette")
 DEFAULT_SEEDS = (0, 1, 2, 3, 4)
 MAX_SEED = 2**32 - 1
+MOST_SEEDS, MOST_CELLS = 10_000, 100_000
+"""What one command may name: more is a slip of the keyboard, and would take longer to list than anyone waits."""
 
 
 class Role(NamedTuple):
@@ -149,7 +153,8 @@ def parse(overrides: Sequence[str]) -> list[Given]:
 
     for text in overrides:
         if "=" not in text:
-            raise UserError(f"{text!r} is not of the form key=value")
+            example = f"; write {text}=…" if text in (*NAME_KEYS, "seeds") else ""
+            raise UserError(f"{text!r} is not of the form key=value{example}")
         key, _, value = text.partition("=")
         if key in PATHS:
             result.append(Given(key, (_path(key, value),), False))
@@ -159,15 +164,26 @@ def parse(overrides: Sequence[str]) -> list[Given]:
             if override.is_delete() or override.is_add() or override.package is not None:
                 raise UserError(f"{text!r}: write key=value, without +, ~ or @")
             if override.is_sweep_override():
+                _check_range(text, override.value())
                 values = tuple(plain(v) for v in override.sweep_iterator(Transformer.identity))
             else:
                 values = (plain(override.value()),)
-        except HydraException as error:
-            raise UserError(f"{text!r} cannot be read: {str(error).splitlines()[0]}") from None
+        except (HydraException, ValueError, RecursionError) as error:  # a number of 5,000 digits, a list 1,000 deep
+            raise UserError(f"{text[:200]!r} cannot be read: {str(error).splitlines()[0][:200]}") from None
         if not values:
             raise UserError(f"{text!r} expands to no value")
         result.append(Given(override.key_or_group, values, override.is_sweep_override()))
     return result
+
+
+def _check_range(text: str, sweep: Any) -> None:
+    """UserError for a range too long to be written down; the parser would do so."""
+    from hydra.core.override_parser.types import RangeSweep
+
+    if isinstance(sweep, RangeSweep):
+        start, stop, step = (float(value or 0) for value in (sweep.start, sweep.stop, sweep.step))
+        if step == 0 or not abs((stop - start) / step) <= MOST_CELLS:
+            raise UserError(f"{text!r}: a range has a step and at most {MOST_CELLS:,} values")
 
 
 def single(overrides: Sequence[str]) -> dict[str, Any]:
@@ -191,18 +207,25 @@ def _path(key: str, text: str) -> str | None:
 def parse_seeds(given: Given) -> tuple[int, ...]:
     """`seeds=5` is 0..4; `seeds=[0,3,7]`, `seeds=0,3,7` and `seeds=range(10,15)` are those seeds."""
     value = list(given.values) if given.sweep else given.values[0]
+    if isinstance(value, float) and value.is_integer():  # 1e3 on the command line
+        value = int(value)
     if isinstance(value, int) and not isinstance(value, bool):
-        if value < 1:
-            raise UserError(f"seeds={value}: expected a number of seeds, at least 1, or a list such as [0,3,7]")
+        if not 1 <= value <= MOST_SEEDS:
+            raise UserError(
+                f"seeds={settings.show(given.values[0])}: expected a number of seeds, from 1 to {MOST_SEEDS:,}, or a "
+                f"list such as [0,3,7]"
+            )
         return tuple(range(value))
     if not isinstance(value, list) or not value:
         raise UserError(f"seeds={settings.show(value)}: expected a number of seeds or a list such as [0,3,7]")
+    if len(value) > MOST_SEEDS:
+        raise UserError(f"seeds= names {len(value):,} seeds; at most {MOST_SEEDS:,} are run by one command")
     for seed in value:
         if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed <= MAX_SEED:
             raise UserError(
                 f"seeds={settings.show(value)}: {seed!r} is not a seed (a whole number from 0 to {MAX_SEED})"
             )
-    repeated = sorted({seed for seed in value if value.count(seed) > 1})
+    repeated = sorted(seed for seed, times in Counter(value).items() if times > 1)
     if repeated:
         raise UserError(f"seeds={settings.show(value)}: seed {repeated[0]} is repeated; name each seed once")
     return tuple(value)
@@ -228,9 +251,11 @@ def _expand(by_key: Mapping[str, Given], swept: Mapping[str, Given]) -> list[Cel
                     used |= {key for key in swept if _applies(names, key) and _two_part(key) in present}
                     for cell in _cells(names, present, swept, chosen):
                         cells.setdefault(cell.id, cell)
+                    if len(cells) > MOST_CELLS:
+                        raise _too_many()
     for key in swept:
         if key not in used:
-            raise _misplaced(key, cells.values()) or unknown("setting", key, sorted(known | {"seeds"}))
+            raise _misplaced(key, cells.values()) or _foreign(key, cells.values()) or unknown("setting", key, known)
     unused = [kind for kind in PARTS if kind in by_key and kind not in used]
     if unused:
         raise UserError(f"{unused[0]}= is given, but none of the chosen methods has a {unused[0]}")
@@ -248,6 +273,35 @@ def _misplaced(key: str, cells: Iterable[Cell]) -> UserError | None:
         return None
     suites = " and ".join(map(repr, _distinct(drawn)))
     return UserError(f"{key}= is given, but suite {suites} defines none: its frames are drawn in one way alone")
+
+
+def _foreign(key: str, cells: Iterable[Cell]) -> UserError | None:
+    """Why none of the cells has a setting that a part of another method has; None if no part has it."""
+    kind, _, rest = key.partition(".")
+    if kind not in PARTS:
+        return None
+    part, _, name = rest.rpartition(".")
+    names = [part] if part in registry.names(kind) else [] if part else registry.names(kind)
+    owners = [owner for owner in names if name in settings.fields(registry.get(kind, owner))]
+    if not owners:
+        return None
+    recipes = {method: registry.get("method", method) for method in registry.names("method")}
+    using = [method for method, recipe in recipes.items() if getattr(recipe, kind) in owners]
+    ways = [
+        f"{what}={found[0]}" + (f" (or {', '.join(found[1:])})" if len(found) > 1 else "")
+        for what, found in (("method", using), (kind, owners))
+        if found
+    ]
+    chosen = ", ".join(_distinct(cell.names.method for cell in cells))
+    which = f"{kind}{'s' if len(owners) > 1 else ''} {', '.join(owners)}"
+    return UserError(
+        f"unknown setting {key!r} of the chosen methods ({chosen}): it is a setting of {which}; choose "
+        f"{' or '.join(ways)}, or leave it out"
+    )
+
+
+def _too_many() -> UserError:
+    return UserError(f"the command describes more than {MOST_CELLS:,} cells; sweep fewer values at a time")
 
 
 def _named(
@@ -282,6 +336,8 @@ def _cells(
         section, field = target.split(".", 1)
         known = config.cell_fields(names)[section][field]
         axes.append([(target, settings.given(known, value, key)) for value in given.values])
+    if math.prod(map(len, axes)) > MOST_CELLS:
+        raise _too_many()
     for combination in itertools.product(*axes):
         yield config.resolve(names, dict(combination), named)
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
-
-from harness.errors import count
-from harness.records.schema import STATUSES
 
 WINDOW = 60.0
 """Seconds over which the speed of a run is averaged."""
@@ -71,14 +68,6 @@ def left(runs: Iterable[Standing]) -> float | None:
     slowest = max((run.steps - run.step) / (run.rate or mean) for run in going)
     remaining = sum(run.steps - run.step for run in runs if run.status in ("running", "waiting", "stopped"))
     return max(slowest, remaining / sum(run.rate or mean for run in going))
-
-
-def counted(runs: Iterable[Standing]) -> str:
-    """How many runs have which status: "3 of 9 runs finished, 2 running, 4 waiting"."""
-    counts = Counter(run.status for run in runs)
-    parts = [f"{counts['finished']} of {count(counts.total(), 'run')} finished"]
-    parts += [f"{counts[status]} {status}" for status in STATUSES if status != "finished" and counts[status]]
-    return ", ".join(parts)
 
 
 def share(runs: Iterable[Standing]) -> str:

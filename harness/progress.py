@@ -15,6 +15,7 @@ from harness.launchers.local import Event
 from harness.matrix import Plan
 from harness.pace import Standing
 from harness.records.schema import label
+from harness.records.shown import counted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -41,7 +42,7 @@ class Display:
     def __init__(self, plan: Plan, clock: Callable[[], float] = time.monotonic) -> None:
         from harness import study
 
-        self.plan = plan
+        self.study = study.name_of(plan)
         self.rows = {cell.id: plan.row(cell) for cell in plan.cells}
         self._clock = clock
         self.started = clock()
@@ -116,7 +117,7 @@ class Lines(Display):
         done = sum(run.status == "finished" for run in self.runs.values())
         before = f", {done} of {len(self.runs)} runs finished before" if done else ""
         cells, each = count(len(plan.cells), "cell"), count(len(plan.seeds), "seed")
-        self._say(f"{plan.name}: {cells} × {each}{before}")
+        self._say(f"{self.study}: {cells} × {each}{before}")
 
     def __call__(self, event: Event) -> None:
         super().__call__(event)
@@ -142,7 +143,7 @@ class Lines(Display):
                 self._say(f"{self.name(job)}: {in_words(self.standing(job))}")
         if len(self.runs) > 1:
             runs = self.runs.values()
-            self._say(f"study: {pace.ahead(runs)}, {pace.counted(runs)}")
+            self._say(f"study: {pace.ahead(runs)}, {counted(run.status for run in runs)}")
 
     def _say(self, text: str) -> None:
         print(f"[{self._clock() - self.started:6.0f} s] {text}", flush=True)
@@ -193,7 +194,7 @@ class Bars(Display):
         runs = list(self.runs.values())
         steps, done = (sum(getattr(run, which) for run in runs) for which in ("steps", "step"))
         finished = f"{sum(run.status == 'finished' for run in runs)}/{count(len(runs), 'run')}"
-        add(self.plan.name, pace.share(runs), done, steps, finished, "", pace.left(runs))
+        add(self.study, pace.share(runs), done, steps, finished, "", pace.left(runs))
         for job in self._jobs.values():
             run = self.standing(job)
             success = "" if run.success is None else f"{run.success:.2f}"

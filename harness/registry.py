@@ -2,19 +2,22 @@
 
 Modules directly below the packages in `BUILT_IN` register themselves when imported; they hold configuration only
 and import torch, gymnasium and the like inside `spawn()` (a test enforces it). Outside packages join through entry
-points (`guidebench.methods`, …) whose value is a module that registers; one that breaks is a warning with its name.
+points (`guidebench.methods`, …) whose value is a module that registers. A module that breaks, one of our own or of a
+plug-in, is a warning with its name, and everything else works on.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import pkgutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
 from harness.errors import UserError, unknown
+from harness.recipes import Method
 
 KINDS = ("suite", "method", "learner", "replay", "guide", "agent", "judge", "teacher", "chat", "embedder")
 BUILT_IN = (
@@ -23,12 +26,22 @@ BUILT_IN = (
 )  # fmt: skip
 T = TypeVar("T")
 
+NEEDED: Mapping[str, tuple[str, ...]] = {
+    "suite": ("tasks", "profiles", "method", "drawing"), "replay": ("judged",), "judge": ("backend",),
+    "chat": ("backend",), "embedder": ("backend",),
+}  # fmt: skip
+"""What listing and planning read of every thing of a kind, besides the fields of its dataclass and its `version`."""
+
 _entries: dict[str, dict[str, Any]] = {kind: {} for kind in KINDS}
 _loaded: set[str] = set()
+_broken: dict[tuple[str, str], str] = {}
+"""(kind, name) of what is left out -> why; the kind is "" for a module of our own, whose last name is as a rule its
+thing's."""
 
 
 def _decorator(kind: str, name: str) -> Callable[[T], T]:
     def add(thing: T) -> T:
+        _check(kind, name, thing)
         present = _entries[kind].get(name)
         if present is not None and _origin(present) != _origin(thing):
             raise UserError(f"{kind} {name!r} is registered twice: by {_origin(present)} and by {_origin(thing)}")
@@ -36,6 +49,19 @@ def _decorator(kind: str, name: str) -> Callable[[T], T]:
         return thing
 
     return add
+
+
+def _check(kind: str, name: str, thing: Any) -> None:
+    """UserError for what would stop whoever lists all things of a kind."""
+    if kind == "method":
+        if not isinstance(thing, Method):
+            raise UserError(f"method {name!r} is a {type(thing).__name__}; register a harness.recipes.Method")
+        return
+    if not (isinstance(thing, type) and dataclasses.is_dataclass(thing)):
+        raise UserError(f"{kind} {name!r} is no dataclass; write @dataclass(frozen=True) below @register.{kind}")
+    missing = [needed for needed in ("version", *NEEDED.get(kind, ())) if not hasattr(thing, needed)]
+    if missing:
+        raise UserError(f"{kind} {name!r} has no {' and no '.join(missing)}; harness/interfaces.py says what it needs")
 
 
 def _origin(thing: Any) -> str:
@@ -89,7 +115,10 @@ def get(kind: str, name: str) -> Any:
             if entry.name == name:
                 _load_outside(kind, entry)
     if name not in _entries[kind]:
-        raise unknown(kind, name, names(kind))
+        known = names(kind)
+        if why := _broken.get((kind, name)) or _broken.get(("", name)):
+            raise UserError(f"{kind} {name!r} is broken and cannot be used: {why}")
+        raise unknown(kind, name, known)
     return _entries[kind][name]
 
 
@@ -108,7 +137,21 @@ def _load_built_in() -> None:
     for package_name in BUILT_IN:
         package = importlib.import_module(package_name)
         for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{package_name}.{module.name}")
+            where = f"{package_name}.{module.name}"
+            if error := _attempt(lambda where=where: importlib.import_module(where)):  # type: ignore[misc]
+                _broken["", module.name] = error
+                warnings.warn(f"{where} is broken and left out: {error}", stacklevel=2)
+
+
+def _attempt(load: Callable[[], object]) -> str:
+    """Why `load` failed, or "". What it had registered by then is taken back: it may be half of what was meant."""
+    before = {kind: dict(things) for kind, things in _entries.items()}
+    try:
+        load()
+    except (Exception, SystemExit) as error:  # a module may raise anything, or end the process; nothing else may suffer
+        _entries.update(before)
+        return f"sys.exit({error.code!r})" if isinstance(error, SystemExit) else repr(error)
+    return ""
 
 
 def _outside(kind: str) -> tuple[EntryPoint, ...]:
@@ -120,10 +163,10 @@ def _load_outside(kind: str, entry: EntryPoint) -> None:
     if key in _loaded:
         return
     _loaded.add(key)
-    try:
-        entry.load()
-    except Exception as error:  # a stranger's module may raise anything; it must not take the harness down
-        warnings.warn(f"plug-in {entry.name!r} ({entry.value}) is broken and left out: {error!r}", stacklevel=2)
+    if error := _attempt(entry.load):
+        _broken[kind, entry.name] = error
+        warnings.warn(f"plug-in {entry.name!r} ({entry.value}) is broken and left out: {error}", stacklevel=2)
         return
     if entry.name not in _entries[kind]:
+        _broken[kind, entry.name] = f"{entry.value} does not register it"
         warnings.warn(f"plug-in {entry.value} did not register the {kind} {entry.name!r} it announces", stacklevel=2)

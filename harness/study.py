@@ -24,6 +24,7 @@ from harness.launchers import local
 from harness.launchers.local import Event, Slot
 from harness.layouts import of_run
 from harness.matrix import Plan
+from harness.records import shown
 from harness.records.cells import record, write_cell
 from harness.records.provenance import commit
 from harness.records.study import Lock, RunDirectory, StudyDirectory
@@ -40,9 +41,9 @@ class Run:
     error: str | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Study:
-    """A study on disk."""
+    """A study on disk. `print(study)` is a line; a notebook shows a table of its runs."""
 
     name: str
     directory: Path
@@ -53,9 +54,28 @@ class Study:
     def finished(self) -> bool:
         return all(run.status == "finished" for run in self.runs)
 
+    def __repr__(self) -> str:
+        return shown.line(self.name, self.directory, (run.status for run in self.runs))
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (*(run.cell.names[:2]), run.cell.names.method, run.cell.variant, run.cell.model, run.cell.names.profile,
+             str(run.seed), run.status, shown.last_line(run.error))
+            for run in self.runs
+        ]  # fmt: skip
+        headings = ("suite", "task", "method", "variant", "model", "profile", "seed", "status", "error")
+        return shown.table(repr(self), headings, rows)
+
 
 def directory_of(plan: Plan) -> Path:
     return Path(plan.execution.output or f"runs/{plan.name}")
+
+
+def name_of(plan: Plan) -> str:
+    """The study's name: that of the study which the directory holds already, else the plan's."""
+    directory = directory_of(plan)
+    known = StudyDirectory(directory).read() if (directory / "study.json").exists() else {}
+    return str(known.get("study", plan.name))
 
 
 def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -> Study:
@@ -80,13 +100,14 @@ def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -
         _check_commits(plan, study)
         _check_matrices(plan, study)
         places = local.slots(plan.execution)
-        jobs = _jobs(plan, study, places)
+        name = name_of(plan)
+        jobs = _jobs(plan, name, study, places)
         _check_disk(plan, jobs, len(places), directory)
         _check_drawing(plan, jobs)
         _check_models(plan, jobs, directory)
         _demonstrate(plan, jobs, study, watch)
         _check_parts(plan, jobs, study)
-        study.write(plan.name, list(plan.command), entries)
+        study.write(name, list(plan.command), entries)
         for cell in plan.cells:
             write_cell(study, cell)
         recorder = _Recorder(study, watch)
@@ -111,7 +132,7 @@ def look(plan: Plan, stopped: bool = False, failed: Mapping[Path, str] | None = 
         if failed and run.path in failed:
             content |= {"status": "failed", "error": failed[run.path]}
         runs.append(Run(cell, seed, run.path, content.get("status", "waiting"), content.get("error")))
-    return Study(plan.name, study.path, tuple(runs), stopped)
+    return Study(name_of(plan), study.path, tuple(runs), stopped)
 
 
 @dataclass
@@ -144,7 +165,7 @@ def _runs_of(study: StudyDirectory, job: Job) -> list[RunDirectory]:
     return [study.run(where, seed) for seed in job.seeds]
 
 
-def _jobs(plan: Plan, study: StudyDirectory, places: Sequence[Slot]) -> list[Job]:
+def _jobs(plan: Plan, name: str, study: StudyDirectory, places: Sequence[Slot]) -> list[Job]:
     """Unfinished runs as jobs; a job's seeds stand at the same step. Round robin over cells, so that all advance."""
     execution = plan.execution
     on_gpu = places[0].device != "cpu"
@@ -164,7 +185,7 @@ def _jobs(plan: Plan, study: StudyDirectory, places: Sequence[Slot]) -> list[Job
         by_cell.append(
             [
                 Job(
-                    study=plan.name,
+                    study=name,
                     directory=str(study.path),
                     cell=record(cell),
                     seeds=seeds,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from harness.errors import count
 from reports import charts, figures, inline, judges, ledger, legends, statistics, tables
 from reports import latex as tex
 from reports.figures import Chart, Gallery
@@ -124,7 +125,7 @@ def _remark(row: Row) -> str:
 def _counts(study: Study) -> str:
     statuses = [run.status for run in study.runs]
     parts = [f"{statuses.count(status)} {status}" for status in dict.fromkeys(statuses)]
-    return f"{len(statuses)} runs of {len(study.cells)} configurations: {', '.join(parts)}"
+    return f"{count(len(statuses), 'run')} of {count(len(study.cells), 'configuration')}: {', '.join(parts)}"
 
 
 def differences(study: Study, summary: Summary) -> tuple[list[str], dict[str, list[tuple[str, str]]]]:

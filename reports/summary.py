@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from harness.errors import count
 from reports import aggregates, matrices, statistics
 from reports.aggregates import TOLERANCE, Aggregate, Overview, leading
 from reports.matrices import Matrix
@@ -348,7 +349,7 @@ def mixtures(study: Study) -> Iterable[str]:
             state = f"{str(run.provenance.get('commit') or 'unknown')[:12]}{'+' if run.provenance.get('dirty') else ''}"
             commits.setdefault(state, []).append(run.directory)
     if len(commits) > 1:
-        listed = "; ".join(f"{state}: {len(directories)} runs" for state, directories in commits.items())
+        listed = "; ".join(f"{state}: {count(len(directories), 'run')}" for state, directories in commits.items())
         yield f"runs of different commits stand side by side ({listed})"
     if any(state.endswith("+") for state in commits):
         yield "some runs were made with uncommitted changes (marked + in the provenance)"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.errors import UserError
-from harness.records import schema
+from harness.records import schema, shown
 from harness.records.files import read_json
 
 if TYPE_CHECKING:
@@ -69,15 +69,27 @@ class Run:
     provenance: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Study:
-    """The cells of one command and their runs, in the order in which the command named them."""
+    """The cells of one command and their runs, in the order in which the command named them. `print(study)` is a line;
+    a notebook shows a table of its runs."""
 
     name: str
     directory: Path
     command: tuple[str, ...]
     cells: tuple[Cell, ...]
     runs: tuple[Run, ...]
+
+    def __repr__(self) -> str:
+        return shown.line(self.name, self.directory, (run.status for run in self.runs))
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (run.cell.suite, run.cell.task, run.cell.label, str(run.seed), run.status,
+             f"{run.step:,} of {run.steps:,}", shown.last_line(run.error))
+            for run in self.runs
+        ]  # fmt: skip
+        return shown.table(repr(self), ("suite", "task", "row", "seed", "status", "steps", "error"), rows)
 
 
 def study(directory: str | Path) -> Study:

@@ -76,6 +76,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pat
         registry._entries[kind].update(entries)
     registry._loaded.clear()
     registry._loaded.update(loaded)
+    registry._broken.clear()
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", "")).startswith(str(site)):
             del sys.modules[name]

@@ -19,8 +19,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
+
+from harness.errors import count
 
 if TYPE_CHECKING:
     from harness.foundation.calls import Usage
@@ -114,7 +117,7 @@ def dry_run(plan: Plan, as_json: bool) -> int:
     directory = str(study.directory_of(plan))
     if as_json:
         content = {
-            "study": plan.name,
+            "study": study.name_of(plan),
             "output": directory,
             "workers": len(places),
             "hours": round(total, 3),
@@ -135,15 +138,17 @@ def dry_run(plan: Plan, as_json: bool) -> int:
         )
     seeds = ",".join(map(str, plan.seeds[:12])) + (",…" if len(plan.seeds) > 12 else "")
     lines.append("")
-    lines.append(f"study {plan.name} in {directory}: {len(rows)} cells × {len(plan.seeds)} seeds ({seeds})")
+    size = f"{count(len(rows), 'cell')} × {count(len(plan.seeds), 'seed')}"
+    lines.append(f"study {study.name_of(plan)} in {directory}: {size} ({seeds})")
     for what in needed:
         made = "made already" if what.file.exists() else "made first"
-        lines.append(f"{what.count} demonstrations of {what} stand in each replay from the start: {made}")
+        stand = "stands" if what.count == 1 else "stand"
+        lines.append(f"{count(what.count, 'demonstration')} of {what} {stand} in each replay from the start: {made}")
     for model in dict.fromkeys(model for model, _ in asked):
         usages = [usage for name, usage in asked if name == model]
         lines.append(f"{model} is asked {_volume(usages, len(plan.seeds))}; its time is not in:")
     lines.append(
-        f"about {_hours(total)} on this machine with {len(places)} worker{'s' if len(places) > 1 else ''} "
+        f"about {_hours(total)} on this machine with {count(len(places), 'worker')} "
         f"({places[0].device}); an estimate from operation counts, good to a factor of two"
     )
     sys.stdout.write("\n".join(lines) + "\n")
@@ -158,13 +163,15 @@ def _volume(usages: Sequence[Usage], seeds: int) -> str:
     )
     price = f", {usd:,.2f} USD by the prices known" if usd else ""
     if images and not tokens_out:
-        return f"about at least {calls:,} clips ({images:,} frames{price})"
-    shown = f"{images:,} images, " if images else ""
-    return f"about {calls:,} times ({shown}{tokens_in:,} tokens read and {tokens_out:,} written{price})"
+        return f"about at least {count(calls, 'clip')} ({count(images, 'frame')}{price})"
+    shown = f"{count(images, 'image')}, " if images else ""
+    return f"about {count(calls, 'time')} ({shown}{tokens_in:,} tokens read and {tokens_out:,} written{price})"
 
 
 def _hours(hours: float) -> str:
-    return f"{hours * 60:.0f} minutes" if hours < 1 else f"{hours:.1f} hours" if hours < 100 else f"{hours:,.0f} hours"
+    if hours < 1:
+        return count(round(hours * 60), "minute")
+    return f"{hours:.1f} hours" if hours < 100 else f"{hours:,.0f} hours"
 
 
 def _outcome(outcome: Study) -> dict[str, object]:
@@ -181,10 +188,8 @@ def _outcome(outcome: Study) -> dict[str, object]:
 
 
 def _summarise(outcome: Study) -> None:
-    count: dict[str, int] = {}
-    for run in outcome.runs:
-        count[run.status] = count.get(run.status, 0) + 1
-    print(f"{outcome.directory}: " + ", ".join(f"{number} {status}" for status, number in sorted(count.items())))
+    statuses = Counter(run.status for run in outcome.runs)
+    print(f"{outcome.directory}: " + ", ".join(f"{number} {status}" for status, number in sorted(statuses.items())))
     alike: dict[str, list[Run]] = {}
     for run in outcome.runs:
         if run.error:
@@ -196,7 +201,7 @@ def _summarise(outcome: Study) -> None:
         print(f"\n{names.suite}/{names.task} {names.method} seed {first.seed} {first.status}{others}:")
         print("  " + "\n  ".join(str(first.error).splitlines()[-LINES:]))
     if len(alike) > ERRORS:
-        print(f"\n{len(alike) - ERRORS} more errors; see them with: bench status {outcome.directory}")
+        print(f"\n{count(len(alike) - ERRORS, 'more error')}; see them with: bench status {outcome.directory}")
     if outcome.stopped:
         print("stopped; the same command continues")
 

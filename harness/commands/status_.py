@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.errors import count
+
 if TYPE_CHECKING:
     from harness.pace import Standing
     from harness.records.study import RunDirectory
@@ -25,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from harness import pace
-    from harness.errors import count
     from harness.records.schema import LEDGER
+    from harness.records.shown import counted, last_line
     from harness.records.study import StudyDirectory
 
     study = StudyDirectory(args.study)
@@ -42,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         }
         print(json.dumps(content, indent=1))
         return 0
-    print(f"{study.read()['study']}: {pace.counted(standings)}")
+    print(f"{study.read()['study']}: {counted(row['status'] for row in rows)}")
     if any(standing.status != "finished" for standing in standings):
         print(f"{pace.ahead(standings)}")
     for cell, group in itertools.groupby(zip(rows, standings, strict=True), key=lambda pair: _name(pair[0])):
@@ -50,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         for row, standing in group:
             print(f"  {_line(row, standing)}")
             if row["error"]:
-                print(f"    {str(row['error']).splitlines()[-1]}")
+                print(f"    {last_line(str(row['error']))}")
     accounts = [row["models"] for row in rows if row["models"]]
     total = {name: sum(account[name] for account in accounts) for name in LEDGER}
     if any(total[name] for name in ("tokens_in", "usd", "failures")):  # a hand-written judge costs nothing

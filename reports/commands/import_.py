@@ -12,6 +12,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from harness.errors import count
+
 HELP = "evaluation episodes logged elsewhere, from CSV, as a study"
 
 
@@ -29,10 +31,10 @@ def run(args: argparse.Namespace) -> int:
     from results import importing
 
     log = importing.read(args.file)
-    count = importing.record(log, Path(args.output), args.suite, args.profile, args.steps)
+    runs = importing.record(log, Path(args.output), args.suite, args.profile, args.steps)
     if log.unused:
         print(f"columns left out: {', '.join(log.unused)}")
-    print(f"{args.output}: {count} runs, marked external\n")
+    print(f"{args.output}: {count(runs, 'run')}, marked external\n")
     print(f"  bench report {args.output}")
     print(f"  bench compare {args.output} --against measured")
     return 0

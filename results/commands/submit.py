@@ -15,6 +15,8 @@ import argparse
 import collections
 from pathlib import Path
 
+from harness.errors import count
+
 HELP = "pack a study into one archive to hand in"
 
 
@@ -53,8 +55,9 @@ def run(args: argparse.Namespace) -> int:
     seeds = collections.Counter({cell.id: 0 for cell in made.study.cells})
     seeds.update(run.cell.id for run in runs if run.status == "finished")
     size = f"{made.bytes / 2**20:.1f} MiB" if made.bytes >= 2**20 else f"{made.bytes / 2**10:.1f} KiB"
-    print(f"{made.file}: {size}, {len(made.manifest.files):,} files")
-    print(f"  runs        {seeds.total()} of {len(runs)} finished, of {len(seeds)} cells (configurations on a task)")
+    print(f"{made.file}: {size}, {count(len(made.manifest.files), 'file')}")
+    cells = count(len(seeds), "cell")
+    print(f"  runs        {seeds.total()} of {len(runs)} finished, of {cells} (configurations on a task)")
     print(f"  seeds       {min(seeds.values())} of each cell at least; the leaderboard ranks from a minimum on")
     print(f"  verifiable  {'yes: every finished run comes with its checkpoint' if made.manifest.verifiable else 'no'}")
     for remark in made.remarks:

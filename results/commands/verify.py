@@ -29,6 +29,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.errors import count
+
 if TYPE_CHECKING:
     from results.store import Study
     from results.verification.record import Verification
@@ -143,7 +145,7 @@ def _telling(quiet: bool, cells: int) -> Iterator[Tell]:
     else:
         started = time.monotonic()
         yield lambda done, text: print(
-            f"[{time.monotonic() - started:6.0f} s] {done} of {cells} cells, {text}", flush=True
+            f"[{time.monotonic() - started:6.0f} s] {done} of {count(cells, 'cell')}, {text}", flush=True
         )
 
 
@@ -169,4 +171,5 @@ def _print(study: Study, found: Verification) -> None:
     total = {standing: 0 for standing in ("verified", "disputed", "self-reported")}
     for verdict in found.cells.values():
         total[verdict.standing] += 1
-    print(", ".join(f"{count} {standing}" for standing, count in total.items() if count) + f" of {len(names)} cells")
+    told = ", ".join(f"{number} {standing}" for standing, number in total.items() if number)
+    print(f"{told} of {count(len(names), 'cell')}")

@@ -100,7 +100,7 @@ def test_help_names_every_command_and_imports_nothing_heavy() -> None:
 
 def test_an_unknown_command_is_refused_and_the_known_ones_named(bench) -> None:
     code, _, err = bench("rnu", "suite=minigrid_doorkey")
-    assert code == 2 and "invalid choice: 'rnu'" in err and "report" in err
+    assert code == 2 and "unknown command 'rnu'; did you mean 'run'" in err and "report" in err
     code, _, err = bench("run", *SMOKE, "--dry-rnu")
     assert code == 2 and "--dry-rnu" in err
 
@@ -273,6 +273,15 @@ def test_a_mistake_is_one_short_message_and_exit_code_2(bench, tmp_path, monkeyp
         (("status", "."), "is not a study"),
         (("report", "nowhere"), "no study at nowhere"),
         (("eval", "nowhere"), "nowhere is not a run"),
+        (("run", *SMOKE, "--dryrun"), "unknown option '--dryrun'; did you mean '--dry-run'"),
+        (("run", *SMOKE, "--dry_run"), "unknown option '--dry_run'; did you mean '--dry-run'"),
+        (("run", "--suite", "classic"), "settings are no options; write suite=classic instead of --suite"),
+        (("run", *SMOKE, "--seeds=3"), "write seeds=3 instead of --seeds"),
+        (("show", *SMOKE, "--learner.lr", "1"), "write learner.lr=1 instead of --learner.lr"),
+        (("run", *SMOKE, "--method", "--json"), "write method=… instead of --method"),
+        (("status", "--jsn", "x"), "unknown option '--jsn'; did you mean '--json'"),
+        (("models", "export", "--jsn"), "unknown option '--jsn'"),
+        (("lst",), "unknown command 'lst'; did you mean 'list'"),
         (("new", "method", "My-Replay"), "'My-Replay' is not a name for a method"),
         (("new", "method", "uer"), "there is a method or replay 'uer' already"),
     ],
@@ -368,6 +377,49 @@ def test_doctor_names_what_is_missing_or_too_old(bench, monkeypatch: pytest.Monk
     assert re.search(r"PROBLEM +numpy .* does not fit numpy>=99", out)
     assert re.search(r"PROBLEM +no-such-package +not installed; pip install 'no-such-package>=1'", out)
     assert not re.search(r"^ *\w+ +x ", out, re.MULTILINE)
+
+
+def test_one_is_singular_in_a_plan(bench, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    out = bench("run", *SMOKE, "method=uer", "task=5x5", "seeds=1", "workers=1", "device=cpu", "--dry-run")[1]
+    assert "1 cell × 1 seed (0)" in out and "with 1 worker (cpu)" in out
+
+
+def test_a_second_command_into_a_study_leaves_its_name(tmp_path: Path, monkeypatch) -> None:
+    from harness import matrix, study
+    from harness.launchers import local
+
+    asked: list[str] = []
+    monkeypatch.setattr(local, "launch", lambda jobs, *_: asked.extend(job.study for job in jobs))
+    first, second = (
+        matrix.plan([*SMOKE, "task=5x5", "seeds=1", "workers=1", f"method={method}", f"output={tmp_path}"])
+        for method in ("uer", "per")
+    )
+    assert study.carry_out(first).name == first.name != second.name
+    assert study.carry_out(second).name == first.name
+    content = json.loads((tmp_path / "study.json").read_text())
+    assert content["study"] == first.name and len(content["cells"]) == 2 and set(asked) == {first.name}
+
+
+def test_a_study_is_printed_as_a_line_and_shown_as_a_table(tmp_path: Path) -> None:
+    import results
+    from harness import matrix, study
+    from harness.records.cells import write_cell
+    from harness.records.study import StudyDirectory
+
+    plan = matrix.plan([*SMOKE, "method=per", "replay.alpha=0.5", "task=5x5", "seeds=2", f"output={tmp_path}"])
+    directory = StudyDirectory(tmp_path)
+    (cell,) = plan.cells
+    directory.write(plan.name, [], {cell.id: {"directory": cell.directory, "seeds": [0, 1], "label_variant": "a=1"}})
+    write_cell(directory, cell)
+    directory.run(cell.directory, 1).update(status="failed", seed=1, step=0, steps=600, error="Traceback\nNo: <b>&")
+    for found in (study.look(plan), results.study(tmp_path)):
+        assert (
+            str(found) == repr(found) == f"study {plan.name} in {tmp_path}: 0 of 2 runs finished, 1 waiting, 1 failed"
+        )
+        html = found._repr_html_()
+        assert html.startswith("<table>") and html.count("<tr>") == 3
+        assert "<td>No: &lt;b&gt;&amp;</td>" in html and "Traceback" not in html
 
 
 def test_overrides_may_stand_after_an_option(bench) -> None:

@@ -41,7 +41,13 @@ def test_ranges_follow_hydra_s_grammar() -> None:
 
 @pytest.mark.parametrize(
     ("text", "seeds"),
-    [("seeds=3", (0, 1, 2)), ("seeds=[0,3,7]", (0, 3, 7)), ("seeds=4,9", (4, 9)), ("seeds=range(2,4)", (2, 3))],
+    [
+        ("seeds=3", (0, 1, 2)),
+        ("seeds=3e0", (0, 1, 2)),
+        ("seeds=[0,3,7]", (0, 3, 7)),
+        ("seeds=4,9", (4, 9)),
+        ("seeds=range(2,4)", (2, 3)),
+    ],
 )
 def test_seeds_as_a_number_a_list_or_a_range(text: str, seeds: tuple[int, ...]) -> None:
     assert matrix.plan([*BASE, text]).seeds == seeds
@@ -64,6 +70,26 @@ def test_seeds_as_a_number_a_list_or_a_range(text: str, seeds: tuple[int, ...]) 
         ("training.steps=10", "nothing would be learnt"),
         ("evaluation.every=100000", "evaluation.every=100000 is longer"),
         ("seeds=0", "seeds=0"),
+        ("seeds=1e9", r"seeds=1000000000\.0: expected a number of seeds, from 1 to 10,000"),
+        ("seeds=1000000000", "seeds=1000000000: expected a number of seeds, from 1 to 10,000"),
+        ("seeds=range(1000000000)", "a range has a step and at most 100,000 values"),
+        ("seeds=shuffle(range(1,1e12))", "a range has a step and at most 100,000 values"),
+        ("seeds=range(20000)", "names 20,000 seeds; at most 10,000"),
+        ("learner.lr=range(0,1,1e-12)", "a range has a step and at most 100,000 values"),
+        ("learner.lr=range(0,1,0)", "a range has a step"),
+        (
+            "replay.lambda_max=0.5",
+            r"unknown setting 'replay.lambda_max' of the chosen methods \(uer\): it is a setting of replay vlm_rb; "
+            r"choose method=vlm_rb or replay=vlm_rb, or leave it out",
+        ),
+        ("lr=1", r"unknown setting 'lr'; did you mean .*'learner\.lr'"),
+        (f"seeds={'9' * 5_000}", "cannot be read: Exceeds the limit"),
+        (f"gpus={'[' * 3_000}", "cannot be read: "),
+        (
+            "replay.alpha=0.5",
+            r"replays per, relo, vlm_rb; choose method=per \(or relo, vlm_rb\) or replay=per \(or relo, vlm_rb\)",
+        ),
+        ("suite", "not of the form key=value; write suite=…"),
         ("seeds=[1,1]", "seed 1 is repeated"),
         ("seeds=[-1]", "-1 is not a seed"),
         ("seeds=[1.5]", "1.5 is not a seed"),
@@ -79,6 +105,22 @@ def test_mistakes_name_the_value_and_the_fix(override: str, says: str) -> None:
     base = [text for text in BASE if text.split("=")[0] != key]
     with pytest.raises(UserError, match=says):
         matrix.plan([*base, override])
+
+
+def test_a_message_names_each_known_thing_once_and_those_of_the_section_alone() -> None:
+    with pytest.raises(UserError) as raised:
+        matrix.plan([*BASE, "lr=1"])
+    known = str(raised.value).split("(known: ")[1].removesuffix(")").removesuffix(", …").split(", ")
+    assert len(known) == len(set(known)) == 20
+    with pytest.raises(UserError) as raised:
+        matrix.plan([*BASE, "learner.lrr=1"])
+    known = str(raised.value).split("(known: ")[1].removesuffix(")").removesuffix(", …").split(", ")
+    assert all(name.startswith("learner.") for name in known)
+
+
+def test_more_cells_than_anyone_waits_for_are_refused_before_they_are_made() -> None:
+    with pytest.raises(UserError, match="more than 100,000 cells"):
+        matrix.plan([*BASE, "learner.target_every=range(1,1001)", "training.steps=range(1000,2000)"])
 
 
 def test_a_learner_that_does_not_fit_the_spaces_is_refused_with_the_reason() -> None:

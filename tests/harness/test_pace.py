@@ -7,6 +7,7 @@ import pytest
 from harness import pace
 from harness.errors import count
 from harness.pace import Pace, Standing
+from harness.records.shown import counted
 
 
 def test_a_pace_is_that_of_the_last_minute() -> None:
@@ -35,10 +36,10 @@ def test_the_time_left_counts_what_waits_and_the_slowest_that_goes() -> None:
 
 def test_a_study_in_words() -> None:
     runs = [Standing("finished", 100, 100), Standing("running", 50, 100, rate=10.0), Standing("waiting", 0, 100)]
-    assert pace.counted(runs) == "1 of 3 runs finished, 1 waiting, 1 running"
+    assert counted(run.status for run in runs) == "1 of 3 runs finished, 1 waiting, 1 running"
     assert pace.ahead(runs) == "50% of all steps, 10 steps/s, about 15 s left"
     assert pace.ahead([Standing("waiting", 0, 100)]) == "0% of all steps"
-    assert pace.counted(runs[:1]) == "1 of 1 run finished"
+    assert counted(["finished"]) == "1 of 1 run finished"
 
 
 @pytest.mark.parametrize(

@@ -96,12 +96,11 @@ def test_a_file_gets_lines_about_the_whole_study_ever_more_seldom(plan: Plan, ca
 
 def test_a_study_of_one_run_has_no_line_of_its_own(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
     now = 0.0
-    lines = progress.Lines(
-        matrix.plan([*LONG[:1], "method=uer", "task=5x5", "seeds=1", f"output={tmp_path / 'a'}"]), lambda: now
-    )
-    lines(event(lines.plan, 0, (0,), "started", step=0))
+    plan = matrix.plan([*LONG[:1], "method=uer", "task=5x5", "seeds=1", f"output={tmp_path / 'a'}"])
+    lines = progress.Lines(plan, lambda: now)
+    lines(event(plan, 0, (0,), "started", step=0))
     now = 10.0
-    lines(event(lines.plan, 0, (0,), "progress", step=100, success=[0.0], rate=10.0))
+    lines(event(plan, 0, (0,), "progress", step=100, success=[0.0], rate=10.0))
     assert ": step 100 of " in (out := capsys.readouterr().out) and "study: " not in out
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import textwrap
 
 import pytest
 
-from harness import registry
+from harness import cli, registry
 from harness.errors import UserError
 
 JUDGE = """
@@ -50,6 +52,95 @@ def test_a_plug_in_that_does_not_register_what_it_announces_is_named(plugin) -> 
     plugin("empty_module", "", {"replay": "nothing"})
     with pytest.warns(UserWarning, match="did not register the replay 'nothing'"):
         registry.names("replay")
+
+
+@pytest.mark.parametrize(
+    ("end", "says"),
+    [
+        ("raise RuntimeError('no such thing')", "RuntimeError.'no such thing'."),
+        ("import sys; sys.exit('no licence')", r"sys\.exit\('no licence'\)"),
+    ],
+)
+def test_a_plug_in_that_breaks_after_it_registered_is_not_listed(plugin, end: str, says: str) -> None:
+    plugin("half_module", textwrap.dedent(JUDGE) + f"\n{end}\n", {"judge": "mine"})
+    with pytest.warns(UserWarning, match=f"plug-in 'mine' .half_module. is broken and left out: {says}"):
+        assert "mine" not in registry.names("judge")
+    with pytest.raises(UserError, match=f"judge 'mine' is broken and cannot be used: {says}"):
+        registry.get("judge", "mine")
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "says"),
+    [
+        ("judge", JUDGE.replace('backend = "scripted"', ""), "judge 'mine' has no backend"),
+        ("judge", JUDGE.replace("@dataclass(frozen=True)", ""), "judge 'mine' is no dataclass"),
+        ("suite", JUDGE.replace("judge", "suite"), "suite 'mine' has no tasks and no profiles and no method"),
+        ("method", JUDGE.replace("judge", "method"), "method 'mine' is a type; register a harness.recipes.Method"),
+    ],
+)
+def test_what_would_stop_a_listing_is_left_out(plugin, capsys, kind: str, source: str, says: str) -> None:
+    plugin("poor_module", source, {kind: "mine"})
+    with pytest.warns(UserWarning, match=f"plug-in 'mine' .poor_module. is broken and left out: .*{says}"):
+        assert cli.main(["list"]) == 0
+    out = capsys.readouterr().out
+    assert "  mine " not in out and "  vlm_rb " in out
+
+
+def test_a_broken_module_of_our_own_leaves_the_others_listed(tmp_path) -> None:
+    (tmp_path / "half").mkdir()
+    (tmp_path / "half" / "__init__.py").write_text("import no_such_module\n")
+    program = (
+        "import sys, methods; from harness import cli\n"
+        f"methods.__path__.append({str(tmp_path)!r})\n"
+        "print(cli.main(['list', 'method']), cli.main(['show', 'suite=minigrid_doorkey', 'method=half']))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "  vlm_rb " in done.stdout and "  half " not in done.stdout and done.stdout.endswith("0 2\n")
+    assert "bench: methods.half is broken and left out: ModuleNotFoundError" in done.stderr
+    assert "bench: method 'half' is broken and cannot be used: ModuleNotFoundError" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+COMMAND = """
+    '''A command from outside, 100 % of it.'''
+    HELP = "does 100 % of it"
+
+    def add_arguments(parser):
+        parser.add_argument("word")
+
+    def run(args):
+        print("word", args.word)
+        return 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        (COMMAND.replace("HELP", "HELPP"), "has no HELP"),
+        ("import sys; sys.exit(3)", r"sys\.exit\(3\)"),
+        (COMMAND.replace('"word")', "word)"), "NameError"),
+    ],
+)
+def test_a_broken_command_hurts_no_other(plugin, capsys, tmp_path, source: str, says: str) -> None:
+    plugin("bad_command", source, {"command": "bad"})
+    plugin("good_command", COMMAND, {"command": "good"})
+    assert cli.main(["good", "day"]) == 0
+    assert capsys.readouterr() == ("word day\n", "")
+    assert cli.main(["report", str(tmp_path / "nowhere")]) == 2
+    assert "no study at" in (err := capsys.readouterr().err) and "bad" not in err
+    assert cli.main([]) == 0  # help tries all of them
+    out, err = capsys.readouterr()
+    assert "does 100 % of it" in out
+    assert re.fullmatch(f"bench: plug-in command 'bad' is broken and left out: .*{says}.*\n", err)
+    assert cli.main(["bad"]) == 2
+    assert re.search(says, capsys.readouterr().err)
+
+
+def test_a_command_of_ours_is_not_replaced(plugin, capsys) -> None:
+    plugin("bad_command", COMMAND, {"command": "list"})
+    assert cli.main([]) == 0
+    assert "bench has a command 'list' of its own" in capsys.readouterr().err
 
 
 def test_two_things_of_one_name_are_refused(plugin) -> None:

@@ -6,6 +6,8 @@ import argparse
 import json
 from pathlib import Path
 
+from harness.errors import count
+
 HELP = "questions, images and failures on record, and what was spent"
 
 
@@ -28,14 +30,14 @@ def run(args: argparse.Namespace) -> int:
         return 0
 
     def told(usage: Usage, unit: str) -> str:
-        tokens = f"{usage.tokens_in:,} tokens in, {usage.tokens_out:,} out, {usage.images:,} images"
+        tokens = f"{usage.tokens_in:,} tokens in, {usage.tokens_out:,} out, {count(usage.images, 'image')}"
         return f"{usage.calls:,} {unit}, {tokens}, {usage.seconds:,.1f} s, {usage.usd:,.4f} USD"
 
     for model, answers, failures, spent in found.models:
-        failed = ", ".join(f"{count:,} {printable(kind)}" for kind, count in sorted(failures.items()))
+        failed = ", ".join(f"{number:,} {printable(kind)}" for kind, number in sorted(failures.items()))
         print(printable(model))
         print(f"  answered  {told(answers, 'questions')}")
         print(f"  failed    {failed or 'none'}")
         print(f"  spent     {told(spent, 'attempts')}")
-    print(f"{found.images:,} images, {found.image_bytes / 2**20:,.1f} MiB")
+    print(f"{count(found.images, 'image')}, {found.image_bytes / 2**20:,.1f} MiB")
     return 0
