@@ -45,6 +45,7 @@ PAPERS: dict[str, Paper] = {
     _VLM_RB: Paper(
         title="VLM-RB: replay prioritised by a vision-language model",
         models=("perception_lm_1b",),
+        seeds=5,
         budgets={"minigrid_doorkey": 1_000_000, "ogbench_scene": 1_000_000},
         hardware=("5", "6"),
         layouts=(
@@ -118,6 +119,7 @@ PAPERS: dict[str, Paper] = {
     "lagea": Paper(
         title="LaGEA: feedback in words that shapes reward",
         models=("Qwen/Qwen2.5-VL-3B-Instruct",),
+        seeds=5,
         budgets={"metaworld_mt10": 1_000_000},
         layouts=(
             Layout("1", "MT10, hidden and fixed goals"),
@@ -128,6 +130,7 @@ PAPERS: dict[str, Paper] = {
     ),
     "kagi": Paper(
         title="KAGI: waypoints that shape reward",
+        seeds=3,
         layouts=(
             Layout("I", "Four tasks on a real robot"),
             Layout("II", "A fifth of the demonstrations"),
@@ -152,6 +155,7 @@ PAPERS: dict[str, Paper] = {
     "rl_sallm_f": Paper(
         title="RL-SaLLM-F: preferences labelled by a language model",
         models=("gpt-4o-mini-2024-07-18", "gpt-4o-mini"),
+        seeds=5,
         budgets={_PBRL: 500_000, "point_maze": 500_000},
         privileged=("pebble",),
         means={

@@ -2,8 +2,9 @@
 
 A gain, saving or difference is averaged over the tasks and learners of a suite and is tested beside each baseline on
 its own; all of them must bear the claim out. Wins are counted over every task, learner and baseline, and a range holds
-in each. Where the variant lists several values of a setting, the first is compared with each of the others instead of
-one method with another.
+in each. Where k comparisons test one claim, each must be shown at 5 % to bear it out, and one that refutes it must do
+so at 5 % / k, so that a true claim is refuted in at most 5 % of all studies. Where the variant lists several values of
+a setting, the first is compared with each of the others instead of one method with another.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from reports.papers import estimates, matching, verdicts
-from reports.papers.estimates import Estimator, Setting, interval
+from reports.papers import equivalence, estimates, matching, verdicts
+from reports.papers.equivalence import Published
+from reports.papers.estimates import Estimated, Estimator, Setting
 from reports.papers.matching import ALL, Shelf
-from reports.statistics import Array, Interval
+from reports.statistics import LEVEL, Array, Interval
 from reports.summary import Row
 from results import published
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LOWER_IS_BETTER = ("steps_", "seconds_", "dollars", "input_tokens", "output_tokens", "discard_")
+"""Starts of the names of metrics of which less is better."""
 BASELINE = "baseline."
 """Starts the keys of a variant that describe what the method is compared with; other keys hold for both sides."""
 OF_THE_METHOD = ("ablation", "model", "prompt", "planner", "performer")
@@ -55,7 +58,8 @@ class Finding(NamedTuple):
 
     of: str
     ours: Interval
-    holds: bool
+    verdict: str
+    """Of this number alone, comparable or not: one of `verdicts.TESTED`."""
 
 
 class Outcome(NamedTuple):
@@ -129,13 +133,25 @@ def _tested(claim: Claim, numbers: pd.DataFrame, shelf: Shelf, estimator: Estima
         cases, reasons = _cases(claim, numbers, shelf, estimator)
     except _MissingRun as missing:
         return Outcome(claim, (), verdicts.NOT_RUN, (str(missing),))
-    findings = tuple(_findings(claim, cases, estimator, bool(_named(claim, numbers))))
+    found = list(_findings(claim, cases, estimator, bool(_named(claim, numbers)), shelf.paper.seeds))
+    findings = tuple(finding for finding, _ in found)
     if any(np.isnan(finding.ours.estimate) for finding in findings):
         reasons = (*reasons, "not defined here: a baseline that never succeeded")
     if reasons:
         return Outcome(claim, findings, verdicts.NOT_COMPARABLE, reasons)
-    holds = all(finding.holds for finding in findings)
-    return Outcome(claim, findings, verdicts.REPRODUCED if holds else verdicts.NOT_REPRODUCED, ())
+    verdict = _together({finding.verdict for finding in findings})
+    undecided = [why for finding, why in found if finding.verdict == verdicts.INCONCLUSIVE]
+    why = tuple(dict.fromkeys(itertools.chain(*undecided))) if verdict == verdicts.INCONCLUSIVE else ()
+    return Outcome(claim, findings, verdict, why)
+
+
+def _together(found: set[str]) -> str:
+    """The verdict on a claim from those on its numbers: one that refutes it does, otherwise all must bear it out."""
+    if verdicts.NOT_REPRODUCED in found:
+        return verdicts.NOT_REPRODUCED
+    if verdicts.INCONCLUSIVE in found:
+        return verdicts.INCONCLUSIVE
+    return verdicts.SAME_DIRECTION if verdicts.SAME_DIRECTION in found else verdicts.REPRODUCED
 
 
 def _cases(
@@ -249,43 +265,62 @@ def _places(
                 yield suite, task, learner
 
 
-def _findings(claim: Claim, cases: Sequence[_Case], estimator: Estimator, apart: bool) -> Iterator[Finding]:
-    """`apart`: whether wins and ranges look at every task on its own."""
+def _findings(
+    claim: Claim, cases: Sequence[_Case], estimator: Estimator, apart: bool, seeds: int | None
+) -> Iterator[tuple[Finding, tuple[str, ...]]]:
+    """Each with why it is inconclusive, if it is. `apart`: whether wins and ranges look at every task on its own;
+    `seeds`: of the paper."""
     several = len({case.suite for case in cases}) > 1
     groups: dict[str, list[_Case]] = {}
     for case in cases:
         each = apart and claim.formula in ("wins", "range")
         place = f"{case.ours.where} {case.ours.cell.learner}" if each else case.suite if several else ""
         groups.setdefault(" on ".join(part for part in (case.of, place) if part), []).append(case)
+    refuting = 1 - (1 - LEVEL) / len(groups)
+    compared = {of: _compared(claim, members, estimator) for of, members in groups.items()}
     if claim.formula == "wins":
-        won = [_better(claim, members, estimator)[0][0] > 0 for members in groups.values()]
-        count = np.asarray(float(sum(won)))
-        holds = count >= claim.value if claim.value else count == 0
-        yield Finding(f"of {len(won)} settings", Interval(count, count, count), bool(holds))
+        yield _wins(claim, list(compared.values()), refuting)
         return
-    for of, members in groups.items():
-        if claim.formula in ("level", "range"):
-            ours = estimator(claim.metric, [Setting(case.ours) for case in members])
-            high = claim.high if claim.high == claim.high else claim.value
-            yield Finding(of, ours, bool(ours.low <= high and ours.high >= claim.value))
-        elif claim.formula in ("best", "ordering"):
-            ours = interval(*_better(claim, members, estimator))
-            yield Finding(of, ours, bool(ours.low > 0))
+    for of, found in compared.items():
+        if claim.formula in ("best", "ordering"):
+            verdict = _sided(found, refuting)
         else:
-            ours = interval(*_compared(claim, members, estimator, _DIFFERENCES[claim.formula]))
-            yield Finding(of, ours, verdicts.agrees(claim.value, ours, difference=True))
+            high = claim.high if claim.high == claim.high else claim.value
+            theirs = Published(claim.value, high, seeds=seeds or equivalence.UNSTATED_SEEDS)
+            margin = equivalence.margin(claim.metric, claim.formula, claim.value)
+            directed = claim.formula in _DIFFERENCES
+            verdict = str(equivalence.decided(found.tested, theirs, margin, directed=directed, level=refuting))
+        yield Finding(of, found.interval, verdict), equivalence.why_inconclusive(found.tested)
 
 
-def _compared(
-    claim: Claim, cases: Sequence[_Case], estimator: Estimator, formula: Callable[[Array, Array], Array]
-) -> tuple[Array, list[Setting]]:
-    ours = [Setting(case.ours, case.theirs) for case in cases]
-    theirs = [Setting(case.theirs) for case in cases if case.theirs is not None]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return formula(estimator.samples(claim.metric, ours), estimator.samples(claim.metric, theirs)), ours
+def _wins(claim: Claim, compared: Sequence[Estimated], refuting: float) -> tuple[Finding, tuple[str, ...]]:
+    """How often the method is better: as many as are shown to be, at least, and as many as are not refuted, at most."""
+    sided = [_sided(each, refuting) for each in compared]
+    count = sum(float(each.tested.value[0]) > 0 for each in compared)
+    shown, refuted = (sided.count(each) for each in (verdicts.REPRODUCED, verdicts.NOT_REPRODUCED))
+    most = len(sided) - refuted
+    bears, contradicts = (shown >= claim.value, most < claim.value) if claim.value else (most == 0, shown > 0)
+    verdict = verdicts.REPRODUCED if bears else verdicts.NOT_REPRODUCED if contradicts else verdicts.INCONCLUSIVE
+    few = any(each.tested.seeds < equivalence.FEWEST_SEEDS for each in compared)
+    why = equivalence.why_inconclusive(compared[0].tested) if few else ("too few settings show who is better",)
+    interval = Interval(*(np.asarray(float(number)) for number in (count, shown, most)))
+    return Finding(f"of {len(sided)} settings", interval, verdict), why
 
 
-def _better(claim: Claim, cases: Sequence[_Case], estimator: Estimator) -> tuple[Array, list[Setting]]:
-    """By how much the first is better, whichever way the metric goes."""
+def _sided(found: Estimated, refuting: float) -> str:
+    """Whether the first of two is better."""
+    if equivalence.better(found.tested):
+        return verdicts.REPRODUCED
+    worse = equivalence.better(found.tested, -1.0, refuting)
+    return verdicts.NOT_REPRODUCED if worse else verdicts.INCONCLUSIVE
+
+
+def _compared(claim: Claim, cases: Sequence[_Case], estimator: Estimator) -> Estimated:
+    """A claim's number of some cases; where it names none, by how much the first is better, whichever way that goes."""
+    settings = [Setting(case.ours, case.theirs) for case in cases]
+    if claim.formula in ("level", "range"):
+        return estimator(claim.metric, [Setting(case.ours) for case in cases])
+    if claim.formula in _DIFFERENCES:
+        return estimator(claim.metric, settings, _DIFFERENCES[claim.formula])
     sign = -1 if claim.metric.startswith(LOWER_IS_BETTER) else 1
-    return _compared(claim, cases, estimator, lambda ours, theirs: sign * (ours - theirs))
+    return estimator(claim.metric, settings, lambda ours, theirs: sign * (ours - theirs))

@@ -5,23 +5,33 @@ A resample draws seeds, for every task and learner on its own. Rows of one task 
 drawn together, so that a comparison is paired; others independently of each other. A metric is computed from the mean
 curve of each resample, as a paper computes it from the mean over its seeds; over several tasks or learners its parts
 are averaged first and compared then (VLM-RB, tables 1 and 8).
+
+The spread of the resamples is the standard error, enlarged by n / (n - 1) in its square, which a bootstrap of n seeds
+leaves out: of a mean it is then s / sqrt(n). Each stratum of seeds that are drawn together has its share of it by the
+infinitesimal jackknife (Efron 2014, "Estimation and Accuracy After Model Selection", equation 3.6), and the shares give
+the degrees of freedom (Welch, Satterthwaite). Intervals are those of t.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from reports import statistics
+from reports.papers import equivalence
+from reports.papers.equivalence import SUCCESS, Estimate
 from reports.papers.measures import MEASURES
-from reports.statistics import Array, Interval
+from reports.statistics import LEVEL, Array, Interval
 from reports.summary import Row
 
 _CHUNK = 1 << 22
 """Numbers in one chunk of resampled curves."""
 _TOLERANCE = 1e-12
+_NO_SEED = -1
+"""Stands for the imagined seed."""
 
 
 class Setting(NamedTuple):
@@ -46,12 +56,30 @@ class Parts(NamedTuple):
     """The time that so many steps took."""
 
 
+def _at_best(success: Array) -> Array:
+    return np.asarray(success[:, success.mean(axis=0).argmax()])
+
+
+def _at_last(success: Array) -> Array:
+    return np.asarray(success[:, -1])
+
+
 class Metric(NamedTuple):
     """`value` of a method's parts, and of its baseline's where it compares; averaged over the settings before."""
 
     value: Callable[[Parts, Parts], Array]
     compares: bool = False
     """Says how far a method is from its baseline."""
+    of_seeds: Callable[[Array], Array] = _at_best
+    """Success rates [seeds, checkpoints] -> the score of each seed that the metric rests on."""
+
+
+class Estimated(NamedTuple):
+    """A metric of ours: what is shown of it, and what is tested."""
+
+    interval: Interval
+    """At 95 %; NaN ends with a single seed, infinite ones where resamples do not reach their target."""
+    tested: Estimate
 
 
 def _gain(ours: Array, theirs: Array) -> Array:
@@ -60,11 +88,11 @@ def _gain(ours: Array, theirs: Array) -> Array:
 
 
 METRICS: dict[str, Metric] = {
-    "area_under_curve": Metric(lambda ours, _: ours.area),
+    "area_under_curve": Metric(lambda ours, _: ours.area, of_seeds=lambda success: success.mean(axis=1)),
     "seconds_to_baseline_best": Metric(lambda ours, _: ours.seconds),
-    "success_rate": Metric(lambda ours, _: ours.last),
-    "success_percent": Metric(lambda ours, _: 100 * ours.last),
-    "test_score": Metric(lambda ours, _: 100 * ours.last),
+    "success_rate": Metric(lambda ours, _: ours.last, of_seeds=_at_last),
+    "success_percent": Metric(lambda ours, _: 100 * ours.last, of_seeds=_at_last),
+    "test_score": Metric(lambda ours, _: 100 * ours.last, of_seeds=_at_last),
     "best_success_rate": Metric(lambda ours, _: ours.best),
     "steps_to_baseline_best": Metric(lambda ours, _: ours.steps),
     "gain_percent": Metric(lambda ours, theirs: _gain(ours.best, theirs.best), compares=True),
@@ -89,8 +117,12 @@ def unmeasured(row: Row, metric: str) -> Array:
     return np.full(len(row.seeds), np.nan)
 
 
+Formula = Callable[[Array, Array], Array]
+"""Samples of a metric of a method, and of its baseline -> those of what compares them."""
+
+
 class Estimator:
-    """Metrics with 95 % percentile intervals from `reps` resamples.
+    """Metrics with their errors from `reps` resamples.
 
     `seconds`: a row -> its per environment step; `measured`: a row and one of `MEASURES` -> a number per seed, or NaN.
     """
@@ -101,26 +133,102 @@ class Estimator:
         self._seconds, self._reps, self._measured = seconds, reps, measured
         self._known: dict[tuple[int, int], Parts] = {}
         self._weights: dict[tuple[str, str, tuple[int, ...]], Array] = {}
+        self._imagined: dict[tuple[int, float], Row] = {}
+        self._origins: dict[int, Row] = {}
 
-    def __call__(self, metric: str, settings: Sequence[Setting]) -> Interval:
-        """The metric over all `settings`.
+    def __call__(self, metric: str, settings: Sequence[Setting], formula: Formula | None = None) -> Estimated:
+        """The metric over all `settings`; with a formula, that of the metric of their methods and of their baselines.
 
-        NaN ends with a single seed anywhere; NaN where it is not defined, as beside a baseline that never succeeded. An
-        end may be infinite: the steps of resamples that do not reach their target.
+        NaN where it is not defined, as beside a baseline that never succeeded.
         """
-        return interval(self.samples(metric, settings), settings)
+        readings = [
+            self._reading(metric, each, formula) for each in (settings, *self._with_imagined_seeds(metric, settings))
+        ]
+        seeds = min(self._counted(row, metric) for row in _rows(settings))
+        value, error, freedom = (np.array(each, float) for each in zip(*[each[:3] for each in readings], strict=True))
+        tested = Estimate(value, error, freedom, seeds)
+        shown = readings[0][3]
+        if shown is None:
+            top = SUCCESS.get(metric, np.inf) if formula is None else np.inf
+            low, high = equivalence.ends(tested)
+            bounds = (0.0, top) if np.isfinite(top) else (-np.inf, np.inf)
+            shown = Interval(value[0], np.clip(low, *bounds), np.clip(high, *bounds))
+        return Estimated(shown, tested)
 
-    def samples(self, metric: str, settings: Sequence[Setting]) -> Array:
+    def samples(self, metric: str, settings: Sequence[Setting], formula: Formula | None = None) -> Array:
         """The metric of the parts averaged over the settings: the point estimate, then each resample's, [1 + reps]."""
+        if formula is not None:
+            theirs = [Setting(setting.baseline) for setting in settings if setting.baseline is not None]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return formula(self.samples(metric, settings), self.samples(metric, theirs))
         if metric in MEASURES:
             return np.asarray(np.mean([self._means(setting.row, metric) for setting in settings], axis=0))
         ours = [self._parts(setting.row, setting.baseline) for setting in settings]
-        theirs = [self._parts(setting.baseline or setting.row, None) for setting in settings]
-        return METRICS[metric].value(_mean(ours), _mean(theirs))
+        theirs_ = [self._parts(setting.baseline or setting.row, None) for setting in settings]
+        return METRICS[metric].value(_mean(ours), _mean(theirs_))
 
     def lacks(self, row: Row, metric: str) -> bool:
         """Whether no run of a row wrote what a metric needs."""
         return metric in MEASURES and bool(np.isnan(self._measured(row, metric)).all())
+
+    def _reading(
+        self, metric: str, settings: Sequence[Setting], formula: Formula | None
+    ) -> tuple[float, float, float, Interval | None]:
+        """Value, standard error, degrees of freedom, and an interval where it is not that of t."""
+        samples = self.samples(metric, settings, formula)
+        point, drawn = float(samples[0]), samples[1:]
+        strata = {_stratum(row): (row, self._counted(row, metric)) for row in _rows(settings)}
+        least = min(seeds for _, seeds in strata.values()) - 1
+        nothing = Interval(np.asarray(point), np.asarray(np.nan), np.asarray(np.nan))
+        if least < 1 or np.isnan(drawn).mean() > 1 - LEVEL:
+            return point, np.nan, np.nan, nothing
+        drawn = np.where(np.isnan(drawn), point, drawn)
+        never = np.isinf(drawn).mean()
+        if never > (1 - LEVEL) / 2 or np.isinf(point):
+            tail = 100 * (1 - LEVEL) / 2
+            ends = np.percentile(drawn, [tail, 100 - tail], method="inverted_cdf")  # no arithmetic between infinities
+            certain = np.isinf(point) and never >= (1 + LEVEL) / 2
+            return point, 0.0 if certain else np.inf, least, Interval(np.asarray(point), *map(np.asarray, ends))
+        finite = np.isfinite(drawn)
+        apart = np.where(finite, drawn - drawn[finite].mean(), 0.0)
+        whole, shares, freedoms = float((apart**2).mean()), [], []
+        for row, seeds in strata.values():
+            times = self._drawn(row)[1:] * len(row.seeds)
+            shares.append(float(((apart @ (times - 1) / len(apart)) ** 2).sum()) * seeds / (seeds - 1))
+            freedoms.append(seeds - 1)
+        linear = sum(share * freedom / (freedom + 1) for share, freedom in zip(shares, freedoms, strict=True))
+        if whole <= (_TOLERANCE * max(abs(point), 1)) ** 2 or not linear:
+            return point, 0.0, least, None
+        freedom = sum(shares) ** 2 / sum(share**2 / each for share, each in zip(shares, freedoms, strict=True))
+        return point, float(np.sqrt(whole * sum(shares) / linear)), freedom, None
+
+    def _counted(self, row: Row, metric: str) -> int:
+        """How many seeds of a row have the metric."""
+        return int(np.isfinite(self._measured(row, metric)).sum()) if metric in MEASURES else len(row.seeds)
+
+    def _with_imagined_seeds(self, metric: str, settings: Sequence[Setting]) -> list[list[Setting]]:
+        """The settings with one more seed in each row at a bound: in those of the method, in those of the baseline."""
+        if metric not in METRICS:
+            return []
+        methods = [Setting(self._with_a_seed(each.row, metric), each.baseline) for each in settings]
+        baselines = [Setting(each.row, each.baseline and self._with_a_seed(each.baseline, metric)) for each in settings]
+        return [
+            changed
+            for changed in (methods, baselines)
+            if list(map(id, _rows(changed))) != list(map(id, _rows(settings)))
+        ]
+
+    def _with_a_seed(self, row: Row, metric: str) -> Row:
+        """A row of which most seeds are at a bound with one more at the other, throughout training; else the row."""
+        scores = METRICS[metric].of_seeds(row.success)
+        for bound in (0.0, 1.0):
+            if equivalence.at_bound(scores, 1 - bound, 1.0):
+                if (id(row), bound) not in self._imagined:
+                    more = np.vstack([row.success, np.full((1, row.success.shape[1]), bound)])
+                    made = replace(row, success=more, seeds=(*row.seeds, _NO_SEED))
+                    self._imagined[id(row), bound], self._origins[id(made)] = made, row
+                return self._imagined[id(row), bound]
+        return row
 
     def _means(self, row: Row, metric: str) -> Array:
         """The mean over the runs that have a number, [1 + reps]; only the point estimate where it is one alone."""
@@ -149,12 +257,12 @@ class Estimator:
                     area = statistics.area_under_curve(curves[:, None], row.steps)[:, 0]
                 pieces.append((curves[:, -1], best, area, _reached(row.steps, curves, aim)))
             last, best, area, steps = (np.concatenate(piece) for piece in zip(*pieces, strict=True))
-            self._known[key] = Parts(last, best, area, steps, steps * self._seconds(row))
+            self._known[key] = Parts(last, best, area, steps, steps * self._seconds(self._origins.get(id(row), row)))
         return self._known[key]
 
     def _drawn(self, row: Row) -> Array:
         """The weight of every seed, [1 + reps, seeds], the same for rows that are drawn together."""
-        stratum = (row.where, row.cell.learner, row.seeds)
+        stratum = _stratum(row)
         if stratum not in self._weights:
             runs = len(row.seeds)
             generator = np.random.default_rng(statistics.name_seed(repr(stratum), 0))
@@ -163,16 +271,13 @@ class Estimator:
         return self._weights[stratum]
 
 
-def interval(samples: Array, settings: Sequence[Setting]) -> Interval:
-    """Of a point estimate and its resamples, [1 + reps]; see `Estimator.__call__` for what is NaN."""
-    point, drawn = samples[0], samples[1:]
-    rows = [row for setting in settings for row in setting if row is not None]
-    undefined = np.isnan(drawn).mean() > 1 - statistics.LEVEL
-    if undefined or min(len(row.seeds) for row in rows) < 2:
-        return Interval(np.asarray(point), np.asarray(np.nan), np.asarray(np.nan))
-    tail = 100 * (1 - statistics.LEVEL) / 2
-    ends = np.nanpercentile(drawn, [tail, 100 - tail], method="inverted_cdf")  # no arithmetic between infinities
-    return Interval(np.asarray(point), *map(np.asarray, ends))
+def _rows(settings: Sequence[Setting]) -> list[Row]:
+    return [row for setting in settings for row in setting if row is not None]
+
+
+def _stratum(row: Row) -> tuple[str, str, tuple[int, ...]]:
+    """What seeds are drawn together for."""
+    return row.where, row.cell.learner, row.seeds
 
 
 def _reached(steps: Array, curves: Array, target: Array) -> Array:

@@ -86,7 +86,7 @@ def bars(figure: Bars, name: str, sources: Sources) -> list[Drawing]:
     rows = _rows(figure.suite, figure.task, figure.bars, sources)
     found = {
         metric: {
-            called: sources.estimator(metric, [Setting(row)])
+            called: sources.estimator(metric, [Setting(row)]).interval
             for called, row in rows.items()
             if not sources.estimator.lacks(row, metric)
         }

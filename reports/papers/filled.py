@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reports.papers import estimates, matching, verdicts
+import numpy as np
+
+from reports.papers import equivalence, estimates, matching, verdicts
 from reports.papers.estimates import Estimator
 from reports.papers.layouts import Column, Layout, Paper
 from reports.papers.matching import ALL, Missing, Number, Shelf
@@ -24,9 +26,9 @@ class Entry(NamedTuple):
     ours: Interval | None
     verdict: str
     reasons: tuple[str, ...]
-    """Why it cannot be compared, or what is missing."""
-    agrees: bool | None
-    """Whether ours bears the published value out, comparable or not; None without an interval of ours."""
+    """Why it cannot be compared, what is missing, or why it is inconclusive."""
+    numbers_alone: str
+    """The verdict if ours were comparable; "" without an estimate of ours."""
     rows: tuple[Row, ...]
 
 
@@ -72,28 +74,32 @@ def number(row: object) -> Number:
 def entry(number: Number, paper: Paper, table: str, shelf: Shelf, estimator: Estimator) -> Entry:
     """A number beside ours."""
     if table in paper.hardware:
-        return Entry(number, None, verdicts.PUBLISHED_ONLY, ("measured on the authors' hardware",), None, ())
+        return Entry(number, None, verdicts.PUBLISHED_ONLY, ("measured on the authors' hardware",), "", ())
     if number.suite in paper.robots:
-        return Entry(number, None, verdicts.PUBLISHED_ONLY, ("real robots",), None, ())
+        return Entry(number, None, verdicts.PUBLISHED_ONLY, ("real robots",), "", ())
     metric = matching.metric(number.metric, number.variant)
     if not estimates.is_known(metric):
-        return Entry(number, None, verdicts.NOT_RUN, (f"{words(number.metric)} of no run",), None, ())
+        return Entry(number, None, verdicts.NOT_RUN, (f"{words(number.metric)} of no run",), "", ())
     found = shelf.match(number)
     if isinstance(found, Missing):
-        return Entry(number, None, verdicts.NOT_RUN, (found.what,), None, ())
+        return Entry(number, None, verdicts.NOT_RUN, (found.what,), "", ())
     lacking = [setting.row for setting in found.settings if estimator.lacks(setting.row, metric)]
     if lacking:
         why = f"{words(metric)} of no run of {lacking[0].label} on {lacking[0].cell.task}"
-        return Entry(number, None, verdicts.NOT_RUN, (why,), None, ())
+        return Entry(number, None, verdicts.NOT_RUN, (why,), "", ())
     ours = estimator(metric, found.settings)
-    compares = estimates.compares(metric)
     rows = tuple({id(row): row for setting in found.settings for row in setting if row is not None}.values())
-    unclear = paper.unclear.get(metric, "")
-    missing = "" if ours.low == ours.low else "no interval of ours"
-    reasons = tuple(filter(None, [*found.reasons, unclear, missing]))
-    decided = verdicts.verdict(number.value, ours, compares, reasons)
-    agrees = verdicts.agrees(number.value, ours, compares) if ours.low == ours.low else None
-    return Entry(number, ours, decided, tuple(dict.fromkeys(reasons)), agrees, rows)
+    undefined = np.isnan(ours.tested.value[0])
+    missing = "not defined here: a baseline that never succeeded" if undefined else ""
+    reasons = tuple(filter(None, [*found.reasons, paper.unclear.get(metric, ""), missing]))
+    theirs = equivalence.printed(number.value, number.error, number.error_kind, number.seeds or paper.seeds)
+    within = equivalence.margin(metric, "", number.value)
+    alone = str(equivalence.decided(ours.tested, theirs, within, directed=estimates.compares(metric)))
+    if not reasons and alone == verdicts.INCONCLUSIVE:
+        reasons = equivalence.why_inconclusive(ours.tested)
+        return Entry(number, ours.interval, alone, reasons, alone, rows)
+    decided = verdicts.NOT_COMPARABLE if reasons else alone
+    return Entry(number, ours.interval, decided, tuple(dict.fromkeys(reasons)), "" if undefined else alone, rows)
 
 
 def property_of(number: Number, name: str) -> str:

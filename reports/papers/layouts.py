@@ -128,6 +128,8 @@ class Paper:
     layouts: tuple[Layout, ...]
     models: tuple[str, ...] = ()
     """The foundation models it used, as this project calls them."""
+    seeds: int | None = None
+    """Runs behind a number that does not say how many; None where the paper does not say it anywhere."""
     budgets: Mapping[str, int] = field(default_factory=dict)
     """Suite -> environment steps of a run."""
     hardware: tuple[str, ...] = ()

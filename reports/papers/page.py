@@ -22,7 +22,9 @@ def render(found: PaperReport) -> str:
             text=text,
             marks={
                 verdicts.REPRODUCED: "✓",
+                verdicts.SAME_DIRECTION: "↗",
                 verdicts.NOT_REPRODUCED: "✗",
+                verdicts.INCONCLUSIVE: "?",
                 verdicts.NOT_COMPARABLE: "≁",
                 verdicts.PUBLISHED_ONLY: "○",
                 verdicts.NOT_RUN: "–",

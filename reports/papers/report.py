@@ -200,7 +200,7 @@ def plain(found: PaperReport) -> dict[str, Any]:
         "claims": [
             {
                 **{key: _plain(value) for key, value in each.claim._asdict().items()},
-                "ours": [{"of": one.of, **_interval(one.ours), "holds": one.holds} for one in each.findings],
+                "ours": [{"of": one.of, **_interval(one.ours), "verdict": one.verdict} for one in each.findings],
                 "verdict": each.verdict,
                 "reasons": list(each.reasons),
             }
@@ -215,7 +215,7 @@ def _entry(entry: Entry) -> dict[str, Any]:
         **{key: _plain(value) for key, value in entry.number._asdict().items()},
         "ours": _interval(entry.ours) if entry.ours else None,
         "verdict": entry.verdict,
-        "agrees": entry.agrees,
+        "numbers_alone": entry.numbers_alone or None,
         "reasons": list(entry.reasons),
         "runs": [directory for row in entry.rows for directory in row.directories],
     }
@@ -244,7 +244,7 @@ def _runs(tables: Sequence[Filled], tested: Sequence[Outcome], known: Sequence[R
     backends = sorted({f"{row.cell.model} ({row.cell.backend})" for row in rows if row.cell.backend})
     judged = f"; answered by {', '.join(backends)}" if backends else ""
     count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
-    return f"Ours: {count} seeds, profile {', '.join(profiles)}{judged}; 95 % bootstrap intervals over seeds."
+    return f"Ours: {count} seeds, profile {', '.join(profiles)}{judged}; 95 % t intervals over seeds."
 
 
 def _check_stand_ins(stand_ins: Mapping[str, str], theirs: set[str], ours: set[str]) -> None:

@@ -21,15 +21,17 @@ if TYPE_CHECKING:
 HEADER_CHARACTERS = 14
 """Of a column's name on one line in LaTeX."""
 _BREAK = r"\\"
+_LETTERED = (verdicts.NOT_COMPARABLE, verdicts.INCONCLUSIVE)
+"""Verdicts whose reasons have letters."""
 Letters = Mapping[str, str]
 """Why a number cannot be compared -> the letter that stands for it."""
 
 
 def letters(tables: Iterable[Filled], claims: Iterable[Outcome]) -> dict[str, str]:
-    """A letter for each reason that keeps a number from being compared, in the order of the tables."""
+    """A letter for each reason that keeps a number from being compared or decided, in the order of the tables."""
     entries = [cell[0] for table in tables for line in table.lines for cell in line.cells if cell]
     every: list[Entry | Outcome] = [*entries, *claims]
-    found = [each.reasons for each in every if each.verdict == verdicts.NOT_COMPARABLE]
+    found = [each.reasons for each in every if each.verdict in _LETTERED]
     distinct = list(dict.fromkeys(reason for reasons in found for reason in reasons))
     return {reason: _letter(index) for index, reason in enumerate(distinct)}
 
@@ -146,7 +148,8 @@ def beside(tested: Outcome) -> tuple[str, str]:
     said = " to ".join(parts) + unit if parts else "better"
     if claim.formula == "wins":
         said = f"{claim.value:g} of {claim.high:g}"
-        return said, " ".join(f"{float(found.ours.estimate):g} {found.of}" for found in tested.findings)
+        shown = [(found.of, *(f"{float(number):g}" for number in found.ours)) for found in tested.findings]
+        return said, " ".join(f"{count} [{low}, {high}] {of}" for of, count, low, high in shown)
     return said, "; ".join(
         f"{found.of}: {spread(metric, found.ours)}" if found.of else spread(metric, found.ours)
         for found in tested.findings
@@ -195,7 +198,7 @@ def _stacked(name: str) -> str:
 
 def _verdict(entry: Entry | Outcome, known: Letters) -> str:
     marks = ", ".join(known[reason] for reason in entry.reasons if reason in known)
-    return f"{entry.verdict} ({marks})" if entry.verdict == verdicts.NOT_COMPARABLE else entry.verdict
+    return f"{entry.verdict} ({marks})" if entry.verdict in _LETTERED else entry.verdict
 
 
 def _together(parts: Sequence[str]) -> str:

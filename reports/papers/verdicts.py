@@ -1,14 +1,11 @@
-"""What "reproduced" means, said once, and what keeps a number of ours from being compared with a published one."""
+"""What each verdict on a published number means, said once, and what keeps ours from being compared with it."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from reports import judges
-from reports.statistics import Interval
 from results import Cell
 
 if TYPE_CHECKING:
@@ -16,34 +13,27 @@ if TYPE_CHECKING:
     from reports.summary import Row
 
 REPRODUCED = "reproduced"
+SAME_DIRECTION = "same direction"
 NOT_REPRODUCED = "not reproduced"
+INCONCLUSIVE = "inconclusive"
 NOT_COMPARABLE = "not comparable"
 PUBLISHED_ONLY = "published only"
 NOT_RUN = "not run"
-VERDICTS = (REPRODUCED, NOT_REPRODUCED, NOT_COMPARABLE, PUBLISHED_ONLY, NOT_RUN)
+VERDICTS = (REPRODUCED, SAME_DIRECTION, NOT_REPRODUCED, INCONCLUSIVE, NOT_COMPARABLE, PUBLISHED_ONLY, NOT_RUN)
+TESTED = (REPRODUCED, SAME_DIRECTION, NOT_REPRODUCED, INCONCLUSIVE)
+"""Those that a test of our numbers can end with."""
 
 DEFINITION = (
-    "Reproduced: our 95 % interval covers the published value; where the claim is a difference (a gain, a saving), our "
-    "interval of the difference excludes zero on the published side. Not comparable: ours is shown, and the letters "
-    "say what differs. Published only: no run of ours can have it, as on a real robot. Not run: no chosen study has it."
+    "Reproduced: the 90 % interval of our difference from the published value, with the errors of both, lies within "
+    "the margin (two one-sided tests at 5 %), and a gain or saving is above zero by itself. The margin is 20 points "
+    "of success or of a saving, 20 % of 100 + g for a gain of g %, 5 points of a share of labels, and 20 % of any "
+    "other value. Same direction: a gain or saving differs from zero on the published side, but its size is another "
+    "or too uncertain. Not reproduced: the 95 % interval of the difference leaves out zero, and the difference is "
+    "more than a quarter of the margin. Inconclusive: none of these could be shown, or a row of ours has fewer than "
+    "five seeds. Not comparable: ours is shown, and the letters say what differs. Published only: no run of ours can "
+    "have it, as on a real robot. Not run: no chosen study has it."
 )
-_ROUNDING = 1e-9
-"""Of the arithmetic of means, not of what a paper printed."""
 SCRIPTED = ("scripted", "oracle")
-
-
-def agrees(published: float, ours: Interval, difference: bool) -> bool:
-    """Whether ours bears the published value out. A difference that was published as zero is a value like others."""
-    if difference and published != 0:
-        return bool(ours.low > 0) if published > 0 else bool(ours.high < 0)
-    return bool(ours.low - _ROUNDING <= published <= ours.high + _ROUNDING)
-
-
-def verdict(published: float, ours: Interval, difference: bool, reasons: Collection[str]) -> str:
-    """REPRODUCED, NOT_REPRODUCED or, for any reason at all, NOT_COMPARABLE."""
-    if reasons:
-        return NOT_COMPARABLE
-    return REPRODUCED if agrees(published, ours, difference) else NOT_REPRODUCED
 
 
 def reasons(row: Row, paper: Paper, wanted_task: str, models: Collection[str], overridden: str) -> list[str]:
@@ -65,8 +55,6 @@ def reasons(row: Row, paper: Paper, wanted_task: str, models: Collection[str], o
         found.append(f"unfinished, at step {row.last:,} of {cell.steps:,}")
     if overridden:
         found.append(overridden)
-    if not np.isfinite(row.final.low):
-        found.append("one seed, so no interval")
     return found
 
 

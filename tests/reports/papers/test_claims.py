@@ -38,10 +38,14 @@ def claim(formula: str, **given: Any) -> pd.DataFrame:
 
 @pytest.fixture
 def tested(add: Callable[..., None], shelf: Callable[..., Shelf]) -> Callable[..., Outcome]:
-    """Final success: vlm_rb .9 and 1.0, uer .4 and .6, per .9 and .9; `tested(claim)`."""
-    finals: Mapping[str, tuple[float, float]] = {"vlm_rb": (0.9, 1.0), "uer": (0.4, 0.6), "per": (0.9, 0.9)}
-    for method, (one, other) in finals.items():
-        add(method, {0: {100: 0.0, END: one}, 1: {100: 0.0, END: other}}, method=method)
+    """Final success of five seeds: vlm_rb .78, uer .5, per .74 on average; `tested(claim)`."""
+    finals: Mapping[str, tuple[float, ...]] = {
+        "vlm_rb": (0.8, 0.8, 0.7, 0.8, 0.8),
+        "uer": (0.5, 0.5, 0.4, 0.6, 0.5),
+        "per": (0.7, 0.8, 0.7, 0.8, 0.7),
+    }
+    for method, ends in finals.items():
+        add(method, {seed: {100: 0.0, END: end} for seed, end in enumerate(ends)}, method=method)
 
     def test(rows: pd.DataFrame) -> Outcome:
         (found,) = claims.test(rows, published.load("vlm_rb"), shelf(), Estimator(lambda _: 1.0, reps=400))
@@ -50,37 +54,44 @@ def tested(add: Callable[..., None], shelf: Callable[..., Shelf]) -> Callable[..
     return test
 
 
-def test_a_level_is_reproduced_where_our_interval_covers_it(tested: Callable[..., Outcome]) -> None:
-    assert tested(claim("level", value=0.95)).verdict == verdicts.REPRODUCED
+def test_a_level_is_compared_with_its_value_and_with_both_ends_of_its_range(tested: Callable[..., Outcome]) -> None:
+    assert tested(claim("level", value=0.75)).verdict == verdicts.REPRODUCED
     assert tested(claim("level", value=0.5)).verdict == verdicts.NOT_REPRODUCED
-    assert tested(claim("level", value=0.5, high=0.92)).verdict == verdicts.REPRODUCED
+    assert tested(claim("range", value=0.5, high=0.8)).verdict == verdicts.REPRODUCED
+    assert tested(claim("range", value=0.1, high=0.5)).verdict == verdicts.NOT_REPRODUCED
 
 
-def test_a_difference_is_reproduced_beside_every_baseline_or_not_at_all(tested: Callable[..., Outcome]) -> None:
-    found = tested(claim("relative_gain", baseline="uer", value=10.0))
+def test_a_gain_is_compared_in_size_and_beside_every_baseline(tested: Callable[..., Outcome]) -> None:
+    found = tested(claim("relative_gain", baseline="uer", value=50.0))
     assert found.verdict == verdicts.REPRODUCED
-    assert float(found.findings[0].ours.estimate) == pytest.approx(100 * 0.45 / 0.5)
-    both = tested(claim("relative_gain", baseline="uer,per", value=10.0))
-    assert [finding.holds for finding in both.findings] == [True, False]  # per: .9 beside .9 with seed 0 drawn twice
+    assert float(found.findings[0].ours.estimate) == pytest.approx(100 * 0.28 / 0.5)
+    assert tested(claim("relative_gain", baseline="uer", value=241.7)).verdict == verdicts.SAME_DIRECTION
+    assert tested(claim("relative_gain", baseline="uer", value=11.0, high=60.0)).verdict == verdicts.REPRODUCED
+    assert tested(claim("relative_gain", baseline="uer", value=2.0, high=10.0)).verdict == verdicts.SAME_DIRECTION
+    both = tested(claim("relative_gain", baseline="uer,per", value=50.0))
+    assert [finding.verdict for finding in both.findings] == [verdicts.REPRODUCED, verdicts.NOT_REPRODUCED]
     assert both.verdict == verdicts.NOT_REPRODUCED
+    assert tested(claim("relative_gain", method="uer", baseline="per", value=20.0)).verdict == verdicts.NOT_REPRODUCED
 
 
-def test_wins_are_counted_over_settings(tested: Callable[..., Outcome]) -> None:
+def test_wins_are_those_that_are_shown_and_at_most_those_that_are_not_refuted(tested: Callable[..., Outcome]) -> None:
     found = tested(claim("wins", baseline="uer,per", value=2, high=2))
-    assert float(found.findings[0].ours.estimate) == 2 and found.findings[0].of == "of 2 settings"
-    assert found.verdict == verdicts.REPRODUCED
+    assert [float(number) for number in found.findings[0].ours] == [2, 1, 2] and found.findings[0].of == "of 2 settings"
+    assert found.verdict == verdicts.INCONCLUSIVE and found.reasons == ("too few settings show who is better",)
+    assert tested(claim("wins", baseline="uer", value=1, high=1)).verdict == verdicts.REPRODUCED
     assert tested(claim("wins", method="uer", baseline="per", value=1, high=1)).verdict == verdicts.NOT_REPRODUCED
+    assert tested(claim("wins", method="uer", baseline="per", value=0, high=1)).verdict == verdicts.REPRODUCED
 
 
 def test_best_and_ordering_need_intervals_off_zero(tested: Callable[..., Outcome]) -> None:
     assert tested(claim("best", baseline="uer")).verdict == verdicts.REPRODUCED
-    assert tested(claim("best", baseline="uer,per")).verdict == verdicts.NOT_REPRODUCED
+    assert tested(claim("best", baseline="uer,per")).verdict == verdicts.INCONCLUSIVE
     assert tested(claim("ordering", method="per", baseline="uer")).verdict == verdicts.REPRODUCED
     assert tested(claim("ordering", method="uer", baseline="per")).verdict == verdicts.NOT_REPRODUCED
 
 
 def test_fewer_steps_are_better(tested: Callable[..., Outcome], add: Callable[..., None]) -> None:
-    add("sooner", {0: {100: 0.9, END: 0.9}, 1: {100: 0.9, END: 0.9}}, method="aer")
+    add("sooner", {seed: {100: rate, END: rate} for seed, rate in enumerate((0.7, 0.7, 0.8, 0.7, 0.7))}, method="aer")
     found = tested(claim("wins", method="aer", baseline="uer", metric="steps_to_baseline_best", value=1, high=1))
     assert found.verdict == verdicts.REPRODUCED
 
@@ -95,9 +106,15 @@ def test_a_run_that_is_not_there_is_named(tested: Callable[..., Outcome]) -> Non
 def test_values_of_a_variant_are_compared_the_first_with_each_other(
     add: Callable[..., None], shelf: Callable[..., Shelf]
 ) -> None:
-    for value, final in ((0.5, 0.9), (0.25, 0.4)):
+    for value, final in ((0.5, 0.8), (0.25, 0.4)):
         settings = {"replay.lambda_max": {"value": value, "layer": "command line", "source": ""}}
-        add(f"l{value}", {0: {END: final}, 1: {END: final}}, method="vlm_rb", variant=str(value), settings=settings)
+        add(
+            f"l{value}",
+            {seed: {END: final} for seed in range(5)},
+            method="vlm_rb",
+            variant=str(value),
+            settings=settings,
+        )
     row = claim("best", variant="learner=dqn; replay.lambda_max=0.5,0.25")
     (found,) = claims.test(row, published.load("vlm_rb"), shelf(), Estimator(lambda _: 1.0, reps=100))
     assert found.verdict == verdicts.REPRODUCED
@@ -128,10 +145,13 @@ def test_claims_of_labels_are_tested_on_what_teachers_said(
     assert missing.reasons == ("rl_sallm_f ablation=no_self_augmentation on button-press",)
     taught("n", (2, 3), ablation="no_self_augmentation")
     gain = of_paper("double_check_gain").findings[0]
-    assert gain.of == "rl_sallm_f ablation=no_self_augmentation beside pebble_llm" and gain.holds
+    assert (
+        gain.of == "rl_sallm_f ablation=no_self_augmentation beside pebble_llm"
+        and gain.verdict == verdicts.INCONCLUSIVE
+    )
     assert float(gain.ours.estimate) == pytest.approx(62.5 - 25)
     level = of_paper("label_accuracy").findings[0]
-    assert float(level.ours.estimate) == 100 and not level.holds
+    assert float(level.ours.estimate) == 100
 
 
 def test_several_settings_beside_a_named_baseline_are_each_put_beside_it(
@@ -144,7 +164,7 @@ def test_several_settings_beside_a_named_baseline_are_each_put_beside_it(
     taught("last", (2, 2), ablation="no_self_augmentation")
     found = of_paper("ablations_cost_less")
     assert found.findings[0].of == "of 3 settings" and float(found.findings[0].ours.estimate) == 2
-    assert not found.findings[0].holds
+    assert found.findings[0].verdict == verdicts.INCONCLUSIVE
     assert "mean over button-press; the paper names no tasks" in found.reasons
 
 

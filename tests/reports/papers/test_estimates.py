@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from reports.papers import equivalence
 from reports.papers.estimates import Estimator, Setting
 from reports.papers.matching import Shelf
 
@@ -46,31 +47,56 @@ def estimator(seconds: float = 1.0) -> Estimator:
     ],
 )
 def test_point_estimates(metric: str, expected: float, setting: Callable[..., Setting]) -> None:
-    assert float(estimator()(metric, [setting()]).estimate) == pytest.approx(expected)
+    assert float(estimator()(metric, [setting()]).interval.estimate) == pytest.approx(expected)
 
 
 def test_the_baselines_own_steps_lead_to_its_own_best(setting: Callable[..., Setting]) -> None:
     baseline = setting().baseline
     assert baseline is not None
-    assert float(estimator()("steps_to_baseline_best", [Setting(baseline)]).estimate) == 300
+    assert float(estimator()("steps_to_baseline_best", [Setting(baseline)]).interval.estimate) == 300
 
 
-def test_the_same_seeds_are_drawn_together(setting: Callable[..., Setting]) -> None:
-    found = estimator()("gain_percent", [setting()])
-    # both seed 0: .8 beside .5; both seed 1: 1.0 beside .7
-    assert [float(found.low), float(found.high)] == pytest.approx([100 * 0.3 / 0.7, 60.0])
-
-
-def test_other_seeds_are_drawn_apart(setting: Callable[..., Setting]) -> None:
-    found = estimator()("gain_percent", [setting(theirs={seed + 5: curve for seed, curve in THEIRS.items()})])
-    # .8 beside .7 and 1.0 beside .5 each come up in one resample of sixteen
-    assert [float(found.low), float(found.high)] == pytest.approx([100 * 0.1 / 0.7, 100.0])
+@pytest.mark.parametrize("apart", [0, 5])
+def test_a_mean_has_the_standard_error_and_degrees_of_its_seeds(apart: int, setting: Callable[..., Setting]) -> None:
+    ours = dict(enumerate({100: value} for value in (0.5, 0.6, 0.8, 0.4, 0.7)))
+    theirs = {seed + apart: curve for seed, curve in enumerate({100: value} for value in (0.4, 0.6, 0.7, 0.4, 0.4))}
+    both = setting(ours, theirs)
+    found = Estimator(lambda _: 1.0, reps=50_000)
+    alone = found("success_rate", [Setting(both.row)]).tested
+    deviation = np.std([0.5, 0.6, 0.8, 0.4, 0.7], ddof=1)
+    assert alone.error.tolist() == pytest.approx([deviation / np.sqrt(5)], rel=0.02)
+    assert alone.freedom.tolist() == pytest.approx([4]) and alone.seeds == 5
+    low, high = equivalence.ends(alone)
+    assert [low, high] == pytest.approx(
+        equivalence.ends(equivalence.of_seeds(np.array([0.5, 0.6, 0.8, 0.4, 0.7]))), rel=0.02
+    )
+    gap = found("success_rate", [both], lambda one, other: one - other).tested
+    if apart:  # Welch and Satterthwaite of variances .025 and .02
+        assert gap.error.tolist() == pytest.approx([np.sqrt(0.045 / 5)], rel=0.02)
+        assert gap.freedom.tolist() == pytest.approx([4 * 0.045**2 / (0.025**2 + 0.02**2)], rel=0.02)
+    else:  # the seeds' differences .1 0 .1 0 .3
+        assert gap.error.tolist() == pytest.approx([np.std([0.1, 0, 0.1, 0, 0.3], ddof=1) / np.sqrt(5)], rel=0.02)
+        assert gap.freedom.tolist() == pytest.approx([4])
 
 
 def test_a_target_that_resamples_miss_is_infinitely_far(setting: Callable[..., Setting]) -> None:
     weak = {0: {100: 0.1, 200: 0.2, 300: 0.4}, 1: {100: 0.2, 200: 0.4, 300: 0.8}}
     found = estimator()("steps_to_baseline_best", [setting(ours=weak)])
-    assert float(found.estimate) == 300 and np.isinf(float(found.high))
+    assert float(found.interval.estimate) == 300 and np.isinf(float(found.interval.high))
+    assert np.isinf(found.tested.error[0]), "some reach it and some do not: nothing is decided"
+    hopeless = {0: {100: 0.1, 300: 0.2}, 1: {100: 0.1, 300: 0.2}}
+    never = estimator()("steps_to_baseline_best", [setting(ours=hopeless)]).tested
+    assert np.isinf(never.value[0]) and never.error[0] == 0, "never, in every resample"
+
+
+def test_a_row_at_a_bound_is_read_with_one_more_seed_at_the_other(setting: Callable[..., Setting]) -> None:
+    ones = {seed: {100: 0.0, 200: 1.0} for seed in range(5)}
+    found = estimator()("success_rate", [setting(ours=ones)])
+    assert found.tested.value.tolist() == pytest.approx([1, 5 / 6])
+    assert found.tested.error.tolist() == pytest.approx([0, 1 / 6], rel=0.1)
+    assert float(found.interval.high) == 1 and 0.3 < float(found.interval.low) < 0.5
+    both = estimator()("time_saving_percent", [setting(ours=ones, theirs=ones)]).tested
+    assert len(both.value) == 3, "one in the method's row, one in the baseline's"
 
 
 def test_several_settings_are_averaged_before_they_are_compared(
@@ -86,9 +112,9 @@ def test_several_settings_are_averaged_before_they_are_compared(
         assert ours is not None
         settings.append(Setting(ours, theirs))
     # means .8 and .3, not the mean of 150 % and 200 %
-    assert float(estimator()("gain_percent", settings).estimate) == pytest.approx(100 * 0.5 / 0.3)
+    assert float(estimator()("gain_percent", settings).interval.estimate) == pytest.approx(100 * 0.5 / 0.3)
 
 
 def test_one_seed_has_no_interval_and_a_baseline_without_success_no_gain(setting: Callable[..., Setting]) -> None:
     found = estimator()("gain_percent", [setting(theirs={0: {100: 0.0, 300: 0.0}})])
-    assert np.isnan(found.estimate) and np.isnan(found.low)
+    assert np.isnan(found.interval.estimate) and np.isnan(found.interval.low)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from reports.papers import catalogue, filled, text, verdicts
+from reports.papers import catalogue, equivalence, filled, text, verdicts
 from reports.papers.estimates import Estimator
 from reports.papers.filled import Filled
 from reports.papers.matching import Shelf
@@ -44,18 +44,27 @@ def test_every_published_number_has_one_place_in_its_table(paper: str, shelf: Ca
 def test_a_line_has_the_papers_numbers_and_ours_with_a_verdict(
     add: Callable[..., None], shelf: Callable[..., Shelf]
 ) -> None:
-    add("ours", {0: {150_000: 1.0, END: 1.0}, 1: {150_000: 0.8, END: 1.0}}, method="vlm_rb")
-    add("theirs", {0: {150_000: 0.5, END: 0.8}, 1: {150_000: 0.5, END: 0.8}}, method="uer")
+    rises = (0.9, 0.8, 0.9, 0.7, 0.7)
+    add("ours", {seed: {150_000: rise, END: rise} for seed, rise in enumerate(rises)}, method="vlm_rb")
+    add(
+        "theirs", {seed: {150_000: 0.5, END: rise} for seed, rise in enumerate((0.7, 0.6, 0.7, 0.5, 0.5))}, method="uer"
+    )
+    wide = {seed: {END: rate} for seed, rate in enumerate((0.1, 0.6, 0.2, 0.8, 0.3))}
+    add("wide", wide, method="uer", task="16x16")
     table = tables(shelf())["7"]
     (line,) = [line for line in table.lines if line.names == ("dqn", "8x8", "uer")]
     best, steps, _ = line.cells
     assert text.published(best) == "+0.0% (1.00/1.00)"
-    assert text.ours(best) == "+25.0% [+25.0%, +25.0%] (1.00/0.80)"
-    # published as no gain, ours one: not borne out
-    assert best[0].verdict == verdicts.NOT_REPRODUCED
+    assert text.ours(best).startswith("+33.3% [+") and text.ours(best).endswith("] (0.80/0.60)")
+    assert best[0].verdict == verdicts.NOT_REPRODUCED, "published as no gain, ours a third"
+    assert best[1].verdict == verdicts.NOT_REPRODUCED, ".80 beside 1.00, with an interval of .18 either way"
+    spread = [line.cells[0][-1] for line in table.lines if line.names == ("dqn", "16x16", "uer")]
+    assert [entry.verdict for entry in spread] == [verdicts.INCONCLUSIVE] and spread[0].reasons == (
+        equivalence.TOO_WIDE,
+    )
     assert text.published(steps) == "+10.7% (150K/168K)"
-    assert text.ours(steps) == "+85.0% [+85.0%, +85.0%] (150K/1,000K)"
-    assert steps[0].verdict == verdicts.REPRODUCED
+    assert text.ours(steps).startswith("+85.0%") and text.ours(steps).endswith("(150K/1,000K)")
+    assert steps[0].verdict == verdicts.SAME_DIRECTION, "a saving, but of another size"
     other = [line for line in table.lines if line.names == ("sac", "task3", "uer")]
     assert set(other[0].verdicts) == {verdicts.NOT_RUN}
 
@@ -65,3 +74,16 @@ def test_hardware_and_robots_are_published_only(shelf: Callable[..., Shelf]) -> 
     assert {v for line in tables(empty)["6"].lines for v in line.verdicts} == {verdicts.PUBLISHED_ONLY}
     found = tables(Shelf([], catalogue.paper("kagi"), {}), "kagi")
     assert {v for table in found.values() for line in table.lines for v in line.verdicts} == {verdicts.PUBLISHED_ONLY}
+
+
+def test_fewer_than_five_seeds_are_inconclusive_and_say_so(
+    add: Callable[..., None], shelf: Callable[..., Shelf]
+) -> None:
+    for method in ("uer", "vlm_rb"):
+        add(method, {seed: {END: 0.8} for seed in range(4)}, method=method)
+    found = tables(shelf())
+    (line,) = [line for line in found["7"].lines if line.names == ("dqn", "8x8", "uer")]
+    own = line.cells[0][-1]
+    assert own.number.method == "uer" and own.verdict == verdicts.INCONCLUSIVE
+    assert own.reasons == ("fewer than five seeds",)
+    assert "fewer than five seeds" in text.letters(found.values(), [])

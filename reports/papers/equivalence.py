@@ -1,0 +1,167 @@
+"""The test behind a verdict: whether ours equals a published number within a margin, differs from it, or neither.
+
+Both errors count. Ours is a standard error over seeds with its degrees of freedom. The paper's is what it prints: a
+standard deviation is divided by the root of its number of seeds, and an error whose kind the paper does not say is
+taken as a standard error, the wider of its two meanings. Where a paper prints no error, or a smaller one than its
+number of seeds would give it with the spread of ours, its seeds are given the spread of ours: for the same method that
+is right, and three or five seeds often show too small a spread. The two are added as Welch and Satterthwaite do.
+
+Seeds of which most are within a tenth of the least or the greatest score show next to nothing of the spread: five
+seeds out of five come out alike in a third of all studies of a method of which one seed in five fails. One more seed
+that ended at the other bound is then imagined, and the interval covers both readings. So no few seeds at 1.00
+reproduce a published 1.00.
+
+Everything works on one estimate as on an array of them, so that a simulation holds the error rates of what is used.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from reports.papers import verdicts
+from reports.statistics import LEVEL, Array
+
+FEWEST_SEEDS = 5
+"""Of a row of ours; with fewer, nothing is decided."""
+UNSTATED_SEEDS = 3
+"""Seeds of a paper that does not say how many: the fewest that any of the five says."""
+SMALLEST = 0.25
+"""Share of the margin below which a difference is never held against a number, so that neither rounding nor a
+difference of no consequence is."""
+EQUAL_LEVEL = 2 * LEVEL - 1
+"""Level of the interval that two one-sided tests at 1 - LEVEL amount to."""
+NEAR = 0.1
+"""How near a bound of the score, as a share of its range, is at the bound."""
+
+TOO_WIDE = "the interval of the difference is wider than the margin"
+SEEDS_ALIKE = "most seeds at a bound, so that few seeds show no spread"
+
+SUCCESS = {
+    "success_rate": 1.0,
+    "best_success_rate": 1.0,
+    "area_under_curve": 1.0,
+    "success_percent": 100.0,
+    "test_score": 100.0,
+}
+"""Metric that is a success rate -> its greatest value."""
+LABELS = ("label_accuracy_percent", "discard_percent", "equal_percent")
+
+
+class Estimate(NamedTuple):
+    """A number of ours; the first axis holds its readings: as the seeds are, then with a seed imagined."""
+
+    value: Array
+    error: Array
+    """Standard error; infinite where the number cannot be bounded, as steps that some resamples never reach."""
+    freedom: Array
+    """Degrees of freedom of the error."""
+    seeds: int
+    """Of the row with the fewest."""
+
+
+class Published(NamedTuple):
+    """A number of a paper, or the range that it claims; each a number or an array of them."""
+
+    low: Array | float
+    high: Array | float
+    error: Array | float = float("nan")
+    """Standard error; NaN where the paper prints none."""
+    seeds: int = UNSTATED_SEEDS
+
+
+def printed(value: float, error: float, kind: str, seeds: int | None) -> Published:
+    """A number with the error that stands beside it; `kind` is sd, sem, unknown or nothing."""
+    if kind == "sd" and seeds is not None:
+        error /= np.sqrt(seeds)
+    return Published(value, value, error, seeds or UNSTATED_SEEDS)
+
+
+def margin(metric: str, formula: str, value: float) -> float:
+    """Within what difference ours equals a published value of this metric, compared by this formula ("" for none)."""
+    if formula == "relative_saving" or metric.endswith("saving_percent"):
+        return 20.0
+    if formula == "relative_gain" or metric.endswith("gain_percent"):
+        return 0.2 * (100 + max(value, 0.0))
+    if metric in SUCCESS:
+        return 0.2 * SUCCESS[metric]
+    return 5.0 if metric.endswith(LABELS) else 0.2 * abs(value)
+
+
+def of_seeds(scores: Array, greatest: float = np.inf) -> Estimate:
+    """The mean of scores [..., seeds] of one task; `greatest`: the greatest score where they lie between 0 and it."""
+    readings = [_mean(scores)]
+    for bound in (0.0, greatest):
+        if np.isfinite(greatest):
+            alone = at_bound(scores, greatest - bound, greatest)
+            more = _mean(np.concatenate([scores, np.full((*scores.shape[:-1], 1), bound)], axis=-1))
+            readings.append([np.where(alone, new, old) for new, old in zip(more, readings[0], strict=True)])
+    value, error, freedom = (np.stack(each) for each in zip(*readings, strict=True))
+    return Estimate(value, error, freedom, scores.shape[-1])
+
+
+def at_bound(scores: Array, bound: float, greatest: float) -> Array:
+    """Whether most of scores [..., seeds] are near this bound."""
+    return np.asarray(np.abs(np.median(scores, axis=-1) - bound) <= NEAR * greatest)
+
+
+def ends(ours: Estimate, theirs: Published | None = None, level: float = LEVEL) -> tuple[Array, Array]:
+    """The interval of our value, widened by the paper's error where `theirs` is given; it covers every reading."""
+    from scipy import stats
+
+    error, freedom = ours.error, ours.freedom
+    if theirs is not None:
+        alike = ours.error * np.sqrt(ours.seeds / theirs.seeds)
+        shown = np.nan_to_num(np.asarray(theirs.error, float))
+        error = np.hypot(ours.error, np.maximum(alike, shown))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            both = error**4 / (ours.error**4 / ours.freedom + shown**4 / (theirs.seeds - 1))
+        freedom = np.where(shown > alike, both, ours.freedom)
+    half = np.where(error > 0, stats.t.ppf((1 + level) / 2, freedom), 0.0)
+    with np.errstate(invalid="ignore"):
+        half = np.where(np.isinf(error), np.inf, half * error)
+        low = np.where(np.isinf(half), -np.inf, ours.value - half)
+        high = np.where(np.isinf(half), np.inf, ours.value + half)
+    return low.min(axis=0), high.max(axis=0)
+
+
+def decided(ours: Estimate, theirs: Published, margin: float, *, directed: bool = False, level: float = LEVEL) -> Array:
+    """One of `verdicts.TESTED`; `directed`: the number says by how much a method is better, so its sign counts too,
+    unless it is published as zero. `level` is that at which ours must differ; higher where several are tested."""
+    low, high = ends(ours, theirs, level)
+    inner, outer = ends(ours, theirs, EQUAL_LEVEL)
+    point, least = ours.value[0], SMALLEST * margin
+    above, below = point - theirs.high, theirs.low - point
+    apart = ((low > theirs.high) & (above > least)) | ((high < theirs.low) & (below > least))
+    within = (inner > theirs.low - margin) & (outer < theirs.high + margin)
+    toward = np.zeros_like(apart)
+    sided = directed and bool(np.all(np.asarray(theirs.low) * theirs.high > 0))
+    if sided:
+        toward = better(ours, float(np.sign(theirs.low)))
+    if ours.seeds < FEWEST_SEEDS:
+        return np.full(apart.shape, verdicts.INCONCLUSIVE)
+    return np.select(
+        [within & ~apart & (toward | (not sided)), toward, apart],
+        [verdicts.REPRODUCED, verdicts.SAME_DIRECTION, verdicts.NOT_REPRODUCED],
+        verdicts.INCONCLUSIVE,
+    )
+
+
+def why_inconclusive(ours: Estimate) -> tuple[str, ...]:
+    """What keeps our numbers from deciding, in words that are the same for every number."""
+    if ours.seeds < FEWEST_SEEDS:
+        return ("fewer than five seeds",)
+    alike = len(ours.value) > 1 and bool(np.any(ours.error[1:] != ours.error[0]))
+    return (SEEDS_ALIKE,) if alike else (TOO_WIDE,)
+
+
+def better(ours: Estimate, sign: float = 1.0, level: float = LEVEL) -> Array:
+    """Whether a difference is on this side of zero."""
+    low, high = ends(ours, level=level)
+    return np.asarray(low > 0 if sign > 0 else high < 0) & (ours.seeds >= FEWEST_SEEDS)
+
+
+def _mean(scores: Array) -> list[Array]:
+    seeds = scores.shape[-1]
+    return [scores.mean(axis=-1), scores.std(axis=-1, ddof=1) / np.sqrt(seeds), np.full(scores.shape[:-1], seeds - 1.0)]
