@@ -116,7 +116,7 @@ def test_the_installed_wheel_compares_with_what_was_measured(site: Path, outside
 
 @pytest.mark.slow
 def test_the_installed_wheel_writes_a_method_s_skeleton(outside, tmp_path: Path) -> None:
-    out = outside("-m", "harness", "new", "method", "my_replay")
+    out = outside("-m", "harness", "new", "replay", "my_replay")
     assert "pip install -e my_replay" in out
     assert (tmp_path / "my_replay" / "guidebench_my_replay" / "sampler.py").exists()
     assert "$" not in (tmp_path / "my_replay" / "pyproject.toml").read_text()

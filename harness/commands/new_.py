@@ -1,15 +1,40 @@
-"""Write an installable skeleton of a method of your own, outside this tree: it runs as it stands."""
+"""Write an installable package outside this tree that runs as it stands: a replay, a reward guide or a suite of your
+own, with a test and a page.
+
+  bench new replay my_replay       what chooses a batch, and a method of that name that uses it
+  bench new guide my_reward        what pays the learner, and a method of that name that uses it
+  bench new suite my_suite         tasks with a protocol
+"""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import NamedTuple
 
-HELP = "write the skeleton of a method of your own"
+HELP = "write a package with a replay, a reward guide or a suite of your own"
+
+
+class Skeleton(NamedTuple):
+    """What is written for a kind."""
+
+    registers: tuple[str, ...]
+    """The kinds of which it registers a thing of its name."""
+    modules: tuple[str, ...]
+    """Modules beside `__init__`."""
+    command: str
+    """Settings with which it is tried out."""
+
+
+SKELETONS = {
+    "replay": Skeleton(("method", "replay"), ("sampler",), "suite=minigrid_doorkey method=uer,$name"),
+    "guide": Skeleton(("method", "guide"), ("guide",), "suite=minigrid_doorkey method=uer,$name"),
+    "suite": Skeleton(("suite",), ("task",), "suite=$name method=uer,per"),
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kind", choices=("method",), help="what to begin")
+    parser.add_argument("kind", choices=tuple(SKELETONS), help="what to begin")
     parser.add_argument("name", help="its name: lower-case letters, digits and _")
     parser.add_argument("--directory", type=Path, help="where (./NAME)")
 
@@ -23,34 +48,41 @@ def run(args: argparse.Namespace) -> int:
     from harness import registry
     from harness.errors import UserError
 
-    name: str = args.name
+    name, kind = str(args.name), str(args.kind)
+    skeleton = SKELETONS[kind]
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
-        raise UserError(f"{name!r} is not a name for a method; use lower-case letters, digits and _ (my_replay)")
-    if name in registry.names("method") or name in registry.names("replay"):
-        raise UserError(f"there is a method or replay {name!r} already; choose another name")
+        raise UserError(f"{name!r} is not a name for a {kind}; use lower-case letters, digits and _ (my_{kind})")
+    if taken := [other for other in skeleton.registers if name in registry.names(other)]:
+        raise UserError(f"there is a {' and a '.join(taken)} {name!r} already; choose another name")
     directory: Path = args.directory or Path(name)
-    if directory.exists() and any(directory.iterdir()):
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise UserError(f"{directory} exists and is not empty; choose another --directory")
-    words = {"name": name, "package": f"guidebench_{name}", "Class": "".join(part.title() for part in name.split("_"))}
-    template = resources.files("harness") / "templates" / args.kind
-    for source, target in FILES[args.kind].items():
-        text = string.Template((template / source).read_text(encoding="utf-8")).substitute(words)
-        path = directory / string.Template(target).substitute(words)
+    package = f"guidebench_{name}"
+    words = {
+        "name": name,
+        "kind": kind,
+        "package": package,
+        "Class": "".join(part.title() for part in name.split("_")),
+        "entry_points": "\n\n".join(
+            f'[project.entry-points."guidebench.{other}s"]\n{name} = "{package}"' for other in skeleton.registers
+        ),
+    }
+    files = {
+        "pyproject.toml": "pyproject.toml",
+        f"{kind}/README.md": "README.md",
+        f"{kind}/init.py": f"{package}/__init__.py",
+        **{f"{kind}/{module}.py": f"{package}/{module}.py" for module in skeleton.modules},
+        f"{kind}/test.py": f"tests/test_{name}.py",
+    }
+    templates = resources.files("harness") / "templates"
+    for source, target in files.items():
+        text = string.Template((templates / f"{source}.template").read_text(encoding="utf-8")).substitute(words)
+        path = directory / target
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    print(f"{directory}: a method {name!r} that runs as it stands\n")
+    command = string.Template(skeleton.command).substitute(words)
+    print(f"{directory}: a {kind} {name!r} that runs as it stands; README.md is its page\n")
     print(f"  pip install -e {directory}")
-    print(f"  bench run suite=minigrid_doorkey method=uer,{name} profile=smoke seeds=2")
+    print(f"  bench run {command} profile=smoke seeds=2")
     print(f"  pytest {directory}")
     return 0
-
-
-FILES = {
-    "method": {
-        "pyproject.toml.template": "pyproject.toml",
-        "README.md.template": "README.md",
-        "init.py.template": "$package/__init__.py",
-        "sampler.py.template": "$package/sampler.py",
-        "test.py.template": "tests/test_$name.py",
-    }
-}

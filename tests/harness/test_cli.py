@@ -282,8 +282,9 @@ def test_a_mistake_is_one_short_message_and_exit_code_2(bench, tmp_path, monkeyp
         (("status", "--jsn", "x"), "unknown option '--jsn'; did you mean '--json'"),
         (("models", "export", "--jsn"), "unknown option '--jsn'"),
         (("lst",), "unknown command 'lst'; did you mean 'list'"),
-        (("new", "method", "My-Replay"), "'My-Replay' is not a name for a method"),
-        (("new", "method", "uer"), "there is a method or replay 'uer' already"),
+        (("new", "replay", "My-Replay"), "'My-Replay' is not a name for a replay"),
+        (("new", "replay", "uer"), "there is a method and a replay 'uer' already"),
+        (("new", "suite", "classic"), "there is a suite 'classic' already"),
     ],
 )
 def test_so_is_a_mistake_in_any_command(bench, tmp_path, monkeypatch, command: tuple[str, ...], says: str) -> None:
