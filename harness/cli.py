@@ -13,6 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from harness.errors import UserError, of_system, unknown
+from harness.texts import printable
 
 COMMANDS = ("list", "show", "run", "ablate", "perturb", "status", "label", "eval", "demos", "models", "new", "doctor")
 """Subcommands in `harness.commands`; others join through the entry point group `guidebench.commands`. A command is a
@@ -57,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.error(f"unrecognized arguments: {' '.join(rest)}")
         return int(modules[args.command].run(args))
     except UserError as error:
-        print(f"bench: {error}", file=sys.stderr)
+        print(f"bench: {printable(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

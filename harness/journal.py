@@ -61,8 +61,9 @@ class RunJournal:
         names = {key: content[key] for key in EVALUATION if key in content and key != "study"}
         return {**names, "study": self._job.study, "seed": seed}
 
-    def open(self, offsets: Sequence[Mapping[str, int]], backends: Sequence[Backend]) -> None:
-        """Open the logs at the byte offsets of a checkpoint (empty mappings: anew). `backends`: what is asked."""
+    def open(self, offsets: Sequence[Mapping[str, int]], step: int, backends: Sequence[Backend]) -> None:
+        """Open the logs at the byte offsets of a checkpoint of `step` (empty mappings and 0: anew). `backends`: what is
+        asked."""
         self._backends = backends
         for number, (run, offset) in enumerate(zip(self.runs, offsets, strict=True)):
             self._success[number] = self._success[number] if offset else None
@@ -70,7 +71,9 @@ class RunJournal:
             if self._job.tensorboard:
                 from torch.utils.tensorboard import SummaryWriter
 
-                self._boards.append(SummaryWriter(str(run.path / "tensorboard")))
+                # What was written after the checkpoint comes again, so TensorBoard is told to drop it.
+                purged = step + 1 if offset else 0
+                self._boards.append(SummaryWriter(str(run.path / "tensorboard"), purge_step=purged))
 
     def evaluated(self, step: int, results: Sequence[Result]) -> None:
         for result in results:

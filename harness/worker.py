@@ -93,7 +93,7 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
                 assert checkpoint is not None
                 loop.load_state(number, checkpoint.state["loop"])
         offsets = [checkpoint.state["offsets"] if checkpoint else {} for checkpoint in found]
-        journal.open(offsets, [*backends.values()])
+        journal.open(offsets, loop.step, [*backends.values()])
         if threading.current_thread() is threading.main_thread():
             # How the launcher knows a full disk under the ring; pygame, which a suite may import, makes it an abort.
             signal.signal(signal.SIGBUS, signal.SIG_DFL)

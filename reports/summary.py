@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.errors import count
+from harness.texts import one_line
 from reports import aggregates, matrices, statistics
 from reports.aggregates import TOLERANCE, Aggregate, Overview, leading
 from reports.matrices import Matrix
@@ -178,13 +179,9 @@ def _states(name: str, runs: Iterable[Run]) -> Iterable[str]:
             yield f"{name}: seed {run.seed} has not started"
         elif run.status != "finished":
             lines = (run.error or "").strip().splitlines()
-            why = f": {_printable(lines[-1])}" if lines else ""
+            why = f": {one_line(lines[-1])[:300]}" if lines else ""
             state = "is running" if run.status == "running" else run.status
             yield f"{name}: seed {run.seed} {state} at step {run.step:,} of {run.steps:,}{why}"
-
-
-def _printable(text: str) -> str:
-    return "".join(char for char in text if char.isprintable())[:300]
 
 
 def _by_evaluation(evaluations: pd.DataFrame) -> dict[str, dict[int, pd.DataFrame]]:

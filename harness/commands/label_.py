@@ -21,6 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from harness.texts import one_line
+
 if TYPE_CHECKING:
     from harness.foundation.questions import Question
     from harness.records.study import StudyDirectory
@@ -175,13 +177,11 @@ def _converse(asked: Sequence[Open], frames: bool) -> None:
     while at < len(asked):
         name, question = asked[at]
         pair = showing.Pair(question)
-        print(f"\nquestion {at + 1} of {len(asked)}: {showing.printable(name)}, step {question.step:,}")
-        print(f"task: {showing.printable(pair.instruction)}")
+        print(f"\nquestion {at + 1} of {len(asked)}: {one_line(name)}, step {question.step:,}")
+        print(f"task: {one_line(pair.instruction)}")
         if pair.meanings != meanings:
             meanings = pair.meanings
-            print(
-                "\n".join(f"  {showing.printable(thing)}: {showing.printable(meanings[thing])}" for thing in meanings)
-            )
+            print("\n".join(f"  {one_line(thing)}: {one_line(meanings[thing])}" for thing in meanings))
         print("\n".join(["", *pair.lines(), ""]))
         if pictures is not None:
             try:
@@ -288,9 +288,7 @@ def _number(cell: str) -> Any:
 
 def _command(study: StudyDirectory) -> str:
     """The command that began the study, as a shell takes it."""
-    from harness.foundation.showing import printable
-
-    return printable(shlex.join(map(str, study.read()["command"])))
+    return one_line(shlex.join(map(str, study.read()["command"])))
 
 
 def _short(value: Any) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import count
+from harness.texts import one_line
 
 if TYPE_CHECKING:
     from harness.pace import Standing
@@ -52,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         for row, standing in group:
             print(f"  {_line(row, standing)}")
             if row["error"]:
-                print(f"    {last_line(str(row['error']))}")
+                print(f"    {one_line(last_line(str(row['error'])))}")
     accounts = [row["models"] for row in rows if row["models"]]
     total = {name: sum(account[name] for account in accounts) for name in LEDGER}
     if any(total[name] for name in ("tokens_in", "usd", "failures")):  # a hand-written judge costs nothing
@@ -135,7 +136,7 @@ def last_row(path: Path) -> dict[str, Any]:
     for line in reversed(path.read_bytes().splitlines()):
         try:
             row = json.loads(line)
-        except ValueError:  # the writer was cut short
+        except (ValueError, RecursionError):  # the writer was cut short, or it was none of ours
             continue
         return row if isinstance(row, dict) else {}
     return {}

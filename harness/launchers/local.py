@@ -19,6 +19,7 @@ from typing import IO, Any, NamedTuple
 
 from harness.execution import Execution
 from harness.job import EXIT_STOPPED, EXIT_USER_ERROR, Job
+from harness.texts import each_text, printable
 
 TOGETHER = 0.5
 """Seconds within which signals to stop count as one; a second one that comes later ends the workers at once."""
@@ -141,7 +142,8 @@ def _start(job: Job, slot: Slot, logs: Path, retried: bool) -> _Running:
     start = log.stat().st_size if log.exists() else 0
     with open(log, "ab") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "harness.worker"],
+            # -P: a file of the current directory must not stand in for a module of ours.
+            [sys.executable, "-P", "-m", "harness.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -168,9 +170,9 @@ def _listen(process: subprocess.Popen[str], events: queue.Queue[tuple[int, str |
 
 def _hear(worker: _Running, line: str, watch: Callable[[Event], None]) -> None:
     try:
-        content = json.loads(line)
+        content = each_text(json.loads(line), printable)
         kind = content.pop("event")
-    except (ValueError, KeyError, AttributeError):
+    except (ValueError, KeyError, AttributeError, RecursionError):
         return  # a library wrote to standard output
     if kind == "error":
         worker.error = str(content["error"])
@@ -203,7 +205,7 @@ def _tail(worker: _Running, lines: int = 30) -> str:
     with open(worker.log, "rb") as file:
         file.seek(worker.log_start)
         text = file.read().decode(errors="replace").rstrip()
-    return "\n".join(text.splitlines()[-lines:])
+    return printable("\n".join(text.splitlines()[-lines:]))
 
 
 class _Signals:

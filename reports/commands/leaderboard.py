@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import UserError
+from harness.texts import one_line, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,9 +92,9 @@ def _added(args: argparse.Namespace, directory: Path) -> list[tuple[str, str]]:
         print(f"added {path}")
     for warning in caught:
         if warning.category is UserWarning:
-            print(f"bench leaderboard: {warning.message}", file=sys.stderr)
+            print(f"bench leaderboard: {one_line(warning.message)}", file=sys.stderr)
     for name, reason in refused:
-        print(f"bench leaderboard: refused {name}: {reason}", file=sys.stderr)
+        print(f"bench leaderboard: refused {one_line(name)}: {printable(reason)}", file=sys.stderr)
     return refused
 
 
@@ -132,7 +133,7 @@ def _print(board: Board, written: list[Path]) -> None:
     if board.refused:
         print("Refused:")
         for each in board.refused:
-            print(f"- {each.source}: {each.reason}")
+            print(f"- {one_line(each.source)}: {printable(each.reason)}")
     tell(board.notes, written)
 
 

@@ -186,7 +186,7 @@ def _value(entry: Any) -> Any:
 def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

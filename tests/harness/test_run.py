@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -29,7 +30,7 @@ SMOKE = ("suite=minigrid_doorkey", "profile=smoke")
 
 
 def bench(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "harness", *words]
+    command = [sys.executable, "-P", "-m", "harness", *words]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=240)
 
 
@@ -42,8 +43,11 @@ COMMAND = ("run", *SMOKE, "method=uer,per,vlm_rb")
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
-    """A study of three methods and two seeds, and what its command said."""
+    """A study of three methods and two seeds, and what its command said. It runs in a directory whose files are named
+    as our packages, and none of its processes may import them."""
     directory = tmp_path_factory.mktemp("run")
+    for name in ("harness", "suites", "methods", "results"):
+        (directory / f"{name}.py").write_text("raise SystemExit('imported from the current directory')")
     done = bench(*COMMAND, "seeds=2", "output=study", cwd=directory)
     assert done.returncode == 0, done.stdout + done.stderr
     return directory / "study", done
@@ -211,6 +215,24 @@ def test_tensorboard_files_hold_the_evaluations(tmp_path: Path) -> None:
         returns = [episode["return"] for episode in episodes if episode["step"] == step]
         assert event.step == step and event.value == pytest.approx(sum(returns) / len(returns))
     assert board.Scalars("loss")
+
+
+def test_a_resumed_run_repeats_no_point_on_tensorboard(train, tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    settings = ("method=uer", "training.steps=400", "evaluation.every=50", "evaluation.episodes=2", "seeds=[0]")
+    study, stop = tmp_path / "study", (call == 330 for call in range(1, 10_000)).__next__
+    with pytest.raises(harness.errors.Stopped):
+        train(*settings, packs=[(0,)], directory=study, stop=stop, tensorboard=True, checkpoint_every=130)
+    (newest,) = sorted(study.glob("*/*/*/seed-0/checkpoint-*"))[-1:]
+    shutil.rmtree(newest)  # as after a kill -9 between two checkpoints: the run goes back further than it had come
+    train(*settings, packs=[(0,)], directory=study, tensorboard=True, checkpoint_every=130)
+    (folder,) = study.glob("*/*/*/seed-0/tensorboard")
+    board = EventAccumulator(str(folder))
+    board.Reload()
+    assert [event.step for event in board.Scalars("evaluation/return")] == [*range(50, 401, 50)]
+    steps = [event.step for event in board.Scalars("loss")]
+    assert steps == sorted(set(steps))
 
 
 def test_without_the_package_tensorboard_is_refused_before_anything_starts(tmp_path: Path, monkeypatch) -> None:

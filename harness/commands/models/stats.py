@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from harness.errors import count
+from harness.texts import one_line
 
 HELP = "questions, images and failures on record, and what was spent"
 
@@ -18,7 +19,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from harness.foundation.calls import Usage
-    from harness.foundation.cassette_checks import printable
     from harness.foundation.exchange import stats
 
     found = stats(args.source)
@@ -34,8 +34,8 @@ def run(args: argparse.Namespace) -> int:
         return f"{usage.calls:,} {unit}, {tokens}, {usage.seconds:,.1f} s, {usage.usd:,.4f} USD"
 
     for model, answers, failures, spent in found.models:
-        failed = ", ".join(f"{number:,} {printable(kind)}" for kind, number in sorted(failures.items()))
-        print(printable(model))
+        failed = ", ".join(f"{number:,} {one_line(kind)}" for kind, number in sorted(failures.items()))
+        print(one_line(model))
         print(f"  answered  {told(answers, 'questions')}")
         print(f"  failed    {failed or 'none'}")
         print(f"  spent     {told(spent, 'attempts')}")

@@ -1,0 +1,27 @@
+"""Texts from outside, made safe to keep and to print."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.texts import each_text, mended, one_line, printable
+
+
+def test_a_half_of_a_character_is_replaced_and_a_whole_one_kept() -> None:
+    assert mended("a\ud83d b 😀") == "a\ufffd b 😀"
+    assert mended("\udc00").encode() == "\ufffd".encode()
+
+
+def test_what_a_terminal_would_obey_is_written_as_an_escape() -> None:
+    assert printable("\x1b]0;title\x07 a\tb\nc\r\x9b2J\u202ed é") == "\\x1b]0;title\\x07 a\tb\nc\\r\\x9b2J\\u202ed é"
+    assert printable("\ud83d").isascii()
+    assert one_line("a\x1b[2Jb\u202ec\nd é") == "a\\x1b[2Jb\\u202ec\\nd é"
+
+
+def test_every_text_of_a_value_is_changed_and_depth_is_bounded() -> None:
+    assert each_text({"a": ["b", 1, None, {"c": "d"}]}, str.upper) == {"A": ["B", 1, None, {"C": "D"}]}
+    deep: object = 0
+    for _ in range(101):
+        deep = [deep]
+    with pytest.raises(ValueError, match="more than 100 levels"):
+        each_text(deep, str.upper)
