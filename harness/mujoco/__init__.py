@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 
 from harness.errors import UserError
 
 
 def need(package: str, what: str) -> None:
-    """UserError naming the extra if `package`, which `what` needs, is not installed."""
+    """UserError naming the extra if `package`, which `what` needs, is not installed. To be called before the package is
+    imported: under `MUJOCO_GL=osmesa` MuJoCo loads Mesa at once."""
     if importlib.util.find_spec(package) is None:
         raise UserError(f"{what} needs the package {package}: pip install 'guidebench[mujoco]'")
+    if os.environ.get("MUJOCO_GL", "").lower() == "osmesa":
+        from harness.mujoco import gl
+
+        gl.before_mesa()

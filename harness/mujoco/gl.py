@@ -37,10 +37,15 @@ def backend() -> Literal["egl", "osmesa"]:
             "frames cannot be drawn: no GPU driver offers EGL, and OSMesa, which draws without a GPU, is missing; "
             f"install it (Debian, Ubuntu: apt-get install {PACKAGE}), or choose a judge or replay that needs no frames"
         )
-    with contextlib.suppress(ImportError):
-        # Torch's compiler and Mesa each bring an LLVM, and a process in which Mesa's is loaded first crashes.
-        importlib.import_module("triton._C.libtriton")
+    before_mesa()
     return "osmesa"
+
+
+def before_mesa() -> None:
+    """Load Triton, Torch's compiler, if it is installed. Triton and Mesa each bring an LLVM, and a process that loads
+    Mesa's first crashes when it loads the other."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module("triton._C.libtriton")
 
 
 def context(width: int, height: int) -> Any:
