@@ -165,6 +165,8 @@ class Coordinates(NamedTuple):
     """Entries that hold the same of the step before."""
     constant: bool = False
     """Whether it stays as it is throughout an episode."""
+    reach: tuple[tuple[float, float], ...] = ()
+    """Least and greatest value that each entry can have in the task, in its own unit; empty means unbounded."""
 
 
 class Transition(NamedTuple):

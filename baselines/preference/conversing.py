@@ -23,6 +23,14 @@ BLANK = re.compile(r"\{([A-Za-z_][A-Za-z_0-9]*)\}")
 ENUMERATED = re.compile(r"^[\s>*#_]*[0-9]+[.)](?=\s+\S)", re.ASCII)
 """The number of an item, which is no verdict: `2. Which one is better?`"""
 INTEGER = re.compile(r"(?<![\w.])[-+]?[0-9]+(?![0-9A-Za-z_]|\.[0-9])", re.ASCII)
+STATED = re.compile(
+    r"\b(?:answer|verdict|choice|label|preference|result|conclusion|therefore|so)(?:\s+is)?[^\w+.-]*$", re.IGNORECASE
+)
+"""What stands before an integer that is a verdict: `The answer is 0`, `so: 2`."""
+NAMED = re.compile(r"(?:^|\b(?:trajectory|segment|image|option))[\s>*#_\"'(-]*$", re.IGNORECASE)
+"""What stands before the integer that names one of the two: nothing, or `Trajectory`."""
+PREFERRED = re.compile(r"\b(?:better|best|preferred|prefer|furthers|wins|choose|pick)\b", re.IGNORECASE)
+DENIED = re.compile(r"\b(?:not|no|neither|nor|cannot)\b|n['’]t\b", re.IGNORECASE)
 
 
 def misfit(prompt: str, needs: Sequence[str], may: Sequence[str]) -> str:
@@ -51,7 +59,8 @@ class Misread(ValueError):
 
 def verdict(answer: str) -> int:
     """The integer that an answer ends with: 0, 1 or 2 (RL-SaLLM-F, app. C.1; its released code takes the last of all
-    integers). Misread where there is none, where the line that holds it holds another too, and for any other number.
+    integers). Misread where there is none, where the line that holds it holds another too, for any other number, and
+    where the line is prose that states no preference ("Both fail at step 1").
 
     >>> verdict("1. Both stay away.\\n2. Which is better?\\n**2**")
     2
@@ -64,8 +73,24 @@ def verdict(answer: str) -> int:
             (number,) = said
             if number not in ("0", "1", "2"):
                 raise Misread("unreadable", f"it ends with {number[:20]}, which is none of 0, 1 and 2")
+            if not _stated(line, number):
+                raise Misread("unreadable", f"its last number is part of a sentence: {line.strip()[:80]!r}")
             return int(number)
     raise Misread("unreadable", "it holds no 0, 1 or 2")
+
+
+def _stated(line: str, number: str) -> bool:
+    """Whether a line gives the integer that it holds as its verdict: alone, after a word such as "answer", or as the
+    name of the one that it says is better."""
+    line = ENUMERATED.sub("", line, count=1)
+    if not re.sub(r"[\W_]", "", line.replace(number, "", 1)):
+        return True
+    before = line[: line.rindex(number)]
+    if STATED.search(before):
+        return True
+    named = NAMED.search(before) is not None
+    rest = re.sub(r"[\W_]", "", NAMED.sub("", before, count=1) + line[line.rindex(number) + len(number) :])
+    return named and (not rest or (PREFERRED.search(line) is not None and DENIED.search(line) is None))
 
 
 class Said(NamedTuple, Generic[Read]):

@@ -34,6 +34,8 @@ REDUCED = (*range(7), *range(18, 25), 36, 37, 38)
 HAND = (0, 1, 2, 18, 19, 20, 36, 37, 38)
 """Of what is seen: hand, now and a step before, and the target."""
 SAC, PREFERENCE = "learner.sac", "guide.preference"
+REACH = ((-0.525, 0.525), (0.348, 1.025), (-0.0525, 0.7))
+"""Least and greatest x, y, z in metres of the gripper, and so of what it moves (the package's `_HAND_SPACE`)."""
 TABLE = "RL-SaLLM-F, table 2"
 CODE = "RL-SaLLM-F, released code"
 BPREF = "B-Pref's code, agent/actor.py and utils.py, of which RL-SaLLM-F's is a copy"
@@ -249,8 +251,8 @@ class MetaWorld:
             return tuple(held.index(first + axis) for axis in range(3) if first + axis in held)
 
         found = [
-            Coordinates("tcp", GRIPPER, at(0), at(18)),
-            Coordinates("obj", what(task), at(4), at(22)),
+            Coordinates("tcp", GRIPPER, at(0), at(18), reach=REACH),
+            Coordinates("obj", what(task), at(4), at(22), reach=REACH),
             Coordinates("target", where(task), at(36), constant=True),
         ]
         return tuple(each for each in found if each.entries and (each.name, self.goal) != ("target", "hidden"))

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
 Reward = Literal["dense", "sparse"]
 HORIZON = {"open": 300, "umaze": 300, "medium": 600}
+REACH = {
+    "open": ((-2.5, 2.5), (-1.5, 1.5)),
+    "umaze": ((-1.5, 1.5), (-1.5, 1.5)),
+    "medium": ((-3.0, 3.0), (-3.0, 3.0)),
+}
+"""Task -> least and greatest x and y in metres between the outer walls (the package's maps)."""
 BALL, TARGET = (0, 1), (4, 5)
 """Entries of an observation: where the ball is, and where it is to be."""
 SAC, PREFERENCE = "learner.sac", "guide.preference"
@@ -154,7 +160,7 @@ class PointMaze:
         """Ball and target, in the plane."""
         check(task)
         return (
-            Coordinates("ball", "position (x, y) of the ball in the maze, in metres", BALL),
+            Coordinates("ball", "position (x, y) of the ball in the maze, in metres", BALL, reach=REACH[task]),
             Coordinates("target", "position (x, y) that the ball has to reach, in metres", TARGET, constant=True),
         )
 

@@ -58,7 +58,7 @@ class Llm:
     """Asks for a better trajectory, with {start} and {steps}, and {preferred}, {goal}, {way} if wanted; empty is our
     own (choice: RL-SaLLM-F, app. C.1, in our words)."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     asks: ClassVar[tuple[Channel, ...]] = ("chat",)
     citation: ClassVar[str] = """@inproceedings{tu2025online,
   title = {Online Preference-based Reinforcement Learning with Self-augmented Feedback from Large Language Model},

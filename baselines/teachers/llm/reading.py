@@ -13,10 +13,10 @@ import numpy as np
 from baselines.preference.conversing import LONGEST, Misread
 from harness.interfaces import Array, Coordinates
 
-Fault = Literal["unreadable", "length", "shape", "start"]
+Fault = Literal["unreadable", "length", "shape", "start", "reach"]
 """No number or no object at all; a wrong number of steps; things missing, or points that are none; another beginning
-than was given."""
-ORDER: tuple[str, ...] = ("unreadable", "shape", "length", "start")
+than was given; a point that the task cannot reach."""
+ORDER: tuple[str, ...] = ("unreadable", "shape", "length", "start", "reach")
 """How far an object came before something was wrong with it."""
 PLACES = 64
 """Places at which an object may begin that are tried (choice)."""
@@ -28,8 +28,9 @@ def trajectory(
     """The trajectory of `length` steps in an answer, whatever stands around it: name -> float64 [H, n], or [n].
 
     Semicolons and trailing commas are borne, since models write them. It starts, and constant things stay, within
-    `tolerance` of `beginning` (name -> [1, n] or [n]) in each coordinate. Misread names what the object that came
-    furthest lacks (RL-SaLLM-F, §5.3: "the same step length and data format").
+    `tolerance` of `beginning` (name -> [1, n] or [n]) in each coordinate, and every point lies within the thing's
+    `reach`, widened to where it begins. Misread names what the object that came furthest lacks (RL-SaLLM-F, §5.3: "the
+    same step length and data format").
     """
     worst = Misread("unreadable", "it holds no JSON object")
     for found in objects(answer):
@@ -70,6 +71,17 @@ def _points(found: Mapping[str, Any], thing: Coordinates, beginning: Array, leng
     first = beginning.reshape(-1, size)
     if not np.all(np.abs((points if thing.constant else points[:1]) - first) <= tolerance):
         raise Misread("start", f"{name!r} does not {'stay' if thing.constant else 'start'} where it was given")
+    if thing.reach:
+        low, high = np.transpose(thing.reach)
+        outside = (points < np.minimum(low, first) - tolerance) | (points > np.maximum(high, first) + tolerance)
+        if outside.any():
+            step, axis = np.argwhere(outside)[0]
+            least, greatest = thing.reach[axis]
+            raise Misread(
+                "reach",
+                f"{name!r} has {points[step, axis]:g} as coordinate {axis + 1} of step {step + 1}, and it can only be "
+                f"between {least:g} and {greatest:g} there",
+            )
     return points[0] if thing.constant else points
 
 

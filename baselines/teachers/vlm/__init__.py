@@ -36,7 +36,7 @@ class Vlm:
     """Asks for the label, with {analysis}, and {goal} if wanted; empty is our own (choice: RL-VLM-F's code,
     prompt.py, in our words)."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     asks: ClassVar[tuple[Channel, ...]] = ("chat",)
     shows_frames: ClassVar[bool] = True
     citation: ClassVar[str] = """@inproceedings{wang2024rlvlmf,

@@ -22,6 +22,9 @@ from baselines.preference.conversing import Misread, verdict
         ("2 is better, so: 2", 2),
         ("Trajectory 1 ends at [0.1, -0.2, 0.3].\nTrajectory-1\n", 1),
         ("> 2.", 2),
+        ("I prefer Trajectory 1.", 1),
+        ("My answer: 1", 1),
+        ("Verdict = 0", 0),
     ],
 )
 def test_the_verdict_is_the_last_integer(answer: str, says: int) -> None:
@@ -42,6 +45,10 @@ def test_the_verdict_is_the_last_integer(answer: str, says: int) -> None:
         ("12", "ends with 12"),
         ("9" * 10_000, "ends with 99999"),
         ("²", "holds no 0, 1 or 2"),
+        ("Both fail at step 1", "part of a sentence"),
+        ("Both fail at step 1.\nAnswer: neither", "part of a sentence"),
+        ("In Trajectory 2 the arm stays where it is.", "part of a sentence"),
+        ("Trajectory 1 is not better.", "part of a sentence"),
     ],
 )
 def test_an_answer_without_a_verdict_or_with_two_is_unreadable(answer: str, why: str) -> None:

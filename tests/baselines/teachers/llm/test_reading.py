@@ -17,6 +17,27 @@ TOLD = {"tcp": [[0, 0, 0], [1, 1, 1.5], [2, 2, 2]], "obj": [[3, 3, 3]] * 3, "tar
 BEGINNING = {"tcp": np.zeros((1, 3)), "obj": np.full((1, 3), 3.0), "target": np.full(3, 4.0)}
 
 
+REACHED = tuple(thing._replace(reach=((-1.0, 4.0),) * 3) for thing in PUSH)
+
+
+def test_a_point_that_the_task_cannot_reach_is_refused_by_name() -> None:
+    def bounded(**points: object) -> dict[str, np.ndarray]:
+        return reading.trajectory(changed(**points), REACHED, BEGINNING, 3, 1e-3)
+
+    assert bounded(tcp=[[0, 0, 0], [4, 4, -1], [2, 2, 2]])["tcp"][1].tolist() == [4, 4, -1]
+    with pytest.raises(Misread, match=r"'tcp' has 1e\+30 as coordinate 3 of step 2, .* between -1 and 4") as caught:
+        bounded(tcp=[[0, 0, 0], [1, 1, 1e30], [2, 2, 2]])
+    assert caught.value.fault == "reach"
+    with pytest.raises(Misread, match=r"'obj' has 4\.1 as coordinate 1 of step 3"):
+        bounded(obj=[[3, 3, 3], [3, 3, 3], [4.1, 3, 3]])
+
+
+def test_what_begins_outside_its_reach_may_stay_there() -> None:
+    low = (REACHED[0], REACHED[1]._replace(reach=((-1.0, 2.0),) * 3), REACHED[2])
+    found = reading.trajectory(changed(), low, BEGINNING, 3, 1e-3)
+    assert np.array_equal(found["obj"], np.full((3, 3), 3.0))
+
+
 def read(answer: str) -> dict[str, np.ndarray]:
     return reading.trajectory(answer, PUSH, BEGINNING, 3, 1e-3)
 
