@@ -52,6 +52,14 @@ class Transport:
     """Marks a field that decides how something is reached and never what comes of it: it is no part of a cell's id."""
 
 
+class Variable:
+    """Marks a field that names an environment variable. Anything else is refused and not repeated in the message, since
+    it may be the key that the variable was to hold."""
+
+
+VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
+
+
 class Text:
     """Marks a field of text, which the command line may name by a file: `judge.prompt=file:PATH`."""
 
@@ -89,6 +97,7 @@ class Field(NamedTuple):
     source: str
     transport: bool = False
     text: bool = False
+    variable: bool = False
 
 
 @functools.cache
@@ -115,6 +124,7 @@ def fields(config: type) -> Mapping[str, Field]:
             source=cited.group(1) if cited else "",
             transport=Transport in extras,
             text=Text in extras,
+            variable=Variable in extras,
         )
     return dict(sorted(result.items(), key=lambda item: item[1].transport))
 
@@ -177,6 +187,12 @@ def check(field: Field, value: Any, where: str) -> Any:
         typed = _coerce(field.type, value)
     except ValueError:
         raise UserError(f"{where}={show(value)}: expected {describe(field)}") from None
+    if field.variable and not VARIABLE.fullmatch(typed):
+        raise UserError(
+            f"{where} takes the name of an environment variable, in capital letters, digits and underscores, and what "
+            f"was given is none (it is not repeated here, since it may be a key); export the key as a variable such as "
+            f"{field.default}, and name that"
+        )
     numbers = typed if isinstance(typed, tuple) else (typed,)
     for number in numbers:
         if isinstance(number, (int, float)) and not isinstance(number, bool):

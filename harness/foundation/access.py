@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from harness.foundation import recipes
 from harness.foundation.calls import Call, ChatCall
-from harness.settings import Bounds, Transport, Unit
+from harness.settings import Bounds, Transport, Unit, Variable
 
 if TYPE_CHECKING:
     from harness.foundation.backends.openai_.model import Prices
@@ -30,7 +30,7 @@ class Served:
     base_url: Annotated[str | None, Transport] = None
     """Where the server is, http://localhost:8000/v1; null is the environment's OPENAI_BASE_URL, or else OpenAI's own
     (choice)."""
-    key_variable: Annotated[str, Transport] = "OPENAI_API_KEY"
+    key_variable: Annotated[str, Variable, Transport] = "OPENAI_API_KEY"
     """Environment variable that holds the server's key, if it has one; the key itself is written nowhere (choice)."""
     price_in: Annotated[float | None, Bounds(0), Unit("USD per million tokens"), Transport] = None
     """For what the model reads; null is its recipe's price (choice)."""

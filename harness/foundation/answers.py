@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from harness.foundation.calls import Failure, Json, Message
+from harness.texts import each_text, mended
 
 BEGUN = "Answer:"
 """With what a prefilled answer begins, as the prompts ask (VLM-RB, app. C)."""
@@ -20,6 +21,11 @@ REPAIRS = 2
 """How often a model is shown what is wrong with its answer (choice)."""
 LONGEST = 1_000_000
 """Characters of an answer that are looked at; no answer that was asked for is longer (choice)."""
+
+ANSWER = re.compile(r"\banswer\s*:", re.IGNORECASE)
+WORD = re.compile(r"[\W_]*(yes|no)\b", re.IGNORECASE)
+ALONE = re.compile(r"[\W_]*(yes|no)\s*(?:[^\w\s]|\n|$)", re.IGNORECASE)
+"""Yes or no at a text's beginning, with punctuation, a new line or nothing behind it."""
 
 
 class Unreadable(ValueError):
@@ -64,7 +70,8 @@ def with_repair(messages: tuple[Message, ...], text: str, error: Unreadable) -> 
 
 
 def yes_or_no(text: str) -> float:
-    """1.0 for yes, 0.0 for no: the first of the two words after "Answer:", or else in the text.
+    """1.0 for yes, 0.0 for no: the word that follows the last "Answer:", or else the word that the text begins with, if
+    it stands by itself. Prose that holds either word somewhere is no answer.
 
     Failure: `empty` for no text, `malformed` where it says neither.
 
@@ -74,11 +81,31 @@ def yes_or_no(text: str) -> float:
     text = text[:LONGEST]
     if not text.strip():
         raise Failure("empty", "the model answered nothing")
-    *_, after = re.split(r"\banswer\s*:", text, flags=re.IGNORECASE)
-    said = re.search(r"\b(yes|no)\b", after, flags=re.IGNORECASE)
+    begun = _begun(text)
+    said = ALONE.match(text) if begun is None else WORD.match(text, begun)
     if said is None:
         raise Failure("malformed", f"expected yes or no, got {text[:80]!r}")
     return float(said.group(1).lower() == "yes")
+
+
+def answering(texts: Sequence[str], words: Sequence[bool]) -> int:
+    """The index of the token that answers yes or no, as `yes_or_no` reads the whole answer; Failure as it raises.
+
+    `texts`: the answer up to and including each of its tokens; `words`: whether that token by itself reads yes or no.
+    """
+    said = texts[-1] if texts else ""
+    yes_or_no(said)
+    begun = _begun(said) or 0
+    for index, (text, word) in enumerate(zip(texts, words, strict=True)):
+        if word and len(text) > begun:
+            return index
+    raise Failure("malformed", f"no single token says yes or no in {said[:80]!r}")
+
+
+def _begun(text: str) -> int | None:
+    """The index behind the last "Answer:" of a text; None where it holds none."""
+    ends = [found.end() for found in ANSWER.finditer(text)]
+    return ends[-1] if ends else None
 
 
 def _first_object(text: str) -> dict[str, Json]:
@@ -87,7 +114,7 @@ def _first_object(text: str) -> dict[str, Json]:
     error = "it holds no JSON object"
     for begin in _braces(text):
         try:
-            found, _ = decoder.raw_decode(text, begin)
+            found = each_text(decoder.raw_decode(text, begin)[0], mended)
         except (ValueError, RecursionError) as problem:
             error = f"its JSON cannot be parsed: {problem}"
             continue

@@ -170,7 +170,7 @@ def _reading(path: Path) -> Iterator[None]:
     try:
         with faults_of(path):
             yield
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path} is damaged ({error}); restore it, or delete it to ask its calls again") from None
 
 

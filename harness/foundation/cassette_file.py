@@ -16,6 +16,7 @@ import numpy as np
 
 from harness.errors import UserError
 from harness.foundation.calls import Usage
+from harness.texts import each_text, mended
 
 PATIENCE = 60.0
 """Seconds to wait for a process that is just writing."""
@@ -163,9 +164,9 @@ def decoded(text: str) -> Any:
         case {"float32": str(data), "shape": [int(n), int(d)], **rest} if not rest and n >= 0 and d >= 0:
             return np.frombuffer(base64.b64decode(data, validate=True), "<f4").astype(np.float32).reshape(n, d)
         case {"text": str(answer), **rest} if not rest:
-            return answer
+            return mended(answer)
         case {"object": dict(answer), **rest} if not rest:
-            return answer
+            return each_text(answer, mended)
         case float(answer) if 0.0 <= answer <= 1.0:
             return answer
     raise ValueError(f"{text[:80]!r} is no recorded answer")

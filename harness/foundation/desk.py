@@ -31,7 +31,7 @@ from harness.foundation.calls import (
     images_of,
 )
 from harness.foundation.cassette import Cassette
-from harness.foundation.faults import Breaker, scrubbed
+from harness.foundation.faults import Breaker, kept, scrubbed
 from harness.foundation.images import png
 from harness.foundation.keys import Request
 from harness.interfaces import Array
@@ -197,7 +197,7 @@ class Desk:
         try:
             async with asyncio.timeout(self._policy.timeout):
                 reply = await self._model.answer(call)
-            took = reply.usage
+            reply, took = reply._replace(value=kept(reply.value)), reply.usage
             if wrong := _unusable(call, reply.value):
                 raise Failure("malformed", wrong, took)
             return reply

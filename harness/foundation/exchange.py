@@ -24,6 +24,7 @@ from harness.foundation.cassette_file import (
     transaction,
     uri,
 )
+from harness.foundation.faults import REMOVED, secrets
 from harness.records.study import Lock
 
 TAKEN = ("images", "requests", "answers", "failures")
@@ -93,11 +94,30 @@ def export(study: Path, file: Path) -> int:
             for path in paths:
                 with _attached(db, path), transaction(db):
                     copy(db, TAKEN, "origin")
+            with transaction(db):
+                _scrub(db, study)
             count = _count(db)
         os.replace(beside, file)
     finally:
         beside.unlink(missing_ok=True)
     return count
+
+
+def _scrub(db: sqlite3.Connection, study: Path) -> None:
+    """Take the keys that this process's environment holds out of answers and of what is told of them; UserError for a
+    question that holds one, whose own key is a hash of its text."""
+    for name, secret in secrets().items():
+        (count,) = db.execute("SELECT COUNT(*) FROM requests WHERE instr(text, ?)", (secret,)).fetchone()
+        if count:
+            raise UserError(
+                f"{count} of the questions recorded in {study} hold the value of {name}, so nothing was exported; "
+                f"answer them anew without it, or change that key and unset {name}"
+            )
+        for table, column in (("answers", "value"), ("answers", "detail"), ("failures", "detail")):
+            db.execute(
+                f"UPDATE {table} SET {column} = replace({column}, ?, ?) WHERE instr({column}, ?)",
+                (secret, REMOVED, secret),
+            )
 
 
 def import_(file: Path, study: Path) -> int:

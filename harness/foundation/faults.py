@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 import re
 import time
+from typing import Any
+
+from harness.texts import each_text, mended, printable
 
 LONGEST = 300
 """Characters that are kept of what a model or server said of itself."""
+REMOVED = "[removed]"
+"""What stands where a key stood."""
 SECRET_NAMES = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
 SECRET_LOOKS = re.compile(r"(?:Bearer|Basic)\s+[^\s\"',;]+|\bsk-[\w*-]{6,}|\bhf_\w{6,}", re.IGNORECASE)
 
@@ -47,8 +52,23 @@ class Breaker:
 
 
 def scrubbed(text: str) -> str:
-    """What may be kept of a text that came from outside: its beginning, without keys and what looks like one."""
-    for name, value in os.environ.items():
-        if len(value) >= 8 and SECRET_NAMES.search(name):
-            text = text.replace(value, "[removed]")
-    return SECRET_LOOKS.sub("[removed]", text)[:LONGEST]
+    """What may be kept of a text that came from outside: its beginning, without keys, without what looks like one, and
+    without characters that a terminal would obey."""
+    return printable(SECRET_LOOKS.sub(REMOVED, without_secrets(text))[:LONGEST])
+
+
+def secrets() -> dict[str, str]:
+    """The environment variables of this process that hold keys, by their names."""
+    return {name: value for name, value in os.environ.items() if len(value) >= 8 and SECRET_NAMES.search(name)}
+
+
+def without_secrets(text: str) -> str:
+    """The text without the values of this process's environment variables that hold keys."""
+    for value in secrets().values():
+        text = text.replace(value, REMOVED)
+    return text
+
+
+def kept(value: Any) -> Any:
+    """An answer as it may be recorded: every text in it can be written as UTF-8 and holds no key."""
+    return each_text(value, lambda text: without_secrets(mended(text)))

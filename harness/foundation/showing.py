@@ -16,17 +16,13 @@ from harness.interfaces import Array, Drawer
 from harness.records.cells import recorded
 from harness.records.files import read_json, write_bytes
 from harness.sample_frames import GAP, strip
+from harness.texts import one_line
 
 FRAMES = 6
 """Moments of a segment in its picture."""
 
 Told = Mapping[str, Array]
 """Name -> points, float64 [H, n], NaN where a number was not finite; H is 1 for what stays where it is."""
-
-
-def printable(text: Any) -> str:
-    """What a terminal can be shown of a text from a file: what would steer it stands there as an escape."""
-    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in str(text))
 
 
 class Pair:
@@ -42,7 +38,7 @@ class Pair:
                 raise ValueError("the segments tell of different things")
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise UserError(
-                f"{question.file} asks nothing that can be shown ({type(error).__name__}: {printable(error)[:100]}); "
+                f"{question.file} asks nothing that can be shown ({type(error).__name__}: {one_line(error)[:100]}); "
                 f"remove it if no run of this program wrote it"
             ) from None
         self.first, self.second = first, second
@@ -59,7 +55,7 @@ class Pair:
             if apart[0].size and apart[1].size:
                 for when, step in _moments(max(map(len, apart))):
                     rows.append((f"{one} to {other}", when, *(_text(_at(each, step)) for each in apart)))
-        cells = [[printable(cell) for cell in row] for row in rows]
+        cells = [[one_line(cell) for cell in row] for row in rows]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         aligned = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in cells]
         repeated = [before[0] == row[0] for before, row in itertools.pairwise([aligned[0], *aligned])]
@@ -122,7 +118,7 @@ class Pictures:
             drawer = self._drawer(question.run.parent)
             above, below = (strip(drawer(np.ascontiguousarray(each[shown]))) for each in segments)
         except (ImportError, RuntimeError, ValueError) as error:  # a package is missing, or bytes of another task
-            raise UserError(f"{question.file} cannot be drawn ({printable(error)})") from None
+            raise UserError(f"{question.file} cannot be drawn ({one_line(error)})") from None
         between = np.full((GAP, above.shape[1], 3), 255, np.uint8)
         path = question.file.with_suffix(".png")
         write_bytes(path, imageio.imwrite("<bytes>", np.concatenate([above, between, below]), format="png"))

@@ -35,7 +35,7 @@ class OpenAI(Served):
     """Steps between a question and the use of its answer; null applies it on arrival, which is not reproducible
     (choice: as the judge transformers, so that only the answers differ)."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     title: ClassVar[str] = "a vision-language model behind a server"
 
     def fits(self, suite: Suite) -> str:

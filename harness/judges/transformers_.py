@@ -40,7 +40,7 @@ class Transformers(Local):
     trust_remote_code: bool = False
     """Whether code that comes with the repository may run here, with all your rights (choice: never unasked)."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     title: ClassVar[str] = "a vision-language model that runs here"
 
     def fits(self, suite: Suite) -> str:

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Answers = Callable[[str, dict[str, Any], dict[str, str]], tuple[int, Any]]
-"""Path, body and headers (names in lower case) of a request -> status and body of its answer."""
+Answers = Callable[[str, dict[str, Any], dict[str, str]], tuple[Any, ...]]
+"""Path, body and headers (names in lower case) of a request -> status and body of its answer, and headers if wanted."""
 
 
 @contextmanager
@@ -25,13 +25,15 @@ def serving(answers: Answers) -> Iterator[str]:
             self._reply(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
 
         def _reply(self, body: dict[str, Any]) -> None:
-            status, answer = answers(
+            status, answer, *headers = answers(
                 self.path.removeprefix("/v1"), body, {k.lower(): v for k, v in self.headers.items()}
             )
             content = json.dumps(answer).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(content)))
+            for name, value in dict(*headers).items():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(content)
 

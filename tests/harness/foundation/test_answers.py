@@ -3,10 +3,11 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from harness.foundation.answers import Unreadable, in_schema, with_repair, with_schema, yes_or_no
+from harness.foundation.answers import Unreadable, answering, in_schema, with_repair, with_schema, yes_or_no
 from harness.foundation.calls import Failure, Message
 
 pytest.importorskip("jsonschema")
@@ -70,7 +71,9 @@ def test_a_chat_is_continued_by_what_was_wrong() -> None:
         (" answer :\n**NO**.", 0.0),
         ("No key is left on the floor. Answer: Yes", 1.0),
         ("yes, it opened", 1.0),
-        ("Nothing happens, so: no", 0.0),
+        ("**No**", 0.0),
+        ("There is no key. Answer: Yes", 1.0),
+        ("Answer: no? Wait, the door moves. Answer: yes", 1.0),
     ],
 )
 def test_yes_and_no_are_read_as_words(text: str, score: float) -> None:
@@ -78,12 +81,45 @@ def test_yes_and_no_are_read_as_words(text: str, score: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "kind"), [("", "empty"), (" \n", "empty"), ("Answer: maybe", "malformed"), ("是", "malformed")]
+    ("text", "kind"),
+    [
+        ("", "empty"),
+        (" \n", "empty"),
+        ("Answer: maybe", "malformed"),
+        ("是", "malformed"),
+        ("I have no way of seeing images", "malformed"),
+        ("No way of seeing images is given to me.", "malformed"),
+        ("I cannot say yes or no", "malformed"),
+        ("Yes. Answer: I cannot tell", "malformed"),
+    ],
 )
 def test_neither_is_a_failure(text: str, kind: str) -> None:
     with pytest.raises(Failure) as caught:
         yes_or_no(text)
     assert caught.value.kind == kind
+
+
+def test_the_token_that_answers_stands_behind_the_last_answer() -> None:
+    tokens = ["There", " is", " no", " key", ".", " Answer", ":", " Yes"]
+    texts = ["".join(tokens[: index + 1]) for index in range(len(tokens))]
+    words = [token.strip() in ("no", "Yes") for token in tokens]
+    assert answering(texts, words) == 7
+    with pytest.raises(Failure, match="expected yes or no"):
+        answering(texts[:4], words[:4])
+    with pytest.raises(Failure, match="no single token"):
+        answering(["Y", "Yes"], [False, False])
+
+
+def test_an_object_is_nested_only_so_deeply_and_holds_whole_characters() -> None:
+    deep: Any = 1
+    for _ in range(200):
+        deep = {"a": deep}
+    with pytest.raises(Unreadable, match="more than 100 levels"):
+        in_schema(json.dumps(deep), {"type": "object"})
+    assert in_schema('{"a\\udc00": "\\ud83d", "b": "\\ud83d\\ude00"}', {"type": "object"}) == {
+        "a\ufffd": "\ufffd",
+        "b": "😀",
+    }
 
 
 @pytest.mark.parametrize("where", ["file", "http"])

@@ -61,7 +61,7 @@ A, B = question("a"), question("b")
     [
         0.1 + 0.2,
         0.0,
-        "yes \ud800 {0} <b>\x00",
+        "yes 😀 {0} <b>\x00",
         "",
         {"plan": ["key", 1, 2.5, None, {"é": "\n"}]},
         np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32),
@@ -76,6 +76,13 @@ def test_an_answer_is_found_as_it_was_told(tmp_path: Path, value) -> None:
         assert found is not None and found.failure == "" and type(found.value) is type(value)
         assert np.array_equal(found.value, value)
         assert (found.usage, found.billed, found.detail) == (TOOK, Usage(), {"mass": 0.5})
+
+
+def test_half_of_a_character_that_was_recorded_is_replaced(tmp_path: Path) -> None:
+    cassette = Cassette([], tmp_path / "shard-1.sqlite")
+    tell(cassette, A, who(), "yes \ud800")
+    tell(cassette, B, who(), {"plan\udc00": ["\ud83d"]})
+    assert [cassette.find(asked.key, who()).value for asked in (A, B)] == ["yes \ufffd", {"plan\ufffd": ["\ufffd"]}]
 
 
 def test_a_failure_counts_in_its_own_run_at_its_own_question_alone(tmp_path: Path) -> None:

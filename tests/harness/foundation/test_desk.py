@@ -57,6 +57,31 @@ class Spoken:
         self.closed = True
 
 
+def desk_answers(path: Path, said: object, call: Call) -> Told:
+    """What is told of a call whose model says `said`, recorded in a cassette at `path`."""
+
+    async def asked() -> Told:
+        cassette = Cassette([], path)
+        desk = Desk(Spoken(said), {"model": "m"}, "m", cassette, None, QUICK, "record")
+        try:
+            return await desk.answer(call, who())
+        finally:
+            await desk.close()
+
+    return asyncio.run(asked())
+
+
+def test_an_answer_is_recorded_without_keys_and_with_whole_characters(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("MY_SERVER_KEY", "0123456789abcdef")
+    chat = ChatCall((Message("user", ("Hi",)),))
+    object_ = ChatCall((Message("user", ("Hi",)),), {"type": "object"})
+    text = desk_answers(tmp_path / "shard-1.sqlite", "key 0123456789abcdef \ud83d", chat)
+    found = desk_answers(tmp_path / "shard-2.sqlite", {"0123456789abcdef": ["\udc00"]}, object_)
+    assert text.value == "key [removed] \ufffd" and found.value == {"[removed]": ["\ufffd"]}
+    for path in tmp_path.glob("shard-*.sqlite*"):
+        assert b"0123456789abcdef" not in path.read_bytes()
+
+
 def fails(kind: str, **given) -> Failure:
     return Failure(kind, f"it was {kind}", LOST, **given)  # type: ignore[arg-type]
 

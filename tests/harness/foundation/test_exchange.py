@@ -254,11 +254,28 @@ def test_the_commands_say_what_is_there(study: Path, tmp_path: Path, capsys: pyt
     assert cli.main(["models", "stats", str(study)]) == 0
     out = capsys.readouterr().out
     assert "calls.sqlite: 5 answers and failures" in out and "\x1b" not in out
-    assert "tiny?[31m\n  answered  4 questions, 280 tokens in, 20 out, 8 images, 1.0 s, 2.0000 USD" in out
+    assert "tiny\\x1b[31m\n  answered  4 questions, 280 tokens in, 20 out, 8 images, 1.0 s, 2.0000 USD" in out
     assert "failed    1 timeout" in out and "spent     5 attempts" in out and "3 images, 0.0 MiB" in out
     assert cli.main(["models", "stats", "--json", str(tmp_path / "new" / "models" / MERGED)]) == 0
     (model,) = json.loads(capsys.readouterr().out)["models"]
     assert model["answers"]["calls"] == 4 and model["spent"]["calls"] == 0 and model["failures"] == {"timeout": 1}
+
+
+def test_keys_leave_no_study(study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_SERVER_KEY", "0123456789abcdef")
+    echoed = json.dumps({"text": "you sent 0123456789abcdef"}, separators=(",", ":"))
+    change(
+        study / "models" / "shard-1.sqlite",
+        f"UPDATE answers SET value = '{echoed}' WHERE key IN (SELECT key FROM answers LIMIT 1)",
+        'UPDATE failures SET detail = \'{"message":"Bearer 0123456789abcdef"}\'',
+    )
+    export(study, tmp_path / "calls.sqlite")
+    assert b"0123456789abcdef" not in (tmp_path / "calls.sqlite").read_bytes()
+    assert b"you sent [removed]" in (tmp_path / "calls.sqlite").read_bytes()
+    change(study / "models" / "shard-1.sqlite", "UPDATE requests SET text = text || '0123456789abcdef'")
+    with pytest.raises(UserError, match=r"questions recorded in .* hold the value of A_SERVER_KEY"):
+        export(study, tmp_path / "more.sqlite")
+    assert not (tmp_path / "more.sqlite").exists()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,10 @@ import dataclasses
 import subprocess
 import sys
 
-from harness import registry, settings
+import pytest
+
+from harness import matrix, registry, settings
+from harness.errors import UserError
 from harness.judges.openai_ import OpenAI
 
 
@@ -24,6 +27,13 @@ def test_how_it_is_reached_and_priced_is_no_part_of_a_cells_id() -> None:
 
 def test_every_setting_says_what_it_means_and_where_its_default_is_from() -> None:
     assert all(field.meaning and field.source for field in settings.fields(OpenAI).values())
+
+
+@pytest.mark.parametrize("pasted", ["sk-proj-0123456789abcdef", "hf_AbCdEfGhIjKl", "Bearer 0123456789", ""])
+def test_a_key_pasted_for_the_name_of_its_variable_is_refused_and_not_repeated(pasted: str) -> None:
+    with pytest.raises(UserError, match="takes the name of an environment variable") as error:
+        matrix.plan(["suite=minigrid_doorkey", "method=vlm_rb", "judge=openai", f'judge.key_variable="{pasted}"'])
+    assert not pasted or pasted not in str(error.value)
 
 
 def test_its_configuration_imports_nothing_heavy() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import itertools
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,7 @@ from harness.foundation.answers import (
     REPAIRS,
     SPOKEN,
     Unreadable,
+    answering,
     in_schema,
     with_repair,
     with_schema,
@@ -134,10 +136,11 @@ class OpenAIModel:
                 raise Failure("malformed", "the answer holds no log-probabilities")
             raise self._unable("tells no log-probabilities", "literal")
         self._tells_logprobs = True
-        place = said.tokens[:1]
+        at = 0
         if self._scoring == "logprobs":
-            place = tuple(token for token in said.tokens if reading.reads(token.text) in ("yes", "no"))[:1]
-        found = reading.share(place[0]) if place else None
+            texts = [*itertools.accumulate(token.text for token in said.tokens)]
+            at = answering(texts, [reading.reads(token.text) in ("yes", "no") for token in said.tokens])
+        found = reading.share(said.tokens[at]) if said.tokens else None
         if found is None:
             raise Failure("malformed", self._server.told(f"expected yes or no, got {said.text[:80]!r}"))
         return found

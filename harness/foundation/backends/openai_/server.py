@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 
 from harness.errors import UserError
 from harness.foundation.calls import Failure, FailureKind, Json, Usage
-from harness.foundation.faults import scrubbed
+from harness.foundation.faults import REMOVED, scrubbed
+from harness.texts import each_text, mended
 
 try:
     import httpx2
@@ -65,7 +66,7 @@ class Server:
             max_retries=0,
             timeout=openai.Timeout(timeout, connect=min(timeout, CONNECTING)),
             default_headers={"Accept-Encoding": "identity"},  # so that a body's length is what is read of it
-            http_client=openai.DefaultAsyncHttpxClient(event_hooks={"response": [_bound]}),
+            http_client=openai.DefaultAsyncHttpxClient(event_hooks={"response": [_bound]}, follow_redirects=False),
         )
 
     async def complete(self, body: Mapping[str, Json], extra: Mapping[str, Json] | None = None) -> Answer:
@@ -100,7 +101,10 @@ class Server:
 
     def told(self, text: str) -> str:
         """What may be kept of a server's words: their beginning, without the key."""
-        return scrubbed(text.replace(self._key, "[removed]") if self._key else text)
+        return scrubbed(self._kept(text))
+
+    def _kept(self, text: str) -> str:
+        return mended(text.replace(self._key, REMOVED) if self._key else text)
 
     async def _answer(self, asking: Any, model: str) -> Answer:
         started = time.perf_counter()
@@ -126,13 +130,19 @@ class Server:
 
     def _parsed(self, content: bytes) -> Json:
         try:
-            return json.loads(content, parse_constant=_no_number)
+            return each_text(json.loads(content, parse_constant=_no_number), self._kept)
         except (ValueError, RecursionError) as error:
             raise Failure("malformed", self.told(f"a body that is no JSON ({error}): {content[:80]!r}")) from None
 
     def _refusal(self, error: openai.APIStatusError, model: str) -> Exception:
         """What HTTP 4xx and 5xx mean."""
         status, said = error.status_code, self.told(" ".join(error.response.text.split()))
+        if 300 <= status < 400:
+            target = self.told(error.response.headers.get("location", "").partition("?")[0]) or "another address"
+            return UserError(
+                f"{self.name} redirects to {target} (HTTP {status}), and nothing is sent there; if you trust that "
+                f"address, set {self._section}.base_url to it"
+            )
         if status in (401, 403):
             given = f"the key in {self._variable}" if self._key else f"no key, since {self._variable} is not set"
             return UserError(f"{self.name} turned away {given} (HTTP {status}): {said}\ncheck {self._variable}")

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from harness.errors import UserError
-from harness.foundation.answers import BEGUN, SPOKEN, yes_or_no
+from harness.foundation.answers import BEGUN, SPOKEN, answering, yes_or_no
 from harness.foundation.backends.transformers_.batching import out_of_memory
 from harness.foundation.backends.transformers_.loading import Loaded
 from harness.foundation.backends.transformers_.rendering import frames_of, generated, render
@@ -189,7 +189,7 @@ class Judging:
         return [Verdict(mine, min(1.0, all_), tokens_in, tokens_out) for mine, all_ in zip(share, mass, strict=True)]
 
     def _spoken(self, inputs: Mapping[str, Any]) -> list[Verdict | Failure]:
-        """Scores where the model's own answer first reaches a token that reads yes or no."""
+        """Scores at the token by which the model's own answer says yes or no."""
         length = inputs["input_ids"].shape[1]
         said = self._loaded.model.generate(
             **inputs, max_new_tokens=SPOKEN, do_sample=False, output_logits=True, return_dict_in_generate=True
@@ -198,11 +198,14 @@ class Judging:
         told = torch.isin(words, torch.cat([self._yes, self._no]))
         found: list[Verdict | Failure] = []
         for row, text in enumerate(words):
-            if not told[row].any():
-                wrote = self._loaded.tokenizer.decode(text, skip_special_tokens=True)
-                found.append(Failure("malformed", f"expected yes or no, got {wrote[:80]!r}"))
+            texts = [
+                self._loaded.tokenizer.decode(text[: index + 1], skip_special_tokens=True) for index in range(len(text))
+            ]
+            try:
+                step = answering(texts, told[row].tolist())
+            except Failure as failure:
+                found.append(failure)
                 continue
-            step = int(told[row].nonzero()[0])
             found += self._verdicts(said.logits[step][row : row + 1].float(), length, step + 1)
         return found
 

@@ -35,7 +35,8 @@ class Served(NamedTuple):
 
 @pytest.fixture(scope="session")
 def speaking(tiny: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tiny Qwen2.5-VL, with words for yes and no so likely that it says little else."""
+    """The tiny Qwen2.5-VL, which says a word for yes or no, whichever a clip makes likelier, and then ends."""
+    import torch
     from safetensors.torch import load_file, save_file
     from transformers import AutoTokenizer
 
@@ -45,7 +46,10 @@ def speaking(tiny: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
     reads = {number: words.convert_tokens_to_string([token]) for token, number in words.get_vocab().items()}
     weights = load_file(directory / "model.safetensors")
     said = [number for number, text in reads.items() if text.strip().lower() in ("yes", "no")]
-    weights["lm_head.weight"][said] *= 4
+    heads, seen = weights["lm_head.weight"], weights["model.embed_tokens.weight"]
+    heads[said] *= 8
+    seen[said] = 20 * torch.ones(seen.shape[1])  # unlike any other token, and what makes the end likeliest
+    heads[words.eos_token_id] = torch.ones(heads.shape[1])
     save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
     return directory
 

@@ -67,6 +67,17 @@ def test_logprobs_scores_where_the_model_first_says_either_word() -> None:
     assert reply.value == pytest.approx(0.75) and "continue_final_message" not in body
 
 
+def test_logprobs_leaves_out_a_word_that_only_stands_in_prose() -> None:
+    likely = {" Yes": 0.75, " No": 0.25}
+    words = ["There", " is", " no", " key", ".", " Answer", ":"]
+    told = completion("".join(words) + " Yes", logprobs(*((word, {word: 1.0}) for word in words), (" Yes", likely)))
+    prose = completion("".join(words[:4]), logprobs(*((word, {word: 1.0}) for word in words[:4])))
+    says = iter([told, prose])
+    (reply, failure), _ = ask(lambda body: (200, next(says)), JUDGE, JUDGE, scoring="logprobs")
+    assert reply.value == pytest.approx(0.75)
+    assert failure.kind == "malformed" and "There is no key" in str(failure)
+
+
 def test_literal_reads_the_text_and_needs_no_more() -> None:
     says = iter(["Answer: Yes", "I see nothing. Answer: no.", "Vielleicht", " "])
     replies, bodies = ask(lambda body: (200, completion(next(says))), *[JUDGE] * 4, scoring="literal")
@@ -225,5 +236,5 @@ def test_a_real_server_answers_in_text_and_says_who_it_is(transformers_serve) ->
         return reply
 
     reply = asyncio.run(asked())
-    assert reply.value and reply.usage.tokens_out == 6 and reply.usage.images == 1 and reply.usage.seconds > 0
+    assert reply.value and reply.usage.tokens_out == 2 and reply.usage.images == 1 and reply.usage.seconds > 0
     assert transformers_serve.name in reply.detail["served_by"]

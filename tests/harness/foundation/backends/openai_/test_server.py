@@ -117,6 +117,45 @@ def test_what_only_the_user_can_mend_says_what_to_check(monkeypatch, status: int
     assert names in str(error.value) and url in str(error.value) and KEY not in str(error.value)
 
 
+def test_a_redirect_is_refused_and_nothing_is_sent_there(monkeypatch) -> None:
+    monkeypatch.setenv("SOME_KEY", KEY)
+    reached: list[str] = []
+    with serving(lambda path, body, headers: (reached.append(path), (200, completion("Yes")))[1]) as elsewhere:
+        for status in (301, 307):
+            target = {"Location": f"{elsewhere}/chat/completions?key={KEY}"}
+            with (
+                serving(lambda path, body, headers, status=status, to=target: (status, {}, to)) as url,
+                pytest.raises(
+                    UserError, match=rf"redirects to {elsewhere}/chat/completions \(HTTP {status}\)"
+                ) as error,
+            ):
+                ask(url)
+            assert KEY not in str(error.value) and "judge.base_url" in str(error.value)
+    assert reached == []
+
+
+def test_a_key_that_a_server_echoes_is_in_no_part_of_its_answer(monkeypatch) -> None:
+    monkeypatch.setenv("SOME_KEY", KEY)
+    monkeypatch.setenv("UNRELATED_NAME", "not a key")
+
+    def answers(path: str, body: Any, headers: dict[str, str]) -> tuple[int, Any]:
+        return 200, completion(f"You sent {headers}") | {headers["authorization"]: [headers]}
+
+    with serving(answers) as url:
+        body = ask(url)
+    assert KEY not in json.dumps(body) and "You sent" in json.dumps(body)
+
+
+def test_halves_of_characters_and_bodies_without_bottom_do_no_harm() -> None:
+    deep: Any = "x"
+    for _ in range(300):
+        deep = [deep]
+    says = iter([completion("a\ud83d"), completion("b") | {"more": deep}])
+    with serving(lambda path, body, headers: (200, next(says))) as url:
+        assert ask(url)["choices"][0]["message"]["content"] == "a\ufffd"
+        assert ask(url).kind == "malformed"
+
+
 @pytest.mark.parametrize(
     ("status", "code", "kind"),
     [(400, None, "rejected"), (400, "content_filter", "refused"), (408, None, "timeout"), (422, None, "rejected")],

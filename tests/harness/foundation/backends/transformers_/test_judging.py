@@ -144,16 +144,16 @@ def test_many_prompts_keep_few_prefixes(tiny: Callable[..., Path], clips: list[A
 
 
 @pytest.mark.parametrize("name", VISION)
-def test_an_answer_of_its_own_is_scored_at_its_first_yes_or_no(
+def test_an_answer_of_its_own_is_scored_where_it_says_yes_or_no(
     tiny: Callable[..., Path], clips: list[Any], name: str
 ) -> None:
     judge = judging(tiny(name), scoring="logprobs")
-    with steered(judge, {"A": 30.0}, {"B": 30.0}, {"ĠYes": 30.0, "ĠNo": 29.0}, *[{"A": 30.0}] * 5):
+    with steered(judge, *({letter: 30.0} for letter in "Answer:"), {"ĠYes": 30.0, "ĠNo": 29.0}):
         (verdict,) = judge([JudgeCall(clips[0], PROMPT)])
     assert isinstance(verdict, Verdict)
     assert verdict.yes == pytest.approx(1 / (1 + torch.e**-1), abs=1e-3)
     assert verdict.mass == pytest.approx(1.0, abs=1e-3)
-    assert verdict.tokens_out == 3
+    assert verdict.tokens_out == 8
     with steered(judge, *[{"A": 30.0}] * 8):
         (failure,) = judge([JudgeCall(clips[0], PROMPT)])
     assert isinstance(failure, Failure) and failure.kind == "malformed" and "'AAAAAAAA'" in str(failure)
@@ -163,7 +163,7 @@ def test_an_answer_of_its_own_is_scored_at_its_first_yes_or_no(
 @pytest.mark.parametrize(("said", "score"), [("ĠYes", 1.0), ("ĠNo", 0.0)])
 def test_a_literal_answer_is_read_as_text(tiny: Callable[..., Path], clips: list[Any], said: str, score: float) -> None:
     judge = judging(tiny("qwen_vl"), scoring="literal")
-    with steered(judge, {"O": 30.0}, {"k": 30.0}, {":": 30.0}, {said: 30.0}, {"<|im_end|>": 30.0}):
+    with steered(judge, *({letter: 30.0} for letter in ("Ċ", "*", "*")), {said: 30.0}, {"<|im_end|>": 30.0}):
         found = judge([JudgeCall(clip, PROMPT) for clip in clips[:2]])
     assert [verdict.yes for verdict in found if isinstance(verdict, Verdict)] == [score, score]
     assert all(isinstance(verdict, Verdict) and verdict.tokens_out == 5 for verdict in found)
