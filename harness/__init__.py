@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from harness.interfaces import Score
     from harness.recorder import Recorder
     from harness.study import Study
 
-__all__ = ["Recorder", "run"]
+__all__ = ["Recorder", "Score", "run"]
 
 
 def run(*overrides: str, **settings: Any) -> Study:
@@ -42,4 +43,8 @@ def __getattr__(name: str) -> Any:
         from harness.recorder import Recorder
 
         return Recorder
+    if name == "Score":
+        from harness.interfaces import Score
+
+        return Score
     raise AttributeError(f"module 'harness' has no attribute {name!r}")

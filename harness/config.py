@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from harness import registry, settings
 from harness.errors import UserError, unknown
+from harness.interfaces import SUCCESS, Score
 from harness.layouts import repeats
 from harness.recipes import Evaluation, Layer, Method, Training
 from harness.settings import Cited, Field
@@ -80,6 +81,11 @@ class Cell:
     @property
     def steps(self) -> int:
         return int(self.settings["training.steps"].value)
+
+    @property
+    def score(self) -> Score:
+        """What its evaluation episodes are judged by; in no id, since it changes no run."""
+        return score_of(self.names.suite, self.names.task)
 
     @property
     def directory(self) -> str:
@@ -168,6 +174,12 @@ def identity(names: Names, version: Mapping[str, int], values: Mapping[str, Any]
         "settings": {key: value for key, value in values.items() if key not in WITHOUT or value != WITHOUT[key]},
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]
+
+
+def score_of(suite: str, task: str) -> Score:
+    """What a registered suite judges the evaluation episodes of a task by."""
+    scores: Mapping[str, Score] = getattr(registry.get("suite", suite), "scores", {})
+    return scores.get(task, SUCCESS)
 
 
 def named_parts(names: Names) -> dict[str, str]:

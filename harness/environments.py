@@ -18,6 +18,7 @@ from gymnasium import spaces
 from harness import config, registry
 from harness.config import Cell, Names
 from harness.errors import UserError, unknown
+from harness.evaluation import scored
 from harness.interfaces import Actions, Array, Observations
 from harness.layouts import of_run
 from harness.recorder import Recorder
@@ -156,7 +157,12 @@ class Evaluation(Environment):
                 raise UserError(
                     f"training went on from step {self._at:,} to {self._training.taken:,} within an evaluation episode"
                 )
-            self._training.log.episode(step=self._at, ret=self._return, success=told["is_success"], length=self._length)
+            score = self.cell.score
+            worth = scored(score, self.task, told["is_success"], self._return)
+            self._training.log.episode(
+                step=self._at, ret=self._return, success=told["is_success"], length=self._length,
+                score=worth if score.recorded else None,
+            )  # fmt: skip
             self.last, self._number, self._playing = self._at, self._number + 1, False
         return found
 
@@ -178,7 +184,7 @@ def recorded(
     names, budget = cell.names, cell.steps if steps is None else steps
     begin = functools.partial(
         Recorder, output, suite=names.suite, task=names.task, method=method, seed=seed, steps=budget, learner=learner,
-        model=model, profile=names.profile, settings={**cell.overrides, **settings},
+        model=model, profile=names.profile, settings={**cell.overrides, **settings}, score=cell.score,
     )  # fmt: skip
     return Recorded(cell, begin, seed, budget)
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.interfaces import Agent, Array, Ask, Mode, Task
+from harness.interfaces import SUCCESS, Agent, Array, Ask, Mode, Score, Task
 from harness.streams import Streams
 
 
@@ -24,6 +24,8 @@ class Result(NamedTuple):
     ret: float
     success: bool
     length: int
+    score: float
+    """What it is worth by the score that the suite names (`harness.interfaces.Score`)."""
     subgoals: Mapping[str, bool] = {}
     """Which subgoals held when the episode ended, of a task that tells of some and whose episodes are run out."""
 
@@ -51,9 +53,12 @@ class EvaluationContext:
 class Evaluator:
     """Evaluates the seeds of a worker on `episodes` layouts each; `make(row)` is the task of a seed."""
 
-    def __init__(self, make: Callable[[int], Task], episodes: int, streams: Sequence[Streams]) -> None:
+    def __init__(
+        self, make: Callable[[int], Task], episodes: int, streams: Sequence[Streams], score: Score = SUCCESS
+    ) -> None:
         self._make = make
         self._episodes = episodes
+        self._score = score
         self._streams = streams
         self._pool: dict[tuple[int, int], Task] = {}
 
@@ -79,7 +84,8 @@ class Evaluator:
         seen: list[set[bytes]] = [set() for _ in places]
         results: dict[int, Result] = {}
         alive = list(range(len(places)))
-        if agent.deterministic:
+        cut = agent.deterministic and not self._score.recorded  # only success and return are known of a cycle
+        if cut:
             for number in alive:
                 _repeats(seen[number], tasks[number])
         if watch:
@@ -100,13 +106,34 @@ class Evaluator:
                 row, episode = places[number]
                 if step_result.terminated or step_result.truncated:
                     success = bool(step_result.success)
-                    results[number] = Result(row, episode, returns[number], success, lengths[number], _subgoals(task))
-                elif agent.deterministic and _repeats(seen[number], task):
-                    results[number] = Result(row, episode, returns[number], False, task.max_steps)
+                    worth = scored(self._score, task, success, returns[number])
+                    results[number] = Result(
+                        row, episode, returns[number], success, lengths[number], worth, _subgoals(task)
+                    )
+                elif cut and _repeats(seen[number], task):
+                    worth = scored(self._score, task, False, returns[number])
+                    results[number] = Result(row, episode, returns[number], False, task.max_steps, worth)
                 else:
                     left.append(number)
             alive = left
         return [results[number] for number in range(len(places))]
+
+
+def scored(score: Score, task: Task, success: bool, ret: float) -> float:
+    """What an episode that has just ended is worth, of this return; RuntimeError where the task cannot tell."""
+    if score.name == "success":
+        return float(success)
+    if score.name == "return":
+        return ret
+    if score.name == "completion":
+        parts = _subgoals(task)
+        if not parts:
+            raise RuntimeError("the suite scores completion, and its task tells of no subgoals")
+        return sum(parts.values()) / len(parts)
+    told: Callable[[], float] | None = getattr(task, "score", None)
+    if told is None:
+        raise RuntimeError(f"the suite names the score {score.name!r}, and its task has no method `score`")
+    return float(told())
 
 
 def _subgoals(task: Task) -> Mapping[str, bool]:

@@ -23,7 +23,7 @@ from harness.pace import Pace
 from harness.probes import Point
 from harness.records.cells import record
 from harness.records.files import Rows, write_bytes
-from harness.records.schema import EVALUATION, Identity
+from harness.records.schema import EVALUATION, SCORE, Identity, evaluation
 from harness.records.study import Lock, RunDirectory, StudyDirectory
 
 LOGS = ("evaluations", "timings", "metrics", "judgements", "labels", "imagined", "ledger", "probes", "subgoals")
@@ -41,6 +41,7 @@ class RunJournal:
     def __init__(self, job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None]) -> None:
         study = StudyDirectory(Path(job.directory))
         self._job, self._cell, self._tell = job, cell, tell
+        self._columns = tuple(evaluation(cell.score))
         self.runs = [study.run(cell.directory, seed) for seed in job.seeds]
         self._locks = [Lock(run.path, "run") for run in self.runs]
         for lock in self._locks:
@@ -51,7 +52,7 @@ class RunJournal:
         self._rows: list[dict[str, Rows]] = []
         self._boards: list[Any] = []
         self._dropped: set[int] = set()
-        self._success: list[float | None] = [run.read().get("success") for run in self.runs]
+        self._score: list[float | None] = [run.read().get("score") for run in self.runs]
         self._told = self._shown = 0.0
         self._pace = Pace()
         self._backends: Sequence[Backend] = ()
@@ -66,7 +67,7 @@ class RunJournal:
         asked."""
         self._backends = backends
         for number, (run, offset) in enumerate(zip(self.runs, offsets, strict=True)):
-            self._success[number] = self._success[number] if offset else None
+            self._score[number] = self._score[number] if offset else None
             self._rows.append({name: Rows(run.path / f"{name}.jsonl", int(offset.get(name, 0))) for name in LOGS})
             if self._job.tensorboard:
                 from torch.utils.tensorboard import SummaryWriter
@@ -80,18 +81,21 @@ class RunJournal:
             row = self._identities[result.row].row(
                 step=step, episode=result.episode, success=result.success, length=result.length
             )
-            row["return"] = result.ret
-            self._rows[result.row]["evaluations"].append({name: row[name] for name in EVALUATION})
+            row |= {"return": result.ret, SCORE: result.score}
+            self._rows[result.row]["evaluations"].append({name: row[name] for name in self._columns})
             for subgoal, met in result.subgoals.items():
                 told = {"step": step, "episode": result.episode, "subgoal": subgoal, "met": met}
                 self._rows[result.row]["subgoals"].append(told)
         for number in {result.row for result in results}:
-            self._success[number] = float(np.mean([result.success for result in results if result.row == number]))
+            self._score[number] = float(np.mean([result.score for result in results if result.row == number]))
         for number, board in enumerate(self._boards):
             mine = [result for result in results if result.row == number]
             if mine:
                 board.add_scalar("evaluation/success", float(np.mean([result.success for result in mine])), step)
                 board.add_scalar("evaluation/return", float(np.mean([result.ret for result in mine])), step)
+                if self._cell.score.recorded:
+                    worth = float(np.mean([result.score for result in mine]))
+                    board.add_scalar(f"evaluation/{self._cell.score.name}", worth, step)
 
     def measured(self, row: int, step: int, metrics: dict[str, float]) -> None:
         finite = {name: value if np.isfinite(value) else None for name, value in metrics.items()}
@@ -137,7 +141,7 @@ class RunJournal:
                 continue
             offsets = {name: rows.flush() for name, rows in self._rows[number].items()}
             checkpoints.save(run.path, step, {"offsets": offsets, "loop": states(number)})
-            run.update(status="running", step=step, success=self._success[number])
+            run.update(status="running", step=step, score=self._score[number])
         for board in self._boards:
             board.flush()
 
@@ -147,22 +151,20 @@ class RunJournal:
         self.runs[row].update(status="failed", step=step, error=message)
         self._tell({"event": "failed", "seed": self._job.seeds[row], "error": message})
 
-    def progress(self, step: int, success: Array, waited: float) -> None:
+    def progress(self, step: int, score: Array, waited: float) -> None:
         """Tell the launcher every `TELL_EVERY` seconds, and whoever reads the directory every `LIVE_EVERY`."""
         now = time.monotonic()
         if now - self._told < TELL_EVERY and step != self._cell.steps:
             return
         self._told = now
         rate = self._pace(step)
-        latest = [
-            before if np.isnan(value) else float(value) for value, before in zip(success, self._success, strict=True)
-        ]
-        self._tell({"event": "progress", "step": step, "success": latest, "rate": rate, "waited": round(waited, 3)})
+        latest = [before if np.isnan(value) else float(value) for value, before in zip(score, self._score, strict=True)]
+        self._tell({"event": "progress", "step": step, "score": latest, "rate": rate, "waited": round(waited, 3)})
         if now - self._shown >= LIVE_EVERY:
             self._shown = now
             for number, run in enumerate(self.runs):
                 if number not in self._dropped:
-                    run.show(step=step, rate=rate, success=latest[number], waited=round(waited, 3))
+                    run.show(step=step, rate=rate, score=latest[number], waited=round(waited, 3))
 
     def finish(self, agent: Agent) -> None:
         """Compact the evaluation rows, keep what acting needs, mark finished, then drop what only training needs."""
@@ -176,10 +178,10 @@ class RunJournal:
                 rows.close()
             if number in self._dropped:
                 continue
-            to_parquet(run.path / "evaluations.jsonl", run.path / "evaluations.parquet")
+            to_parquet(run.path / "evaluations.jsonl", run.path / "evaluations.parquet", self._columns)
             policy = {name: np.ascontiguousarray(value) for name, value in agent.parameters(number).items()}
             write_bytes(run.path / "policy.safetensors", save(policy))
-            run.update(status="finished", step=self._cell.steps, success=self._success[number], error=None)
+            run.update(status="finished", step=self._cell.steps, score=self._score[number], error=None)
             tidy(run, self._job.keep_replay)
 
     def stopped(self, step: int, reason: str = "") -> None:

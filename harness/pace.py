@@ -39,8 +39,15 @@ class Standing(NamedTuple):
     steps: int
     rate: float | None = None
     """Environment steps per second lately; None while nobody knows."""
-    success: float | None = None
-    """Share of successful episodes at the last evaluation; None before the first."""
+    score: float | None = None
+    """Mean score of the episodes of the last evaluation; None before the first."""
+    measure: str = "success"
+    """What the score is called."""
+
+    @property
+    def told(self) -> str:
+        """The score in words, "" before the first evaluation."""
+        return "" if self.score is None else f"{self.measure} {self.score:.2f}"
 
     @property
     def left(self) -> float | None:

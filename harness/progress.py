@@ -48,7 +48,11 @@ class Display:
         self.started = clock()
         self._jobs: dict[Any, Job] = {}
         """Jobs that a worker has begun and not ended."""
-        self.runs = {(cell.id, seed): Standing("waiting", 0, cell.steps) for cell in plan.cells for seed in plan.seeds}
+        self.runs = {
+            (cell.id, seed): Standing("waiting", 0, cell.steps, measure=cell.score.name)
+            for cell in plan.cells
+            for seed in plan.seeds
+        }
         if study.directory_of(plan).is_dir():
             for run in study.look(plan).runs:
                 if run.status == "finished":
@@ -67,11 +71,11 @@ class Display:
         cell = str(job.cell["cell"])
         if event.kind in ("started", "progress"):
             self._jobs[_key(job)] = job
-            success = content.get("success") or [None] * len(job.seeds)
-            for seed, latest in zip(job.seeds, success, strict=True):
+            scores = content.get("score") or [None] * len(job.seeds)
+            for seed, latest in zip(job.seeds, scores, strict=True):
                 if self.runs[cell, seed].status != "failed":
                     self._stand(
-                        cell, seed, status="running", step=content["step"], rate=content.get("rate"), success=latest
+                        cell, seed, status="running", step=content["step"], rate=content.get("rate"), score=latest
                     )
         elif event.kind == "failed":
             self._stand(cell, content["seed"], status="failed", rate=None)
@@ -87,11 +91,11 @@ class Display:
         self.runs[cell, seed] = self.runs[cell, seed]._replace(**values)
 
     def standing(self, job: Job) -> Standing:
-        """How far a job is: its seeds go together; of their success the mean."""
+        """How far a job is: its seeds go together; of their scores the mean."""
         runs = [self.runs[job.cell["cell"], seed] for seed in job.seeds]
-        known = [run.success for run in runs if run.success is not None]
+        known = [run.score for run in runs if run.score is not None]
         first = next((run for run in runs if run.status == "running"), runs[0])
-        return first._replace(success=sum(known) / len(known) if known else None)
+        return first._replace(score=sum(known) / len(known) if known else None)
 
     def name(self, job: Job) -> str:
         return f"{job.cell['task']} {self.rows[job.cell['cell']]} {seeds(job)}"
@@ -182,14 +186,16 @@ class Bars(Display):
         from rich.table import Table
         from rich.text import Text
 
+        measures = {run.measure for run in self.runs.values()}
+        measure = measures.pop() if len(measures) == 1 else "score"
         table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
-        for heading in ("", "", "", "step", "success", "left"):
+        for heading in ("", "", "", "step", measure, "left"):
             table.add_column(heading, no_wrap=heading != "" or bool(table.columns), justify="right")
         table.columns[0].justify = table.columns[1].justify = "left"
 
-        def add(name: str, which: str, done: int, total: int, step: str, success: str, seconds: float | None) -> None:
+        def add(name: str, which: str, done: int, total: int, step: str, score: str, seconds: float | None) -> None:
             remaining = "" if seconds is None else pace.duration(seconds)
-            table.add_row(Shortened(name), which, ProgressBar(total, done, width=BAR), step, success, remaining)
+            table.add_row(Shortened(name), which, ProgressBar(total, done, width=BAR), step, score, remaining)
 
         runs = list(self.runs.values())
         steps, done = (sum(getattr(run, which) for run in runs) for which in ("steps", "step"))
@@ -197,9 +203,9 @@ class Bars(Display):
         add(self.study, pace.share(runs), done, steps, finished, "", pace.left(runs))
         for job in self._jobs.values():
             run = self.standing(job)
-            success = "" if run.success is None else f"{run.success:.2f}"
+            score = "" if run.score is None else run.told if measure == "score" else f"{run.score:.2f}"
             name = f"  {self._short[job.cell['cell']]}"
-            add(name, seeds(job), run.step, run.steps, f"{run.step:,}/{run.steps:,}", success, run.left)
+            add(name, seeds(job), run.step, run.steps, f"{run.step:,}/{run.steps:,}", score, run.left)
         if self._demonstrations:
             table.add_row(Text(f"  {self._demonstrations}", no_wrap=True, overflow="ellipsis"))
         return table
@@ -264,10 +270,10 @@ def seeds(job: Job) -> str:
 
 
 def in_words(run: Standing) -> str:
-    """Step, speed, success and time left of a run in a line."""
+    """Step, speed, score and time left of a run in a line."""
     parts = [f"step {run.step:,} of {run.steps:,}"]
     parts += [f"{run.rate:,.0f} steps/s"] if run.rate else []
-    parts += [f"success {run.success:.2f}"] if run.success is not None else []
+    parts += [run.told] if run.told else []
     parts += [f"about {pace.duration(run.left)} left"] if run.left else []
     return ", ".join(parts)
 

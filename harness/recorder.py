@@ -3,6 +3,8 @@
 with harness.Recorder("runs/mine", suite="minigrid_doorkey", task="8x8", method="my_dqn", seed=0, steps=100_000) as log:
     …
     log.episode(step=10_000, ret=0.9, success=True, length=37)
+
+Where the task has another score than success, `score=Score("return")` names it, or the suite does if it is installed.
 """
 
 from __future__ import annotations
@@ -12,16 +14,19 @@ import json
 import math
 import operator
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from harness import config, registry
 from harness.config import SCHEMA
 from harness.errors import UserError
+from harness.interfaces import SUCCESS, Score
 from harness.records.compact import to_parquet
-from harness.records.files import Rows, write_json
+from harness.records.files import Rows, read_json, write_json
 from harness.records.provenance import provenance
-from harness.records.schema import EVALUATION, SCHEMA_VERSION, Identity
+from harness.records.schema import SCHEMA_VERSION, SCORE, Identity, evaluation, limits, score_of, within
 from harness.records.study import Lock, StudyDirectory
 
 BACKEND = "external"
@@ -44,8 +49,10 @@ class Recorder:
         model: str = "",
         profile: str = "paper",
         settings: Mapping[str, Any] | None = None,
+        score: Score | None = None,
     ) -> None:
-        """`settings` are the method's hyperparameters; they, not the seed, decide which runs are of one cell.
+        """`settings` are the method's hyperparameters; they, not the seed, decide which runs are of one cell. `score`
+        is what its episodes are judged by; None: what the suite names if it is installed here, else success.
 
         Raises UserError if a name is none, a number does not fit, or another process writes this run.
         """
@@ -63,6 +70,7 @@ class Recorder:
             "suite": suite, "task": task, "method": method, "learner": learner, "model": model,
             "profile": profile, "steps": steps, "settings": dict(settings or {}),
         }  # fmt: skip
+        self._score = _named(suite, task) if score is None else score
         cell = identity(content)
         where = f"{suite}/{task}/{method}-{cell}"
         study = StudyDirectory(Path(output))
@@ -80,6 +88,9 @@ class Recorder:
             self._lock.release()
             raise
         try:
+            file = study.path / where / "cell.json"
+            if file.exists() and (other := score_of(read_json(file))) != self._score:
+                raise UserError(f"score {self._score} is not that of the cell's other runs, {other}; name the same one")
             present = study.read() if (study.path / "study.json").exists() else {}
             name, command = present.get("study", study.path.resolve().name), present.get("command", ["recorder"])
             study.write(name, command, {cell: {"directory": where, "seeds": [seed], "label_variant": ""}})
@@ -87,24 +98,37 @@ class Recorder:
                 key: {"value": value, "layer": BACKEND, "source": ""} for key, value in content["settings"].items()
             }
             content |= {"schema": SCHEMA, "cell": cell, "backend": BACKEND, "variant": "", "versions": {}}
-            write_json(study.path / where / "cell.json", {**content, "settings": entries})
+            write_json(file, {**content, SCORE: asdict(self._score), "settings": entries})
+        except UserError:
+            self._lock.release()
+            raise
         finally:
             joining.release()
         self._identity = Identity(name, cell, suite, task, method, learner, BACKEND, model, profile, seed)
         self._rows = Rows(self._run.path / "evaluations.jsonl", 0)
         self._run.update(status="running", seed=seed, step=0, steps=steps, error=None, provenance=provenance("unknown"))
 
-    def episode(self, *, step: int, ret: float, success: bool, length: int = 0) -> None:
+    def episode(
+        self, *, step: int, ret: float, success: bool | None = None, length: int = 0, score: float | None = None
+    ) -> None:
         """Log one evaluation episode of `length` steps (0: not known) after `step` environment steps of training, which
-        must not go back."""
+        must not go back. `success` may be left out where the score is another; `score` is what the episode is worth
+        where the score is neither success nor return."""
         step, length = _whole("step", step, self._last[0], self._steps), _whole("length", length, 0)
         if not math.isfinite(ret):
             raise UserError(f"ret={ret}: expected a finite return")
+        if success is None and self._score.name == "success":
+            raise UserError("success=… is missing; the score of this run is success")
+        worth = {"success": float(success or False), "return": float(ret)}.get(self._score.name, score)
+        if worth is None or (score is not None and score != worth):
+            raise UserError(f"score={score!r}: expected what the episode is worth by the score {self._score.name!r}")
+        if not within(self._score, worth):
+            raise UserError(f"{self._score.name} {worth}: expected a number in {limits(self._score)}")
         number = self._last[1] + 1 if step == self._last[0] else 0
         self._last = (step, number)
         row = self._identity.row(step=step, episode=number, success=bool(success), length=length)
-        row["return"] = float(ret)
-        self._rows.append({name: row[name] for name in EVALUATION})
+        row |= {"return": float(ret), SCORE: float(worth)}
+        self._rows.append({name: row[name] for name in evaluation(self._score)})
 
     def finish(self) -> None:
         """Compact the rows and mark the run finished; of one that has ended already, nothing changes."""
@@ -112,7 +136,7 @@ class Recorder:
             return
         self._rows.flush()
         self._rows.close()
-        to_parquet(self._rows.path, self._run.path / "evaluations.parquet")
+        to_parquet(self._rows.path, self._run.path / "evaluations.parquet", evaluation(self._score))
         self._run.update(status="finished", step=self._steps, schema=SCHEMA_VERSION)
         self._rows.path.unlink()
         self._lock.release()
@@ -141,6 +165,11 @@ class Recorder:
 def identity(content: Mapping[str, Any]) -> str:
     """The id of a foreign method's cell: a hash of its names, steps and settings."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]
+
+
+def _named(suite: str, task: str) -> Score:
+    """The score that a suite names for a task, success where the suite is not installed here."""
+    return config.score_of(suite, task) if suite in registry.names("suite") else SUCCESS
 
 
 def _whole(name: str, value: Any, low: int, high: int | None = None) -> int:

@@ -15,7 +15,7 @@ from harness.building import make_build
 from harness.config import Cell, Names
 from harness.errors import UserError
 from harness.evaluation import Evaluator, Result
-from harness.interfaces import Agent, Array, Drawer, Task
+from harness.interfaces import Agent, Array, Drawer, Score, Task
 from harness.layouts import of_run, repeats
 from harness.records.cells import recorded
 from harness.records.files import read_json
@@ -74,6 +74,12 @@ class Film:
                     writer.append_data(frame)
 
 
+def score_of(directory: Path, suite: str | None, task: str | None) -> Score:
+    """What the episodes of `evaluate_run` are judged by."""
+    names = load_run(directory)[0].names
+    return config.score_of(suite or names.suite, task or names.task)
+
+
 def evaluate_run(
     directory: Path,
     suite: str | None,
@@ -101,7 +107,8 @@ def evaluate_run(
         streams = make_build(cell, [seed + SHIFT], "cpu", [Path(scratch)]).streams
         if repeats(home, names.task) and agent.deterministic:
             episodes = 1
-        evaluator = Evaluator(lambda row: home.make(names.task), episodes, streams)
+        score = config.score_of(names.suite, names.task)
+        evaluator = Evaluator(lambda row: home.make(names.task), episodes, streams, score)
 
         def watch(number: int, task: Task) -> None:
             for recording in recordings:

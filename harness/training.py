@@ -38,7 +38,7 @@ class Journal(Protocol):
 
     def diverged(self, row: int, step: int) -> None: ...
 
-    def progress(self, step: int, success: Array, waited: float) -> None: ...
+    def progress(self, step: int, score: Array, waited: float) -> None: ...
 
 
 class Loop:
@@ -72,7 +72,7 @@ class Loop:
         self._returns = np.zeros(len(tasks))
         self._lengths = np.zeros(len(tasks), np.int64)
         self._windows = [Window() for _ in tasks]
-        self._success = np.full(len(tasks), np.nan)
+        self._score = np.full(len(tasks), np.nan)
         self._clock = {"seconds": 0.0, "evaluation_seconds": 0.0, "checkpoint_seconds": 0.0, "wait_seconds": 0.0}
         self._resumed_at = time.monotonic()
         self._diverged = np.zeros(len(tasks), bool)
@@ -197,7 +197,7 @@ class Loop:
             started = time.monotonic()
             self._journal.checkpoint(step, self.state)
             self._clock["checkpoint_seconds"] += time.monotonic() - started
-        self._journal.progress(step, self._success, self._waited)
+        self._journal.progress(step, self._score, self._waited)
         if halted:
             raise BudgetReached(halted)
         if stopping:
@@ -217,7 +217,7 @@ class Loop:
         for row in rows:
             mine = [result for result in results if result.row == row]
             returns[row] = np.mean([result.ret for result in mine])
-            self._success[row] = np.mean([result.success for result in mine])
+            self._score[row] = np.mean([result.score for result in mine])
         self.agent.evaluated(returns, self)
         self._clock["evaluation_seconds"] += time.monotonic() - started
 

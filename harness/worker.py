@@ -84,7 +84,9 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         probes = Probes(build, cell.names.task, job.probes, end, journal.probed)
         loop = Loop(
             agent, tasks, build.streams,
-            Evaluator(lambda row: build.suite(row).make(cell.names.task), evaluation.episodes, build.streams),
+            Evaluator(
+                lambda row: build.suite(row).make(cell.names.task), evaluation.episodes, build.streams, cell.score
+            ),
             journal, evaluate_every=evaluation.every, checkpoint_every=spacing, asks=asks, probe=probes, stop=stop,
             demonstrations=demonstrations.beside([each.episodes for each in begins]),
         )  # fmt: skip

@@ -145,7 +145,7 @@ def _scores(
     at = {id(row): [place[step] for step in steps] for row, place in zip(rows, places, strict=True)}
     final, curves = {}, {}
     for label, own in chosen.items():
-        of_seeds = [row.success[[row.seeds.index(seed) for seed in seeds[label]]] for row in own]
+        of_seeds = [row.scores[[row.seeds.index(seed) for seed in seeds[label]]] for row in own]
         final[label] = np.stack([values[:, -1] for values in of_seeds], axis=1)
         curves[label] = np.stack([each[:, at[id(row)]] for row, each in zip(own, of_seeds, strict=True)], axis=1)
     return Scores(suite, profile, tasks, dict(seeds), final, np.array(steps), unit, curves)

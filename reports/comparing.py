@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -188,7 +188,8 @@ def plain(found: Compared) -> dict[str, Any]:
             "last_step": entry.last,
             "steps": entry.cell.steps,
             "complete": entry.complete,
-            "final_success": spread(entry.final),
+            "score": asdict(entry.score),
+            "final": spread(entry.final),
         }
 
     def beside(entry: Line) -> dict[str, Any]:

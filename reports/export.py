@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -51,12 +52,14 @@ def plain(summary: Summary) -> dict[str, Any]:
                 "evaluations": len(row.steps),
                 "episodes_per_evaluation": list(row.episodes),
                 "last_step": row.last,
-                "final_success": spread(row.final),
-                "final_success_iqm": spread(row.final_iqm),
+                "score": asdict(row.score),
+                "final": spread(row.final),
+                "final_iqm": spread(row.final_iqm),
+                "final_success": spread(row.final_success),
                 "final_return": spread(row.final_return),
                 "leading": row.leading,
-                "best_success": row.best,
-                "best_success_step": row.best_step,
+                "best": row.best,
+                "best_step": row.best_step,
                 "mean_of_best_per_seed": row.mean_of_best,
                 "baseline": row.baseline,
                 "baseline_best": row.target,
@@ -66,10 +69,10 @@ def plain(summary: Summary) -> dict[str, Any]:
                 else None,
                 "area_under_curve": spread(row.area),
                 "curve": [
-                    {"step": int(step), "success": spread(Interval(*success)), "return": spread(Interval(*returns))}
-                    for step, success, returns in zip(
+                    {"step": int(step), "score": spread(Interval(*scores)), "return": spread(Interval(*returns))}
+                    for step, scores, returns in zip(
                         row.steps,
-                        zip(*row.success_curve, strict=True),
+                        zip(*row.curve, strict=True),
                         zip(*row.return_curve, strict=True),
                         strict=True,
                     )
@@ -99,7 +102,7 @@ def plain(summary: Summary) -> dict[str, Any]:
                     {
                         "name": line.name,
                         "cell": line.row.cell.id,
-                        "final_success": spread(line.row.final),
+                        "final": spread(line.row.final),
                         **compared(line.comparison),
                         "seeds": list(line.row.seeds),
                     }

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from reports import scoring
 from reports.statistics import Array, Interval
 from reports.summary import Row
 
@@ -127,10 +128,11 @@ def file_name(kind: str, what: str, taken: Sequence[str]) -> str:
 
 
 def _learning(where: str, rows: Sequence[Row]) -> Chart:
-    """The success rate, or the return where no episode of any row succeeded."""
-    succeeded = any(row.success.any() for row in rows)
-    curves = [Curve(row.label, row.steps, row.success_curve if succeeded else row.return_curve) for row in rows]
-    return Chart(where, "environment steps per seed", SUCCESS if succeeded else RETURN, curves, succeeded)
+    """The score over training."""
+    score = rows[0].score
+    share = (score.low, score.high) == (0, 1)
+    curves = [Curve(row.label, row.steps, row.curve) for row in rows]
+    return Chart(where, "environment steps per seed", scoring.mean_of(score), curves, share)
 
 
 @contextmanager

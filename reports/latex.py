@@ -199,7 +199,7 @@ def _results(summary: Summary, style: Style) -> Iterator[str]:
                     estimate(
                         row.final,
                         style,
-                        _error(row.success[:, -1]),
+                        _error(row.scores[:, -1]),
                         row.leading,
                         r"\rlap{$^{\dagger}$}" if row.behind else "",
                     ),
@@ -282,7 +282,7 @@ def grids(found: Sequence[Grid], setting: str, style: Style | None = None) -> st
 def _difference(line: Line, reference: Row, style: Style) -> Cell:
     if line.comparison is None:
         return Cell("")
-    ours, theirs = line.row.success[:, -1], reference.success[:, -1]
+    ours, theirs = line.row.scores[:, -1], reference.scores[:, -1]
     error = _error(ours - theirs) if line.comparison.paired else float(np.hypot(_error(ours), _error(theirs)))
     return estimate(line.comparison.adjusted, style, error)
 

@@ -54,8 +54,8 @@ def lines(reference: Row, others: Sequence[Row], reps: int, seed: int) -> list[L
     """The reference, then the others; what Holm corrects for is every row that is compared."""
     level = [row for row in others if not (row.behind or reference.behind)]
     compared = statistics.compare(
-        reference.success[:, -1:],
-        {row.label: row.success[:, -1:] for row in level},
+        reference.scores[:, -1:],
+        {row.label: row.scores[:, -1:] for row in level},
         paired={row.label: row.seeds == reference.seeds for row in level},
         reps=reps,
         seed=seed,

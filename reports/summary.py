@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.errors import count
+from harness.interfaces import Score
 from harness.texts import one_line
 from reports import aggregates, matrices, statistics
 from reports.aggregates import TOLERANCE, Aggregate, Overview, leading
@@ -39,29 +40,32 @@ class Row:
     episodes: tuple[int, int]
     """Fewest and most episodes in one evaluation of one seed."""
     steps: Array
+    scores: Array
+    """Mean of the episodes' scores per evaluation, by what the suite names (`Cell.score`), [seeds, checkpoints]."""
     success: Array
     """Success rate per evaluation, [seeds, checkpoints]."""
     returns: Array
     """Mean return per evaluation, [seeds, checkpoints]."""
     complete: bool
     """Whether every planned seed reached the planned number of steps."""
-    success_curve: Interval
+    curve: Interval
+    """Of `scores`, as the following ones but `final_success` and `final_return`."""
     return_curve: Interval
     final: Interval
-    """Mean over seeds of the success rate at the last checkpoint."""
+    """Mean over seeds at the last checkpoint."""
     final_iqm: Interval
+    final_success: Interval
     final_return: Interval
     best: float
-    """Maximum over evaluations of the mean over seeds, first reached at `best_step`."""
+    """Best over evaluations of the mean over seeds, first reached at `best_step`."""
     best_step: int
     mean_of_best: float
-    """Mean over seeds of each seed's own maximum."""
+    """Mean over seeds of each seed's own best."""
     area: Interval
-    """Mean over seeds of the area under the curve of success rates, as a share of the span of steps; NaN for a single
-    evaluation."""
+    """Mean over seeds of the area under the curve, divided by the steps it spans; NaN for a single evaluation."""
     baseline: str = ""
     target: float | None = None
-    """The baseline's `best`; None if it never succeeded."""
+    """The baseline's `best`; None if that is the worst that a score can be, as where it never succeeded."""
     reached: int | None = None
     """First step at which the mean over seeds reaches `target`; None if it does not."""
     arrival: Survival | None = None
@@ -70,6 +74,16 @@ class Row:
     """`final` is the highest of its task and profile, or its difference from the highest has 0 in its interval."""
     behind: bool = False
     """Stands at an earlier step than others of its task, so its final numbers are compared with nobody's."""
+
+    @property
+    def score(self) -> Score:
+        """What the numbers are."""
+        return self.cell.score
+
+    @property
+    def oriented(self) -> Array:
+        """`scores` such that higher is better."""
+        return self.score.sign * self.scores
 
     @property
     def last(self) -> int:
@@ -185,11 +199,14 @@ def _states(name: str, runs: Iterable[Run]) -> Iterable[str]:
 
 
 def _by_evaluation(evaluations: pd.DataFrame) -> dict[str, dict[int, pd.DataFrame]]:
-    """Cell -> seed -> success rate, number of episodes and mean return of each evaluation, by step."""
+    """Cell -> seed -> mean score, success rate, number of episodes and mean return of each evaluation, by step."""
     if evaluations.empty:
         return {}
     grouped = evaluations.groupby(["cell", "seed", "step"], sort=True)
-    table = grouped.agg(success=("success", "mean"), episodes=("success", "size"), **{"return": ("return", "mean")})
+    table = grouped.agg(
+        score=("score", "mean"), success=("success", "mean"), episodes=("success", "size"),
+        **{"return": ("return", "mean")},
+    )  # fmt: skip
     found: dict[str, dict[int, pd.DataFrame]] = {}
     seed: Any
     for (cell, seed), curve in table.reset_index(["cell", "seed"]).groupby(["cell", "seed"], sort=False):
@@ -242,18 +259,19 @@ def _row(
         )
     if len(curves) == 1:
         notes.append(f"{name}: {statistics.ONE_RUN}")
-    success, returns = (
+    scores, success, returns = (
         np.stack([curve[column].to_numpy(float)[curve.index.isin(common)] for curve in curves.values()])
-        for column in ("success", "return")
+        for column in ("score", "success", "return")
     )
     own = statistics.name_seed(name, seed)
-    success_curve, return_curve = _bands(success, returns, min(reps, statistics.CURVE_REPS), own)
-    scores = [success[:, -1], returns[:, -1]]
+    score_curve, return_curve = _bands(scores, returns, min(reps, statistics.CURVE_REPS), own)
+    ends = [scores[:, -1], returns[:, -1], success[:, -1]]
     if len(common) > 1:
-        scores.append(statistics.area_under_curve(success[:, None], np.asarray(common))[:, 0])
-    found = statistics.intervals(np.stack(scores, axis=1)[:, None], ["mean", "iqm"], reps, own)
-    final, final_return, *area = _apart(found["mean"])
-    best = int(np.argmax(success_curve.estimate))
+        ends.append(statistics.area_under_curve(scores[:, None], np.asarray(common))[:, 0])
+    found = statistics.intervals(np.stack(ends, axis=1)[:, None], ["mean", "iqm"], reps, own)
+    final, final_return, final_success, *area = _apart(found["mean"])
+    sign = cell.score.sign
+    best = int(np.argmax(sign * score_curve.estimate))
     reached_end = all(run.status == "finished" for run in runs) and set(by_seed) == set(curves)
     return Row(
         label=label,
@@ -262,24 +280,26 @@ def _row(
         directories=tuple(by_seed[number].directory for number in curves),
         episodes=(fewest, usual),
         steps=np.asarray(common),
+        scores=scores,
         success=success,
         returns=returns,
         complete=reached_end and len(common) == max(len(curve) for curve in curves.values()),
-        success_curve=success_curve,
+        curve=score_curve,
         return_curve=return_curve,
         final=final,
         final_iqm=_apart(found["iqm"])[0],
+        final_success=final_success,
         final_return=final_return,
-        best=float(success_curve.estimate[best]),
+        best=float(score_curve.estimate[best]),
         best_step=int(common[best]),
-        mean_of_best=float(success.max(axis=1).mean()),
+        mean_of_best=float(sign * (sign * scores).max(axis=1).mean()),
         area=area[0] if area else NONE,
     )
 
 
-def _bands(success: Array, returns: Array, reps: int, seed: int) -> list[Interval]:
+def _bands(scores: Array, returns: Array, reps: int, seed: int) -> list[Interval]:
     """Means over seeds with intervals at each checkpoint, of both [seeds, checkpoints] from the same resamples."""
-    both = np.concatenate([success, returns], axis=1)[:, None]
+    both = np.concatenate([scores, returns], axis=1)[:, None]
     found = statistics.intervals(both, ["mean"], reps, seed)["mean"]
     return [Interval(*(part[place] for part in found)) for place in np.split(np.arange(both.shape[2]), 2)]
 
@@ -302,16 +322,20 @@ def _compared(rows: list[Row], notes: list[str], reps: int, seed: int) -> list[R
     leaders: set[int] = set()
     for peers in groups.values():
         level = [peer for peer in peers if not _behind(peer, peers)]
-        ahead = leading([peer.success[:, -1:] for peer in level], reps, seed)
+        ahead = leading([peer.oriented[:, -1:] for peer in level], reps, seed)
         leaders |= {id(peer) for peer, leads in zip(level, ahead, strict=True) if leads}
     compared = []
     for row in rows:
         peers = groups[row.where, row.cell.profile]
         baseline = next((r for name in BASELINES for r in peers if r.cell.method == name), peers[0])
-        target = baseline.best if baseline.best > 0 else None
+        target = None if _at_worst(baseline) else baseline.best
         if target is None:
-            notes.append(f"{row.where}: {baseline.label} never succeeded, so steps to its best are not defined")
-        hits = row.steps[:0] if target is None else row.steps[row.success_curve.estimate >= target - TOLERANCE]
+            never = "succeeded" if row.score.name == "success" else f"had a {row.score.name} but the worst"
+            notes.append(f"{row.where}: {baseline.label} never {never}, so steps to its best are not defined")
+        sign = row.score.sign
+        hits = row.steps[:0]
+        if target is not None:
+            hits = row.steps[sign * row.curve.estimate >= sign * target - TOLERANCE]
         behind = _behind(row, peers)
         if behind:
             notes.append(f"{row.where}, {row.label}: stands at step {row.last:,}, so it is compared with no other row")
@@ -329,8 +353,14 @@ def _compared(rows: list[Row], notes: list[str], reps: int, seed: int) -> list[R
     return compared
 
 
+def _at_worst(row: Row) -> bool:
+    """Whether a row's best is the worst that there is."""
+    worst = row.score.low if row.score.sign > 0 else row.score.high
+    return worst is not None and abs(row.best - worst) < TOLERANCE
+
+
 def _arrival(row: Row, target: float, reps: int, seed: int) -> Survival:
-    reached = statistics.steps_to_threshold(row.success[:, None], row.steps, target - TOLERANCE)
+    reached = statistics.steps_to_threshold(row.oriented[:, None], row.steps, row.score.sign * target - TOLERANCE)
     return statistics.survival(reached, min(reps, statistics.CURVE_REPS), statistics.name_seed(row.label, seed))
 
 

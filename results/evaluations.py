@@ -36,6 +36,7 @@ _NUMBERS = """step::BIGINT AS step, count(*) AS episodes, sum(success::INT) / co
     count(DISTINCT episode) = count(*)
     AND coalesce(bool_and(isfinite("return") AND least(step, episode, length) >= 0), false)"""
 _NUMBERS += "".join(f" AND count({column}) = count(*)" for column in _COLUMNS) + " AS fits"
+_WORTH = ", avg({0}) AS scores, min({0}) AS least, max({0}) AS most, count({0}) = count(*) AS whole"
 
 
 class Evaluations(NamedTuple):
@@ -46,6 +47,8 @@ class Evaluations(NamedTuple):
     """Success rates."""
     returns: NDArray[np.float64]
     """Mean returns."""
+    scores: NDArray[np.float64]
+    """Means of what the episodes are worth by the cell's score."""
     episodes: NDArray[np.int64]
     account: NDArray[np.uint64]
     """Equal where the same episodes are told of; of no meaning between versions of DuckDB."""
@@ -66,16 +69,16 @@ def evaluations(study: Study) -> dict[tuple[str, int], Evaluations]:
             files[str(path)] = run
     packed = {path: run for path, run in files.items() if path.endswith(".parquet")}
     growing = [run for path, run in files.items() if path.endswith(".jsonl")]
-    _check_footers(study, list(packed))
+    _check_footers(study, packed)
     found: dict[tuple[str, int], Evaluations] = {}
     try:
-        if packed:
-            found |= _read(study, _database(), "read_parquet(?, filename=true)", packed)
+        for column, chosen in _by_column(packed).items():
+            found |= _read(study, _database(), "read_parquet(?, filename=true)", chosen, column)
         if growing:
             lines = rows.load(_only(study, growing), threads=1).rename(columns={"directory": "filename"})
             with _database().cursor() as own:
                 own.register("lines", lines)
-                found |= _read(study, own, "lines", {run.directory: run for run in growing})
+                found |= _read(study, own, "lines", {run.directory: run for run in growing}, schema.SCORE)
     except duckdb.Error as error:
         problem = str(error).splitlines()[0][:300]
         raise UserError(f"{study.directory}: its evaluations cannot be read ({problem})") from None
@@ -89,29 +92,42 @@ def _database() -> duckdb.DuckDBPyConnection:
     return rows.connection(memory_limit=MEMORY, threads=1, temp_directory="")
 
 
-def _check_footers(study: Study, paths: Sequence[str]) -> None:
+def _by_column(packed: Mapping[str, Run]) -> dict[str, dict[str, Run]]:
+    """The column that holds an episode's worth -> the files of which that is so."""
+    found: dict[str, dict[str, Run]] = {}
+    for path, run in packed.items():
+        score = run.cell.score
+        found.setdefault(schema.SCORE if score.recorded else score.name, {})[path] = run
+    return found
+
+
+def _check_footers(study: Study, packed: Mapping[str, Run]) -> None:
     import pyarrow.parquet as pq
 
-    known: list[pq.ParquetSchema] = []
+    known: list[tuple[dict[str, type], pq.ParquetSchema]] = []
     count = 0
-    for path in paths:
+    for path, run in packed.items():
+        wanted = rows.columns("evaluations", run)
         found = limits.footer(Path(path))
         count += found.num_rows
-        if not any(found.schema.equals(schema) for schema in known):
+        if not any(wanted == of and found.schema.equals(other) for of, other in known):
             columns = [found.schema.column(index) for index in range(len(found.schema))]
-            rows.check_columns(path, {column.path: column.physical_type for column in columns}, schema.EVALUATION)
-            known.append(found.schema)
+            rows.check_columns(path, {column.path: column.physical_type for column in columns}, wanted)
+            known.append((wanted, found.schema))
     if count > limits.ALL_ROWS:
         raise UserError(f"{study.directory} has {count:,} rows; at most {limits.ALL_ROWS:,} are read")
 
 
 def _read(
-    study: Study, connection: duckdb.DuckDBPyConnection, source: str, files: Mapping[str, Run]
+    study: Study, connection: duckdb.DuckDBPyConnection, source: str, files: Mapping[str, Run], column: str
 ) -> dict[tuple[str, int], Evaluations]:
-    """The evaluations in files, or in a table of lines, by the run that each `filename` is of."""
+    """The evaluations in files, or in a table of lines, by the run that each `filename` is of; `column` holds what an
+    episode is worth."""
     given = [rows.globs(list(files))] if "?" in source else []
+    worth = _WORTH.format(f'"{column}"::DOUBLE')
     connection.execute(
-        f"CREATE OR REPLACE TEMP TABLE found AS SELECT filename, {_CLAIMS}, {_NUMBERS} FROM {source} GROUP BY ALL",
+        f"CREATE OR REPLACE TEMP TABLE found AS SELECT filename, {_CLAIMS}, {_NUMBERS}{worth} FROM {source} "
+        f"GROUP BY ALL",
         given,
     )
     for name, *claim in connection.execute(f"SELECT DISTINCT filename, {_CLAIMS} FROM found").fetchall():
@@ -120,15 +136,21 @@ def _read(
     if count > MOST:
         raise UserError(f"{study.directory} has {count:,} evaluations; at most {MOST:,} are read")
     table = connection.execute(
-        "SELECT filename, step, success, returns, episodes, account, fits FROM found ORDER BY filename, step"
+        "SELECT filename, step, success, returns, scores, least, most, episodes, account, fits AND whole AS fits "
+        "FROM found "
+        "ORDER BY filename, step"
     ).fetchnumpy()
-    fits = _plain(table["fits"]).astype(bool) & np.isfinite(_plain(table["returns"]))
+    fits = _plain(table["fits"]).astype(bool) & np.isfinite(_plain(table["returns"]) + _plain(table["scores"]))
     for name in dict.fromkeys(table["filename"][~fits]):
         _refuse(study, files[name])
     starts = np.flatnonzero(np.append(True, table["filename"][1:] != table["filename"][:-1]))
-    names = ("step", "success", "returns", "episodes", "account")
+    names = ("step", "success", "returns", "scores", "episodes", "account")
     parts = zip(*(np.split(_plain(table[name]), starts[1:]) for name in names), strict=True)
     owners = [files[name] for name in table["filename"][starts]] if count else []
+    bounds = (np.split(_plain(table[name]), starts[1:]) for name in ("least", "most"))
+    for run, *ends in zip(owners, *bounds, strict=False):
+        if not schema.within(run.cell.score, ends).all():
+            _refuse(study, run)
     return {(run.cell.id, run.seed): Evaluations(*part) for run, part in zip(owners, parts, strict=False)}
 
 

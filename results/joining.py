@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MEASURED = "measured"
 """What stands for every study that this project has measured itself (results/measured)."""
-SAME = ("suite", "task", "method", "learner", "backend", "model", "profile", "steps")
+SAME = ("suite", "task", "method", "learner", "backend", "model", "profile", "steps", "score")
 """What cells of one id have in common."""
 _ACCOUNT = ["step", "episode", "return", "success", "length"]
 """The columns of an evaluation row that tell what happened."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from harness.errors import UserError, unknown
+from harness.interfaces import Score
 from harness.records import schema
 from results.store import IDENTITY, Run, Study, identity, study
 
@@ -37,7 +38,8 @@ COLUMNS: dict[str, dict[str, type]] = {
     "probes": {"step": int, "t": int, "quantity": str, "value": float},
     "subgoals": {"step": int, "episode": int, "subgoal": str, "met": bool},
 }  # fmt: skip
-"""Columns that every row must have. Evaluation rows have no others; logs may, and absent ones read as missing."""
+"""Columns that every row must have. Evaluation rows have no others but `schema.SCORE`, which the rows of a run with a
+score of its own must have; logs may, and absent ones read as missing."""
 OPTIONAL: dict[str, dict[str, type]] = {
     "judgements": {"score": float, "failure": str, "mass": float, "events": int},
     "labels": {
@@ -66,6 +68,8 @@ _WORDS = {int: "a whole number", float: "a finite number", bool: "true or false"
 def load(source: str | Path | Study, *, what: What = "evaluations", threads: int | None = None) -> pd.DataFrame:
     """The rows that a study's runs wrote, in the order of its runs, with variant, label and directory beside them.
 
+    Evaluation rows have a further column `score`, what the episode is worth by the score of its cell.
+
     Logs (all but `evaluations`) get the identity of their run as leading columns. A log's further columns read as
     missing where a row lacks them; only those of `metrics` may hold NaN (a diverged loss).
     `threads` read at once, each with buffers of its own; None: as many as there are cores.
@@ -85,9 +89,11 @@ def load(source: str | Path | Study, *, what: What = "evaluations", threads: int
     frames = []
     with connection(**({} if threads is None else {"threads": threads})) as database:
         for suffix, read in ((".parquet", _read_parquet), (".jsonl", _read_lines)):
-            chosen = [path for path in files if path.endswith(suffix)]
-            if chosen:
-                frames.append(read(database, chosen, what))
+            groups: dict[tuple[str, ...], list[str]] = {}
+            for name, run in files.items():
+                if name.endswith(suffix):
+                    groups.setdefault(tuple(columns(what, run)), []).append(name)
+            frames += [read(database, chosen, what, columns(what, files[chosen[0]])) for chosen in groups.values()]
     wanted, claimed = COLUMNS[what], _claimed(what)
     rank = {path: index for index, path in enumerate(files)}
     owners = pd.DataFrame(
@@ -114,8 +120,36 @@ def load(source: str | Path | Study, *, what: What = "evaluations", threads: int
     rows, owner = ordered(read_rows)
     if what == "evaluations":
         _check_repeated(rows)
+        _score(rows, files)
     found = pd.concat([owner, rows.drop(columns=["filename", "row"])], axis=1)
-    return found[[*wanted, "variant", "label", "directory"]] if what == "evaluations" else found
+    return found[[*wanted, schema.SCORE, "variant", "label", "directory"]] if what == "evaluations" else found
+
+
+def columns(what: What, run: Run) -> dict[str, type]:
+    """The columns that every row of a run's file must have."""
+    return schema.evaluation(run.cell.score) if what == "evaluations" else COLUMNS[what]
+
+
+def _score(rows: pd.DataFrame, files: Mapping[str, Run]) -> None:
+    """Add what each evaluation episode is worth, `score`; UserError for the first that its task cannot have."""
+    import numpy as np
+
+    worth = np.full(len(rows), np.nan)
+    paths: dict[Score, list[str]] = {}
+    for path, run in files.items():
+        paths.setdefault(run.cell.score, []).append(path)
+    for score, of in paths.items():
+        own = rows["filename"].isin(of).to_numpy()
+        column = schema.SCORE if score.recorded else score.name
+        worth[own] = rows.loc[own, column].to_numpy(float)
+        bad = own & ~(schema.within(score, worth) & np.isfinite(worth))
+        if bad.any():
+            first = rows[bad].iloc[0]
+            raise UserError(
+                f"{first['filename']}, row {first['row']}, column {column!r}: {_plain(first[column])!r}; expected a "
+                f"number in {schema.limits(score)}, the range of {score.name!r}"
+            )
+    rows[schema.SCORE] = worth
 
 
 def _claimed(what: str) -> list[str]:
@@ -148,13 +182,13 @@ def globs(paths: Sequence[str]) -> list[str]:
 
 
 def _read_parquet(
-    connection: duckdb.DuckDBPyConnection, paths: Sequence[str], what: str
+    connection: duckdb.DuckDBPyConnection, paths: Sequence[str], what: str, wanted: Mapping[str, type]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Rows without the columns that name their run, and each different claim of a file to be of a run, by its first
     row: such texts cost more as a million Python strings than all numbers together."""
     import duckdb
 
-    wanted, claimed = COLUMNS[what], _claimed(what)
+    claimed = _claimed(what)
     columns = {name: f', "{name}"::{_SQL_TYPES[kind]} AS "{name}"' for name, kind in wanted.items()}
     values = "".join(column for name, column in columns.items() if name not in claimed)
     claims = "".join(columns[name] for name in claimed)
@@ -179,7 +213,7 @@ def _read_parquet(
                 f"{paths[0]} cannot be read as Parquet ({problem}); delete the run's directory and run it anew"
             ) from None
         for path in paths:  # DuckDB does not always say which file it was
-            _read_parquet(connection, [path], what)
+            _read_parquet(connection, [path], what, wanted)
         raise
 
 
@@ -196,10 +230,10 @@ def check_columns(path: str, types: Mapping[str, str], wanted: Mapping[str, type
 
 
 def _read_lines(
-    connection: duckdb.DuckDBPyConnection, paths: Sequence[str], what: str
+    connection: duckdb.DuckDBPyConnection, paths: Sequence[str], what: str, wanted: Mapping[str, type]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """`_read_parquet` of JSON lines. A file in which a line or value did not fit is then read closely."""
-    wanted, optional = COLUMNS[what], OPTIONAL.get(what, {})
+    optional = OPTIONAL.get(what, {})
     declared = {**wanted, **optional}
     connection.execute(
         # a partition is in no order of its own: rows are counted as they come, and then from each file's first
@@ -229,7 +263,7 @@ def _read_lines(
             odd = f"SELECT filename FROM lines WHERE json_exists(json, {_path(name)}) AND ({misfit})"
             suspects |= set(connection.execute(odd).df()["filename"])
     for path in sorted(suspects):
-        _examine(path, what)
+        _examine(path, what, wanted)
     fitting = rows[fits].astype({name: _dtype(kind) for name, kind in wanted.items()})
     claimed = _claimed(what)
     claims = fitting.sort_values("row").drop_duplicates(["filename", *claimed])
@@ -262,9 +296,9 @@ def _dtype(kind: type) -> str:
     return {int: "int64", float: "float64", bool: "bool", str: "object"}[kind]
 
 
-def _examine(path: str, what: str) -> None:
+def _examine(path: str, what: str, wanted: Mapping[str, type]) -> None:
     """Find the line that did not fit: UserError, or only a warning if it is a last line that was cut short."""
-    wanted, optional = COLUMNS[what], OPTIONAL.get(what, {})
+    optional = OPTIONAL.get(what, {})
     lines = Path(path).read_bytes().splitlines()
     for number, line in enumerate(lines, start=1):
         try:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.errors import UserError
+from harness.interfaces import SUCCESS, Score
 from harness.records import schema, shown
 from harness.records.files import read_json
 
@@ -53,6 +54,8 @@ class Cell:
     parts: Mapping[str, Any]
     """Kind (learner, replay, …) -> name, "" for none; empty for runs made elsewhere."""
     role: Role | None = None
+    score: Score = SUCCESS
+    """What its evaluation episodes are judged by."""
 
 
 @dataclass(frozen=True)
@@ -205,6 +208,7 @@ def _cell(root: Path, study_path: Path, cell_id: str, entry: Mapping[str, Any]) 
         versions=_field(path, content, "versions", dict, {}),
         parts=_parts(path, content),
         role=role,
+        score=_score(path, content),
     )
 
 
@@ -216,6 +220,13 @@ def _role(path: Path, entry: Mapping[str, Any]) -> Role | None:
     if role.kind not in schema.MATRICES:
         raise UserError(f"{path}: matrix of kind {role.kind!r}; expected one of {', '.join(schema.MATRICES)}")
     return role
+
+
+def _score(path: Path, content: Mapping[str, Any]) -> Score:
+    try:
+        return schema.score_of(content)
+    except UserError as error:
+        raise UserError(f"{path}: {error}; restore the file") from None
 
 
 def _parts(path: Path, content: Mapping[str, Any]) -> Mapping[str, str]:

@@ -51,14 +51,30 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(
             json.dumps(
-                [{"episode": r.episode, "return": r.ret, "success": r.success, "length": r.length} for r in results]
+                [
+                    {
+                        "episode": r.episode,
+                        "return": r.ret,
+                        "success": r.success,
+                        "length": r.length,
+                        "score": r.score,
+                    }
+                    for r in results
+                ]
             )
         )
     else:
         successes = sum(result.success for result in results)
         mean = sum(result.ret for result in results) / len(results)
         length = sum(result.length for result in results) / len(results)
-        print(f"{successes} of {len(results)} episodes succeed; mean return {mean:.3f}, mean length {length:.1f}")
+        worth = sum(result.score for result in results) / len(results)
+        score = reevaluation.score_of(args.run, chosen.get("suite"), chosen.get("task")).name
+        parts = [f"mean return {mean:.3f}", f"mean length {length:.1f}"]
+        if score == "success" or successes:
+            parts.insert(0, f"{successes} of {len(results)} episodes succeed")
+        if score not in ("success", "return"):
+            parts.insert(0, f"mean {score} {worth:.3f}")
+        print("; ".join([parts[0], ", ".join(parts[1:])]))
         for recording in recordings:
             print(recording.told)
     return 0

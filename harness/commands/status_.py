@@ -87,7 +87,8 @@ def _row(entry: dict[str, Any], found: RunDirectory) -> dict[str, Any]:
         "status": status,
         "step": step,
         "steps": steps,
-        "success": live.get("success", content.get("success")),
+        "score": live.get("score", content.get("score")),
+        "measure": _measure(found),
         "steps_per_second": live.get("rate"),
         "seconds_left": None if standing.left is None else round(standing.left),
         "seconds_silent": round(max(0.0, time.time() - live["time"]), 1) if "time" in live else None,
@@ -98,17 +99,41 @@ def _row(entry: dict[str, Any], found: RunDirectory) -> dict[str, Any]:
 
 def _steps(found: RunDirectory) -> int | None:
     """The steps of a run that has not begun, by its cell's record."""
-    try:
-        steps = json.loads((found.path.parent / "cell.json").read_text(encoding="utf-8"))["steps"]
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return None
+    steps = _record(found).get("steps")
     return steps if isinstance(steps, int) else None
+
+
+def _measure(found: RunDirectory) -> str:
+    """What the score of a run is called."""
+    from harness.errors import UserError
+    from harness.records.schema import score_of
+
+    try:
+        return score_of(_record(found)).name
+    except UserError:
+        return "score"
+
+
+def _record(found: RunDirectory) -> dict[str, Any]:
+    """The record of a run's cell; empty where there is none yet or it cannot be read."""
+    try:
+        content = json.loads((found.path.parent / "cell.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def _standing(row: dict[str, Any]) -> Standing:
     from harness.pace import Standing
 
-    return Standing(row["status"], row["step"], row["steps"] or 0, row["steps_per_second"], row.get("success"))
+    return Standing(
+        row["status"],
+        row["step"],
+        row["steps"] or 0,
+        row["steps_per_second"],
+        row.get("score"),
+        row.get("measure", "success"),
+    )
 
 
 def _name(row: dict[str, Any]) -> str:
@@ -122,7 +147,7 @@ def _line(row: dict[str, Any], standing: Standing) -> str:
 
     parts = [f"seed {row['seed']:<4} {row['status']:<8}"]
     parts += [f"{row['step']:>9,} of {row['steps']:,}"] if row["steps"] else []
-    parts += [f"success {row['success']:.2f}"] if row["success"] is not None else []
+    parts += [standing.told] if standing.told else []
     parts += [f"{standing.rate:,.0f} steps/s"] if standing.rate else []
     parts += [f"{pace.duration(standing.left)} left"] if standing.left is not None else []
     parts += [f"silent for {pace.duration(silent)}"] if (silent := row["seconds_silent"] or 0) > SILENT else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from harness import config
@@ -30,6 +31,7 @@ def record(cell: Cell) -> dict[str, Any]:
         "variant": cell.variant,
         "overrides": dict(cell.overrides),
         "versions": dict(config.versions(names)),
+        "score": asdict(cell.score),
         "settings": {key: value._asdict() for key, value in cell.settings.items()},
     }
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from harness.errors import UserError
 from harness.records.files import write_bytes
-from harness.records.schema import EVALUATION
+from harness.records.schema import EVALUATION, SCORE
 
 _ARROW = {str: "string", int: "int64", float: "float64", bool: "bool"}
 
 
-def to_parquet(source: Path, target: Path) -> None:
-    """Compact evaluation rows in JSON lines to one Parquet file with the columns of `EVALUATION`, in order."""
+def to_parquet(source: Path, target: Path, columns: Iterable[str] = EVALUATION) -> None:
+    """Compact evaluation rows in JSON lines to one Parquet file with these columns of `EVALUATION` or `SCORE`."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -25,7 +26,8 @@ def to_parquet(source: Path, target: Path) -> None:
             raise UserError(
                 f"{source}, line {number}, is damaged; delete the run's directory to train it anew"
             ) from None
-    schema = pa.schema([(name, pa.type_for_alias(_ARROW[kind])) for name, kind in EVALUATION.items()])
+    kinds = {**EVALUATION, SCORE: float}
+    schema = pa.schema([(name, pa.type_for_alias(_ARROW[kinds[name]])) for name in columns])
     table = pa.Table.from_pylist(rows, schema=schema)
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")

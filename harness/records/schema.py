@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, NamedTuple
+
+import numpy as np
+
+from harness.errors import UserError
+from harness.interfaces import SUCCESS, Score
 
 SCHEMA_VERSION = 1
 
@@ -25,6 +32,8 @@ EVALUATION: dict[str, type] = {
 }
 """One row per evaluation episode. `backend` is the judge's kind (scripted, oracle, …) and `model` its name
 (sprite, …), both empty for a method without a judge; `step` counts environment steps of this seed."""
+SCORE = "score"
+"""The further column of runs whose score is neither success nor return, float."""
 
 LEDGER: dict[str, type] = {
     "failures": int,
@@ -52,6 +61,41 @@ INSTRUMENT_CHECK = (
     "not a finding about any model"
 )
 """Of a scripted judge in a perturbation matrix."""
+
+
+def evaluation(score: Score) -> dict[str, type]:
+    """The columns of the evaluation rows of a run with this score."""
+    return {**EVALUATION, SCORE: float} if score.recorded else EVALUATION
+
+
+def score_of(content: Mapping[str, Any]) -> Score:
+    """The score that a cell's record names, success where it names none; UserError where it is not one."""
+    if SCORE not in content:
+        return SUCCESS
+    entry = content[SCORE]
+    names = [field.name for field in fields(Score)]
+    if not isinstance(entry, Mapping) or set(entry) != set(names):
+        raise UserError(f"score is {entry!r}; expected an object with {', '.join(names)}")
+    for end in ("low", "high"):
+        if entry[end] is not None and type(entry[end]) not in (int, float):
+            raise UserError(f"score.{end} is {entry[end]!r}; expected a number or null")
+    for name in ("name", "direction"):
+        if not isinstance(entry[name], str):
+            raise UserError(f"score.{name} is {entry[name]!r}; expected text")
+    return Score(**entry)
+
+
+def within(score: Score, values: Any) -> Any:
+    """Whether an episode, or each of an array, can be worth so much; a millionth of the range is left for rounding."""
+    slack = 1e-6 * (score.span or 1.0)
+    low, high = -np.inf if score.low is None else score.low, np.inf if score.high is None else score.high
+    return (np.asarray(values) >= low - slack) & (np.asarray(values) <= high + slack)
+
+
+def limits(score: Score) -> str:
+    """The range of a score in words."""
+    low, high = ("no bound" if end is None else f"{end:g}" for end in (score.low, score.high))
+    return f"[{low}, {high}]"
 
 
 class Identity(NamedTuple):

@@ -107,7 +107,7 @@ def _curves(figure: Panels, name: str, panels: Sequence[Panel], names: Sequence[
 
 
 def _success(row: Row) -> Interval:
-    return row.success_curve
+    return row.curve
 
 
 def _return(row: Row) -> Interval:
@@ -129,7 +129,7 @@ def _arrows(axes: Axes, panel: Panel) -> None:
     baseline = max((panel.curves[name] for name in BASELINES if name in panel.curves), key=lambda row: row.best)
     if baseline is ours or baseline.best <= 0:
         return
-    hit = np.flatnonzero(ours.success_curve.estimate >= baseline.best - 1e-12)
+    hit = np.flatnonzero(ours.curve.estimate >= baseline.best - 1e-12)
     style = {"arrowstyle": "->", "color": _GREY, "linewidth": 0.8}
     if len(hit) and ours.steps[hit[0]] < baseline.best_step:
         saved = 100 * (baseline.best_step - ours.steps[hit[0]]) / baseline.best_step

@@ -111,6 +111,9 @@ def _configuration(study: Study, cell: Cell) -> Iterator[str]:
     if cell.backend == EXTERNAL:
         if recorder.identity({**{name: content[name] for name in _FOREIGN}, "settings": settings}) != cell.id:
             raise UserError(f"{path} was altered: its names and settings make another cell than {cell.id}")
+        known = cell.suite in registry.names("suite") and cell.task in registry.get("suite", cell.suite).tasks
+        if known and cell.score != (own := config.score_of(cell.suite, cell.task)):
+            raise UserError(f"{path}: its score is {cell.score.name!r}, and {cell.suite}/{cell.task} has {own.name!r}")
         return
     if "parts" not in content:
         raise UserError(f"{path} lacks 'parts', which every run of this program has")

@@ -53,6 +53,7 @@ _TEXT = {"type": "string", "maxLength": 200}
 _LONG = {"type": "string", "maxLength": 100_000}
 _COUNT = {"type": "integer", "minimum": 0, "maximum": 2**53}
 _PLAIN = {"type": ["string", "number", "boolean", "null"]}
+_BOUND = {"type": ["number", "null"]}
 _VALUE = {"anyOf": [_PLAIN, {"type": "array", "items": _PLAIN}]}
 
 OF_MANIFEST = _object(
@@ -97,9 +98,17 @@ OF_CELL = _object(
         "variant": _LONG,
         "overrides": _mapping(_VALUE, 1_000),
         "versions": _mapping(_COUNT, 50),
+        "score": _object(
+            {
+                "name": _TEXT | {"minLength": 1},
+                "direction": {"enum": ["higher", "lower"]},
+                "low": _BOUND,
+                "high": _BOUND,
+            }
+        ),
         "settings": _mapping(_object({"value": _VALUE, "layer": _TEXT, "source": _LONG}), 1_000),
     },
-    optional=("parts", "overrides"),
+    optional=("parts", "overrides", "score"),
 )
 OF_RUN = _object(
     {

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 from harness import config, settings
 from harness.config import ANSWERING, PARTS, Cell
 from harness.errors import UserError
+from harness.interfaces import SUCCESS
 from harness.records.cells import record, recorded, rehashed
 from harness.records.files import read_json
 
 LARGEST = 2**20
 """Bytes of cell.json."""
-DERIVED = ("suite", "task", "method", "learner", "backend", "model", "profile", "parts", "steps", "variant", "versions")
+DERIVED = (
+    "suite",
+    "task",
+    "method",
+    "learner",
+    "backend",
+    "model",
+    "profile",
+    "parts",
+    "steps",
+    "variant",
+    "versions",
+    "score",
+)
 """Entries of cell.json that follow from its settings and parts."""
 
 
@@ -46,7 +61,7 @@ def configuration(directory: Path, id: str) -> Cell:
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise Unusable(f"cell.json is not as this program writes it ({type(error).__name__}: {error})") from None
     for name in DERIVED:
-        if content.get(name) != told[name]:
+        if content.get(name, asdict(SUCCESS) if name == "score" else None) != told[name]:
             raise Altered(
                 f"cell.json was changed: {name} is {content.get(name)!r}, and its settings and parts make it "
                 f"{told[name]!r}"

@@ -137,7 +137,8 @@ def play(wanted: Wanted) -> Played:
         agent = load_agent(cell, run, Path(scratch), suite.spaces(task))
 
         def evaluated(seed: int, step: int, episodes: int) -> list[Result]:
-            return Evaluator(lambda row: suite.make(task), episodes, [Streams(seed)])(agent, step, [0])
+            evaluator = Evaluator(lambda row: suite.make(task), episodes, [Streams(seed)], cell.score)
+            return evaluator(agent, step, [0])
 
         again = evaluated(wanted.seed, wanted.step, wanted.episodes)
         alike = repeats(suite, task) and agent.deterministic

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from harness.errors import unknown
-from harness.interfaces import Actions, Drawer, Observations, Task
+from harness.interfaces import Actions, Drawer, Observations, Score, Task
 from harness.registry import register
 from harness.settings import cite
 
@@ -22,6 +22,15 @@ ACTIONS = {
 MUJOCO = ("HalfCheetah-v5", "Hopper-v5")
 HORIZON = {"CartPole-v1": 500, "Acrobot-v1": 500, "Pendulum-v1": 200, "HalfCheetah-v5": 1_000, "Hopper-v5": 1_000}
 SECONDS = {"CartPole-v1": 1e-5, "Acrobot-v1": 5e-5, "Pendulum-v1": 3e-5, "HalfCheetah-v5": 1e-4, "Hopper-v5": 2.5e-4}
+SCORES = {
+    "CartPole-v1": Score("return", low=0.0, high=500.0),
+    "Acrobot-v1": Score("return", low=-500.0, high=0.0),
+    "Pendulum-v1": Score("return", low=200 * -16.2736044, high=0.0),
+    "HalfCheetah-v5": Score("return"),
+    "Hopper-v5": Score("return"),
+}
+"""Returns, within what Gymnasium's rewards allow over `HORIZON` steps: 1 or -1 a step, for Pendulum at least
+-(π² + 0.1 · 8² + 0.001 · 2²); what MuJoCo's two can reach is not known."""
 ZOO = "RL Baselines3 Zoo, hyperparams/dqn.yml"
 ZOO_SAC = "RL Baselines3 Zoo, hyperparams/sac.yml"
 ZOO_TD3 = "RL Baselines3 Zoo, hyperparams/td3.yml"
@@ -194,6 +203,7 @@ class Classic:
     learners: ClassVar[Mapping[str, str]] = {task: "sac" for task in OBSERVED if not ACTIONS[task].discrete}
     method: ClassVar[str] = "uer"
     judge: ClassVar[str] = ""
+    scores: ClassVar[Mapping[str, Score]] = SCORES
     events: ClassVar[tuple[str, ...]] = ()
     drawing: ClassVar[type] = ClassicDrawing
     defaults: ClassVar[Mapping[str, Any]] = _also_iqn(

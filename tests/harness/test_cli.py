@@ -342,11 +342,11 @@ def test_status_tells_what_a_worker_of_another_process_does_now(bench, train, tm
 
     train("method=uer", "seeds=1", packs=[(0,)], directory=tmp_path / "study", stop=look)
     (step, content, out), (row,) = seen[0], seen[0][1]["runs"]
-    assert row["status"] == "running" and row["step"] == step - 1 and 0.0 <= row["success"] <= 1.0
+    assert row["status"] == "running" and row["step"] == step - 1 and 0.0 <= row["score"] <= 1.0
     assert row["steps_per_second"] > 0 and row["seconds_left"] == content["seconds_left"] >= 0
     assert re.search(r"seed 0 +running +249 of 600  success \d\.\d\d  [\d,]+ steps/s  \d+ s left", out)
     row = json.loads(bench("status", str(tmp_path / "study"), "--json")[1])["runs"][0]
-    assert row["status"] == "finished" and row["success"] is not None and row["steps_per_second"] is None
+    assert row["status"] == "finished" and row["score"] is not None and row["steps_per_second"] is None
     assert not list((tmp_path / "study").rglob(".live*"))
 
 

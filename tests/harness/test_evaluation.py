@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness.evaluation import Evaluator
-from harness.interfaces import Step
+from harness.interfaces import Score, Step
 from harness.streams import Streams
 from suites.minigrid_doorkey import MiniGridDoorKey
 
@@ -97,3 +97,30 @@ def test_asking_a_judge_during_evaluation_is_refused() -> None:
 
     with pytest.raises(RuntimeError, match="may not ask"):
         Evaluator(lambda row: Countdown(), 1, [Streams(0)])(Asking(True), 0, [0])
+
+
+@pytest.mark.parametrize(
+    ("score", "worth"),
+    [(Score("return"), 0.25), (Score("completion", low=0, high=1), 0.5), (Score("badges"), 7.0)],
+)
+def test_an_episode_is_worth_what_the_suite_names(score: Score, worth: float) -> None:
+    class Ended:
+        max_steps = 1
+
+        def step(self, action: object) -> Step:
+            return Step(np.zeros(1), 0.25, True, False, False)
+
+        def reset(self, seed: int | None = None) -> object:
+            return np.zeros(1)
+
+        def position(self) -> bytes:
+            return b"where it always is"
+
+        def subgoals(self) -> dict[str, bool]:
+            return {"key": True, "door": False}
+
+        def score(self) -> float:
+            return 7.0
+
+    (result,) = Evaluator(lambda row: Ended(), 1, [Streams(0)], score)(Fixed(True), 0, [0])  # type: ignore[arg-type, return-value]
+    assert result.score == worth and not result.success

@@ -45,7 +45,7 @@ def test_a_long_row_name_leaves_room_for_bar_step_and_time_left(plan: Plan, widt
     assert len(max(bars.rows.values(), key=len)) > 80
     for cell in range(4):
         bars(event(plan, cell, (0,), "started", step=0))
-        bars(event(plan, cell, (0,), "progress", step=50_000, success=[0.25], rate=10.0))
+        bars(event(plan, cell, (0,), "progress", step=50_000, score=[0.25], rate=10.0))
     heading, whole, *rows = screen(bars, width)
     assert heading.split() == ["step", "success", "left"] and len(rows) == 4
     assert re.search(r" 16% +━+╸? +0/12 runs +6 h 57 min$", whole)  # 1,000,000 steps at 40 a second are 25,000 s
@@ -63,7 +63,7 @@ def test_what_is_finished_before_counts_and_a_failed_seed_is_told(tmp_path, caps
     assert capsys.readouterr().out.endswith("1 cell × 3 seeds, 1 of 3 runs finished before\n")
     lines(event(plan, 0, (1, 2), "started", step=300))
     lines(event(plan, 0, (1, 2), "failed", seed=2, error="no longer finite"))
-    lines(event(plan, 0, (1, 2), "progress", step=400, success=[0.5, 1.0], rate=20.0))
+    lines(event(plan, 0, (1, 2), "progress", step=400, score=[0.5, 1.0], rate=20.0))
     steps = plan.cells[0].steps
     assert [(run.status, run.step) for run in lines.runs.values()] == [
         ("finished", steps), ("running", 400), ("failed", 300),
@@ -79,8 +79,8 @@ def test_a_file_gets_lines_about_the_whole_study_ever_more_seldom(plan: Plan, ca
     lines(event(plan, 1, (0,), "started", step=0))
     for second in range(1, 7_201):
         now = float(second)
-        lines(event(plan, 0, (0, 1), "progress", step=10 * second, success=[0.2, 0.6], rate=10.0))
-        lines(event(plan, 1, (0,), "progress", step=5 * second, success=[None], rate=5.0))
+        lines(event(plan, 0, (0, 1), "progress", step=10 * second, score=[0.2, 0.6], rate=10.0))
+        lines(event(plan, 1, (0,), "progress", step=5 * second, score=[None], rate=5.0))
     out = capsys.readouterr().out.splitlines()
     first = next(index for index, line in enumerate(out) if line.startswith("[    10 s]"))
     assert [line.split(": ", 1)[1] for line in out[first : first + 3]] == [
@@ -100,7 +100,7 @@ def test_a_study_of_one_run_has_no_line_of_its_own(tmp_path, capsys: pytest.Capt
     lines = progress.Lines(plan, lambda: now)
     lines(event(plan, 0, (0,), "started", step=0))
     now = 10.0
-    lines(event(plan, 0, (0,), "progress", step=100, success=[0.0], rate=10.0))
+    lines(event(plan, 0, (0,), "progress", step=100, score=[0.0], rate=10.0))
     assert ": step 100 of " in (out := capsys.readouterr().out) and "study: " not in out
 
 
@@ -111,7 +111,7 @@ def test_many_workers_are_told_of_as_one_study(plan: Plan, capsys: pytest.Captur
     for cell in range(3):
         lines(event(plan, cell, (0,), "started", step=0))
     now = 10.0
-    lines(event(plan, 0, (0,), "progress", step=100, success=[0.0], rate=10.0))
+    lines(event(plan, 0, (0,), "progress", step=100, score=[0.0], rate=10.0))
     assert len([line for line in capsys.readouterr().out.splitlines() if line.startswith("[    10 s]")]) == 1
 
 

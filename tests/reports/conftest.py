@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 import results
+from harness.interfaces import SUCCESS, Score
 from harness.records import schema
 from reports import summary
 from reports.summary import Summary
@@ -43,7 +44,7 @@ class Writer:
     def cell(
         self,
         name: str,
-        curves: Mapping[int, Mapping[int, Sequence[int]]],
+        curves: Mapping[int, Mapping[int, Sequence[float]]],
         *,
         steps: int = 300,
         variant: str = "",
@@ -54,9 +55,11 @@ class Writer:
         error: str | None = None,
         matrix: Mapping[str, str] | None = None,
         parts: Mapping[str, str] | None = None,
+        score: Score = SUCCESS,
         **identity: str,
     ) -> Path:
-        """`curves`: seed -> step -> successes (0 or 1 per episode); the return of an episode is its success × 0.5."""
+        """`curves`: seed -> step -> the score of each episode: by default its success, 0 or 1, and its return is half
+        of that. Under another score every episode is a failure."""
         names = {**IDENTITY, **identity}
         directory = f"{names['suite']}/{names['task']}/{names['method']}-{name}".replace("<", "_").replace(">", "_")
         root = self.directory / directory
@@ -69,6 +72,7 @@ class Writer:
             "settings": settings or {"learner.lr": {"value": 1e-4, "source": "paper, table 3", "layer": "learner"}},
             "versions": {"suite": 1},
             "parts": dict(parts or {}),
+            "score": asdict(score),
         }
         _write(root / "cell.json", content)
         self.cells[name] = {
@@ -99,10 +103,10 @@ class Writer:
                 {
                     **dict.fromkeys(schema.EVALUATION),
                     **{"study": "s", "cell": name, **names, "seed": seed, "step": step, "episode": episode},
-                    **{"return": 0.5 * success, "success": bool(success), "length": 10},
+                    **_episode(score, value),
                 }
-                for step, successes in curve.items()
-                for episode, success in enumerate(successes)
+                for step, values in curve.items()
+                for episode, value in enumerate(values)
             ]
             write_rows(root / f"seed-{seed}", "evaluations", rows, parquet=state == "finished")
         return root
@@ -122,6 +126,14 @@ class Writer:
         """What a report says of the cells written so far."""
         study = results.study(self.finish(name))
         return summary.summarise(study, results.load(study), reps=reps)
+
+
+def _episode(score: Score, value: float) -> dict[str, Any]:
+    """What an evaluation row says of an episode of this worth."""
+    if score == SUCCESS:
+        return {"return": 0.5 * value, "success": bool(value), "length": 10}
+    told = {"return": float(value) if score.name == "return" else 0.5, "success": False, "length": 10}
+    return {**told, schema.SCORE: float(value)} if score.recorded else told
 
 
 def write_rows(directory: Path, what: str, rows: Sequence[Mapping[str, Any]], *, parquet: bool = False) -> Path:

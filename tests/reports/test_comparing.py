@@ -64,7 +64,7 @@ def test_each_new_row_stands_beside_each_stored_one_of_its_task(tmp_path: Path) 
     assert beside == [("c", ["a", "b"]), ("d", ["a", "b"])]
     # final success by seed: a 1 and 1/2, c 1/2 and 0
     first = table(found)["rows"][0]
-    assert first["final_success"]["estimate"] == 0.75 and first["difference"]["estimate"] == 0.5
+    assert first["final"]["estimate"] == 0.75 and first["difference"]["estimate"] == 0.5
     assert first["studies"] == ["new"] and table(found)["reference"]["studies"] == ["stored"]
     # where rows come from several studies their names say which
     assert [line.name for line in found.summary.matrices[0].lines] == [
@@ -109,7 +109,7 @@ def test_one_seed_is_shown_and_its_interval_refused_with_the_reason(tmp_path: Pa
     stored = study(tmp_path / "stored", c=("uer", ends([1, 1], [0, 0])))
     found = compared(new, stored)
     (row,) = table(found)["rows"]
-    assert row["final_success"]["estimate"] == 0.5 and row["difference"] == {"estimate": 0.0, "low": None, "high": None}
+    assert row["final"]["estimate"] == 0.5 and row["difference"] == {"estimate": 0.0, "low": None, "high": None}
     assert row["holm_p"] is None and row["detectable_difference"] is None
     assert "grid/8x8, vlm_rb · quick: one run: no interval" in found.summary.notes
 

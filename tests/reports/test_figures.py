@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from harness.interfaces import Score
 from reports import figures
 from reports.figures import Cells, Chart, Curve
 from reports.statistics import Interval
@@ -64,8 +65,8 @@ def test_rows_differ_in_line_and_marker_not_by_colour_alone(writer: Writer) -> N
     assert len({line.get_color() for line in handles}) == 7
 
 
-def test_without_any_success_the_return_is_drawn(writer: Writer) -> None:
-    writer.cell("a", {seed: {100: [0, 0]} for seed in (0, 1)})
+def test_a_task_scored_by_its_return_has_the_return_drawn(writer: Writer) -> None:
+    writer.cell("a", {seed: {100: [-0.5, 0.5]} for seed in (0, 1)}, score=Score("return"))
     rows = writer.summary().rows
     axes, _ = _axes(rows)
     assert axes.get_ylabel() == "mean return"

@@ -33,7 +33,7 @@ def three(writer: Writer) -> Writer:
 def test_final_and_best_of_a_worked_example(three: Writer) -> None:
     row = _row(three.summary(2_000), "uer")
     # means over the two seeds: 0.125, 0.5, 0.5
-    assert row.success_curve.estimate.tolist() == [0.125, 0.5, 0.5]
+    assert row.curve.estimate.tolist() == [0.125, 0.5, 0.5]
     assert float(row.final.estimate) == 0.5
     assert (row.best, row.best_step) == (0.5, 200)
     assert row.mean_of_best == pytest.approx((0.75 + 0.5) / 2)
@@ -44,7 +44,7 @@ def test_final_and_best_of_a_worked_example(three: Writer) -> None:
 def test_steps_to_the_baselines_best_is_the_first_evaluation_at_which_the_mean_reaches_it(three: Writer) -> None:
     found = three.summary(2_000)
     vlm_rb = _row(found, "vlm_rb")
-    assert vlm_rb.success_curve.estimate.tolist() == [0.25, 0.5, 0.875]
+    assert vlm_rb.curve.estimate.tolist() == [0.25, 0.5, 0.875]
     assert (vlm_rb.baseline, vlm_rb.target, vlm_rb.reached) == ("uer · quick", 0.5, 200)
     assert _row(found, "uer").reached == 200
     per = _row(found, "per")

@@ -42,7 +42,7 @@ def test_finished_and_running_runs_come_as_one_frame(directory: Path) -> None:
     ]  # fmt: skip
     assert rows["success"].tolist() == [True, False, True, True, False, False]
     assert rows["return"].tolist() == [0.5, 0.0, 0.5, 0.5, 0.0, 0.0]
-    assert list(rows.columns) == [*EVALUATION, "variant", "label", "directory"]
+    assert list(rows.columns) == [*EVALUATION, "score", "variant", "label", "directory"]
     assert (rows["success"].dtype, rows["step"].dtype, rows["return"].dtype) == ("bool", "int64", "float64")
     assert rows["directory"].iloc[-1] == "grid/8x8/uer-a/seed-1"
 

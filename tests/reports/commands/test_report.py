@@ -46,7 +46,7 @@ def test_json_is_all_that_is_printed_with_json(writer: Writer, capsys: pytest.Ca
     writer.cell("a", CURVES, steps=200)
     assert command.main([str(writer.finish()), "--resamples", "200", "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
-    assert content["rows"][0]["best_success"] == 1.0 and content["resamples"] == 200
+    assert content["rows"][0]["best"] == 1.0 and content["resamples"] == 200
     assert any(name.endswith("report.html") for name in content["files"])
 
 

@@ -10,7 +10,7 @@ from results.verification.record import Tally
 from results.verification.replaying import Episode, Replay
 
 RECORDED = {0: Episode(1.0, True, 5), 1: Episode(0.0, False, 9)}
-AGAIN = [Result(0, 0, 1.0, True, 5), Result(0, 1, 0.0, False, 9)]
+AGAIN = [Result(0, 0, 1.0, True, 5, 1.0), Result(0, 1, 0.0, False, 9, 0.0)]
 
 
 def test_a_replay_tells_successes_from_returns_and_lengths() -> None:
