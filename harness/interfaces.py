@@ -199,12 +199,22 @@ class Suite(Protocol):
     # `aliases: ClassVar[Mapping[str, str]]`: other names of tasks -> theirs here;
     # `by_turns: ClassVar[tuple[str, ...]]`: tasks that ask for something else in each episode;
     # `coordinates(task: str) -> tuple[Coordinates, ...]`: what of an observation can be told in words;
+    # `surroundings(task: str) -> Surroundings`: what is around these things, such as walls;
     # `rewards(task: str, observations: Array) -> Array`: the task's own reward of observations [n, D], float [n], as
     #   far as it follows from them; privileged, for diagnostics;
     # `of_run(seed: int) -> Suite`: the suite as the run of this seed has it, where the seed decides more than random
     #   streams, such as one layout for all its episodes (`harness.layouts`);
     # `repeats(task: str) -> bool`: whether every episode of a run begins alike and nothing in it is left to chance.
     #   Such a task has one evaluation episode, since a second one would be the first again.
+
+
+class Surroundings(NamedTuple):
+    """What surrounds the things of a task and no coordinate tells, in words, for a prompt."""
+
+    description: str
+    """Whole sentences."""
+    demand: str
+    """What it asks of a trajectory, as a sentence about it."""
 
 
 class Coordinates(NamedTuple):

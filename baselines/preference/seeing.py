@@ -19,7 +19,7 @@ from torch import Tensor
 
 from baselines.networks import MLP, Network, ToOne, linear_specs
 from baselines.parameters import Spec
-from harness.interfaces import Array, Build, Column, Drawer, Transition
+from harness.interfaces import Array, Build, Column, Coordinates, Drawer, Transition
 
 LAYERS = ((16, 5, 3), (32, 3, 2), (64, 3, 2), (128, 3, 2))
 """Channels, kernel and stride of the convolutions (RL-VLM-F's code)."""
@@ -62,6 +62,33 @@ class States:
         return transition.observation
 
 
+class Told(States):
+    """Of that state the entries that the suite's coordinates name, each once (RL-SaLLM-F's code, in its mazes)."""
+
+    def __init__(self, build: Build, hidden: Sequence[int]) -> None:
+        super().__init__(build, hidden)
+        self.network = Chosen(entries(build.parts["suite"].coordinates(build.task)), hidden)
+
+
+def entries(things: Sequence[Coordinates]) -> tuple[int, ...]:
+    """Those of an observation that hold the present places of things, in order."""
+    return tuple(sorted({entry for thing in things for entry in thing.entries}))
+
+
+class Chosen:
+    """Layers with LeakyReLU between them that see some entries of their inputs alone: [S, B, D] -> [S, B, 1]."""
+
+    def __init__(self, chosen: Sequence[int], hidden: Sequence[int]) -> None:
+        self._chosen = torch.tensor(chosen)
+        self._layers = MLP(len(chosen), hidden, 1, "reward", activation=F.leaky_relu_)
+
+    def specs(self) -> dict[str, Spec]:
+        return self._layers.specs()
+
+    def __call__(self, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
+        return self._layers(parameters, inputs.index_select(2, self._chosen.to(inputs.device)))
+
+
 class Frames:
     """A frame of the state after each step, reduced to `size` x `size` pixels and stored, through convolutions."""
 
@@ -87,6 +114,7 @@ class Frames:
 
 SIGHTS: Mapping[str, Callable[[Any, Build], Sight]] = {
     "state": lambda config, build: States(build, config.hidden),
+    "coordinates": lambda config, build: Told(build, config.hidden),
     "frame": lambda config, build: Frames(build, config.frame_size),
 }
 """By name, from a guide's configuration."""

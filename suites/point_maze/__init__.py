@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from harness.errors import unknown
-from harness.interfaces import Actions, Array, Coordinates, Drawer, Observations, Task
+from harness.interfaces import Actions, Array, Coordinates, Drawer, Observations, Surroundings, Task
 from harness.mujoco.looks import Looks
 from harness.registry import register
 from harness.settings import Bounds, Unit, cite, cited
@@ -17,17 +17,35 @@ if TYPE_CHECKING:
 
 Reward = Literal["dense", "sparse"]
 HORIZON = {"open": 300, "umaze": 300, "medium": 600}
+"""Steps of an episode in the package's registry."""
 REACH = {
     "open": ((-2.5, 2.5), (-1.5, 1.5)),
     "umaze": ((-1.5, 1.5), (-1.5, 1.5)),
     "medium": ((-3.0, 3.0), (-3.0, 3.0)),
 }
 """Task -> least and greatest x and y in metres between the outer walls (the package's maps)."""
+GRIDS = {
+    "open": ("1111111", "1000001", "1000001", "1000001", "1111111"),
+    "umaze": ("11111", "10001", "11101", "10001", "11111"),
+    "medium": (
+        "11111111", "10011001", "10010001", "11000111", "10010001", "10100101", "10001001", "11111111",
+    ),
+}  # fmt: skip
+"""The package's maps, from the top row down: 1 is a cell of wall."""
+SURROUNDINGS = """\
+The ball moves in a maze of square cells, each 1 m wide. Seen from above, with 1 for a cell of wall and 0 for a free \
+one, the maze is
+{grid}
+The origin is the middle of this map; x grows to the right and y upwards, so the middle of the top left cell is at \
+({left:g}, {top:g}). The ball cannot pass through walls and should not run into any. So judge how far it is from the \
+target along a way around the walls, which may lead away from the target at first."""
+AROUND = "It is planned around the walls of the map: it passes through none, touches none, and cuts no corner."
 BALL, TARGET = (0, 1), (4, 5)
 """Entries of an observation: where the ball is, and where it is to be."""
 SAC, PREFERENCE = "learner.sac", "guide.preference"
 TABLE = "RL-SaLLM-F, table 2"
 CODE = "RL-SaLLM-F, released code, for MetaWorld"
+MAZE_CODE = "RL-SaLLM-F, released code, for the mazes"
 BPREF = "B-Pref's code, agent/actor.py and utils.py, of which RL-SaLLM-F's is a copy"
 QUICK = "quick profile: a cell in minutes on two cores"
 SMOKE = "smoke profile: seconds, for tests; learns nothing"
@@ -60,8 +78,13 @@ class PointMaze:
     reward: Reward = "dense"
     """The package's: exp(-distance) to the target, or 1 within .45 m of it and else 0 (RL-SaLLM-F, table 5, has SAC
     with either)."""
+    steps: Annotated[int | None, Bounds(1), Unit("environment steps")] = 100
+    """Length of every episode; null: the package's, 300 and in `medium` 600 (RL-SaLLM-F's code, max_episode_steps)."""
+    success: Literal["any", "last"] = "any"
+    """An episode succeeds if the ball is within .45 m of the target at any of its steps, or at its last one
+    (RL-SaLLM-F's code; the paper does not tell)."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     title: ClassVar[str] = "Point Maze"
     source: ClassVar[str] = "RL-SaLLM-F, app. B.6; gymnasium-robotics 1.4.2, PointMaze_*-v3"
     citation: ClassVar[str] = """@misc{fu2020d4rl,
@@ -100,6 +123,7 @@ class PointMaze:
                 subset=2, target_reduction="min", actor_reduction="min", layer_norm=False, max_grad_norm=None, utd=1,
                 actor_utd=1),
         **cited(SAC, BPREF, log_std="tanh", log_std_min=-5.0, initialisation="orthogonal"),
+        **cited(PREFERENCE, MAZE_CODE, sees="coordinates"),
     }  # fmt: skip
     profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {},
@@ -140,9 +164,9 @@ class PointMaze:
         return Observations((6,), "float32"), Actions(shape=(2,))
 
     def horizon(self, task: str) -> int:
-        """The package's registry: 300, and 600 in the medium maze."""
+        """The setting `suite.steps`, or the package's registry: 300, and 600 in the medium maze."""
         check(task)
-        return HORIZON[task]
+        return self.steps or HORIZON[task]
 
     def seconds_per_step(self, task: str) -> float:
         """Episodes begun anew included (measured)."""
@@ -154,7 +178,15 @@ class PointMaze:
         self._need(task)
         from suites.point_maze.task import Maze
 
-        return Maze(task, self.reward)
+        return Maze(task, self)
+
+    def surroundings(self, task: str) -> Surroundings:
+        """The maze's walls as a map, and that a trajectory is planned around them (RL-SaLLM-F's code, in our words)."""
+        check(task)
+        rows = GRIDS[task]
+        grid = "\n".join(f"[{', '.join(row)}]" for row in rows)
+        left, top = (1 - len(rows[0])) / 2, (len(rows) - 1) / 2
+        return Surroundings(SURROUNDINGS.format(grid=grid, left=left, top=top), AROUND)
 
     def coordinates(self, task: str) -> tuple[Coordinates, ...]:
         """Ball and target, in the plane."""
@@ -177,7 +209,7 @@ class PointMaze:
         from harness.demonstrations import play
         from suites.point_maze.task import Maze
 
-        solved = Maze(task, self.reward)
+        solved = Maze(task, self)
         return play(solved, seed, lambda observation: solved.expert())
 
     def _need(self, task: str) -> None:

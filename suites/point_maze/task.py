@@ -16,7 +16,7 @@ with contextlib.redirect_stderr(io.StringIO()):  # it prints a notice about hand
 
 from harness.interfaces import Array, State, Step
 from harness.mujoco import state as simulation
-from suites.point_maze import HORIZON, Reward
+from suites.point_maze import PointMaze, Reward
 
 MAPS = {"open": maps.OPEN, "umaze": maps.U_MAZE, "medium": maps.MEDIUM_MAZE}
 WALL = 1
@@ -47,31 +47,39 @@ def reward(kind: Reward, ball: Array, target: Array) -> Array:
 class Maze:
     """One maze: observation float32 [6] (ball x, y, its velocity, target x, y), action float32 [2] in [-1, 1].
 
-    An episode lasts its whole horizon with one target; a step is a success if the ball is within .45 m of it then.
+    An episode lasts its whole horizon with one target. The ball is there within .45 m of it; a step is a success if the
+    ball is there then, or, by `settings.success`, if it has been there in this episode.
     """
 
-    def __init__(self, name: str, reward: Reward = "dense") -> None:
-        self._env = package(name, reward_type=reward)
+    def __init__(self, name: str, settings: PointMaze) -> None:
+        self._env, self._settings = package(name, reward_type=settings.reward), settings
         self._elapsed = 0
-        self._there = False
+        self._there = self._any = False
         self._events = np.zeros(1, bool)
         self.instruction = "move the green ball through the maze to the red target"
-        self.max_steps = HORIZON[name]
+        self.max_steps = settings.horizon(name)
         self.reset(0)
 
     def reset(self, seed: int | None = None) -> Array:
         observed, info = self._env.reset(seed=None if seed is None else int(seed))
         self._elapsed = 0
-        self._there = info["success"]
+        self._there = self._any = bool(info["success"])
         self._events = np.zeros(1, bool)
         return _vector(observed)
 
     def step(self, action: Any) -> Step:
         observed, reward, terminated, _, info = self._env.step(action)
         self._elapsed += 1
-        before, self._there = self._there, info["success"]
+        before, self._there = self._there, bool(info["success"])
+        self._any = self._any or self._there
         self._events = np.array([self._there and not before])
-        return Step(_vector(observed), float(reward), terminated, self._elapsed >= self.max_steps, self._there)
+        success = self._any if self._settings.success == "any" else self._there
+        return Step(_vector(observed), float(reward), terminated, self._elapsed >= self.max_steps, success)
+
+    def subgoals(self) -> dict[str, bool]:
+        """Whether the ball has been at the target in this episode, and whether it is there now; privileged, for
+        evaluation only."""
+        return {"success_any": self._any, "success_last": self._there}
 
     def events(self) -> Array:
         """bool [1]: whether the last step brought the ball to the target."""
@@ -92,6 +100,7 @@ class Maze:
             "simulation": simulation.state(self._env.model, self._env.data, WRITTEN),
             "goal": self._env.goal.copy(),
             "there": self._there,
+            "any": self._any,
             "elapsed": self._elapsed,
             "random": self._env.np_random.bit_generator.state,
         }
@@ -103,7 +112,7 @@ class Maze:
         generator = np.random.Generator(np.random.PCG64())
         generator.bit_generator.state = state["random"]
         self._env.np_random = generator
-        self._there = bool(state["there"])
+        self._there, self._any = bool(state["there"]), bool(state["any"])
         self._events = np.zeros(1, bool)
         self._elapsed = int(state["elapsed"])
 

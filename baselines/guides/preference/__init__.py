@@ -43,9 +43,10 @@ class Preference:
     """Pairs of which one is asked about, under sampling other than uniform (B-Pref's code, large_batch)."""
     recent: Annotated[int, Bounds(1), Unit("episodes")] = 100
     """Segments are of so many last episodes, the running one among them (B-Pref's code, max_size)."""
-    sees: Literal["state", "frame"] = "state"
-    """What the reward is one of: the state that an action was taken in, or a frame of the state after it, by a
-    convolutional network (RL-SaLLM-F, app. A.2; frame: RL-VLM-F)."""
+    sees: Literal["state", "coordinates", "frame"] = "state"
+    """What the reward is one of: the state that an action was taken in, of this state the entries that the suite's
+    coordinates name, or a frame of the state after it, by a convolutional network (RL-SaLLM-F, app. A.2; coordinates:
+    its code, in the mazes; frame: RL-VLM-F)."""
     frame_size: Annotated[int, Bounds(47, 1024), Unit("pixels")] = 64
     """Side to which frames are reduced for the reward, and as which they are stored (choice: RL-VLM-F's code has 300,
     which takes 270 KB a step)."""
@@ -117,6 +118,8 @@ class Preference:
                 f"would come before the first update; raise guide.pretraining to at least {starts} or lower "
                 f"learner.learning_starts"
             )
+        if self.sees == "coordinates" and not getattr(parts["suite"], "coordinates", lambda task: ())(task):
+            return "guide.sees=coordinates, and the suite names no coordinates of this task; set guide.sees=state"
         return self._unseen(parts) if self.sees == "frame" else ""
 
     def _unseen(self, parts: Mapping[str, Any]) -> str:

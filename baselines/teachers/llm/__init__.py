@@ -53,7 +53,7 @@ class Llm:
     """Of coordinates as text (RL-SaLLM-F, app. C.2)."""
     prompt: Annotated[str, Text] = ""
     """Asks which trajectory is better, with {trajectory_1} and {trajectory_2}, and {goal}, {steps}, {meanings},
-    {example} if wanted; empty is our own (choice: RL-SaLLM-F, app. C.1, in our words)."""
+    {surroundings}, {example} if wanted; empty is our own (choice: RL-SaLLM-F, app. C.1, in our words)."""
     imagine_prompt: Annotated[str, Text] = ""
     """Asks for a better trajectory, with {start} and {steps}, and {preferred}, {goal}, {way} if wanted; empty is our
     own (choice: RL-SaLLM-F, app. C.1, in our words)."""
@@ -118,7 +118,10 @@ class Llm:
         """About pairs of this task; it is made once, to learn its instruction."""
         from baselines.teachers.llm.dialogue import PairDialogue
 
-        return PairDialogue(self, _things(suite, task), suite.make(task).instruction)
+        around = getattr(suite, "surroundings", None)
+        return PairDialogue(
+            self, _things(suite, task), suite.make(task).instruction, around(task) if around is not None else None
+        )
 
 
 def _things(suite: Any, task: str) -> tuple[Coordinates, ...]:

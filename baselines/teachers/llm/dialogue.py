@@ -15,7 +15,7 @@ import numpy as np
 from baselines.preference.conversing import Ask, Misread, Said, converse, filled, verdict, weigh
 from baselines.teachers.llm import prompts, reading, trajectories
 from harness.foundation.calls import Message
-from harness.interfaces import Array, Coordinates
+from harness.interfaces import Array, Coordinates, Surroundings
 
 if TYPE_CHECKING:
     from baselines.teachers.llm import Llm
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 class PairDialogue:
     """About pairs of segments of one task."""
 
-    def __init__(self, settings: Llm, things: Sequence[Coordinates], goal: str) -> None:
-        """`things`: what of an observation can be told; `goal`: the task's instruction."""
-        self._settings, self._things, self._goal = settings, things, goal
+    def __init__(
+        self, settings: Llm, things: Sequence[Coordinates], goal: str, around: Surroundings | None = None
+    ) -> None:
+        """`things`: what of an observation can be told; `goal`: the task's instruction; `around`: what is around."""
+        self._settings, self._things, self._goal, self._around = settings, things, goal, around
         self.calls = (1 + settings.retries) * (1 + settings.double_check + (settings.augment == "llm"))
 
     async def __call__(self, content: Any, frames: Array | None, ask: Ask) -> dict[str, Any] | None:
@@ -56,6 +58,7 @@ class PairDialogue:
             "goal": self._goal,
             "steps": len(one),
             "meanings": prompts.meanings(things),
+            "surroundings": prompts.surroundings(self._around),
             "trajectory_1": self._text(trajectories.told(things, one)),
             "trajectory_2": self._text(trajectories.told(things, other)),
             "example": prompts.example(things) if settings.shots else "",
@@ -71,7 +74,7 @@ class PairDialogue:
         values = {
             "preferred": first.value,
             "goal": self._goal,
-            "way": prompts.way(things),
+            "way": prompts.way(things, self._around),
             "steps": length,
             "start": self._text(given),
         }

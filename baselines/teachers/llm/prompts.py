@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from baselines.preference.conversing import filled
-from harness.interfaces import Coordinates
+from harness.interfaces import Coordinates, Surroundings
 
 PROMPT = """\
 You assess how well attempts at a task are going. All you have are coordinates; lengths are in metres.
@@ -20,7 +20,7 @@ The task: {goal}
 Below are two trajectories of {steps} consecutive steps each, from different attempts. Each is a JSON object:
 {meanings}
 
-Trajectory 1:
+{surroundings}Trajectory 1:
 {trajectory_1}
 
 Trajectory 2:
@@ -56,7 +56,7 @@ TRAJECTORY_REMINDER = (
     "I cannot use this trajectory: {fault}. Write it again as one JSON object of {steps} steps in the given form, with "
     "the given first step, and nothing else."
 )
-PROMPT_NEEDS, PROMPT_MAY = ("trajectory_1", "trajectory_2"), ("goal", "steps", "meanings", "example")
+PROMPT_NEEDS, PROMPT_MAY = ("trajectory_1", "trajectory_2"), ("goal", "steps", "meanings", "surroundings", "example")
 IMAGINE_NEEDS, IMAGINE_MAY = ("steps", "start"), ("preferred", "goal", "way")
 AXES = "xyz"
 
@@ -84,8 +84,17 @@ def meanings(things: Sequence[Coordinates]) -> str:
     return "\n".join(f'- "{thing.name}": {thing.meaning}, as {_written(thing)};' for thing in things)[:-1] + "."
 
 
-def way(things: Sequence[Coordinates]) -> str:
+def surroundings(around: Surroundings | None) -> str:
+    """The paragraph about what surrounds the things of a task; "" where nothing does."""
+    return f"{around.description}\n\n" if around else ""
+
+
+def way(things: Sequence[Coordinates], around: Surroundings | None = None) -> str:
     """How a good trajectory goes, for the prompt that asks for one (what app. C.1 demands of it)."""
+    return f"{_way(things)} {around.demand}" if around else _way(things)
+
+
+def _way(things: Sequence[Coordinates]) -> str:
     moves, moved, target = parts(things)
     if moved:
         goal = f" until {moved} is at {target}" if target else ", as the task wants it"

@@ -8,7 +8,7 @@ pytest.importorskip("gymnasium_robotics")
 
 from harness.errors import UserError  # noqa: E402
 from harness.mujoco import gl  # noqa: E402
-from suites.point_maze import HORIZON, MazeDrawing  # noqa: E402
+from suites.point_maze import HORIZON, MazeDrawing, PointMaze  # noqa: E402
 from suites.point_maze.drawing import CENTRE  # noqa: E402
 from suites.point_maze.task import Maze, package  # noqa: E402
 
@@ -19,7 +19,7 @@ def test_full_frames_are_those_of_the_packages_own_render(name, monkeypatch, ope
     is the step before. In the medium maze its camera is put where ours looks."""
     monkeypatch.setattr("mujoco.gl_context.GLContext", gl.context)
     task, env, drawer = (
-        Maze(name),
+        Maze(name, PointMaze()),
         package(name, render_mode="rgb_array"),
         MazeDrawing(size=480, quality="full").spawn(name),
     )
@@ -37,7 +37,7 @@ def test_full_frames_are_those_of_the_packages_own_render(name, monkeypatch, ope
 
 
 def test_fast_frames_differ_from_full_ones_by_shadows_and_edges_alone(opengl):
-    shot = Maze("medium").snapshot()[None]
+    shot = Maze("medium", PointMaze()).snapshot()[None]
     fast, full = (MazeDrawing(quality=quality).spawn("medium")(shot)[0].astype(int) for quality in ("fast", "full"))
     assert fast.shape == (224, 224, 3) and 0 < (np.abs(fast - full).max(axis=-1) > 40).mean() < 0.1
 
@@ -45,7 +45,7 @@ def test_fast_frames_differ_from_full_ones_by_shadows_and_edges_alone(opengl):
 def test_ball_and_target_are_seen_where_they_are(opengl):
     """Green and red; to the right on screen is along x, upwards along y."""
     drawer = MazeDrawing(size=96).spawn("open")
-    task = Maze("open")
+    task = Maze("open", PointMaze())
 
     def middle(colour):
         rows, columns = np.nonzero(colour)
@@ -64,7 +64,7 @@ def test_drawing_leaves_the_task_as_it_is(opengl):
     drawer = MazeDrawing(size=48).spawn("umaze")
 
     def episode(draws):
-        task, seen = Maze("umaze"), []
+        task, seen = Maze("umaze", PointMaze()), []
         for _ in range(10):
             seen.append(task.step(np.float32([0.5, -0.5])).observation.tobytes())
             if draws:

@@ -1,5 +1,6 @@
 """What the suite declares, held against what its tasks do; and a run of it."""
 
+import asyncio
 import subprocess
 import sys
 
@@ -11,12 +12,15 @@ pytest.importorskip("gymnasium_robotics")
 
 import results
 from harness import demonstrations, matrix, mujoco, probes
+from harness.building import make_build
 from harness.demonstrations import Wanted
 from harness.errors import Stopped, UserError
 from harness.settings import Cited
 from suites.point_maze import HORIZON, PointMaze
 
 SUITE = PointMaze()
+PACKAGE = PointMaze(steps=None, success="last")
+"""Episodes as the package has them."""
 
 
 @pytest.mark.parametrize("name", SUITE.tasks)
@@ -38,7 +42,7 @@ def test_horizons_and_maps_are_those_of_the_packages_registry(name, registered):
 
     for suffix in ("", "Dense"):
         spec = gymnasium.spec(f"PointMaze_{registered}{suffix}-v3")
-        assert spec.max_episode_steps == SUITE.horizon(name) and spec.kwargs["maze_map"] == MAPS[name]
+        assert spec.max_episode_steps == PACKAGE.horizon(name) and spec.kwargs["maze_map"] == MAPS[name]
         assert not {"continuing_task", "reset_target"} & set(spec.kwargs), "what it does by default is what we take"
 
 
@@ -51,6 +55,58 @@ def test_coordinates_are_where_the_task_has_ball_and_target(name):
         assert np.array_equal(seen[list(ball.entries)], np.float32(task._env.data.qpos))
         assert np.array_equal(seen[list(target.entries)], np.float32(task._env.goal))
     assert (ball.name, target.name, ball.constant, target.constant) == ("ball", "target", False, True)
+
+
+@pytest.mark.parametrize("name", SUITE.tasks)
+def test_the_map_in_words_is_the_packages_and_tells_where_its_cells_are(name):
+    maze = SUITE.make(name)._env.maze
+    told = SUITE.surroundings(name)
+    drawn = [line for line in told.description.splitlines() if line.startswith("[")]
+    assert [[int(cell) for cell in row.strip("[]").split(", ")] for row in drawn] == maze.maze_map
+    left, top = maze.cell_rowcol_to_xy(np.array([0, 0]))
+    assert f"({left:g}, {top:g})" in told.description
+    x, y = maze.cell_rowcol_to_xy(np.array([1, 2]))
+    assert (x, y) == (left + 2, top - 1), "x grows to the right and y upwards, a metre a cell"
+    assert "around the walls" in told.description and "around the walls" in told.demand
+
+
+def test_a_language_model_is_shown_the_map_and_asked_for_a_way_around_the_walls():
+    from baselines.teachers.llm import Llm, Scripted, prompts
+    from harness.foundation.calls import Told
+
+    dialogue = Llm().dialogue(SUITE, "umaze")
+    asked = []
+    reader = Scripted(error=0, first_bias=0).spawn(SUITE, "umaze")
+
+    async def ask(call):
+        asked.append(call.messages)
+        return Told(reader(call.messages))
+
+    pair = np.zeros((2, 10, 6), np.float32)
+    pair[0, :, 0], pair[:, :, 4] = np.linspace(0, 0.9, 10), 1
+    found = asyncio.run(dialogue({"segments": pair.tolist()}, None, ask))
+    assert (found["first"], found["outcome"], found["imagined"]) == (1, "labelled", "kept")
+    text = asked[0][0].content[0]
+    assert "[1, 0, 0, 0, 1]" in text and text.index("[1, 0, 0, 0, 1]") < text.index("Trajectory 1:")
+    assert prompts.way(SUITE.coordinates("umaze"), SUITE.surroundings("umaze")) in asked[-1][-1].content[0]
+    things = SUITE.coordinates("umaze")
+    assert prompts.way(things, SUITE.surroundings("umaze")).endswith("cuts no corner.")
+    assert prompts.surroundings(None) == "" and "wall" not in prompts.way(things)
+
+
+def test_the_reward_sees_ball_and_target_alone(tmp_path):
+    (cell,) = matrix.plan(["suite=point_maze", "method=pebble", "task=umaze", "profile=smoke"]).cells
+    assert cell.section("guide").sees == "coordinates"
+    guide = cell.section("guide").spawn(make_build(cell, [0], "cpu", [tmp_path]))
+    seen = np.random.default_rng(0).uniform(-1, 1, (5, 6)).astype(np.float32)
+    other = seen.copy()
+    other[:, 2:4] = 9
+    rows = np.zeros(5, np.int64)
+    assert np.array_equal(guide.reward(seen, rows), guide.reward(other, rows))
+    other[:, 5] += 1
+    assert not np.allclose(guide.reward(seen, rows), guide.reward(other, rows))
+    with pytest.raises(UserError, match=r"guide.sees=coordinates, and the suite names no coordinates"):
+        matrix.plan(["suite=classic", "task=Pendulum-v1", "method=pebble", "guide.sees=coordinates"])
 
 
 @pytest.mark.parametrize("call", ["make", "spaces", "horizon", "seconds_per_step", "coordinates"])
@@ -93,12 +149,14 @@ def test_every_value_of_every_layer_has_a_source():
 @pytest.mark.parametrize("name", HORIZON)
 def test_demonstrations_are_verified_and_end_at_the_target(name):
     (episode,) = demonstrations.make(Wanted("point_maze", SUITE, name, 1))
-    assert episode.success[-1] and episode.length == HORIZON[name] and episode.events.sum() >= 1
+    assert episode.success[-1] and episode.length == 100 and episode.events.sum() >= 1
+    (whole,) = demonstrations.make(Wanted("point_maze", PACKAGE, name, 1))
+    assert whole.success[-1] and whole.length == HORIZON[name]
 
 
 def test_the_reference_episode_reaches_the_target():
     episode = probes.reference(SUITE, "umaze")
-    assert episode is not None and episode.events.any() and episode.observations.shape == (300, 6)
+    assert episode is not None and episode.events.any() and episode.observations.shape == (100, 6)
 
 
 def test_naming_the_suite_imports_no_environment():

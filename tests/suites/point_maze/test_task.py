@@ -5,6 +5,7 @@ import inspect
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,8 @@ from suites.point_maze import HORIZON, PointMaze
 from suites.point_maze.task import SNAPSHOT, Maze, package
 
 TASKS = tuple(HORIZON)
+PACKAGE = PointMaze(steps=None, success="last")
+"""Episodes as the package has them."""
 
 
 def pushes(seed, count=200):
@@ -28,7 +31,7 @@ def pushes(seed, count=200):
 @pytest.mark.parametrize("name", TASKS)
 @pytest.mark.parametrize("reward", ["dense", "sparse"])
 def test_episodes_are_the_packages_bit_for_bit(name, reward):
-    env, task, touched, there = package(name, reward_type=reward), Maze(name, reward), 0, set()
+    env, task, touched, there = package(name, reward_type=reward), Maze(name, replace(PACKAGE, reward=reward)), 0, set()
     for seed in (3, None):  # the second layout continues the random stream of the first
         expected, _ = env.reset(seed=seed)
         observation = task.reset(seed)
@@ -56,7 +59,7 @@ def test_dense_reward_falls_off_with_distance_and_sparse_is_paid_within_reach():
 
 @pytest.mark.parametrize("reward", ["dense", "sparse"])
 def test_rewards_of_observations_are_those_that_the_task_pays(reward):
-    task = Maze("medium", reward)
+    task = Maze("medium", replace(PACKAGE, reward=reward))
     task.reset(2)
     steps = [task.step(task.expert()) for _ in range(300)]
     told = PointMaze(reward).rewards("medium", np.stack([step.observation for step in steps]))
@@ -65,7 +68,7 @@ def test_rewards_of_observations_are_those_that_the_task_pays(reward):
 
 @pytest.mark.parametrize("name", TASKS)
 def test_an_episode_lasts_its_horizon_with_one_target_and_its_event_is_arriving(name):
-    task = Maze(name)
+    task = Maze(name, PACKAGE)
     first = task.reset(5)
     steps, arrived = [], []
     while not steps or not steps[-1].truncated:
@@ -80,15 +83,15 @@ def test_an_episode_lasts_its_horizon_with_one_target_and_its_event_is_arriving(
 @pytest.mark.parametrize("name", TASKS)
 def test_the_solver_reaches_every_target_and_stays(name):
     for seed in range(10):
-        task = Maze(name)
+        task = Maze(name, PACKAGE)
         task.reset(seed)
         assert [task.step(task.expert()) for _ in range(task.max_steps)][-1].success
 
 
 def test_layouts_follow_from_the_seed_and_differ():
-    task = Maze("umaze")
+    task = Maze("umaze", PACKAGE)
     once = [task.reset(seed).tolist() for seed in (0, 1)] + [task.reset().tolist()]
-    again = Maze("umaze")
+    again = Maze("umaze", PACKAGE)
     assert [again.reset(seed).tolist() for seed in (0, 1)] + [again.reset().tolist()] == once
     assert len({tuple(each) for each in once}) == 3
 
@@ -108,13 +111,13 @@ def future(task, actions):
 def test_a_restored_state_continues_bit_for_bit_in_contact_too(name):
     touching = 0
     for start in range(15, 200, 20):
-        task, actions = Maze(name), pushes(start)
+        task, actions = Maze(name, PACKAGE), pushes(start)
         task.reset(start)
         for action in actions[:start]:
             task.step(action)
         touching += task._env.data.ncon > 0
         state = task.state()
-        other = Maze(name)
+        other = Maze(name, PACKAGE)
         other.reset(99)
         other.load_state(state)
         follow = np.concatenate([actions[start:], pushes(start + 1, HORIZON[name] - len(actions))])
@@ -123,7 +126,7 @@ def test_a_restored_state_continues_bit_for_bit_in_contact_too(name):
 
 
 def test_a_checkpoint_restores_it_in_a_fresh_process(tmp_path):
-    task = Maze("medium")
+    task = Maze("medium", PACKAGE)
     task.reset(4)
     actions = pushes(2)
     k = 0
@@ -135,9 +138,10 @@ def test_a_checkpoint_restores_it_in_a_fresh_process(tmp_path):
     program = "\n".join(
         (
             "import hashlib, sys\nfrom pathlib import Path\nimport numpy as np",
-            "from harness import checkpoints\nfrom suites.point_maze.task import Maze",
+            "from harness import checkpoints",
+            "from suites.point_maze import PointMaze\nfrom suites.point_maze.task import Maze",
             inspect.getsource(pushes), inspect.getsource(future),
-            "task = Maze('medium')",
+            "task = Maze('medium', PointMaze(steps=None, success='last'))",
             "task.load_state(checkpoints.load(Path(sys.argv[1])).state)",
             "print(future(task, pushes(7, 60)))",
         )
@@ -147,7 +151,7 @@ def test_a_checkpoint_restores_it_in_a_fresh_process(tmp_path):
 
 
 def test_a_state_of_another_maze_is_refused():
-    task = Maze("open")
+    task = Maze("open", PACKAGE)
     state = task.state()
     state["simulation"]["integration"] = np.zeros(7)
     with pytest.raises(UserError, match=r"integration has the shape \(7,\)"):
@@ -155,7 +159,7 @@ def test_a_state_of_another_maze_is_refused():
 
 
 def test_a_snapshot_holds_ball_and_target():
-    task = Maze("umaze")
+    task = Maze("umaze", PACKAGE)
     task.reset(3)
     for action in pushes(0)[:30]:
         seen = task.step(action).observation
@@ -169,7 +173,7 @@ def test_a_snapshot_holds_ball_and_target():
 
 
 def test_nothing_else_in_the_model_ever_changes():
-    task = Maze("medium")
+    task = Maze("medium", PACKAGE)
     model = task._env.model
     names = [name for name in dir(model) if isinstance(getattr(model, name, None), np.ndarray)]
     before = {name: getattr(model, name).copy() for name in names}
@@ -182,6 +186,28 @@ def test_nothing_else_in_the_model_ever_changes():
 
 def test_making_one_leaves_no_file_behind(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    state = Maze("open").state()
+    state = Maze("open", PACKAGE).state()
     assert not list(Path(tmp_path).iterdir())
     assert json.dumps(state["random"]) and state["elapsed"] == 0
+
+
+def test_an_episode_succeeds_where_the_ball_has_been_or_where_it_ends():
+    """The solver arrives; then the ball is pushed away until it has left."""
+    tasks = {kind: Maze("open", PointMaze(steps=None, success=kind)) for kind in ("any", "last")}
+    found: dict[str, list[bool]] = {"any": [], "last": []}
+    for kind, task in tasks.items():
+        task.reset(3)
+        while not task._there:
+            found[kind].append(task.step(task.expert()).success)
+        arrived = len(found[kind])
+        away = -np.sign(task.expert()) if task.expert().any() else np.ones(2)
+        while task._there:
+            found[kind].append(task.step(away.astype(np.float32)).success)
+        assert task.subgoals() == {"success_any": True, "success_last": False}
+    assert found["any"][: arrived - 1] == found["last"][: arrived - 1] == [False] * (arrived - 1)
+    assert found["any"][arrived - 1 :] == [True] * (len(found["any"]) - arrived + 1)
+    assert found["last"][-1] is False and found["last"][arrived - 1] is True
+    resumed = Maze("open", PointMaze(steps=None))
+    resumed.load_state(tasks["any"].state())
+    assert resumed.step(np.zeros(2, np.float32)).success
+    assert resumed.reset(4) is not None and not resumed.step(np.zeros(2, np.float32)).success
