@@ -39,7 +39,7 @@ def peer(seed: int) -> tuple[Any, dict[str, Any]]:
     from stable_baselines3 import DQN
 
     torch.set_num_threads(1)
-    names = config.Names(**CELL, parts=config.parts_of(CELL["suite"], CELL["task"], CELL["method"], {}))
+    names = config.Names(**CELL, parts=config.parts_of(chosen={}, **CELL))
     suite = {key: value.value for key, value in config.base_settings(names).items()}
     settings = {
         "learning_rate": suite["learner.lr"],

@@ -25,7 +25,7 @@ def matrix(cells: int) -> list[str]:
     side = round(cells**0.5)
     rates = ",".join(f"{1e-5 * (1 + number / side):.9f}" for number in range(side))
     shares = ",".join(f"{0.5 * (1 + number) / side:.9f}" for number in range(side))
-    names = ["run", "suite=minigrid_doorkey", "task=8x8", "method=vlm_rb"]
+    names = ["run", "suite=minigrid_doorkey", "task=8x8", "method=vlm_rb", "judge=sprite"]
     return [*names, f"learner.lr={rates}", f"replay.lambda_max={shares}", "--dry-run"]
 
 

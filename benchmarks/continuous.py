@@ -51,7 +51,7 @@ class Where(NamedTuple):
 
     def settings(self, learner: str) -> Mapping[str, Any]:
         """Every setting of our cell."""
-        parts = config.parts_of(self.suite, self.task, "uer", {"learner": learner})
+        parts = config.parts_of(self.suite, self.task, "uer", "paper", {"learner": learner})
         names = config.Names(self.suite, self.task, "uer", "paper", parts)
         return {key: value.value for key, value in config.base_settings(names).items()}
 

@@ -32,7 +32,8 @@ METHODS = ("uer", "per", "vlm_rb")
 
 
 def cell(task: str, method: str, steps: int) -> Cell:
-    names = Names("minigrid_doorkey", task, method, "paper", config.parts_of("minigrid_doorkey", task, method, {}))
+    parts = config.parts_of("minigrid_doorkey", task, method, "paper", {"judge": "sprite"})
+    names = Names("minigrid_doorkey", task, method, "paper", parts)
     return config.resolve(names, {"training.steps": steps, "training.capacity": steps, "evaluation.every": steps}, {})
 
 

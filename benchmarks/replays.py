@@ -23,7 +23,7 @@ def measure(rounds: int, start: int, turn: int, profile: str, task: str) -> dict
     """Steps per second of every pair, and the ratio to the same learner's with uniform replay."""
     rows = []
     for learner in LEARNERS:
-        given = {"suite": "minigrid_doorkey", "task": task, "profile": profile, "learner": learner}
+        given = {"suite": "minigrid_doorkey", "task": task, "profile": profile, "learner": learner, "judge": "sprite"}
         contenders = {
             replay: Contender("benchmarks.turns", cell_arguments(start, turn, {**given, "method": replay}))
             for replay in registry.names("replay")

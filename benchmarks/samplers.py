@@ -33,7 +33,8 @@ def round_seconds(replay: str, seeds: int, size: int, batch: int, rounds: int) -
     """Seconds of each round, early in the run, where AER's pool is four batches."""
     from baselines.storage import Storage
 
-    names = Names("minigrid_doorkey", "8x8", replay, "paper", config.parts_of("minigrid_doorkey", "8x8", replay, {}))
+    parts = config.parts_of("minigrid_doorkey", "8x8", replay, "paper", {})
+    names = Names("minigrid_doorkey", "8x8", replay, "paper", parts)
     cell = config.resolve(names, {"training.steps": size, "training.capacity": size}, {})
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as directory:

@@ -124,7 +124,7 @@ def train(given: Mapping[str, str], stop: Callable[[], bool], seeds: int = 1, de
 
     values = {name: given[name] for name in NAMES}
     chosen = {kind: given[kind] for kind in config.PARTS if kind in given}
-    names = config.Names(**values, parts=config.parts_of(values["suite"], values["task"], values["method"], chosen))
+    names = config.Names(**values, parts=config.parts_of(chosen=chosen, **values))
     known, overrides = config.cell_fields(names), {}
     for key in given.keys() - set(NAMES) - set(chosen):
         section, field = key.split(".")

@@ -228,19 +228,25 @@ def _class(kind: str, name: str) -> type:
     return found
 
 
-def parts_of(suite: str, task: str, method: str, chosen: Mapping[str, str]) -> tuple[str, ...]:
-    """The part names of a cell, in the order of `PARTS`; `chosen` are those the command line names."""
+def parts_of(suite: str, task: str, method: str, profile: str, chosen: Mapping[str, str]) -> tuple[str, ...]:
+    """The part names of a cell, in the order of `PARTS`; `chosen` are those the command line names.
+
+    A part that neither the command line nor the method names is the suite's: a judge is named by the suite's profile,
+    since a hand-written one may stand in for the paper's model where minutes count and nowhere else.
+    """
     recipe: Method = registry.get("method", method)
     home = registry.get("suite", suite)
+    if profile not in home.profiles:
+        raise unknown(f"profile of suite {suite!r}:", profile, home.profiles)
     learner = chosen.get("learner") or recipe.learner or learner_of(home, task)
     replay = chosen.get("replay") or recipe.replay
     guide = chosen.get("guide") or recipe.guide
     agent = chosen.get("agent") or recipe.agent
     judged = any(getattr(registry.get(k, n), "judged", False) for k, n in (("replay", replay), ("guide", guide)))
-    judge = (chosen.get("judge") or recipe.judge or home.judge) if judged else ""
+    judge = (chosen.get("judge") or recipe.judge or home.profiles[profile].get("judge", "")) if judged else ""
     if judged and not judge:
         raise UserError(
-            f"method {method!r} needs a judge and suite {suite!r} has none of its own; "
+            f"method {method!r} needs a judge and suite {suite!r} names none in its profile {profile!r}; "
             f"name one with judge=… (known: {', '.join(registry.names('judge'))})"
         )
     taught = getattr(registry.get("guide", guide), "taught", False)
@@ -293,7 +299,8 @@ def _layers(names: Names) -> Iterator[tuple[str, Layer]]:
         raise unknown(f"profile of suite {names.suite!r}:", names.profile, home.profiles)
     profile = dict(home.profiles[names.profile])
     by_task = profile.pop("by_task", {}).get(names.task, {})
-    profile.pop("tasks", None)
+    for name in ("tasks", "judge"):  # they decide which cells there are and of what, not how those are set
+        profile.pop(name, None)
     yield f"suite {names.suite}", {k: v for k, v in home.defaults.items() if k != "by_task"}
     yield f"suite {names.suite} on {names.task}", home.defaults.get("by_task", {}).get(names.task, {})
     yield f"method {names.method}", recipe.defaults

@@ -39,7 +39,8 @@ def cell_of(name: str, profile: str, **settings: Any) -> Cell:
     if not slash:
         raise UserError(f"{name!r}: expected SUITE/TASK, such as minigrid_doorkey/8x8 (`bench list` names them)")
     home: Any = registry.get("suite", suite)
-    names = Names(suite, config.task_of(suite, task), METHOD, profile, config.parts_of(suite, task, METHOD, {}))
+    parts = config.parts_of(suite, task, METHOD, profile, {})
+    names = Names(suite, config.task_of(suite, task), METHOD, profile, parts)
     known = fields(home)
     for key in settings:
         if key not in known:

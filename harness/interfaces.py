@@ -169,7 +169,6 @@ class Suite(Protocol):
     """The learner meant where a command names none. Tasks that need another one have it in the class variable
     `learners`, task -> name."""
     method: ClassVar[str]
-    judge: ClassVar[str]
     events: ClassVar[tuple[str, ...]]
     """What happens on the way to success, in the usual order; an episode's phase is the first not yet seen in it.
     A suite whose events come in no order has the class variable `ordered` = False: its episodes have no phases."""
@@ -180,6 +179,8 @@ class Suite(Protocol):
     begins. Where OpenGL draws, `opengl(task)` tells which, for a run's provenance ("" where none does)."""
     defaults: ClassVar[Mapping[str, Any]]
     profiles: ClassVar[Mapping[str, Mapping[str, Any]]]
+    """Name -> a layer of settings; also `tasks`, those meant where a command names none, `judge`, the one meant where a
+    method needs one and neither it nor the command names it, and `by_task`, a layer for each task that needs one."""
 
     def spaces(self, task: str) -> tuple[Observations, Actions]: ...
 

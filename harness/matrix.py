@@ -315,7 +315,7 @@ def _named(
         for kind, name in chosen.items():
             registry.get(kind, name)
         for task in tasks:
-            names = Names(suite, task, method, profile, config.parts_of(suite, task, method, chosen))
+            names = Names(suite, task, method, profile, config.parts_of(suite, task, method, profile, chosen))
             if names not in seen:
                 seen.add(names)
                 yield names, {kind: name for kind, name in chosen.items() if names.part(kind) == name}
@@ -326,7 +326,7 @@ def _cells(
 ) -> Iterable[Cell]:
     # a swapped model already stands in the row's name
     models = {kind: names.part(kind) for kind in ANSWERING if names.part(kind)}
-    recipe = config.parts_of(names.suite, names.task, names.method, models)
+    recipe = config.parts_of(names.suite, names.task, names.method, names.profile, models)
     named = {k: v for k, v in chosen.items() if k not in ANSWERING and recipe[PARTS.index(k)] != v}
     axes = []
     for key, given in swept.items():

@@ -135,7 +135,7 @@ def _varied(cell: Cell, layer: Layer, source: str) -> Cell:
     for kind in PARTS:
         if kind in layer:
             registry.get(kind, parts[kind])
-    names = names._replace(parts=config.parts_of(names.suite, names.task, names.method, parts))
+    names = names._replace(parts=config.parts_of(names.suite, names.task, names.method, names.profile, parts))
     values, overrides = dict(config.base_settings(names)), {}
     for key, given in cell.overrides.items():
         if key in PARTS or key in values:

@@ -86,8 +86,10 @@ def carry_out(plan: Plan, args: argparse.Namespace, add: Callable[[Study], None]
 
 
 def dry_run(plan: Plan, as_json: bool) -> int:
-    """Print what `plan` would do."""
+    """Print what `plan` would do, and which models it would miss here; 1 where it would miss one."""
     from harness import demonstrations, estimates, study
+    from harness.config import ANSWERING
+    from harness.foundation import keeping
     from harness.launchers import local
 
     places = local.slots(plan.execution)
@@ -115,6 +117,8 @@ def dry_run(plan: Plan, as_json: bool) -> int:
     )
     total = hours * len(plan.seeds) / len(places)
     directory = str(study.directory_of(plan))
+    models = [cell.section(kind) for cell in plan.cells for kind in ANSWERING if cell.section(kind) is not None]
+    missing = keeping.unready(plan.execution.models, models)
     if as_json:
         content = {
             "study": study.name_of(plan),
@@ -126,10 +130,11 @@ def dry_run(plan: Plan, as_json: bool) -> int:
                 for what in needed
             ],
             "models": [{"model": model, **usage._asdict()} for model, usage in asked],
+            "missing": missing,
             "cells": rows,
         }
         print(json.dumps(content, indent=1))
-        return 0
+        return 1 if missing else 0
     lines = [f"{'cell':<11} {'suite/task':<28} {'steps':>9} {'seeds':>5} {'core-hours':>10}  row"]
     for row in rows:
         where = f"{row['suite']}/{row['task']}"
@@ -151,8 +156,9 @@ def dry_run(plan: Plan, as_json: bool) -> int:
         f"about {_hours(total)} on this machine with {count(len(places), 'worker')} "
         f"({places[0].device}); an estimate from operation counts, good to a factor of two"
     )
+    lines += [f"missing: {what}" for what in missing]
     sys.stdout.write("\n".join(lines) + "\n")
-    return 0
+    return 1 if missing else 0
 
 
 def _volume(usages: Sequence[Usage], seeds: int) -> str:

@@ -107,10 +107,10 @@ class Local:
     privileged: ClassVar[bool] = False
 
     def ready(self) -> None:
-        """UserError for a missing package, or a path at which nothing lies; nothing is loaded."""
+        """UserError for a missing package, or files that are not on this machine; nothing is loaded or downloaded."""
         from harness.foundation.backends.transformers_.loading import check
 
-        check(self.model)
+        check(self.model, getattr(self, "revision", None))
 
     def policy(self) -> Policy:
         """How often and how long it is asked."""

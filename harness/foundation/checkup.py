@@ -90,6 +90,8 @@ def _asked(name: str, config: Any, call: Call, missing: bool | None = False) -> 
 
 def _weights(config: Any) -> Generator[Finding, None, bool]:
     """Files and memory of a model that runs here; ends with whether the model can be loaded without a download."""
+    from harness.foundation.backends.transformers_.loading import absent, where
+
     try:
         name = recipes.repository(config.model)
         place = where(name, config.revision)
@@ -97,18 +99,16 @@ def _weights(config: Any) -> Generator[Finding, None, bool]:
         yield Finding("files", False, str(error))
         return False
     if place is None:
-        found = recipes.recipe(config.model)
-        what = f"about {found.parameters * 2:.1f} GB" if found is not None and found.parameters else "its weights"
-        yield Finding("files", None, f"{name} is not on this machine; get {what} with `hf download {name}`")
+        yield Finding("files", None, f"{absent(name)}; get it with `hf download {name}`")
         return False
     files = [place] if place.is_file() else sorted(place.glob("*.safetensors"))
     try:
-        absent = _absent(place, files)
+        lacking = _lacking(place, files)
         count, size = sum(_parameters(file) for file in files), sum(file.stat().st_size for file in files)
     except Exception as error:  # a damaged file may raise anything
-        absent = f"{place} is damaged ({type(error).__name__}: {error}); download it again"
-    if absent:
-        yield Finding("files", False, absent)
+        lacking = f"{place} is damaged ({type(error).__name__}: {error}); download it again"
+    if lacking:
+        yield Finding("files", False, lacking)
         return False
     yield Finding("files", True, f"{count / 1e9:.3g} billion parameters, {size / GIB:.2f} GiB safetensors in {place}")
     device = config.device or once.device()
@@ -118,22 +118,7 @@ def _weights(config: Any) -> Generator[Finding, None, bool]:
     return True
 
 
-def where(name: str, revision: str | None) -> Path | None:
-    """Where a model's files lie: a local path, or the cache of downloads; None if they are in neither."""
-    if Path(name).exists():
-        return Path(name)
-    try:
-        from huggingface_hub import try_to_load_from_cache
-
-        found = try_to_load_from_cache(name, "config.json", revision=revision)
-    except ImportError:
-        raise UserError("transformers is missing; install the extra vlm: pip install 'guidebench[vlm]'") from None
-    except ValueError:
-        raise UserError(f"{name!r} is neither a directory here nor the name of a repository") from None
-    return Path(found).parent if isinstance(found, str) else None
-
-
-def _absent(place: Path, files: list[Path]) -> str:
+def _lacking(place: Path, files: list[Path]) -> str:
     """What a model's directory lacks, or ""."""
     if place.is_file():
         return (

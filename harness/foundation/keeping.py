@@ -86,6 +86,18 @@ def check(models: Models, directory: Path, asked: Sequence[Any]) -> None:
         )
 
 
+def unready(models: Models, asked: Sequence[Any]) -> list[str]:
+    """Why models that a study asks could not be asked from this machine, each said once; nothing is asked or loaded."""
+    found: dict[str, None] = {}
+    for model in asked:
+        try:
+            if models.mode != "replay" and recorded(model):
+                model.ready()
+        except UserError as error:
+            found[str(error)] = None
+    return list(found)
+
+
 def _count_what_was_spent(directory: Path) -> None:
     """Open the account of a study that has asked models without one."""
     from harness.foundation import exchange

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
+from harness.errors import UserError
 from harness.foundation.access import Local
 from harness.interfaces import Suite
 from harness.registry import register
@@ -48,6 +49,17 @@ class Transformers(Local):
         if self.prompt:
             return ""
         return "it has no prompt there; `bench models prompt suite=…` drafts one, to be given as judge.prompt=…"
+
+    def ready(self) -> None:
+        """UserError for a missing package, or files that are not on this machine; nothing is loaded or downloaded."""
+        try:
+            super().ready()
+        except UserError as error:
+            raise UserError(
+                f"judge=transformers judge.{error}\n"
+                f"`bench doctor judge=transformers judge.model={self.model}` checks it. Without it, judge=openai asks "
+                f"a model behind a server, and profile=quick takes a suite's own judge, written by hand, if it has one"
+            ) from None
 
     def spawn_model(self, device: str) -> Model:
         """The model, loaded; `device` is the worker's. UserError for a missing package, an unknown model or device."""

@@ -76,7 +76,7 @@ def _unstated(cell: Cell) -> Iterator[str]:
     so. A model that was swapped stands in the row's name instead, and how one is reached is hidden on purpose."""
     names = cell.names
     given = {kind: names.part(kind) if kind in ANSWERING else cell.overrides.get(kind, "") for kind in PARTS}
-    own = config.parts_of(names.suite, names.task, names.method, given)
+    own = config.parts_of(names.suite, names.task, names.method, names.profile, given)
     for kind, name, usual in zip(PARTS, names.parts, own, strict=True):
         if name != usual:
             yield f"its {kind} is {name!r} and not {usual!r}"

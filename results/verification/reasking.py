@@ -20,7 +20,8 @@ import numpy as np
 from harness import settings
 from harness.config import Cell
 from harness.errors import UserError, unknown
-from harness.foundation import cassette_checks, checkup, keeping, keys, once, recipes
+from harness.foundation import cassette_checks, keeping, keys, once, recipes
+from harness.foundation.backends.transformers_ import loading
 from harness.foundation.calls import Asker, Call, ChatCall, EmbedCall, JudgeCall, Message, Told
 from harness.foundation.cassette_file import STRANGERS, decoded, faults_of, opened
 from harness.foundation.images import pixels
@@ -220,7 +221,7 @@ def reached(cell: Cell, section: str, given: Mapping[str, Any]) -> Any:
                 f"is with {section}.model=PATH"
             )
         name = recipes.repository(config.model)
-        if checkup.where(name, config.revision) is None:
+        if loading.where(name, config.revision) is None:
             raise Unasked(f"{name} is not on this machine; get it with `hf download {name}`")
     elif not own:
         raise Unasked(f"its backend {config.backend!r} is a plug-in's; say how it is reached with {section}.…=…")

@@ -202,7 +202,6 @@ class Classic:
     learner: ClassVar[str] = "dqn"
     learners: ClassVar[Mapping[str, str]] = {task: "sac" for task in OBSERVED if not ACTIONS[task].discrete}
     method: ClassVar[str] = "uer"
-    judge: ClassVar[str] = ""
     scores: ClassVar[Mapping[str, Score]] = SCORES
     events: ClassVar[tuple[str, ...]] = ()
     drawing: ClassVar[type] = ClassicDrawing

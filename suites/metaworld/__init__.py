@@ -176,7 +176,6 @@ class MetaWorld:
     aliases: ClassVar[Mapping[str, str]] = spellings(*TASKS)
     learner: ClassVar[str] = "sac"
     method: ClassVar[str] = "sac"
-    judge: ClassVar[str] = ""
     events: ClassVar[tuple[str, ...]] = ("success",)
     ordered: ClassVar[bool] = True
     drawing: ClassVar[type] = MetaWorldDrawing

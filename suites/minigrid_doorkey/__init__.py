@@ -73,7 +73,6 @@ class MiniGridDoorKey:
     tasks: ClassVar[tuple[str, ...]] = tuple(SIZES)
     learner: ClassVar[str] = "dqn"
     method: ClassVar[str] = "uer"
-    judge: ClassVar[str] = "sprite"
     events: ClassVar[tuple[str, ...]] = ("key", "door", "goal")
     drawing: ClassVar[type] = DoorKeyDrawing
     defaults: ClassVar[Mapping[str, Any]] = {
@@ -84,8 +83,9 @@ class MiniGridDoorKey:
         "judge.openai.prompt": cite(PROMPT, PROMPT_SOURCE),
     }
     profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "paper": {"tasks": ("8x8", "12x12", "16x16")},
+        "paper": {"tasks": ("8x8", "12x12", "16x16"), "judge": "transformers"},
         "quick": {
+            "judge": "sprite",
             "tasks": ("5x5",),
             "learner.dqn.lr": cite(3e-4, f"{QUICK}; table 3's needs several times the steps"),
             "learner.dqn.channels": cite(32, QUICK),
@@ -104,6 +104,7 @@ class MiniGridDoorKey:
             },
         },
         "smoke": {
+            "judge": "sprite",
             "tasks": ("5x5",),
             "training.steps": cite(600, SMOKE),
             "evaluation.every": cite(200, SMOKE),

@@ -91,7 +91,6 @@ class OgbenchScene:
     tasks: ClassVar[tuple[str, ...]] = TASKS
     learner: ClassVar[str] = "sac"
     method: ClassVar[str] = "uer"
-    judge: ClassVar[str] = "motion"
     events: ClassVar[tuple[str, ...]] = SUBGOALS
     ordered: ClassVar[bool] = False
     drawing: ClassVar[type] = SceneDrawing
@@ -105,8 +104,9 @@ class OgbenchScene:
         "judge.openai.prompt": cite(PROMPT, PROMPT_SOURCE),
     }
     profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "paper": {"tasks": PAPER},
+        "paper": {"tasks": PAPER, "judge": "transformers"},
         "quick": {
+            "judge": "motion",
             "tasks": ("drawer",),
             "training.steps": cite(50_000, QUICK),
             "evaluation.every": cite(2_500, QUICK),
@@ -117,6 +117,7 @@ class OgbenchScene:
                         for task in PAPER},
         },
         "smoke": {
+            "judge": "motion",
             "tasks": ("drawer",),
             "training.steps": cite(600, SMOKE),
             "training.capacity": cite(600, SMOKE),

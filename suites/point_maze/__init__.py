@@ -109,7 +109,6 @@ class PointMaze:
     tasks: ClassVar[tuple[str, ...]] = tuple(HORIZON)
     learner: ClassVar[str] = "sac"
     method: ClassVar[str] = "sac"
-    judge: ClassVar[str] = ""
     events: ClassVar[tuple[str, ...]] = ("success",)
     drawing: ClassVar[type] = MazeDrawing
     defaults: ClassVar[Mapping[str, Any]] = {

@@ -134,11 +134,29 @@ def test_show_prints_setting_value_and_source_on_one_line(bench, overrides: tupl
 
     code, out, _ = bench("show", *overrides)
     assert code == 0
-    assert "vlm_rb on minigrid_doorkey (8x8, 12x12, 16x16), profile paper" in out and "judge sprite" in out
+    assert "vlm_rb on minigrid_doorkey (8x8, 12x12, 16x16), profile paper" in out and "judge transformers" in out
     for key, value in TABLE_3.items():
         line = next(line for line in out.splitlines() if line.startswith(f"{key} "))
         assert line.split()[1] == show(value), line
         assert "VLM-RB, table 3" in line, line
+
+
+def test_the_paper_is_judged_by_its_model_and_what_is_missing_of_it_is_said_first(bench, tmp_path, monkeypatch) -> None:
+    constants = pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.chdir(tmp_path)
+    command = ("suite=minigrid_doorkey", "task=8x8", "method=vlm_rb", "profile=paper", "seeds=1")
+    get = "get it with `hf download facebook/Perception-LM-1B`"
+    code, out, _ = bench("run", *command, "--dry-run")
+    assert code == 1 and "vlm_rb · perception_lm_1b · paper" in out
+    assert "missing: judge=transformers judge.model=perception_lm_1b: Perception-LM 1B" in out and get in out
+    code, out, _ = bench("run", *command, "--dry-run", "--json")
+    assert code == 1 and get in json.loads(out)["missing"][0]
+    code, _, told = bench("run", *command, "output=study")
+    assert code == 2 and get in told and "bench doctor judge=transformers" in told
+    assert not list(tmp_path.rglob("run.json"))
+    assert bench("run", *command, "models.mode=replay", "--dry-run")[0] == 0  # the answers are on record
+    assert bench("run", *command[:3], "profile=quick", "--dry-run")[0] == 0
 
 
 def test_show_lists_the_ablations_that_a_method_declares(bench) -> None:
@@ -260,13 +278,19 @@ def test_a_mistake_is_one_short_message_and_exit_code_2(bench, tmp_path, monkeyp
     [
         (("run", "method=uer"), "no suite named; add suite=…"),
         (("run", "suite=classic", "method=vlm_rb", "judge=sprite"), "judge 'sprite' does not fit suite 'classic'"),
-        (("run", "suite=classic", "method=vlm_rb"), "needs a judge and suite 'classic' has none"),
+        (
+            ("run", "suite=classic", "method=vlm_rb"),
+            "suite 'classic' names none in its profile 'paper'",
+        ),
         (("run", *SMOKE, "seeds=2", "seeds=3"), "seeds= is given twice"),
         (("run", *SMOKE, "learner.lr=[1"), r"'learner.lr=\[1' cannot be read"),
         (("run", *SMOKE, "device=gpu"), "device=gpu: expected one of 'auto', 'cpu', 'cuda'"),
         (("show", "method=vlmrb"), "did you mean 'vlm_rb'"),
         (("ablate", *SMOKE), "method 'uer' declares no ablations .those that do: .*vlm_rb"),
-        (("ablate", *SMOKE, "method=vlm_rb", "--only", "lamda_max"), "did you mean 'lambda_max'.*known: clip_length, "),
+        (
+            ("ablate", *SMOKE, "method=vlm_rb", "--only", "lamda_max"),
+            "did you mean 'lambda_max'.*known: alpha, clip",
+        ),
         (("perturb", *SMOKE, "method=per"), r"no chosen method has a judge \(per\)"),
         (("perturb", *SMOKE, "method=vlm_rb", "--only", "blur"), "unknown perturbation .*known: sprite_swap, texture"),
         (("status", "nowhere"), "nowhere does not exist; give the directory"),

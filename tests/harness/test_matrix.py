@@ -168,7 +168,7 @@ def test_every_override_of_every_suite_and_method_names_a_setting_that_exists() 
         home = registry.get("suite", suite)
         for layer in [home.defaults, *home.profiles.values()]:
             layers = [layer, *layer.get("by_task", {}).values()]
-            assert {key for each in layers for key in each} - {"tasks", "by_task"} <= known, suite
+            assert {key for each in layers for key in each} - {"tasks", "by_task", "judge"} <= known, suite
     for method in registry.names("method"):
         recipe = registry.get("method", method)
         for layer in [recipe.defaults, *recipe.on_suite.values(), *recipe.ablations.values()]:

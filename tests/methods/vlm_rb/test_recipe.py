@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from baselines.replay.per import Per
-from harness import registry, settings
+from harness import matrix, registry, settings, variations
 from harness.errors import UserError
 from methods.vlm_rb import VlmRb
 
@@ -42,3 +42,26 @@ def test_table_4_is_declared_whole() -> None:
 def test_a_share_outside_the_unit_interval_is_refused() -> None:
     with pytest.raises(UserError, match=r"replay.lambda_max=1.5: expected float or null in \[0, 1\]"):
         settings.build(VlmRb, {"lambda_max": 1.5}, "replay")
+
+
+@pytest.mark.parametrize(("suite", "own"), [("minigrid_doorkey", "sprite"), ("ogbench_scene", "motion")])
+def test_the_papers_model_judges_in_its_profile_and_a_detector_in_the_small_ones(suite: str, own: str) -> None:
+    for profile, judge in {"paper": "transformers", "quick": own, "smoke": own}.items():
+        command = [f"suite={suite}", "method=vlm_rb", f"profile={profile}"]
+        assert {cell.names.part("judge") for cell in matrix.plan(command).cells} == {judge}
+        assert {cell.names.part("judge") for cell in matrix.plan([*command, "judge=oracle"]).cells} == {"oracle"}
+    (cell, *_) = matrix.plan([f"suite={suite}", "method=vlm_rb"]).cells
+    assert (cell.section("judge").model, cell.model, cell.backend) == ("perception_lm_1b",) * 2 + ("transformers",)
+
+
+def test_figure_7_and_a_boost_without_an_exponent_are_ablations() -> None:
+    command = ["suite=minigrid_doorkey", "task=16x16", "method=vlm_rb"]
+    plan = variations.ablations(matrix.plan(command), ["model"])
+    assert {plan.roles[cell.id].name: cell.model for cell in plan.cells} == {
+        "full: model=perception_lm_1b": "perception_lm_1b",
+        "model=perception_lm_3b": "perception_lm_3b",
+        "model=perception_lm_8b": "perception_lm_8b",
+    }
+    full, boosted = variations.ablations(matrix.plan(command), ["alpha"]).cells
+    replay = boosted.section("replay")
+    assert (full.section("replay").alpha, replay.alpha, replay.td_boost) == (0.7, 1.0, True)

@@ -19,7 +19,8 @@ SMALL = ("training.steps=300", "evaluation.every=100", "seeds=[0,1]")
 
 
 def settings(task: str, learner: str, profile: str = "paper") -> dict[str, object]:
-    names = config.Names("classic", task, "uer", profile, config.parts_of("classic", task, "uer", {"learner": learner}))
+    parts = config.parts_of("classic", task, "uer", profile, {"learner": learner})
+    names = config.Names("classic", task, "uer", profile, parts)
     return {key: value.value for key, value in config.base_settings(names).items()}
 
 

@@ -88,13 +88,41 @@ def load(source: Source) -> Loaded:
     return Loaded(source.model, kind, model.requires_grad_(False).to(device), processor)
 
 
-def check(model: str) -> None:
-    """UserError where `transformers` is not installed, or a local path is named at which nothing lies."""
+def check(model: str, revision: str | None = None) -> None:
+    """UserError where `transformers` is not installed, a local path is named at which nothing lies, or a repository
+    whose files are not on this machine: nothing is downloaded unasked."""
     if importlib.util.find_spec("transformers") is None:
         raise _needs_extra("transformers is missing")
     name = recipes.repository(model)
     if name.startswith(("/", ".")) and not Path(name).exists():
         raise UserError(f"model={model}: there is nothing at this path; name a model's directory")
+    if where(name, revision) is None:
+        at = f" --revision {revision}" if revision else ""
+        raise UserError(f"model={model}: {absent(name)}; get it with `hf download {name}{at}`")
+
+
+def absent(name: str) -> str:
+    """That a repository's files are not here, how large they are and under which licence, as far as a recipe says."""
+    found = recipes.recipe(name)
+    if found is None:
+        return f"{name} is not on this machine"
+    size = f"about {found.parameters * 2:.1f} GB, " if found.parameters else ""
+    return f"{found.title} ({name}, {size}licence: {found.licence}) is not on this machine"
+
+
+def where(name: str, revision: str | None) -> Path | None:
+    """Where a model's files lie: a local path, or the cache of downloads; None if they are in neither."""
+    if Path(name).exists():
+        return Path(name)
+    try:
+        from huggingface_hub import try_to_load_from_cache
+
+        found = try_to_load_from_cache(name, "config.json", revision=revision)
+    except ImportError:
+        raise _needs_extra("transformers is missing") from None
+    except ValueError:
+        raise UserError(f"{name!r} is neither a directory here nor the name of a repository") from None
+    return Path(found).parent if isinstance(found, str) else None
 
 
 def _transformers() -> Any:
