@@ -38,6 +38,8 @@ WITHOUT: Mapping[str, Any] = {
     "learner.log_std_min": -20.0,
     "learner.log_std": "clamp",
     "learner.initialisation": "uniform",
+    "suite.instructions": "own",
+    "drawing.orientation": "upright",
     "replay.difference": "error",
 }
 """Settings younger than cells on record, and the value at which a cell is what it was without them: it keeps its id."""

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from harness.errors import unknown
+from harness.errors import UserError, unknown
 from harness.interfaces import Actions, Array, Coordinates, Drawer, Observations, Task
 from harness.mujoco.looks import Looks
 from harness.registry import register
 from harness.settings import Bounds, Unit, cite, cited
-from suites.metaworld.words import GRIPPER, INSTRUCTIONS, what, where
+from suites.metaworld.words import GRIPPER, INSTRUCTIONS, LAGEA, what, where
 
 if TYPE_CHECKING:
     from harness.demonstrations import Demonstration
@@ -128,7 +128,11 @@ class MetaWorldDrawing(Looks):
     """Frames for models; the world and what the agent observes are the same however they are drawn."""
 
     camera: Camera = "corner2"
-    """The package's camera, turned upright where it hangs upside down (FuRL: corner2)."""
+    """The package's camera (FuRL: corner2)."""
+    orientation: Literal["upright", "package", "mirrored"] = "upright"
+    """`upright`: frames of a camera that hangs upside down, as the four corner ones do, are turned by 180°. `package`:
+    as the package's `render()` has them. `mirrored`: these with their rows reversed, which leaves the picture of a
+    corner camera upright and exchanges left and right (FuRL's and RL-SaLLM-F's code)."""
     size: Annotated[int, Bounds(32, 1024), Unit("pixels")] = 256
     """Side of a frame (FuRL)."""
     perturbation: Literal["none", "sprite_swap", "texture"] = "none"
@@ -167,6 +171,9 @@ class MetaWorld:
     state: Literal["full", "reduced"] = "full"
     """All 39 entries of the package's observation, or the 17 that tell of the gripper's place and opening, the object
     and the target, of `reach` the 9 without opening and object (RL-SaLLM-F, app. B.1)."""
+    instructions: Literal["own", "lagea"] = "own"
+    """What models are told a task asks for: our own sentence, or that of LaGEA's table for the ten tasks of MT10 (own:
+    choice; LaGEA, table 4)."""
 
     version: ClassVar[int] = 1
     title: ClassVar[str] = "MetaWorld"
@@ -270,6 +277,15 @@ class MetaWorld:
     def _check(self, task: str) -> None:
         if task not in self.tasks:
             raise unknown("task", task, self.tasks)
+        if self.instructions == "lagea" and not set(parts(task)) <= set(LAGEA):
+            raise UserError(
+                f"suite.instructions=lagea, and LaGEA's table 4 has no instruction for {task!r}; choose a task of MT10 "
+                f"({', '.join(LAGEA)}) or suite.instructions=own"
+            )
+
+    def instruction(self, name: str) -> str:
+        """What the environment `name` asks for, in words."""
+        return (LAGEA if self.instructions == "lagea" else INSTRUCTIONS)[name]
 
 
 @register.suite("metaworld_mt10")
@@ -280,6 +296,7 @@ class MetaWorldMT10(MetaWorld):
     goal: Literal["observable", "hidden"] = "hidden"
     layouts: Literal["by_goal", "random", "fixed"] = "by_goal"
     reward: Literal["dense", "sparse"] = "sparse"
+    instructions: Literal["own", "lagea"] = "lagea"
 
     version: ClassVar[int] = 2
     title: ClassVar[str] = "MetaWorld MT10"

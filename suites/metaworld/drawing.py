@@ -1,4 +1,5 @@
-"""Frames of a task from snapshots: those of `env.render()`, pixel for pixel where nothing is left out, and upright."""
+"""Frames of a task from snapshots: those of `env.render()`, pixel for pixel where nothing is left out, upright or as
+papers' code has them."""
 
 from __future__ import annotations
 
@@ -28,11 +29,12 @@ class TaskDrawer:
         self.snapshot = record(model)
         self._draw = ModelDrawer(model, self.snapshot, how.camera, (how.size, how.size), full=how.quality == "full")
         upwards = model.cam_mat0[model.camera(how.camera).id].reshape(3, 3)[:, 1]
-        self._turned = upwards[2] < 0
+        turned = how.orientation == "upright" and upwards[2] < 0
+        self._rows = slice(None, None, -1 if turned or how.orientation == "mirrored" else 1)
+        self._columns = slice(None, None, -1 if turned else 1)
 
     def __call__(self, snapshots: Array) -> Array:
-        frames = self._draw(snapshots)
-        return frames[:, ::-1, ::-1] if self._turned else frames
+        return self._draw(snapshots)[:, self._rows, self._columns]
 
 
 class ByTurns:

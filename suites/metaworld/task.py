@@ -12,7 +12,6 @@ from metaworld.policies import ENV_POLICY_MAP
 
 from harness.interfaces import Array, State, Step
 from suites.metaworld import HORIZON, LAYOUTS, MetaWorld, dynamics, entries
-from suites.metaworld.words import INSTRUCTIONS
 
 PLACED = ("qpos", "mocap_pos", "mocap_quat")
 """What drawing needs beside what the package writes to the model."""
@@ -47,7 +46,7 @@ class MetaWorldTask:
             layout = np.random.default_rng(int(self._random.integers(LAYOUTS)))
         if self._settings.fixed:
             layout = np.random.default_rng(self._settings.layout)
-        self.instruction = INSTRUCTIONS[self._names[self._number]]
+        self.instruction = self._settings.instruction(self._names[self._number])
         self._seen = self._env.begin(layout)
         self._elapsed = 0
         self._success = self._any = False
@@ -123,7 +122,7 @@ class MetaWorldTask:
     def load_state(self, state: State) -> None:
         """UserError for the state of another scene."""
         self._envs[number := int(state["number"])].load_state(state["dynamics"])
-        self._number, self.instruction = number, INSTRUCTIONS[self._names[number]]
+        self._number, self.instruction = number, self._settings.instruction(self._names[number])
         self._seen = np.array(state["seen"])
         self._elapsed = int(state["elapsed"])
         self._success, self._any = bool(state["success"]), bool(state["success_any"])

@@ -55,6 +55,19 @@ INSTRUCTIONS = {
     "window-open": "push the sliding window open by its handle",
 }
 """Task -> what it asks for."""
+LAGEA = {
+    "button-press-topdown": "Press a button from the top.",
+    "door-open": "Open a door with a revolving joint.",
+    "drawer-close": "Push and close a drawer.",
+    "drawer-open": "Open a drawer.",
+    "peg-insert-side": "Insert the peg into the side hole.",
+    "pick-place": "Pick up the puck and place it at the target.",
+    "push": "Push the puck to the target position.",
+    "reach": "Reach a goal position.",
+    "window-close": "Push and close a window.",
+    "window-open": "Push and open a window.",
+}
+"""Task -> its instruction in LaGEA, table 4, letter by letter."""
 
 OBJECTS = {
     "assembly": "the handle of the ring",

@@ -38,17 +38,20 @@ def package(name: str, camera: str) -> Any:
 def test_full_frames_are_those_of_the_packages_own_render(name: str, camera: Any, opengl: None) -> None:
     env, task = package(name, camera), MetaWorld().make(name)
     task.reset(3)
-    drawer = MetaWorldDrawing(camera=camera, size=SIZE, quality="full").spawn(name)
+    drawers = {
+        kind: MetaWorldDrawing(camera=camera, size=SIZE, quality="full", orientation=kind).spawn(name)
+        for kind in ("upright", "package", "mirrored")
+    }
     for number in range(32):
         action = task.expert()  # type: ignore[attr-defined]
         env.step(action)
         task.step(action)
         if number % 31 == 0:
-            (frame,) = drawer(task.snapshot()[None])
-            expected = env.render()
-            if camera.startswith("corner"):
-                expected = expected[::-1, ::-1]  # those cameras hang upside down
-            assert frame.shape == (SIZE, SIZE, 3) and (frame != expected).sum() == 0
+            frames = {kind: drawer(task.snapshot()[None])[0] for kind, drawer in drawers.items()}
+            rendered = env.render()
+            upright = rendered[::-1, ::-1] if camera.startswith("corner") else rendered  # those hang upside down
+            for kind, expected in (("upright", upright), ("package", rendered), ("mirrored", rendered[::-1])):
+                assert frames[kind].shape == (SIZE, SIZE, 3) and (frames[kind] != expected).sum() == 0, kind
     env.close()
 
 

@@ -14,12 +14,13 @@ import pytest
 pytest.importorskip("metaworld")
 
 import results
-from harness import matrix, mujoco
+from harness import config, matrix, mujoco
 from harness.errors import UserError
 from harness.registry import get
 from harness.settings import Cited, fields
 from results import published
 from suites.metaworld import BY_TURNS, MT10, PBRL, TASKS, MetaWorld, MetaWorldMT10, MetaWorldPbRL
+from suites.metaworld.words import LAGEA
 
 SUITES = {"metaworld": MetaWorld, "metaworld_mt10": MetaWorldMT10, "metaworld_pbrl": MetaWorldPbRL}
 
@@ -64,7 +65,9 @@ def test_the_presets_differ_from_the_suite_by_their_defaults() -> None:
         "observable", "random", "dense", "full",
     )  # fmt: skip
     assert MetaWorldPbRL() == MetaWorldPbRL(goal="observable", layouts="random", reward="dense", state="reduced")
-    assert MetaWorldMT10() == MetaWorldMT10(goal="hidden", layouts="by_goal", reward="sparse", state="full")
+    assert MetaWorldMT10() == MetaWorldMT10(
+        goal="hidden", layouts="by_goal", reward="sparse", state="full", instructions="lagea"
+    )
     assert MetaWorldMT10().fixed and not MetaWorldMT10(goal="observable").fixed
     by_turns, alone = (
         matrix.plan(["suite=metaworld_mt10", f"task={task}", "method=uer"]).cells[0].section("suite")
@@ -114,6 +117,24 @@ def test_every_value_of_every_layer_and_every_field_has_a_source(suite: str) -> 
             assert key in ("tasks", "by_task") or (isinstance(value, Cited) and value.source), key
     assert all(field.meaning and field.source for field in fields(home).values() if field.name != "layouts")
     assert all(field.meaning for field in fields(home).values())
+
+
+def test_tasks_are_told_in_our_words_or_in_those_of_lageas_table() -> None:
+    assert MetaWorld().make("reach").instruction == "move the gripper to the mark in the air"
+    assert MetaWorld(instructions="lagea").make("reach").instruction == "Reach a goal position."
+    assert MetaWorldMT10().make("peg-insert-side").instruction == "Insert the peg into the side hole."
+    turns = MetaWorldMT10(goal="observable").make(BY_TURNS)
+    seen = set()
+    for seed in range(40):
+        turns.reset(seed)
+        seen.add(turns.instruction)
+    assert seen <= set(LAGEA.values()) and len(seen) > 5 and set(LAGEA) == set(MT10)
+    with pytest.raises(UserError, match="table 4 has no instruction for 'button-press'; choose a task of MT10"):
+        matrix.plan(["suite=metaworld_pbrl", "task=button-press", "method=uer", "suite.instructions=lagea"])
+    plain = matrix.plan(["suite=metaworld_pbrl", "task=reach", "method=uer"]).cells[0]
+    values = {key: value.value for key, value in plain.settings.items()}
+    assert values.pop("suite.instructions") == "own"
+    assert plain.id == config.identity(plain.names, config.versions(plain.names), values), "older cells keep their id"
 
 
 @pytest.mark.parametrize("call", ["make", "spaces", "horizon", "seconds_per_step", "coordinates"])
