@@ -110,7 +110,6 @@ def judging(study: Study, labels: Mapping[str, str]) -> list[Judging]:
         scores = asked[asked["score"].notna()]
         clocks = [clock(rows) for _, rows in timed[timed["cell"] == cell.id].groupby("seed")]
         total = {name: sum(entry.get(name, 0.0) for entry in clocks) for name in {key for e in clocks for key in e}}
-        training = total.get("seconds", 0.0) - total.get("evaluation_seconds", 0.0) - total.get("checkpoint_seconds", 0)
         found.append(
             Judging(
                 label=labels.get(cell.id, cell.label),
@@ -123,9 +122,9 @@ def judging(study: Study, labels: Mapping[str, str]) -> list[Judging]:
                 delay=float((scores["applied"] - scores["asked"]).mean()) if len(scores) else None,
                 waited=total.get("wait_seconds"),
                 waited_share=_ratio(total.get("wait_seconds"), total.get("seconds")),
-                seconds_per_clip=_ratio(total.get("judge_seconds"), total.get("clips")),
+                seconds_per_clip=seconds_per_clip(total),
                 judging_share=_ratio(total.get("judge_seconds"), total.get("seconds")),
-                steps_per_second=_ratio(total.get("steps"), training),
+                steps_per_second=steps_per_second(total),
             )
         )
     return found
@@ -170,6 +169,17 @@ def clock(rows: pd.DataFrame) -> dict[str, float]:
             spent[name] = float(np.sum(np.where(change < 0, values, change) / packed))
     spent["steps"] = float(ordered["step"].max())
     return spent
+
+
+def seconds_per_clip(clock: Mapping[str, float]) -> float | None:
+    """Of drawing and judging."""
+    return _ratio(clock.get("judge_seconds"), clock.get("clips"))
+
+
+def steps_per_second(clock: Mapping[str, float]) -> float | None:
+    """While a worker trains; see `Judging.steps_per_second`."""
+    training = clock.get("seconds", 0.0) - clock.get("evaluation_seconds", 0.0) - clock.get("checkpoint_seconds", 0.0)
+    return _ratio(clock.get("steps"), training)
 
 
 def _ratio(part: Any, whole: Any) -> float | None:

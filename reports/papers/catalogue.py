@@ -47,7 +47,6 @@ PAPERS: dict[str, Paper] = {
         models=("perception_lm_1b",),
         seeds=5,
         budgets={"minigrid_doorkey": 1_000_000, "ogbench_scene": 1_000_000},
-        hardware=("5", "6"),
         layouts=(
             Layout("1", "Improvement over the baselines", ("learner", "task", "baseline"), composed=(_BEST, _STEPS)),
             Layout("4", "Cap of the mixing schedule", ("replay.lambda_max", "baseline"), composed=(_BEST, _STEPS)),

@@ -2,9 +2,10 @@
 
 A gain, saving or difference is averaged over the tasks and learners of a suite and is tested beside each baseline on
 its own; all of them must bear the claim out. Wins are counted over every task, learner and baseline, and a range holds
-in each. Where k comparisons test one claim, each must be shown at 5 % to bear it out, and one that refutes it must do
-so at 5 % / k, so that a true claim is refuted in at most 5 % of all studies. Where the variant lists several values of
-a setting, the first is compared with each of the others instead of one method with another.
+in each. What a replay draws is looked at on every task of ours that has the runs. Where k comparisons test one claim,
+each must be shown at 5 % to bear it out, and one that refutes it must do so at 5 % / k, so that a true claim is refuted
+in at most 5 % of all studies. Where the variant lists several values of a setting, the first is compared with each of
+the others instead of one method with another.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from reports.papers import equivalence, estimates, matching, verdicts
 from reports.papers.equivalence import Published
 from reports.papers.estimates import Estimated, Estimator, Setting
 from reports.papers.matching import ALL, Shelf
+from reports.papers.measures import OF_DRAWS
 from reports.statistics import LEVEL, Array, Interval
 from reports.summary import Row
 from results import published
@@ -26,7 +28,7 @@ from results import published
 if TYPE_CHECKING:
     import pandas as pd
 
-LOWER_IS_BETTER = ("steps_", "seconds_", "dollars", "input_tokens", "output_tokens", "discard_")
+LOWER_IS_BETTER = ("steps_", "seconds_", "dollars", "input_tokens", "output_tokens", "discard_", "draws_")
 """Starts of the names of metrics of which less is better."""
 BASELINE = "baseline."
 """Starts the keys of a variant that describe what the method is compared with; other keys hold for both sides."""
@@ -106,7 +108,7 @@ class _MissingRun(Exception):
 
 _DIFFERENCES: dict[str, Callable[[Array, Array], Array]] = {
     "difference": lambda ours, theirs: ours - theirs,
-    "relative_gain": lambda ours, theirs: 100 * (ours - theirs) / theirs,
+    "relative_gain": estimates.relative_gain,
     "relative_saving": lambda ours, theirs: 100 * (theirs - ours) / theirs,
 }
 
@@ -159,7 +161,8 @@ def _cases(
 ) -> tuple[list[_Case], tuple[str, ...]]:
     """The rows to compare, and why they are not what the paper ran."""
     cases: list[_Case] = []
-    reasons = [shelf.paper.unclear[claim.metric]] if claim.metric in shelf.paper.unclear else []
+    reasons = matching.of_machines(claim.metric)
+    reasons += [shelf.paper.unclear[claim.metric]] if claim.metric in shelf.paper.unclear else []
 
     def row(where: tuple[str, str, str], side: _Side) -> Row:
         found = shelf.row(*where[:2], side.method, where[2], side.variant)
@@ -179,7 +182,7 @@ def _cases(
         raise _MissingRun("no task has all of its runs")
     if not cases:
         raise _MissingRun(f"{claim.task or 'its tasks'} in none of the paper's tables")
-    if not _named(claim, numbers):
+    if not _named(claim, numbers) and claim.metric not in OF_DRAWS:
         tasks = dict.fromkeys(case.ours.cell.task for case in cases)
         reasons.append(matching.unnamed(tasks))
     return cases, tuple(dict.fromkeys(reasons))
@@ -187,7 +190,11 @@ def _cases(
 
 def _pairs(claim: Claim) -> list[tuple[_Side, _Side | None]]:
     """What stands beside what; a level stands alone."""
-    given = {key: text.split(",") for key, text in claim.variant.items() if key not in ("learner", matching.DATA)}
+    given = {
+        key: text.split(",")
+        for key, text in claim.variant.items()
+        if key not in ("learner", matching.DATA, matching.HARDWARE)
+    }
     shared = {key: values[0] for key, values in given.items() if len(values) == 1 and not key.startswith(BASELINE)}
     first = _Side(claim.method, shared)
     if claim.formula in ("level", "range"):
@@ -231,7 +238,9 @@ def _products(
 
 def _named(claim: Claim, numbers: pd.DataFrame) -> list[str]:
     """The tasks of a claim's suites that the paper's numbers of its metric name; of all numbers, where there are none
-    of the metric."""
+    of the metric. None for a mechanism, which holds on any task."""
+    if claim.metric in OF_DRAWS:
+        return []
     mine = numbers[numbers["suite"].isin(claim.suite.split(","))]
     metrics = map(matching.metric, mine["metric"], map(published.variant, mine["variant"]))
     own = mine[[metric == claim.metric for metric in metrics]]
@@ -273,7 +282,7 @@ def _findings(
     several = len({case.suite for case in cases}) > 1
     groups: dict[str, list[_Case]] = {}
     for case in cases:
-        each = apart and claim.formula in ("wins", "range")
+        each = claim.metric in OF_DRAWS or (apart and claim.formula in ("wins", "range"))
         place = f"{case.ours.where} {case.ours.cell.learner}" if each else case.suite if several else ""
         groups.setdefault(" on ".join(part for part in (case.of, place) if part), []).append(case)
     refuting = 1 - (1 - LEVEL) / len(groups)

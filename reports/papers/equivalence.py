@@ -42,11 +42,20 @@ SUCCESS = {
     "success_rate": 1.0,
     "best_success_rate": 1.0,
     "area_under_curve": 1.0,
+    "success_rate_sd": 1.0,
     "success_percent": 100.0,
     "test_score": 100.0,
 }
 """Metric that is a success rate -> its greatest value."""
-LABELS = ("label_accuracy_percent", "discard_percent", "equal_percent")
+SHARES = (
+    "label_accuracy_percent",
+    "discard_percent",
+    "equal_percent",
+    "zero_feedback_percent",
+    "clipped_before_success_percent",
+    "draws_apart_before_success_percent",
+)
+"""Ends of the names of metrics that are shares of labels, priorities or draws, in percent."""
 
 
 class Estimate(NamedTuple):
@@ -80,13 +89,13 @@ def printed(value: float, error: float, kind: str, seeds: int | None) -> Publish
 
 def margin(metric: str, formula: str, value: float) -> float:
     """Within what difference ours equals a published value of this metric, compared by this formula ("" for none)."""
-    if formula == "relative_saving" or metric.endswith("saving_percent"):
+    if formula == "relative_saving" or metric.endswith(("saving_percent", "speed_percent")):
         return 20.0
-    if formula == "relative_gain" or metric.endswith("gain_percent"):
+    if formula == "relative_gain" or metric.endswith(("gain_percent", "change_percent")):
         return 0.2 * (100 + max(value, 0.0))
     if metric in SUCCESS:
         return 0.2 * SUCCESS[metric]
-    return 5.0 if metric.endswith(LABELS) else 0.2 * abs(value)
+    return 5.0 if metric.endswith(SHARES) else 0.2 * abs(value)
 
 
 def of_seeds(scores: Array, greatest: float = np.inf) -> Estimate:

@@ -54,6 +54,8 @@ class Parts(NamedTuple):
     """Steps to the baseline's best, or without a baseline to its own; infinite where that is never reached."""
     seconds: Array
     """The time that so many steps took."""
+    deviation: Array
+    """Standard deviation between seeds of the success rate at the last evaluation."""
 
 
 def _at_best(success: Array) -> Array:
@@ -91,6 +93,7 @@ METRICS: dict[str, Metric] = {
     "area_under_curve": Metric(lambda ours, _: ours.area, of_seeds=lambda success: success.mean(axis=1)),
     "seconds_to_baseline_best": Metric(lambda ours, _: ours.seconds),
     "success_rate": Metric(lambda ours, _: ours.last, of_seeds=_at_last),
+    "success_rate_sd": Metric(lambda ours, _: ours.deviation, of_seeds=_at_last),
     "success_percent": Metric(lambda ours, _: 100 * ours.last, of_seeds=_at_last),
     "test_score": Metric(lambda ours, _: 100 * ours.last, of_seeds=_at_last),
     "best_success_rate": Metric(lambda ours, _: ours.best),
@@ -103,22 +106,40 @@ METRICS: dict[str, Metric] = {
 runs that do not exist yet."""
 
 
+def relative_gain(ours: Array, theirs: Array) -> Array:
+    """In percent of the baseline's."""
+    return np.asarray(100 * (ours - theirs) / theirs)
+
+
+Formula = Callable[[Array, Array], Array]
+"""Samples of a metric of a method, and of its baseline -> those of what compares them."""
+COMPARISONS: dict[str, tuple[str, Formula]] = {
+    "relative_speed_percent": ("steps_per_second", lambda ours, theirs: 100 * ours / theirs),
+    **{
+        f"{name}_change_percent": (name, relative_gain)
+        for name in ("seconds_per_clip", "frames_per_second", "gibibytes_load", "gibibytes_peak")
+    },
+}
+"""Metrics that compare one of `MEASURES` with the baseline's."""
+
+
+def measured_by(metric: str) -> str:
+    """The metric that each side of a comparison has; any other is its own."""
+    return COMPARISONS[metric][0] if metric in COMPARISONS else metric
+
+
 def is_known(metric: str) -> bool:
-    return metric in METRICS or metric in MEASURES
+    return metric in METRICS or measured_by(metric) in MEASURES
 
 
 def compares(metric: str) -> bool:
-    """Whether a metric says how far a method is from its baseline."""
-    return metric in METRICS and METRICS[metric].compares
+    """Whether a metric says by how much a method is above or below its baseline."""
+    return (metric in METRICS and METRICS[metric].compares) or metric.endswith("_change_percent")
 
 
 def unmeasured(row: Row, metric: str) -> Array:
     """Of runs that keep no logs."""
     return np.full(len(row.seeds), np.nan)
-
-
-Formula = Callable[[Array, Array], Array]
-"""Samples of a metric of a method, and of its baseline -> those of what compares them."""
 
 
 class Estimator:
@@ -141,6 +162,8 @@ class Estimator:
 
         NaN where it is not defined, as beside a baseline that never succeeded.
         """
+        if metric in COMPARISONS:
+            metric, formula = COMPARISONS[metric]
         readings = [
             self._reading(metric, each, formula) for each in (settings, *self._with_imagined_seeds(metric, settings))
         ]
@@ -169,7 +192,8 @@ class Estimator:
 
     def lacks(self, row: Row, metric: str) -> bool:
         """Whether no run of a row wrote what a metric needs."""
-        return metric in MEASURES and bool(np.isnan(self._measured(row, metric)).all())
+        name = measured_by(metric)
+        return name in MEASURES and bool(np.isnan(self._measured(row, name)).all())
 
     def _reading(
         self, metric: str, settings: Sequence[Setting], formula: Formula | None
@@ -255,9 +279,14 @@ class Estimator:
                 area = best  # of a curve of one point: its height
                 if len(row.steps) > 1:
                     area = statistics.area_under_curve(curves[:, None], row.steps)[:, 0]
-                pieces.append((curves[:, -1], best, area, _reached(row.steps, curves, aim)))
-            last, best, area, steps = (np.concatenate(piece) for piece in zip(*pieces, strict=True))
-            self._known[key] = Parts(last, best, area, steps, steps * self._seconds(self._origins.get(id(row), row)))
+                ends = row.success[:, -1]
+                variance = weights[chunk] @ ends**2 - curves[:, -1] ** 2
+                deviation = np.sqrt(np.maximum(variance, 0.0) * len(ends) / max(1, len(ends) - 1))
+                pieces.append((curves[:, -1], best, area, _reached(row.steps, curves, aim), deviation))
+            last, best, area, steps, deviation = (np.concatenate(piece) for piece in zip(*pieces, strict=True))
+            self._known[key] = Parts(
+                last, best, area, steps, steps * self._seconds(self._origins.get(id(row), row)), deviation
+            )
         return self._known[key]
 
     def _drawn(self, row: Row) -> Array:

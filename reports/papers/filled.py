@@ -60,7 +60,7 @@ def fill(paper: Paper, numbers: pd.DataFrame, shelf: Shelf, estimator: Estimator
         mine = [number(row) for row in numbers[numbers["table"] == layout.table].itertuples(index=False)]
         tasks = ",".join(dict.fromkeys(each.task for each in mine if "," not in each.task and each.task != ALL))
         mine = [each._replace(task=tasks) if each.task == ALL and tasks else each for each in mine]
-        tables.append(_table(layout, [entry(each, paper, layout.table, shelf, estimator) for each in mine]))
+        tables.append(_table(layout, [entry(each, paper, shelf, estimator) for each in mine]))
     return tables
 
 
@@ -71,10 +71,8 @@ def number(row: object) -> Number:
     return Number(**{**values, "variant": published.variant(values["variant"]), "seeds": seeds})
 
 
-def entry(number: Number, paper: Paper, table: str, shelf: Shelf, estimator: Estimator) -> Entry:
+def entry(number: Number, paper: Paper, shelf: Shelf, estimator: Estimator) -> Entry:
     """A number beside ours."""
-    if table in paper.hardware:
-        return Entry(number, None, verdicts.PUBLISHED_ONLY, ("measured on the authors' hardware",), "", ())
     if number.suite in paper.robots:
         return Entry(number, None, verdicts.PUBLISHED_ONLY, ("real robots",), "", ())
     metric = matching.metric(number.metric, number.variant)
@@ -83,12 +81,12 @@ def entry(number: Number, paper: Paper, table: str, shelf: Shelf, estimator: Est
     found = shelf.match(number)
     if isinstance(found, Missing):
         return Entry(number, None, verdicts.NOT_RUN, (found.what,), "", ())
-    lacking = [setting.row for setting in found.settings if estimator.lacks(setting.row, metric)]
+    rows = tuple({id(row): row for setting in found.settings for row in setting if row is not None}.values())
+    lacking = [row for row in rows if estimator.lacks(row, metric)]
     if lacking:
-        why = f"{words(metric)} of no run of {lacking[0].label} on {lacking[0].cell.task}"
+        why = f"{words(estimates.measured_by(metric))} of no run of {lacking[0].label} on {lacking[0].cell.task}"
         return Entry(number, None, verdicts.NOT_RUN, (why,), "", ())
     ours = estimator(metric, found.settings)
-    rows = tuple({id(row): row for setting in found.settings for row in setting if row is not None}.values())
     undefined = np.isnan(ours.tested.value[0])
     missing = "not defined here: a baseline that never succeeded" if undefined else ""
     reasons = tuple(filter(None, [*found.reasons, paper.unclear.get(metric, ""), missing]))

@@ -132,8 +132,6 @@ class Paper:
     """Runs behind a number that does not say how many; None where the paper does not say it anywhere."""
     budgets: Mapping[str, int] = field(default_factory=dict)
     """Suite -> environment steps of a run."""
-    hardware: tuple[str, ...] = ()
-    """Tables whose numbers belong to the authors' machines."""
     robots: tuple[str, ...] = ("real_robot",)
     """Suites that are no simulation."""
     privileged: tuple[str, ...] = ()

@@ -7,19 +7,22 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from reports.papers import verdicts
+from reports.papers import estimates, verdicts
 from reports.papers.estimates import Setting
 from reports.papers.layouts import Paper
-from reports.papers.measures import OFFLINE
+from reports.papers.measures import OF_MACHINES, OFFLINE
 from reports.summary import Row
 
 RELATIVE = "baseline"
 """The key of a variant that names what a number is relative to; the others describe the method's own run."""
 DATA = "data"
 """The key that names data apart from training, on which a number was taken: it is part of the metric."""
+HARDWARE = "hardware"
+"""The key that names the machine on which a number was taken: ours is another."""
 ALL = "all"
 """Tasks that a paper does not name."""
 ABLATION = "ablation"
+MODEL = "model"
 _MEANT = ("command line", ABLATION, "perturbation")
 """Layers of a setting that somebody asked for."""
 
@@ -58,6 +61,12 @@ def metric(name: str, variant: Mapping[str, str]) -> str:
     return f"{OFFLINE}_{name}" if variant.get(DATA) == OFFLINE else name
 
 
+def of_machines(metric: str) -> list[str]:
+    """Why a number that belongs to a machine is not that of the paper."""
+    name = estimates.measured_by(metric)
+    return ["measured on other hardware"] if name.startswith(OF_MACHINES) else []
+
+
 def unnamed(tasks: Iterable[str]) -> str:
     """Why a number over these tasks is not that of a paper which names none."""
     return f"mean over {', '.join(tasks)}; the paper names no tasks"
@@ -75,9 +84,9 @@ class Shelf:
 
     def match(self, number: Number) -> Match | Missing:
         """The rows of a number; Missing names the first setting of it that no study has."""
-        settings, reasons = [], []
+        settings, reasons = [], of_machines(metric(number.metric, number.variant))
         learners = number.variant.get("learner", "").split(",")
-        variant = {key: value for key, value in number.variant.items() if key not in (RELATIVE, "learner")}
+        variant = {key: value for key, value in number.variant.items() if key not in (RELATIVE, HARDWARE, "learner")}
         baseline = number.variant.get(RELATIVE, "")
         tasks = number.task.split(",")
         if tasks == [ALL]:
@@ -92,10 +101,13 @@ class Shelf:
                 if not baseline or baseline == number.method:
                     settings.append(Setting(row))
                     continue
-                beside = self.row(number.suite, task, baseline, learner, {})
+                method, its = baseline, dict[str, str]()
+                if MODEL in variant:  # the same method with another model
+                    method, its = number.method, {**variant, MODEL: baseline}
+                beside = self.row(number.suite, task, method, learner, its)
                 if beside is None:
-                    return Missing(_words(baseline, task, learner, {}))
-                reasons += self.reasons(beside, task, {})
+                    return Missing(_words(method, task, learner, its))
+                reasons += self.reasons(beside, task, its)
                 settings.append(Setting(row, beside))
         return Match(tuple(settings), tuple(dict.fromkeys(reasons)))
 
@@ -105,13 +117,17 @@ class Shelf:
         return [task for task in known if self.row(suite, task, method, "", variant)]
 
     def row(self, suite: str, task: str, method: str, learner: str, variant: Mapping[str, str]) -> Row | None:
-        """The row with the fewest settings besides those of `variant`, then the most seeds; None if there is none."""
+        """The row with the fewest settings besides those of `variant`, then the most seeds; None if there is none.
+
+        A number of no suite or task is of any."""
         variant = self._ours(variant)
         for name in dict.fromkeys([task, self._stand_ins.get(task, task)]):
             fitting = [
                 row
                 for row in self._rows
-                if (row.cell.suite, row.cell.task, row.cell.method) == (suite, name, method)
+                if row.cell.method == method
+                and suite in ("", row.cell.suite)
+                and name in ("", row.cell.task)
                 and learner in ("", row.cell.learner)
                 and _has(row, variant)
                 and not (row.cell.role and (_strays(row, variant, _MEANT[1:]) or _ablated(row, variant)))
@@ -131,7 +147,7 @@ class Shelf:
         """A variant in this project's words, without what is no setting."""
         found = {}
         for key, value in variant.items():
-            if key != DATA:
+            if key not in (DATA, HARDWARE):
                 pair = self.paper.means.get(f"{key}={value}", "") or f"{self.paper.means.get(key, key)}={value}"
                 name, _, found_value = pair.partition("=")
                 found[name] = found_value
@@ -192,4 +208,4 @@ def _parsed(text: str) -> Any:
 
 def _words(method: str, task: str, learner: str, variant: Mapping[str, str]) -> str:
     further = [f"{key}={value}" for key, value in variant.items()]
-    return " ".join(part for part in [method, f"on {task}", learner, *further] if part)
+    return " ".join(part for part in [method, f"on {task}" if task else "", learner, *further] if part)

@@ -1,4 +1,5 @@
-"""Numbers that each run has of its own beside its curves: what teachers said, what models cost, from the runs' logs."""
+"""Numbers that each run has of its own beside its curves: what teachers said, what models cost, how fast a run was and
+what its replay drew, from the runs' logs."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import results
-from reports import ledger, preferences, rewards
+from reports import judges, ledger, phases, preferences, rewards
 from reports.statistics import Array
 from reports.summary import Row
 from results import Study
@@ -17,8 +18,8 @@ from results.rows import What
 if TYPE_CHECKING:
     import pandas as pd
 
-OfRuns = Callable[["pd.DataFrame"], Mapping[int, float]]
-"""The rows of one cell -> the number of each seed that has it."""
+OfRuns = Callable[["pd.DataFrame", Row], Mapping[int, float]]
+"""The rows of one cell, and what else is known of it -> the number of each seed that has it."""
 
 
 class Measure(NamedTuple):
@@ -29,7 +30,7 @@ class Measure(NamedTuple):
 
 
 def _said(name: str, times: float = 1.0) -> OfRuns:
-    def of_runs(rows: pd.DataFrame) -> dict[int, float]:
+    def of_runs(rows: pd.DataFrame, _: Row) -> dict[int, float]:
         runs: Iterable[tuple[Any, pd.DataFrame]] = rows.groupby("seed")
         told = {int(seed): preferences.of_run(run).get(name, np.nan) for seed, run in runs}
         return {seed: times * value for seed, value in told.items()}
@@ -38,15 +39,95 @@ def _said(name: str, times: float = 1.0) -> OfRuns:
 
 
 def _spent(name: str) -> OfRuns:
-    def of_runs(rows: pd.DataFrame) -> dict[int, float]:
+    def of_runs(rows: pd.DataFrame, _: Row) -> dict[int, float]:
         last = rows.sort_values("step").groupby("seed").tail(1)
         return {int(seed): float(value) for seed, value in zip(last["seed"], last[name], strict=True)}
 
     return of_runs
 
 
-def _on_unseen_pairs(rows: pd.DataFrame) -> dict[int, float]:
+def _on_unseen_pairs(rows: pd.DataFrame, _: Row) -> dict[int, float]:
     return {seed: 100 * value for seed, value in rewards.accuracy_of_runs(rows).items()}
+
+
+def _clocked(value: Callable[[Mapping[str, float]], float | None]) -> OfRuns:
+    """A number from each run's share of its worker's clock."""
+
+    def of_runs(rows: pd.DataFrame, _: Row) -> dict[int, float]:
+        runs: Iterable[tuple[Any, pd.DataFrame]] = rows.groupby("seed")
+        clocks = {int(seed): value(judges.clock(run)) for seed, run in runs}
+        return {seed: found for seed, found in clocks.items() if found is not None}
+
+    return of_runs
+
+
+def _frames_per_second(rows: pd.DataFrame, row: Row) -> dict[int, float]:
+    length = row.cell.settings.get("replay.clip_length")
+    frames = length.get("value") if isinstance(length, Mapping) else None
+    if not isinstance(frames, int):
+        return {}
+    return {seed: frames / seconds for seed, seconds in _clocked(judges.seconds_per_clip)(rows, row).items() if seconds}
+
+
+def _steps_of_a_second(clock: Mapping[str, float]) -> float | None:
+    speed = judges.steps_per_second(clock)
+    return 1 / speed if speed else None
+
+
+def _until_success(rows: pd.DataFrame, row: Row, seed: int) -> pd.DataFrame:
+    """A seed's rows up to its first evaluation with a success; all of them where there is none."""
+    reached = np.flatnonzero(row.success[row.seeds.index(seed)] > 0)
+    until = row.steps[reached[0]] if len(reached) else np.inf
+    return rows.loc[(rows["seed"] == seed) & (rows["step"] <= until)]
+
+
+def _second_half(rows: pd.DataFrame, _: Row, seed: int) -> pd.DataFrame:
+    last = rows.loc[rows["seed"] == seed, "step"].max()
+    return rows.loc[(rows["seed"] == seed) & (rows["step"] >= last / 2)]
+
+
+def _before_success(name: str, of: Callable[[Array], Array] = np.asarray) -> OfRuns:
+    """The mean of a metric before the first success, in percent."""
+
+    def of_runs(rows: pd.DataFrame, row: Row) -> dict[int, float]:
+        if name not in rows:
+            return {}
+        told = {seed: _until_success(rows, row, seed)[name].dropna().to_numpy(float) for seed in row.seeds}
+        return {seed: 100 * float(of(values).mean()) for seed, values in told.items() if len(values)}
+
+    return of_runs
+
+
+def _phases(
+    value: Callable[[pd.Series[float], pd.Series[float]], float],
+    window: Callable[[pd.DataFrame, Row, int], pd.DataFrame],
+) -> OfRuns:
+    """A number from the mean shares of the task's phases, by event, among what a run drew and what it had stored."""
+
+    def of_runs(rows: pd.DataFrame, row: Row) -> dict[int, float]:
+        events = [name.removeprefix(phases.DRAWN) for name in map(str, rows) if name.startswith(phases.DRAWN)]
+        columns = [kind + event for kind in (phases.DRAWN, phases.STORED) for event in events]
+        told = rows.dropna(subset=columns) if columns else rows.iloc[:0]
+        found = {}
+        for seed in row.seeds:
+            mine = window(told, row, seed)
+            if len(mine):
+                means = mine[columns].mean()
+                drawn, stored = (
+                    means[[kind + event for event in events]].set_axis(events) for kind in (phases.DRAWN, phases.STORED)
+                )
+                found[seed] = value(drawn, stored)
+        return found
+
+    return of_runs
+
+
+def _apart(drawn: pd.Series[float], stored: pd.Series[float]) -> float:
+    return 50 * float((drawn - stored).abs().sum())
+
+
+def _draws_to_key(drawn: pd.Series[float], stored: pd.Series[float]) -> float:
+    return 100 * float(drawn["key"] / stored["key"]) if "key" in drawn and stored["key"] else np.nan
 
 
 OFFLINE = "offline"
@@ -60,8 +141,31 @@ MEASURES: Mapping[str, Measure] = {
     "input_tokens": Measure("ledger", _spent("tokens_in")),
     "output_tokens": Measure("ledger", _spent("tokens_out")),
     "dollars": Measure("ledger", _spent("usd")),
+    "steps_per_second": Measure("timings", _clocked(judges.steps_per_second)),
+    "seconds_per_step": Measure("timings", _clocked(_steps_of_a_second)),
+    "seconds_per_clip": Measure("timings", _clocked(judges.seconds_per_clip)),
+    "frames_per_second": Measure("timings", _frames_per_second),
+    "zero_feedback_percent": Measure("metrics", _before_success("replay/mean_return", lambda told: told == 0)),
+    "clipped_before_success_percent": Measure("metrics", _before_success("replay/clipped_share")),
+    "draws_apart_before_success_percent": Measure("metrics", _phases(_apart, _until_success)),
+    "draws_to_key_percent": Measure("metrics", _phases(_draws_to_key, _second_half)),
 }
-"""What a published metric's name means in terms of our logs."""
+"""What a published metric's name means in terms of our logs.
+
+Before the first successful evaluation, `zero_feedback_percent` is the share of rows in which ERO's mean return is 0,
+`clipped_before_success_percent` ReLo's share of clipped priorities, and `draws_apart_before_success_percent` the total
+variation distance between the phases of what is drawn and of what is stored, 0 for a uniform replay. Over the second
+half of training `draws_to_key_percent` is how often transitions on the way to the key are drawn, in percent of how
+often a uniform replay would draw them."""
+OF_DRAWS = (
+    "zero_feedback_percent",
+    "clipped_before_success_percent",
+    "draws_apart_before_success_percent",
+    "draws_to_key_percent",
+)
+"""Those that say how a replay works: a claim about them is one about a mechanism and names no task."""
+OF_MACHINES = ("steps_per_second", "seconds_per_step", "seconds_per_clip", "frames_per_second", "gibibytes")
+"""Starts of the names of metrics that belong to the machine they were measured on."""
 
 
 class Measured:
@@ -82,6 +186,6 @@ class Measured:
                 rows = self._logs[id(study), measure.log] = results.load(study, what=measure.log)
             mine = rows[rows["cell"] == row.cell.id]
             free = measure.log == "ledger" and not ledger.is_billed(row.cell)
-            told = measure.of_runs(mine) if len(mine) and not free else {}
+            told = measure.of_runs(mine, row) if len(mine) and not free else {}
             self._known[key] = np.array([told.get(seed, np.nan) for seed in row.seeds], float)
         return self._known[key]

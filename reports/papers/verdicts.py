@@ -26,12 +26,12 @@ TESTED = (REPRODUCED, SAME_DIRECTION, NOT_REPRODUCED, INCONCLUSIVE)
 DEFINITION = (
     "Reproduced: the 90 % interval of our difference from the published value, with the errors of both, lies within "
     "the margin (two one-sided tests at 5 %), and a gain or saving is above zero by itself. The margin is 20 points "
-    "of success or of a saving, 20 % of 100 + g for a gain of g %, 5 points of a share of labels, and 20 % of any "
-    "other value. Same direction: a gain or saving differs from zero on the published side, but its size is another "
-    "or too uncertain. Not reproduced: the 95 % interval of the difference leaves out zero, and the difference is "
-    "more than a quarter of the margin. Inconclusive: none of these could be shown, or a row of ours has fewer than "
-    "five seeds. Not comparable: ours is shown, and the letters say what differs. Published only: no run of ours can "
-    "have it, as on a real robot. Not run: no chosen study has it."
+    "of success or of a saving, 20 % of 100 + g for a gain of g %, 5 points of a share of labels or draws, and 20 % "
+    "of any other value. Same direction: a gain or saving differs from zero on the published side, but its size is "
+    "another or too uncertain. Not reproduced: the 95 % interval of the difference leaves out zero, and the "
+    "difference is more than a quarter of the margin. Inconclusive: none of these could be shown, or a row of ours "
+    "has fewer than five seeds. Not comparable: ours is shown, and the letters say what differs. Published only: no "
+    "run of ours can have it, as on a real robot. Not run: no chosen study has it."
 )
 SCRIPTED = ("scripted", "oracle")
 
@@ -43,7 +43,7 @@ def reasons(row: Row, paper: Paper, wanted_task: str, models: Collection[str], o
     found = []
     if cell.profile != "paper":
         found.append(f"profile {cell.profile}")
-    if cell.task != wanted_task:
+    if wanted_task and cell.task != wanted_task:
         found.append(f"task {cell.task} instead of {wanted_task}")
     if cell.suite.startswith("metaworld"):
         found.append("MetaWorld v3; the paper used v2")

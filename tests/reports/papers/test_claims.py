@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -14,6 +15,8 @@ from reports.papers.claims import Outcome
 from reports.papers.estimates import Estimator
 from reports.papers.matching import Shelf
 from reports.papers.measures import Measured
+from reports.statistics import Array
+from reports.summary import Row
 from results import published
 from tests.reports.conftest import Writer
 
@@ -186,6 +189,33 @@ def test_runs_without_the_log_that_a_claim_needs_are_named(
     assert of_paper("label_accuracy").reasons == (
         "label accuracy percent of no run of rl_sallm_f · paper on button-press",
     )
+
+
+def test_a_mechanism_is_looked_at_on_each_task_that_has_the_runs(
+    add: Callable[..., None], shelf: Callable[..., Shelf]
+) -> None:
+    for method in ("aer", "uer", "relo"):
+        for task in ("6x6", "8x8") if method != "relo" else ("8x8",):
+            add(f"{method}-{task}", {seed: {END: 0.5} for seed in range(5)}, method=method, task=task)
+
+    def measured(row: Row, metric: str) -> Array:
+        level = {"draws_to_key_percent": {"aer": 60, "uer": 100}, "clipped_before_success_percent": {"relo": 30}}
+        return np.arange(5) / 10 + level.get(metric, {}).get(row.cell.method, np.nan)
+
+    rows = published.claims("vlm_rb").set_index("claim", drop=False)
+    names = ["aer_draws_locally", "relo_is_clipped", "ero_feedback_is_zero"]
+    estimator = Estimator(lambda _: 1.0, 200, measured)
+    local, clipped, none = claims.test(rows.loc[names], published.load("vlm_rb"), shelf(), estimator)
+    assert [found.of for found in local.findings] == [
+        "aer beside uer on minigrid_doorkey/6x6 dqn",
+        "aer beside uer on minigrid_doorkey/8x8 dqn",
+    ]
+    assert local.verdict == verdicts.REPRODUCED
+    assert [float(found.ours.estimate) for found in local.findings] == pytest.approx([40, 40]), (
+        "less is what is claimed"
+    )
+    assert clipped.verdict == verdicts.NOT_REPRODUCED, "30 % is not most"
+    assert none.verdict == verdicts.NOT_RUN
 
 
 @pytest.mark.parametrize("paper", list(published.PAPERS))

@@ -38,6 +38,7 @@ def estimator(seconds: float = 1.0) -> Estimator:
     [
         ("success_rate", 0.9),
         ("success_percent", 90.0),
+        ("success_rate_sd", 0.1 * 2**0.5),
         ("best_success_rate", 0.9),
         ("area_under_curve", 0.65),  # ((.3 + .7)/2 + (.7 + .9)/2) / 2
         ("steps_to_baseline_best", 200.0),  # .7 is the first mean of at least .6

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from reports.papers import catalogue, equivalence, filled, text, verdicts
 from reports.papers.estimates import Estimator
 from reports.papers.filled import Filled
 from reports.papers.matching import Shelf
+from reports.statistics import Array
+from reports.summary import Row
 from results import published
 
 END = 1_000_000
@@ -69,11 +72,47 @@ def test_a_line_has_the_papers_numbers_and_ours_with_a_verdict(
     assert set(other[0].verdicts) == {verdicts.NOT_RUN}
 
 
-def test_hardware_and_robots_are_published_only(shelf: Callable[..., Shelf]) -> None:
-    empty = Shelf([], catalogue.paper("vlm_rb"), {})
-    assert {v for line in tables(empty)["6"].lines for v in line.verdicts} == {verdicts.PUBLISHED_ONLY}
+def test_robots_are_published_only(shelf: Callable[..., Shelf]) -> None:
     found = tables(Shelf([], catalogue.paper("kagi"), {}), "kagi")
     assert {v for table in found.values() for line in table.lines for v in line.verdicts} == {verdicts.PUBLISHED_ONLY}
+
+
+def test_tables_of_speed_show_ours_and_say_that_the_machine_is_another(
+    add: Callable[..., None], shelf: Callable[..., Shelf]
+) -> None:
+    speeds = {"per": 200.0, "vlm_rb": 180.0}
+    for method in speeds:
+        add(method, {seed: {END: 0.5} for seed in range(5)}, method=method, task="16x16")
+    for model in ("perception_lm_1b", "perception_lm_3b"):
+        add(model, {seed: {END: 0.5} for seed in range(5)}, method="vlm_rb", backend="transformers", model=model)
+
+    def measured(row: Row, metric: str) -> Array:
+        values = {"steps_per_second": speeds[row.cell.method], "seconds_per_clip": 2.0 if "3b" in row.label else 1.0}
+        return np.full(len(row.seeds), values.get(metric, np.nan))
+
+    estimator = Estimator(lambda _: 1.0, 200, measured)
+    found = filled.fill(catalogue.paper("vlm_rb"), published.load("vlm_rb"), shelf(), estimator)
+    entries = {
+        (entry.number.metric, entry.number.method, entry.number.variant.get("model", "")): entry
+        for table in found
+        for line in table.lines
+        for cell in line.cells
+        for entry in cell
+        if table.layout.table in ("5", "6")
+    }
+
+    def ours(*key: str) -> float:
+        entry = entries[key]
+        assert entry.verdict == verdicts.NOT_COMPARABLE and "measured on other hardware" in entry.reasons
+        assert entry.ours is not None
+        return float(entry.ours.estimate)
+
+    assert ours("steps_per_second", "per", "") == 200
+    assert ours("relative_speed_percent", "vlm_rb", "") == pytest.approx(90)
+    assert ours("seconds_per_clip", "vlm_rb", "perception_lm_3b") == 2
+    assert ours("seconds_per_clip_change_percent", "vlm_rb", "perception_lm_3b") == pytest.approx(100)
+    missing = entries["seconds_per_clip", "vlm_rb", "perception_lm_8b"]
+    assert missing.verdict == verdicts.NOT_RUN and missing.reasons == ("vlm_rb model=perception_lm_8b",)
 
 
 def test_fewer_than_five_seeds_are_inconclusive_and_say_so(

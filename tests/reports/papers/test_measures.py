@@ -12,7 +12,7 @@ from reports import summary
 from reports.papers.estimates import Estimator, Setting
 from reports.papers.measures import MEASURES, Measured
 from reports.summary import Row
-from tests.reports.conftest import Writer
+from tests.reports.conftest import Writer, write_rows
 
 
 @pytest.fixture
@@ -73,3 +73,41 @@ def test_hand_written_code_has_no_bill(taught: Callable[..., None], writer: Writ
     (row,) = summary.summarise(study, results.load(study), reps=200).rows
     measured = Measured(lambda _: study)
     assert np.isnan(measured(row, "dollars")).all() and measured(row, "label_accuracy_percent").tolist() == [75, 25]
+
+
+@pytest.fixture
+def drawn(writer: Writer) -> Row:
+    """Two seeds of a replay on DoorKey, packed into one worker; the second never succeeds."""
+    name = {"replay.clip_length": {"value": 32, "layer": "method", "source": ""}}
+    curves = {0: {100: [0], 200: [1], 400: [1]}, 1: {100: [0], 200: [0], 400: [0]}}
+    root = writer.cell("a", curves, suite="minigrid_doorkey", method="vlm_rb", settings=name)
+    for seed in (0, 1):
+        clock = {"seeds": 2, "evaluation_seconds": 4.0, "checkpoint_seconds": 6.0, "judge_seconds": 8.0, "clips": 16}
+        write_rows(root / f"seed-{seed}", "timings", [{"step": 400, "seconds": 90.0 + 40 * seed, **clock}])
+        rows = [
+            {"step": 100, "replay/mean_return": 0.0, "replay/clipped_share": 0.9, "drawn/key": 1.0, "stored/key": 0.9},
+            {"step": 200, "replay/mean_return": 0.2, "replay/clipped_share": 0.7, "drawn/key": 0.4, "stored/key": 0.5},
+            {"step": 400, "replay/mean_return": 0.4, "replay/clipped_share": 0.2, "drawn/key": 0.1, "stored/key": 0.5},
+        ]
+        rows = [row | {f"{kind}/goal": 1 - row[f"{kind}/key"] for kind in ("drawn", "stored")} for row in rows]
+        write_rows(root / f"seed-{seed}", "metrics", rows)
+    study = results.study(writer.finish())
+    return summary.summarise(study, results.load(study), reps=200).rows[0]
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        ("steps_per_second", [10, 400 / 60]),  # of 90 and 130 s ten go to evaluations and checkpoints; each has half
+        ("seconds_per_step", [0.1, 0.15]),
+        ("seconds_per_clip", [0.5, 0.5]),
+        ("frames_per_second", [64, 64]),  # 32 frames a clip
+        ("zero_feedback_percent", [50, 100 / 3]),  # up to the first success, at 200; of the second seed all rows
+        ("clipped_before_success_percent", [80, 60]),
+        ("draws_apart_before_success_percent", [0, 100 * (1.9 / 3 - 0.5)]),  # key: .7 beside .7, .5 beside .63
+        ("draws_to_key_percent", [50, 50]),  # .25 beside .5 over the second half
+    ],
+)
+def test_speed_and_draws_of_each_run(metric: str, expected: list[float], drawn: Row, writer: Writer) -> None:
+    study = results.study(writer.finish())
+    assert Measured(lambda _: study)(drawn, metric).tolist() == pytest.approx(expected, abs=1e-9)

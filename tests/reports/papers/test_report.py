@@ -192,7 +192,7 @@ def test_the_command_prints_tables_claims_and_what_is_missing(study: Path, capsy
     assert command.main([str(study), "--paper", "vlm_rb", "--stand-in", "12x12=8x8", "--resamples", "200"]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "Table 7: Every task and algorithm" in told and "task 8x8 instead of 12x12" in told
-    assert "Table 6: Training throughput: 9 numbers, published only" in told
+    assert "Table 6: Training throughput: 9 numbers, not run" in told
     assert (study / "report" / "vlm_rb" / "vlm_rb.html").is_file()
 
 
