@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,16 @@ def questions(cell: Cell) -> Usage | None:
     parts = {section: cell.section(section) for section in config.SECTIONS}
     found = [_priced(parts[kind], usage) for kind in config.ANSWERING if (usage := _asked(kind, parts))]
     return functools.reduce(Usage.plus, found) if found else None
+
+
+def all_questions(runs: Iterable[tuple[Cell, float]]) -> Usage:
+    """About what so many runs of each cell ask, in whole and in part, of all models together."""
+    total = Usage()
+    for cell, count in runs:
+        if (usage := questions(cell)) is not None:
+            calls, read, written, images, seconds, usd = (amount * count for amount in usage)
+            total = total.plus(Usage(round(calls), round(read), round(written), round(images), seconds, usd))
+    return total
 
 
 def _asked(kind: str, parts: Mapping[str, Any]) -> Usage | None:

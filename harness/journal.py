@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import time
 import warnings
@@ -133,7 +134,8 @@ class RunJournal:
             rows["timings"].append({"step": step, "seeds": len(self.runs), **clock, **extra})
         for rows, account in zip(self._rows, accounts, strict=False):
             billed = {f"billed_{name}": value for name, value in account.billed._asdict().items()}
-            rows["ledger"].append({"step": step, "failures": account.failures, **account.would_be._asdict(), **billed})
+            counts = {"questions": account.questions, "failures": account.failures}
+            rows["ledger"].append({"step": step, **counts, **account.would_be._asdict(), **billed})
 
     def checkpoint(self, step: int, states: Callable[[int], State]) -> None:
         for number, run in enumerate(self.runs):
@@ -151,15 +153,20 @@ class RunJournal:
         self.runs[row].update(status="failed", step=step, error=message)
         self._tell({"event": "failed", "seed": self._job.seeds[row], "error": message})
 
-    def progress(self, step: int, score: Array, waited: float) -> None:
-        """Tell the launcher every `TELL_EVERY` seconds, and whoever reads the directory every `LIVE_EVERY`."""
+    def progress(self, step: int, score: Array, waited: float, accounts: Callable[[], Sequence[Account]]) -> None:
+        """Tell the launcher every `TELL_EVERY` seconds, and whoever reads the directory every `LIVE_EVERY`. `accounts`:
+        what each seed's questions took, looked at when something is told."""
         now = time.monotonic()
         if now - self._told < TELL_EVERY and step != self._cell.steps:
             return
         self._told = now
         rate = self._pace(step)
         latest = [before if np.isnan(value) else float(value) for value, before in zip(score, self._score, strict=True)]
-        self._tell({"event": "progress", "step": step, "score": latest, "rate": rate, "waited": round(waited, 3)})
+        told = {"event": "progress", "step": step, "score": latest, "rate": rate, "waited": round(waited, 3)}
+        if found := accounts():
+            total = functools.reduce(Account.plus, found)
+            told["answers"] = {"questions": total.questions, "failures": total.failures}
+        self._tell(told)
         if now - self._shown >= LIVE_EVERY:
             self._shown = now
             for number, run in enumerate(self.runs):

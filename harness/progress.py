@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +48,8 @@ class Display:
         self.started = clock()
         self._jobs: dict[Any, Job] = {}
         """Jobs that a worker has begun and not ended."""
+        self._answers: dict[Any, Mapping[str, int]] = {}
+        """Of each job: questions to models that ended, and those that ended without an answer."""
         self.runs = {
             (cell.id, seed): Standing("waiting", 0, cell.steps, measure=cell.score.name)
             for cell in plan.cells
@@ -71,6 +73,8 @@ class Display:
         cell = str(job.cell["cell"])
         if event.kind in ("started", "progress"):
             self._jobs[_key(job)] = job
+            if "answers" in content:
+                self._answers[_key(job)] = content["answers"]
             scores = content.get("score") or [None] * len(job.seeds)
             for seed, latest in zip(job.seeds, scores, strict=True):
                 if self.runs[cell, seed].status != "failed":
@@ -111,6 +115,12 @@ class Display:
     def demonstrated(self, content: Mapping[str, Any]) -> str:
         return f"demonstration {content['found']} of {content['count']} after {content['attempts']} attempts"
 
+    def answered(self, jobs: Iterable[Job]) -> str:
+        """How many of the questions of jobs to models were answered so far, in words; "" where none was asked."""
+        counts = [self._answers.get(_key(job), {}) for job in jobs]
+        asked, failed = (sum(each.get(which, 0) for each in counts) for which in ("questions", "failures"))
+        return f"{asked - failed:,} of {count(asked, 'question')} answered" if asked else ""
+
 
 class Lines(Display):
     """One plain line when something happens, and from time to time how far each worker and the whole study are."""
@@ -144,7 +154,8 @@ class Lines(Display):
     def _report(self) -> None:
         if len(self._jobs) <= MANY:
             for job in self._jobs.values():
-                self._say(f"{self.name(job)}: {in_words(self.standing(job))}")
+                told = filter(None, (in_words(self.standing(job)), self.answered([job])))
+                self._say(f"{self.name(job)}: {', '.join(told)}")
         if len(self.runs) > 1:
             runs = self.runs.values()
             self._say(f"study: {pace.ahead(runs)}, {counted(run.status for run in runs)}")
@@ -206,6 +217,8 @@ class Bars(Display):
             score = "" if run.score is None else run.told if measure == "score" else f"{run.score:.2f}"
             name = f"  {self._short[job.cell['cell']]}"
             add(name, seeds(job), run.step, run.steps, f"{run.step:,}/{run.steps:,}", score, run.left)
+        if answered := self.answered(self._jobs.values()):
+            table.add_row(Text(f"  {answered}", no_wrap=True, overflow="ellipsis"))
         if self._demonstrations:
             table.add_row(Text(f"  {self._demonstrations}", no_wrap=True, overflow="ellipsis"))
         return table

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from harness import checkpoints, config, demonstrations
+from harness import checkpoints, config, demonstrations, estimates
 from harness.building import most_stored, ring_slots
 from harness.config import Cell
 from harness.errors import UserError
@@ -105,6 +105,8 @@ def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -
         _check_disk(plan, jobs, len(places), directory)
         _check_drawing(plan, jobs)
         _check_models(plan, jobs, directory)
+        _warn_of_budget(plan, jobs, study, watch)
+        _contact(plan, jobs, places[0].device, directory, watch)
         _demonstrate(plan, jobs, study, watch)
         _check_parts(plan, jobs, study)
         study.write(name, list(plan.command), entries)
@@ -210,7 +212,8 @@ def _check_directory(directory: Path) -> None:
     if directory.exists() and not directory.is_dir():
         raise UserError(f"output={directory} is a file; name a directory")
     foreign = directory.exists() and any(directory.iterdir()) and not (directory / "study.json").exists()
-    if foreign and any(not path.name.startswith(".") for path in directory.iterdir()):
+    own = keeping.folder(directory)  # what a first call cost stands there even if nothing came of the study
+    if foreign and any(not path.name.startswith(".") and path != own for path in directory.iterdir()):
         raise UserError(f"output={directory} holds files but is not a study; name an empty or a new directory")
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -316,6 +319,40 @@ def _check_models(plan: Plan, jobs: Sequence[Job], directory: Path) -> None:
     unfinished = {job.cell["cell"] for job in jobs}
     asked = [cell.section(kind) for cell in plan.cells if cell.id in unfinished for kind in config.ANSWERING]
     keeping.check(plan.execution.models, keeping.folder(directory), list(filter(keeping.recorded, asked)))
+
+
+def _warn_of_budget(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watch: Callable[[Event], None]) -> None:
+    """Say before the start that the models' budget will end before the runs do."""
+    if not plan.execution.models.budgeted or plan.execution.models.mode == "replay":
+        return
+    cells = {cell.id: cell for cell in plan.cells}
+    left: dict[str, float] = {}
+    for job in jobs:
+        cell = cells[job.cell["cell"]]
+        steps = [int(study.run(cell.directory, seed).read().get("step", 0)) for seed in job.seeds]
+        left[cell.id] = left.get(cell.id, 0.0) + sum(1 - step / cell.steps for step in steps)
+    needed = estimates.all_questions((cells[name], runs) for name, runs in left.items())
+    if said := keeping.shortfall(plan.execution.models, keeping.folder(study.path), needed):
+        watch(Event(jobs[0], "notice", {"error": said}))
+
+
+def _contact(plan: Plan, jobs: Sequence[Job], device: str, directory: Path, watch: Callable[[Event], None]) -> None:
+    """Ask every model of the runs to come one small question: a server that is not there must not cost a training."""
+    from harness.foundation import contact
+
+    first = {job.cell["cell"]: job for job in reversed(jobs)}
+    asked = {
+        contact.Asked(kind, cell.section(kind)): first[cell.id]
+        for cell in reversed(plan.cells)
+        if cell.id in first
+        for kind in config.ANSWERING
+        if keeping.recorded(cell.section(kind))
+    }
+
+    def tell(each: contact.Asked, said: str) -> None:
+        watch(Event(asked[each], "notice", {"error": said}))
+
+    contact.check(asked, plan.execution.models, keeping.folder(directory), device, tell)
 
 
 def ring_bytes(cell: Cell) -> int:

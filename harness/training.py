@@ -38,7 +38,7 @@ class Journal(Protocol):
 
     def diverged(self, row: int, step: int) -> None: ...
 
-    def progress(self, step: int, score: Array, waited: float) -> None: ...
+    def progress(self, step: int, score: Array, waited: float, accounts: Callable[[], Sequence[Account]]) -> None: ...
 
 
 class Loop:
@@ -197,7 +197,7 @@ class Loop:
             started = time.monotonic()
             self._journal.checkpoint(step, self.state)
             self._clock["checkpoint_seconds"] += time.monotonic() - started
-        self._journal.progress(step, self._score, self._waited)
+        self._journal.progress(step, self._score, self._waited, self._accounts)
         if halted:
             raise BudgetReached(halted)
         if stopping:

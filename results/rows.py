@@ -47,6 +47,7 @@ OPTIONAL: dict[str, dict[str, type]] = {
         "reward_imagined": float, "reward_chosen": float, "reward_other": float,
     },
     "imagined": {"z": float},
+    "ledger": schema.QUESTIONS,
 }  # fmt: skip
 """Columns that a log's rows may lack, as where a suite's tasks tell of no events or a model gave no answer; a value
 that is there must fit."""

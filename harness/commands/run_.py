@@ -112,6 +112,8 @@ def dry_run(plan: Plan, as_json: bool) -> int:
             }
         )
     asked = [(cell.model, usage) for cell in plan.cells if (usage := estimates.questions(cell))]
+    whole = estimates.all_questions((cell, len(plan.seeds)) for cell in plan.cells)
+    short = keeping.shortfall(plan.execution.models, keeping.folder(study.directory_of(plan)), whole)
     needed = dict.fromkeys(
         filter(None, (demonstrations.wanted(cell, seed) for cell in plan.cells for seed in plan.seeds))
     )
@@ -131,6 +133,7 @@ def dry_run(plan: Plan, as_json: bool) -> int:
             ],
             "models": [{"model": model, **usage._asdict()} for model, usage in asked],
             "missing": missing,
+            "warnings": [short] if short else [],
             "cells": rows,
         }
         print(json.dumps(content, indent=1))
@@ -152,6 +155,8 @@ def dry_run(plan: Plan, as_json: bool) -> int:
     for model in dict.fromkeys(model for model, _ in asked):
         usages = [usage for name, usage in asked if name == model]
         lines.append(f"{model} is asked {_volume(usages, len(plan.seeds))}; its time is not in:")
+    if short:
+        lines.append(f"warning: {short}")
     lines.append(
         f"about {_hours(total)} on this machine with {count(len(places), 'worker')} "
         f"({places[0].device}); an estimate from operation counts, good to a factor of two"

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from harness import pace
-    from harness.records.schema import LEDGER
+    from harness.records.schema import LEDGER, QUESTIONS
     from harness.records.shown import counted, last_line
     from harness.records.study import StudyDirectory
 
@@ -55,20 +55,20 @@ def run(args: argparse.Namespace) -> int:
             if row["error"]:
                 print(f"    {one_line(last_line(str(row['error'])))}")
     accounts = [row["models"] for row in rows if row["models"]]
-    total = {name: sum(account[name] for account in accounts) for name in LEDGER}
+    total = {name: sum(account[name] for account in accounts) for name in (*QUESTIONS, *LEDGER)}
     if any(total[name] for name in ("tokens_in", "usd", "failures")):  # a hand-written judge costs nothing
         print(
-            f"models: {count(total['calls'], 'call')}, {total['failures']:,} of them without an answer, "
-            f"{total['tokens_in']:,} tokens in, {total['tokens_out']:,} out, {count(total['images'], 'image')}, "
-            f"{total['usd']:.4f} USD; really billed {count(total['billed_calls'], 'call')}, "
-            f"{total['billed_usd']:.4f} USD"
+            f"models: {count(total['questions'], 'question')}, {total['failures']:,} of them without an answer; "
+            f"{count(total['calls'], 'call')}, {total['tokens_in']:,} tokens in, {total['tokens_out']:,} out, "
+            f"{count(total['images'], 'image')}, {total['usd']:.4f} USD; really billed "
+            f"{count(total['billed_calls'], 'call')}, {total['billed_usd']:.4f} USD"
         )
     return 0
 
 
 def _row(entry: dict[str, Any], found: RunDirectory) -> dict[str, Any]:
     """What is known of a run: what its worker says now, else what its last checkpoint said."""
-    from harness.records.schema import LEDGER
+    from harness.records.schema import LEDGER, QUESTIONS
 
     content = found.read()
     status = content.get("status", "waiting")
@@ -93,7 +93,7 @@ def _row(entry: dict[str, Any], found: RunDirectory) -> dict[str, Any]:
         "seconds_left": None if standing.left is None else round(standing.left),
         "seconds_silent": round(max(0.0, time.time() - live["time"]), 1) if "time" in live else None,
         "error": content.get("error"),
-        "models": {name: spent.get(name, 0) for name in LEDGER} if spent else None,
+        "models": {name: spent.get(name, 0) for name in (*QUESTIONS, *LEDGER)} if spent else None,
     }
 
 

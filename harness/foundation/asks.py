@@ -53,16 +53,18 @@ class Account(NamedTuple):
     billed: Usage = Usage()
     """What was really asked of the model for it; what a crash lost stands in the study's cassette alone."""
     failures: int = 0
+    """Questions that ended without an answer."""
+    questions: int = 0
+    """All that ended, with an answer or without one; a question may take several calls."""
 
     def plus(self, other: Account) -> Account:
         return Account(
-            self.would_be.plus(other.would_be), self.billed.plus(other.billed), self.failures + other.failures
-        )
+            self.would_be.plus(other.would_be), self.billed.plus(other.billed), self.failures + other.failures,
+            self.questions + other.questions,
+        )  # fmt: skip
 
     def with_answer(self, told: Told) -> Account:
-        return Account(
-            self.would_be.plus(told.usage), self.billed.plus(told.billed), self.failures + bool(told.failure)
-        )
+        return self.plus(Account(told.usage, told.billed, int(bool(told.failure)), 1))
 
 
 class Due(NamedTuple):
@@ -170,7 +172,9 @@ class Asks:
         """Ask again what was in flight."""
         self._ordinals[row] = int(state["ordinal"])
         account = state["account"]
-        self.accounts[row] = Account(Usage(*account["would_be"]), Usage(*account["billed"]), int(account["failures"]))
+        self.accounts[row] = Account(
+            Usage(*account["would_be"]), Usage(*account["billed"]), int(account["failures"]), int(account["questions"])
+        )
         for item in state["asks"]:
             snapshots = None if item["snapshots"] is None else np.asarray(item["snapshots"])
             key, events = np.asarray(item["key"]), np.asarray(item["events"])

@@ -37,7 +37,7 @@ def findings(config: Any, kind: str = "judge") -> Iterator[Finding]:
         there = yield from _weights(config)
         if not there:
             return
-    yield _asked("call", config, _tiny(config.model, kind))
+    yield _asked("call", config, tiny(config.model, kind))
 
 
 def _recipe(model: str) -> Finding | None:
@@ -50,7 +50,7 @@ def _recipe(model: str) -> Finding | None:
     return Finding("recipe", bool(found.calls), f"{found.title}; {price}; {found.licence}. {found.note}")
 
 
-def _tiny(model: str, kind: str) -> Call:
+def tiny(model: str, kind: str) -> Call:
     """A small call as this kind of part makes; of a judge's model that its recipe says to judge nothing, of a kind that
     it serves."""
     found = recipes.recipe(model)
@@ -185,7 +185,7 @@ def _server(config: Any, kind: str) -> Iterator[Finding]:
         others = ", ".join(found[:8]) or "nothing"
         text = f"lists {wanted!r}" if wanted in found else f"does not list {wanted!r}, but {others}"
         yield Finding("server", True if wanted in found else None, f"{address} {text}")
-    call = _tiny(config.model, kind)
+    call = tiny(config.model, kind)
     if not isinstance(call, JudgeCall):
         yield _asked("call", config, call)
         return

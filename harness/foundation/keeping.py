@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,6 +99,26 @@ def unready(models: Models, asked: Sequence[Any]) -> list[str]:
     return list(found)
 
 
+def shortfall(models: Models, directory: Path, needed: Usage) -> str:
+    """Which budget ends before `needed`, an estimate of what the study has yet to ask, in words; "" where none does."""
+    from harness.foundation.budget import UNITS, Budget, Limits
+
+    spent = dict.fromkeys(UNITS, 0.0)
+    if (directory / BUDGET).exists():
+        account = Budget(directory / BUDGET, Limits())
+        spent |= account.spent
+        account.close()
+    for which in ("usd", "calls"):  # how long a model takes nobody knows beforehand
+        limit, asked = getattr(models, f"budget_{which}"), getattr(needed, which)
+        if limit is not None and spent[which] + asked > limit:
+            before = f" beside {spent[which]:,.6g} spent already" if spent[which] else ""
+            return (
+                f"models.budget_{which}={limit:g} is below the estimate of {asked:,.6g} {UNITS[which]}{before}: runs "
+                f"will stop at a checkpoint when it is reached, and a higher budget continues them"
+            )
+    return ""
+
+
 def _count_what_was_spent(directory: Path) -> None:
     """Open the account of a study that has asked models without one."""
     from harness.foundation import exchange
@@ -129,8 +150,9 @@ def identity(config: Any) -> dict[str, Any]:
     return known | {"backend": config.backend}
 
 
-def desk(config: Any, models: Models, directory: Path, device: str) -> Desk:
-    """The desk of a model process, for the built configuration of a foundation model."""
+def desk(config: Any, models: Models, directory: Path, device: str, attempts: int | None = None) -> Desk:
+    """The desk of a model process, for the built configuration of a foundation model. `attempts`: at most so many per
+    call, where that is fewer than its own."""
     from harness.foundation import cassette
     from harness.foundation.budget import Budget, Limits
     from harness.foundation.desk import Desk
@@ -138,12 +160,13 @@ def desk(config: Any, models: Models, directory: Path, device: str) -> Desk:
     directory.mkdir(parents=True, exist_ok=True)
     shard = directory / f"shard-{uuid.uuid4().hex}.sqlite"
     limits = Limits(usd=models.budget_usd, calls=models.budget_calls, seconds=models.budget_seconds)
+    policy = config.policy()
     return Desk(
         None if models.mode == "replay" else config.spawn_model(device),
         identity(config),
         str(config.model),
         cassette.Cassette(sources(models, directory), shard, keep_images=models.keep_images),
         Budget(directory / BUDGET, limits) if models.budgeted else None,
-        config.policy(),
+        policy if attempts is None else replace(policy, attempts=min(attempts, policy.attempts)),
         models.mode,
     )

@@ -49,6 +49,13 @@ LEDGER: dict[str, type] = {
 """What a run's questions to models took up to a step: as if nothing had been cached, and `billed_`, what was really
 asked of a model. Questions that got no usable answer are counted in `failures` too."""
 
+QUESTIONS: dict[str, type] = {"questions": int}
+"""A column of the ledger that early records lack: all questions that ended, of which `failures` had no answer."""
+
+ENOUGH_ANSWERED = 0.9
+"""Least share of a row's questions to foundation models that were answered for the row to be ranked or marked as
+leading (choice: a method that lost more than a tenth of its guidance was not measured as it is described)."""
+
 STATUSES = ("waiting", "running", "stopped", "finished", "failed")
 
 MATRICES = ("ablation", "perturbation")

@@ -14,7 +14,7 @@ from typing import Any
 import results.rows
 from harness import config, recorder, registry
 from harness.errors import UserError
-from harness.records.schema import LEDGER
+from harness.records.schema import LEDGER, QUESTIONS
 from harness.records.study import frames_file
 from results import limits
 from results.pictures import HEAD, size
@@ -188,7 +188,7 @@ def _check_order(file: Path, run: Run, where: str) -> None:
 
 def _check_columns(file: Path, where: str) -> None:
     """UserError where a row of a ledger has other columns than its own: each would be a column of all rows."""
-    own = {"step", *LEDGER}
+    own = {"step", *LEDGER, *QUESTIONS}
     with open(file, "rb") as lines:
         for number, line in enumerate(lines, start=1):
             try:
