@@ -59,7 +59,8 @@ class Execution:
     tensorboard: bool = False
     """Write TensorBoard files beside each run."""
     mixed_commits: bool = False
-    """Continue runs that were started by another commit of this project."""
+    """Let runs stand beside others that were made by other code, and continue those that other code began; without it a
+    rerun over changed code is an error that names what has changed."""
     report: bool = True
     """Write the report when the study ends."""
     against: str | None = None

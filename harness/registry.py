@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import pkgutil
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
@@ -37,6 +38,8 @@ _loaded: set[str] = set()
 _broken: dict[tuple[str, str], str] = {}
 """(kind, name) of what is left out -> why; the kind is "" for a module of our own, whose last name is as a rule its
 thing's."""
+_homes: dict[tuple[str, str], str] = {}
+"""(kind, name) -> the module that registered it."""
 
 
 def _decorator(kind: str, name: str) -> Callable[[T], T]:
@@ -46,6 +49,7 @@ def _decorator(kind: str, name: str) -> Callable[[T], T]:
         if present is not None and _origin(present) != _origin(thing):
             raise UserError(f"{kind} {name!r} is registered twice: by {_origin(present)} and by {_origin(thing)}")
         _entries[kind][name] = thing
+        _homes[kind, name] = str(sys._getframe(1).f_globals["__name__"])
         return thing
 
     return add
@@ -120,6 +124,19 @@ def get(kind: str, name: str) -> Any:
             raise UserError(f"{kind} {name!r} is broken and cannot be used: {why}")
         raise unknown(kind, name, known)
     return _entries[kind][name]
+
+
+def home(kind: str, name: str) -> str:
+    """The module in which something registered is defined."""
+    return _homes[kind, name]
+
+
+def distribution(kind: str, name: str) -> tuple[str, str] | None:
+    """The installed distribution that announces a name, and its version; None for what is built in."""
+    for entry in _outside(kind):
+        if entry.name == name and entry.dist is not None:
+            return entry.dist.name, entry.dist.version
+    return None
 
 
 def names(kind: str) -> list[str]:

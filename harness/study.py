@@ -27,7 +27,11 @@ from harness.matrix import Plan
 from harness.records import shown
 from harness.records.cells import record, write_cell
 from harness.records.provenance import commit
+from harness.records.sources import Sources, differing
 from harness.records.study import Lock, RunDirectory, StudyDirectory
+
+SHOWN = 6
+"""Most changed parts that are named in an error."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -
             }
             for cell in plan.cells
         }
-        _check_commits(plan, study)
+        _check_sources(plan, study)
         _check_matrices(plan, study)
         places = local.slots(plan.execution)
         name = name_of(plan)
@@ -223,17 +227,38 @@ def _check_directory(directory: Path) -> None:
         raise UserError(f"output={directory} cannot be written to; change its permissions or name another directory")
 
 
-def _check_commits(plan: Plan, study: StudyDirectory) -> None:
+def _check_sources(plan: Plan, study: StudyDirectory) -> None:
+    """UserError where runs of the plan, finished ones too, were made by other code than would make them now.
+
+    Records of before sources were hashed are compared by their commit.
+    """
     if plan.execution.mixed_commits:
         return
     head, _ = commit()
+    now = Sources()
+    changed: dict[str, list[str]] = {}
+    commits: set[str] = set()
     for cell, seed in itertools.product(plan.cells, plan.seeds):
-        begun = study.run(cell.directory, seed).read().get("provenance", {}).get("commit", head)
-        if begun != head:
-            raise UserError(
-                f"{study.path} holds runs of commit {begun[:10] or 'unknown'} and this is {head[:10] or 'unknown'}: "
-                f"add mixed_commits=true to mix them, or choose another output=…"
-            )
+        content = study.run(cell.directory, seed).read()
+        begun = content.get("provenance", {})
+        if "sources" in begun:
+            found = differing(begun["sources"], now.of(cell.names))
+        else:
+            found = [] if begun.get("commit", head) == head else [f"commit {head[:10] or 'unknown'}"]
+        for group in found:
+            changed.setdefault(group, []).append(content.get("status", "waiting"))
+            commits.add(begun.get("commit", "")[:10] or "unknown")
+    if changed:
+        statuses = max(changed.values(), key=len)
+        counts = ", ".join(f"{statuses.count(status)} {status}" for status in dict.fromkeys(statuses))
+        shown = ", ".join(list(changed)[:SHOWN]) + (f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else "")
+        raise UserError(
+            f"{study.path} holds runs ({counts}) that were made by other code than is here now: {shown} changed since "
+            f"commit {', '.join(sorted(commits))}. Decide what is meant:\n"
+            f"  output=…              train all runs anew, in another directory\n"
+            f"  mixed_commits=true    keep what is there and train what is missing by the code as it is now\n"
+            f"  neither               keep what is there alone: bench report {study.path}; or undo the change"
+        )
 
 
 def _check_matrices(plan: Plan, study: StudyDirectory) -> None:

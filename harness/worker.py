@@ -37,6 +37,7 @@ from harness.journal import RunJournal, resume_point
 from harness.probes import Probes
 from harness.records.cells import recorded
 from harness.records.provenance import provenance
+from harness.records.sources import differing
 from harness.records.study import dumps
 from harness.training import Loop
 
@@ -66,9 +67,10 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         for row, (run, seed) in enumerate(zip(journal.runs, job.seeds, strict=True)):
             begun = run.read() if found[0] is not None else {}
             shown = {"demonstrations": begins[row].digest} if begins and begins[row].episodes else {}
+            before = begun.get("provenance")
             run.update(
                 status="running", seed=seed, step=found[0].step if found[0] else 0, steps=cell.steps, error=None,
-                provenance=begun.get("provenance") or {**origin, **shown}, success=begun.get("success"),
+                provenance=_continued(before, origin) if before else {**origin, **shown}, success=begun.get("success"),
             )  # fmt: skip
         build = make_build(cell, job.seeds, job.device, [run.path for run in journal.runs])
         spacing = checkpoint_spacing(cell, job.checkpoint_every)
@@ -112,6 +114,14 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         for backend in backends.values():
             backend.close()
         journal.close()
+
+
+def _continued(begun: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """The origin of a run that goes on: as it began, with the groups of sources that have changed since."""
+    changed = set(begun.get("continued_by", ()))
+    if "sources" in begun:
+        changed.update(differing(begun["sources"], now["sources"]))
+    return begun | ({"continued_by": sorted(changed)} if changed else {})
 
 
 def _channels(build: Build, agent: Agent) -> Iterator[Channel]:

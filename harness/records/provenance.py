@@ -10,6 +10,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.records import sources
+
 if TYPE_CHECKING:
     from harness.config import Cell
 
@@ -19,21 +21,28 @@ PACKAGES = (
 )  # fmt: skip
 
 
+PACKAGED = ("harness", "suites", "baselines", "methods", ":(glob)results/*.py", ":(glob)*.py")
+"""Where a file that git does not know yet can change a run; elsewhere lie studies and notes."""
+
+
 @functools.cache
 def commit() -> tuple[str, bool]:
-    """(commit, whether the tree differs from it); ("", False) outside a checkout of this project."""
-    root = Path(__file__).resolve().parents[2]
+    """(commit, whether the tree differs from it, new files of code included); ("", False) outside a checkout of this
+    project."""
+    root = sources.ROOT
     if not (root / ".git").exists():
         return _installed(), False
     try:
         head = subprocess.run(["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10)
-        status = subprocess.run(
-            ["git", "-C", str(root), "status", "--porcelain", "--untracked-files=no"],
-            capture_output=True, text=True, timeout=10,
-        )  # fmt: skip
+        changed = [_status(root, "--untracked-files=no"), _status(root, "--untracked-files=normal", "--", *PACKAGED)]
     except (OSError, subprocess.TimeoutExpired):
         return "", False
-    return head.stdout.strip(), bool(status.stdout.strip())
+    return head.stdout.strip(), any(changed)
+
+
+def _status(root: Path, *options: str) -> str:
+    command = ["git", "-C", str(root), "status", "--porcelain", *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.strip()
 
 
 def _installed() -> str:
@@ -81,6 +90,11 @@ def opengl(cell: Cell) -> dict[str, str]:
 
 
 def provenance(device: str, cell: Cell | None = None) -> dict[str, Any]:
+    """What a run records of its origin; of a cell also the sources of its parts and the versions of its plug-ins."""
     head, dirty = commit()
     machine = hardware(device) | (opengl(cell) if cell else {})
-    return {"commit": head, "dirty": dirty, "packages": packages(), "hardware": machine}
+    found = {"commit": head, "dirty": dirty, "packages": packages(), "hardware": machine}
+    if cell is not None:
+        found["packages"] = packages() | sources.plugins(cell.names)
+        found["sources"] = sources.of(cell.names)
+    return found

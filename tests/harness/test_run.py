@@ -247,20 +247,27 @@ def test_without_the_package_tensorboard_is_refused_before_anything_starts(tmp_p
     assert cli.main(["run", *SMOKE, "tensorboard=true", f"output={tmp_path / 's'}"]) == 2
 
 
-def test_runs_of_two_commits_are_mixed_only_when_asked(study, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_of_changed_code_are_mixed_only_when_asked(study, capsys: pytest.CaptureFixture[str]) -> None:
     from harness import cli
 
     directory, _ = study
     run = next(iter(sorted(directory.glob("*/*/per-*/seed-0/run.json"))))
     content = json.loads(run.read_text())
-    edited = {**content, "provenance": {**content["provenance"], "commit": "0123456789abcdef"}}
-    run.write_text(json.dumps(edited))
+    made = content["provenance"]
+    other = made | {"commit": "0123456789abcdef"}
+    edited = made | {"sources": made["sources"] | {"baselines.replay.per": "0" * 12}}
+    early = {name: value for name, value in other.items() if name != "sources"}
     command = [*COMMAND, "seeds=2", f"output={directory}", "report=false"]
     try:
-        assert cli.main(command) == 2
-        message = capsys.readouterr().err
-        assert "holds runs of commit 0123456789 and this is" in message and "mixed_commits=true" in message
-        assert cli.main([*command, "mixed_commits=true"]) == 0
+        run.write_text(json.dumps(content | {"provenance": other}))
+        assert cli.main(command) == 0, "the code of its parts is the same"
+        for changed, says in ((edited, "baselines.replay.per changed"), (early, "changed since commit 0123456789")):
+            run.write_text(json.dumps(content | {"provenance": changed}))
+            assert cli.main(command) == 2
+            message = capsys.readouterr().err
+            assert f"{directory} holds runs (1 finished) that were made by other code than is here now" in message
+            assert says in message and "mixed_commits=true" in message and "output=…" in message
+            assert cli.main([*command, "mixed_commits=true"]) == 0
     finally:
         run.write_text(json.dumps(content))
 
