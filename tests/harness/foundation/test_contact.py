@@ -100,7 +100,7 @@ def test_each_model_is_asked_once_whatever_it_is_asked(tmp_path: Path, server: A
     assert len(contact.distinct(same)) == 1
     assert len(contact.distinct([*same, judge(url, model="other"), judge(NOBODY)])) == 3
     scripted = contact.Asked(
-        "judge", matrix.plan(["suite=minigrid_doorkey", "method=vlm_rb"]).cells[0].section("judge")
+        "judge", matrix.plan(["suite=minigrid_doorkey", "profile=smoke", "method=vlm_rb"]).cells[0].section("judge")
     )
     assert contact.distinct([scripted]) == []
 
