@@ -6,10 +6,17 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS := .peers
 
-.PHONY: run test lint bench clean
+.PHONY: run shell test lint bench clean
 
 run: $(STAMP)
 	$(BIN)/bench run suite=minigrid_doorkey task=5x5 method=uer,per,vlm_rb profile=quick seeds=3 output=runs/doorkey
+	@echo
+	@echo "For more, type $(BIN)/bench, or 'make shell' for a shell that finds it as bench."
+
+# A shell in which `bench`, `python` and `pytest` are those of this project.
+shell: $(STAMP)
+	@echo "bench, python and pytest are those of $(BIN) here; leave with 'exit'."
+	@PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV="$(CURDIR)/$(VENV)" exec "$${SHELL:-/bin/sh}"
 
 test: $(STAMP)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 ERRORS = 2
 LINES = 15
 """Errors told at the end, and lines of each, so that they fit on one screen."""
+ENOUGH = 10
+"""Seeds of a row from which on intervals are close to what they claim."""
 HELP = "train and evaluate; the same command continues where it stopped"
 
 
@@ -82,6 +84,7 @@ def carry_out(plan: Plan, args: argparse.Namespace, add: Callable[[Study], None]
         if comparison is not None:
             print()
             _run(comparison, [str(outcome.directory), "--against", str(plan.execution.against)])
+        _close(outcome)
     return 0 if outcome.finished else 1
 
 
@@ -225,6 +228,22 @@ def _report(outcome: Study) -> None:
         print(f"no report: the package that writes it is not installed; the results are in {outcome.directory}")
         return
     _run(report, [str(outcome.directory)])
+
+
+def _close(outcome: Study) -> None:
+    """The last words about a study: what so few seeds can show, and where its page is."""
+    finished = Counter(run.cell.id for run in outcome.runs if run.status == "finished")
+    if (seeds := min(finished.values())) < ENOUGH:
+        show, they_do = ("shows", "It does") if seeds == 1 else ("show", "They do")
+        print(
+            f"\n{count(seeds, 'seed')} {show} whether a method learns here at all, and a difference far larger than "
+            f"the spread of its seeds. {they_do} not show which of two methods is better where their intervals come "
+            f"near each other: intervals of so few seeds are too narrow. Before you compare, run the same command "
+            f"with seeds={ENOUGH}; what is finished stays."
+        )
+    page = outcome.directory / "report" / "report.html"
+    if page.is_file():
+        print(f"\npage: {page}")
 
 
 def _comparison(plan: Plan) -> Any | None:

@@ -327,7 +327,7 @@ def test_status_tells_how_far_each_run_is(bench, tmp_path: Path) -> None:
     study = StudyDirectory(tmp_path)
     study.write("mine", [], {cell.id: {"directory": cell.directory, "seeds": [*plan.seeds], "label_variant": "a=1"}})
     write_cell(study, cell)
-    study.run(cell.directory, 0).update(status="finished", step=600, steps=600, success=0.75)
+    study.run(cell.directory, 0).update(status="finished", step=600, steps=600, score=0.75)
     study.run(cell.directory, 1).update(status="failed", step=450, steps=600, error="Traceback …\nValueError: no")
     study.run(cell.directory, 3).update(status="running", step=150, steps=600)  # and no process holds it
     code, out, _ = bench("status", str(tmp_path))
@@ -424,6 +424,37 @@ def test_a_second_command_into_a_study_leaves_its_name(tmp_path: Path, monkeypat
     assert study.carry_out(second).name == first.name
     content = json.loads((tmp_path / "study.json").read_text())
     assert content["study"] == first.name and len(content["cells"]) == 2 and set(asked) == {first.name}
+
+
+@pytest.mark.parametrize(
+    ("seeds", "says"),
+    [
+        (
+            1,
+            "1 seed shows whether a method learns here at all, .* It does not show .* seeds=10; what is finished stays",
+        ),
+        (
+            3,
+            "3 seeds show whether a method learns here at all, .* They do not show .* seeds=10; what is finished stays",
+        ),
+        (10, ""),
+    ],
+)
+def test_a_study_ends_with_what_its_seeds_show_and_with_its_page(tmp_path: Path, capsys, seeds: int, says: str) -> None:
+    from harness import matrix, study
+    from harness.commands import run_
+    from harness.records.study import StudyDirectory
+
+    plan = matrix.plan([*SMOKE, "method=uer", "task=5x5", f"seeds={seeds + 1}", f"output={tmp_path}"])
+    for seed in range(seeds):  # one more is not finished
+        StudyDirectory(tmp_path).run(plan.cells[0].directory, seed).update(status="finished", step=600, steps=600)
+    run_._close(study.look(plan))
+    out = capsys.readouterr().out
+    assert re.fullmatch(f"\n{says}\\.\n", out) if says else not out
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report" / "report.html").touch()
+    run_._close(study.look(plan))
+    assert capsys.readouterr().out.endswith(f"\npage: {tmp_path / 'report' / 'report.html'}\n")
 
 
 def test_a_study_is_printed_as_a_line_and_shown_as_a_table(tmp_path: Path) -> None:
