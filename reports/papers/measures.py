@@ -82,7 +82,7 @@ def _until_success(rows: pd.DataFrame, row: Row, seed: int) -> pd.DataFrame:
 
 
 def _second_half(rows: pd.DataFrame, _: Row, seed: int) -> pd.DataFrame:
-    last = rows.loc[rows["seed"] == seed, "step"].max()
+    last = float(rows["step"][rows["seed"] == seed].max())
     return rows.loc[(rows["seed"] == seed) & (rows["step"] >= last / 2)]
 
 
