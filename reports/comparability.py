@@ -1,19 +1,30 @@
-"""Which runs may stand beside which: those of one task whose profile, protocol version and length are the same.
+"""Which runs may stand beside which: those of one task, one score and one protocol, by the same profile and length.
 
-Profiles differ in budget, network and layout of tasks; a suite's version is raised when its results change. So numbers
-across either are compared only when asked for.
+Profiles differ in budget, network and layout of tasks; a suite's version is raised when its results change, and its
+settings and demonstrations make another problem of a task. So numbers across any of these are compared only when asked
+for. Everything that groups rows asks here: tables, matrices, aggregates, comparisons and the leaderboard.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+import functools
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
+from harness import settings
 from harness.errors import UserError
+from harness.interfaces import SUCCESS, Score
+from harness.recipes import Training
+from harness.records import schema
+from harness.settings import Cited
+from reports import registered
 from results import Cell
 
 PROFILES = "--mixed-profiles"
 PROTOCOLS = "--mixed-protocols"
+DEMONSTRATIONS = "training.demonstrations"
+QUOTE = '"'
 
 
 class Mixing(NamedTuple):
@@ -35,18 +46,83 @@ class Place(NamedTuple):
     version: int | None
     """Of the suite; None where the record does not tell, as of runs made elsewhere."""
     steps: int
+    conditions: tuple[tuple[str, str], ...] = ()
+    """See `conditions`."""
+    score: Score = SUCCESS
 
 
 def place(cell: Cell) -> Place:
     version = cell.versions.get("suite")
     known = version if type(version) is int else None
-    return Place(f"{cell.suite}/{cell.task}", cell.method, cell.profile, known, cell.steps)
+    where = f"{cell.suite}/{cell.task}"
+    return Place(where, cell.method, cell.profile, known, cell.steps, conditions(cell), cell.score)
+
+
+def planned(record: Mapping[str, Any]) -> Place:
+    """The place of a cell that is about to run, by its record (`harness.records.cells.record`)."""
+    suite, task, profile = record["suite"], record["task"], record["profile"]
+    return Place(
+        f"{suite}/{task}", record["method"], profile, record["versions"]["suite"], record["steps"],
+        _conditions(suite, task, profile, record["settings"]), schema.score_of(record),
+    )  # fmt: skip
+
+
+def conditions(cell: Cell) -> tuple[tuple[str, str], ...]:
+    """The settings that make another problem of a task (those of the suite, and demonstrations), where they are not
+    what suite and profile say: names and values as JSON, by name.
+
+    What a record does not tell, as one made before a setting was there or made elsewhere, is taken to be as usual. Of a
+    suite that is not installed every setting on record is told, and demonstrations where there are any.
+    """
+    return _conditions(cell.suite, cell.task, cell.profile, cell.settings)
+
+
+def _conditions(suite: str, task: str, profile: str, given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    usual = _usual(suite, task, profile)
+    found = {}
+    for name, entry in given.items():
+        if name.startswith("suite.") or name == DEMONSTRATIONS:
+            text = _text(entry.get("value") if isinstance(entry, Mapping) else entry)
+            if text != usual.get(name):
+                found[name] = text
+    return tuple(sorted(found.items()))
+
+
+def words(found: Iterable[tuple[str, str]]) -> str:
+    """Conditions as headings have them: `goal=hidden, demonstrations=5`."""
+    return ", ".join(f"{name.partition('.')[2]}={value.strip(QUOTE)}" for name, value in found)
+
+
+@functools.lru_cache(maxsize=4096)
+def _usual(suite: str, task: str, profile: str) -> Mapping[str, str]:
+    """What a suite that is installed, and its profile, say of a task; of one that is not, that nothing is shown."""
+    usual = {DEMONSTRATIONS: _text(Training.demonstrations)}
+    home = registered.get("suite", suite)
+    if home is None:
+        return usual
+    usual |= {f"suite.{name}": _text(field.default) for name, field in settings.fields(home).items()}
+    own = home.profiles.get(profile, {})
+    layers = (home.defaults, home.defaults.get("by_task", {}).get(task, {}), own, own.get("by_task", {}).get(task, {}))
+    for layer in layers:
+        for name, value in layer.items():
+            if name in usual:
+                usual[name] = _text(value.value if isinstance(value, Cited) else value)
+    return usual
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, default=str)
 
 
 def obstacle(one: Place, other: Place, mixing: Mixing) -> str:
     """Why runs of the same task are not compared, with the flag that allows it; "" if they are."""
     if None not in (one.version, other.version) and one.version != other.version and not mixing.protocols:
         return f"protocol version {one.version} beside {other.version}; {PROTOCOLS} compares them all the same"
+    if one.score != other.score:
+        return f"scored by {one.score.name} beside {other.score.name}, which nothing makes comparable"
+    if one.conditions != other.conditions and not mixing.protocols:
+        here, there = (words(each.conditions) or "the suite's own settings" for each in (one, other))
+        return f"{here} beside {there}; {PROTOCOLS} compares them all the same"
     if mixing.profiles:
         return ""
     if one.profile != other.profile:

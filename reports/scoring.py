@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from harness.interfaces import Score
+from harness.interfaces import SUCCESS, Score
 from reports.statistics import Array
 
 
@@ -28,6 +28,14 @@ def digits(values: Iterable[float]) -> int:
     """Decimals for numbers of such a size: two below 100, one below 1,000, none above."""
     largest = max((abs(value) for value in values if np.isfinite(value)), default=0.0)
     return 2 if largest < 100 else 1 if largest < 1_000 else 0
+
+
+def together(scores: Sequence[Score]) -> Score:
+    """What the numbers of tasks with these scores are as one: of one task its score, of several successes success, of
+    others a share of each task's range."""
+    if len(scores) == 1 or set(scores) == {SUCCESS}:
+        return scores[0]
+    return Score("normalised score", low=0.0, high=1.0)
 
 
 def normalised(score: Score, values: Array) -> Array:

@@ -251,15 +251,15 @@ def _comparison(plan: Plan) -> Any | None:
     against = plan.execution.against
     if against is None:
         return None
-    from harness import config, study
+    from harness import study
     from harness.cli import command
     from harness.errors import UserError
+    from harness.records.cells import record
 
     compare = command("compare")
     if compare is None:
         raise UserError(f"against={against}: the package that compares is not installed; leave it out")
-    planned = [(cell.names, config.versions(cell.names)["suite"], cell.steps) for cell in plan.cells]
-    compare.check(against, planned, study.directory_of(plan))
+    compare.check(against, [record(cell) for cell in plan.cells], study.directory_of(plan))
     return compare
 
 

@@ -12,14 +12,13 @@ import argparse
 import json
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import UserError
 
 if TYPE_CHECKING:
-    from harness.config import Names
     from reports.comparability import Place
     from reports.summary import Summary
     from results import Cell, Study
@@ -99,15 +98,15 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def check(against: str, planned: Iterable[tuple[Names, int, int]], output: Path) -> None:
+def check(against: str, records: Iterable[Mapping[str, Any]], output: Path) -> None:
     """UserError if what is about to run in `output` could be compared with nothing in `against`.
 
-    `planned`: of each cell its names, the version of its suite and its steps.
+    `records`: of each cell that is planned, as in cell.json.
     """
     import results
-    from reports.comparability import UNMIXED, Place, place, require
+    from reports.comparability import UNMIXED, place, planned, require
 
-    ours = [Place(f"{names.suite}/{names.task}", names.method, names.profile, *rest) for names, *rest in planned]
+    ours = [planned(record) for record in records]
     stored = [place(cell) for study in _others(results.opened(against), [output]).values() for cell in study.cells]
     for note in require(ours, stored, UNMIXED, ("this command", against), strict=against != results.MEASURED):
         print(note, file=sys.stderr)

@@ -1,7 +1,7 @@
 """What a leaderboard says, as data: the page shows a `Board`, and `leaderboard.json` is one.
 
-Scores are in [0, 1]; an interval's ends are null where a single run gives none. Rows of different tabs are never ranked
-together.
+A score lies in the range of its `measure`; an interval's ends are null where a single run gives none. Rows of different
+tabs are never ranked together.
 """
 
 from __future__ import annotations
@@ -35,6 +35,21 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class Measure:
+    """What a score is: `harness.interfaces.Score`, as the suite names it."""
+
+    name: str
+    direction: str
+    """"higher" or "lower", whichever is better."""
+    low: float | None
+    """Ends of its range; null where they are not known."""
+    high: float | None
+
+
+SUCCESS = Measure("success", "higher", 0.0, 1.0)
+
+
+@dataclass(frozen=True)
 class Entry:
     """One configuration on one suite: a line of the table."""
 
@@ -50,7 +65,7 @@ class Entry:
     backend: str
     model: str
     score: Estimate
-    """IQM of the final success rate over runs and tasks."""
+    """IQM of the final score over runs and tasks."""
     mean: Estimate
     board: str
     """The task that it is ranked on alone; empty where all of the suite's tasks count, and for a row listed apart."""
@@ -77,17 +92,31 @@ class Entry:
     """Version of suite and record."""
     source: str
     """The study or submission that it comes from."""
+    measure: Measure = SUCCESS
+    """What its score is; over tasks of different scores each is put on a scale from 0, the worst, to 1, the best."""
+    conditions: str = ""
+    """Settings of the suite, and demonstrations, that differ from what suite and profile say: rows are ranked only with
+    those of the same."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """IQM over runs and tasks of the success rate at each of `x`, in `unit`."""
+    """IQM over runs and tasks of the score at each of `x`, in `unit`."""
 
     unit: str
     x: tuple[float, ...]
     value: tuple[float, ...]
     low: tuple[float | None, ...]
     high: tuple[float | None, ...]
+    of: str = "success rate"
+    """What the axis is called."""
+    share: bool = True
+    """Whether values lie between 0 and 1."""
+
+    @property
+    def key(self) -> str:
+        """Curves that share it share their axes."""
+        return f"{self.of} over {self.unit}"
 
 
 @dataclass(frozen=True)
@@ -100,8 +129,9 @@ class TaskScore:
     returns: Estimate
     """Mean return of the final evaluation."""
     final: tuple[float, ...]
-    """Final success rate of each of the entry's seeds, in their order."""
+    """Final score of each of the entry's seeds, in their order."""
     curve: Curve
+    measure: Measure = SUCCESS
 
 
 @dataclass(frozen=True)
@@ -114,7 +144,7 @@ class Variation:
     task: str
     score: Estimate
     difference: Estimate
-    """Final success less the entry's own."""
+    """Final score less the entry's own."""
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from reports import citations, page, statistics
-from reports.leaderboard import ranking, registered
-from reports.leaderboard.board import Curve, Estimate, Origin, Setting, TaskScore, Variation
-from reports.leaderboard.rows import Member, Row
+from harness.interfaces import Score
+from reports import citations, page, registered, scoring, statistics
+from reports.leaderboard import ranking
+from reports.leaderboard.board import Curve, Estimate, Measure, Origin, Setting, TaskScore, Variation
+from reports.leaderboard.rows import Measured, Member, Row
 from reports.leaderboard.sources import clean
 from reports.statistics import Array, Interval, name_seed
 from reports.statistics.resampling import ends
@@ -48,12 +49,18 @@ def name_of(row: Row) -> str:
 
 
 def final(row: Row) -> Array:
-    """Final success rates of the seeds that all tasks have, [runs, tasks]."""
-    return np.stack([each.of(row.seeds).success[:, -1] for each in row.tasks.values()], axis=1)
+    """Final scores of the seeds that all tasks have, [runs, tasks], as `Row.score` says."""
+    own = [each.of(row.seeds) for each in row.tasks.values()]
+    return np.stack([_scaled(row, each)[:, -1] for each in own], axis=1)
+
+
+def _scaled(row: Row, measured: Measured) -> Array:
+    """The scores of one of a row's tasks as they count for the row."""
+    return scoring.normalised(measured.cell.score, measured.scores) if len(row.tasks) > 1 else measured.scores
 
 
 def score(scores: Array, name: str) -> tuple[Estimate, Array]:
-    """IQM of final success rates [runs, tasks] with its interval, and its resamples [reps] (none of a single run)."""
+    """IQM of final scores [runs, tasks] with its interval, and its resamples [reps] (none of a single run)."""
     point = statistics.iqm(scores)
     if len(scores) < 2:
         return estimate(Interval(point, np.asarray(np.nan), np.asarray(np.nan))), np.empty(0)
@@ -73,16 +80,29 @@ def curve(row: Row, name: str) -> Curve:
     places = [each.steps if level else np.round(each.steps / max(each.cell.steps, 1), 9) for each in tasks]
     common = sorted(set.intersection(*(set(own.tolist()) for own in places)))
     if not common:
-        return Curve("share of training", (), (), (), ())
+        return Curve("share of training", (), (), (), (), *_axis(row.score))
     shown = [
         common[index]
         for index in np.unique(np.linspace(0, len(common) - 1, min(POINTS, len(common))).round().astype(int))
     ]
-    scores = np.stack([each.success[:, np.isin(own, shown)] for each, own in zip(tasks, places, strict=True)], axis=1)
+    scores = np.stack(
+        [_scaled(row, each)[:, np.isin(own, shown)] for each, own in zip(tasks, places, strict=True)], axis=1
+    )
     found = statistics.intervals(scores, ["iqm"], CURVE_REPS, name_seed(name, 0))["iqm"]
     low, high = (tuple(map(_number, values)) for values in (found.low, found.high))
     values = tuple(round(float(value), _DECIMALS) for value in found.estimate)
-    return Curve("steps" if level else "share of training", tuple(map(float, shown)), values, low, high)
+    unit = "steps" if level else "share of training"
+    return Curve(unit, tuple(map(float, shown)), values, low, high, *_axis(row.score))
+
+
+def _axis(score: Score) -> tuple[str, bool]:
+    """What an axis of this score is called, and whether it goes from 0 to 1."""
+    return clean(scoring.mean_of(score), 60), (score.low, score.high) == (0, 1)
+
+
+def measure(score: Score) -> Measure:
+    """A score as the board has it."""
+    return Measure(clean(score.name, 60), score.direction, score.low, score.high)
 
 
 def tasks(row: Row, seeds: Sequence[int], name: str, whole: Estimate) -> tuple[TaskScore, ...]:
@@ -103,6 +123,7 @@ def tasks(row: Row, seeds: Sequence[int], name: str, whole: Estimate) -> tuple[T
                 mean(returns, own),
                 tuple(round(float(value), _DECIMALS) for value in scores[:, 0]),
                 curve(alone, own),
+                measure(measured.cell.score),
             )
         )
     return tuple(found)
@@ -117,7 +138,7 @@ def variations(row: Row, members: Iterable[Member], name: str) -> tuple[Variatio
         if role is None:
             continue
         reference = references[role.reference]
-        scores, beside = member.success[:, -1:], reference.success[:, -1:]
+        scores, beside = member.scores[:, -1:], reference.scores[:, -1:]
         own = f"{name}/{member.cell.id}"
         paired = member.seeds == reference.seeds
         gap = statistics.difference(scores, beside, "iqm", ranking.REPS, name_seed(own, 0), paired)

@@ -10,18 +10,17 @@ import numpy as np
 
 from harness.errors import UserError
 from harness.records import provenance, schema
-from reports import ledger
-from reports.leaderboard import costs, details, minimum, ranking, registered, rows, sources
+from reports import comparability, ledger, registered
+from reports.leaderboard import costs, details, minimum, ranking, rows, sources
 from reports.leaderboard.board import TABS, Board, Details, Entry, Estimate, Refused, Suite
 from reports.leaderboard.costs import Cost
 from reports.leaderboard.frames import Samples
-from reports.leaderboard.rows import Measured, Member, Row
+from reports.leaderboard.rows import Measured, Member, Peers, Row
 from reports.leaderboard.sources import Source, clean
 from reports.statistics import Array
 from results.verification.record import Standing
 
 TITLE = "guidebench leaderboard"
-NEVER = "no row has a success here, so success tells nothing; open it for its returns"
 ROWS = 5_000
 """Most rows of a board."""
 
@@ -37,7 +36,7 @@ class _Scored(NamedTuple):
     apart: str
     score: Estimate
     resampled: Array
-    """[reps], empty for a row that is not ranked."""
+    """Such that higher is better, [reps]; empty for a row that is not ranked."""
 
 
 def gather(names: Sequence[str], directory: Path, title: str = TITLE) -> Board:
@@ -61,7 +60,7 @@ def gather(names: Sequence[str], directory: Path, title: str = TITLE) -> Board:
     if not everything:
         said = "; ".join(f"{each.source}: {each.reason}" for each in refused) or "name a study, or add submissions"
         raise UserError(f"there is nothing to show: {said}")
-    scored = _telling(_scored(everything))
+    scored = _scored(everything)
     ranked = _ranked(scored)
     spent = {source.name: _costs(source, refused) for source, _ in shown}
     compared = _variations(shown, everything, notes)
@@ -133,12 +132,12 @@ def _variations(
 
 def _scored(everything: Sequence[Row]) -> list[_Scored]:
     """Rows with their scores, by peers; a row that is not ranked has no resamples left."""
-    groups: dict[tuple[str, str, str], list[Row]] = {}
+    groups: dict[Peers, list[Row]] = {}
     for row in everything:
         groups.setdefault(row.peers, []).append(row)
     names: dict[str, int] = {}
     found = []
-    for (suite, _, profile), peers in groups.items():
+    for (suite, _, profile, _), peers in groups.items():
         protocol = minimum.declared(suite, profile) or minimum.usual(peers)
         for whole in peers:
             row = minimum.scored(whole, protocol)
@@ -150,30 +149,19 @@ def _scored(everything: Sequence[Row]) -> list[_Scored]:
             reasons = minimum.lacking(minimum.scored(whole, protocol), protocol)
             score, resampled = details.score(details.final(row), name)
             kept = resampled[:0] if reasons else resampled[: ranking.compared(len(peers))].astype(np.float32)
+            kept = row.score.sign * kept
             board = "" if reasons else minimum.board(whole, protocol)
             found.append(_Scored(name, whole, row, board, clean("; ".join(reasons), 600), score, kept))
     return found
 
 
-def _telling(scored: Sequence[_Scored]) -> list[_Scored]:
-    """The same with rows listed apart that success cannot tell from their peers, as none of them ever has any."""
-    best: dict[tuple[str, ...], float] = {}
-    for each in scored:
-        if not each.apart:
-            place = (*each.whole.peers, each.board)
-            best[place] = max(best.get(place, 0.0), *(task.success[:, -1].max() for task in each.row.tasks.values()))
-    return [
-        each if each.apart or best[(*each.whole.peers, each.board)] else each._replace(board="", apart=NEVER)
-        for each in scored
-    ]
-
-
 def _ranked(scored: Sequence[_Scored]) -> dict[str, tuple[int, int, int]]:
     """Id -> rank, and the best and the worst within its interval, among its peers on the same tasks."""
-    groups: dict[tuple[str, ...], list[_Scored]] = {}
+    groups: dict[tuple[object, ...], list[_Scored]] = {}
     for each in scored:
         if not each.apart:
-            groups.setdefault((*each.whole.peers, each.board), []).append(each)
+            measures = tuple((task, measured.cell.score) for task, measured in sorted(each.row.tasks.items()))
+            groups.setdefault((*each.whole.peers, each.board, measures), []).append(each)
     found = {}
     for peers in groups.values():
         places = ranking.ranks(np.stack([each.resampled for each in peers]))
@@ -215,6 +203,8 @@ def _entry(each: _Scored, mean: Estimate, ranks: tuple[int, int, int] | None, kn
         standing=_standing(whole),
         protocol=f"suite {'unknown' if whole.version is None else whole.version}, record {schema.SCHEMA_VERSION}",
         source=clean(f"{whole.source.name}, by {whole.source.by}" if whole.source.by else whole.source.name, 600),
+        measure=details.measure(row.score),
+        conditions=clean(comparability.words(whole.conditions), 300),
     )
 
 
@@ -253,9 +243,10 @@ def _sorted(entries: Sequence[Entry]) -> list[Entry]:
         return (
             *place,
             entry.rank is None,
+            entry.conditions,
             entry.board,
             entry.rank or 0,
-            -(entry.score.value or 0),
+            (entry.score.value or 0) * (1 if entry.measure.direction == "lower" else -1),
             entry.label,
             entry.id,
         )

@@ -11,7 +11,7 @@ from harness.errors import UserError
 from harness.layouts import repeats
 from harness.recipes import Training
 from harness.settings import Cited
-from reports.leaderboard import registered
+from reports import registered
 from reports.leaderboard.rows import Measured, Row
 from results import Cell
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
 from reports import charts, inline
-from reports.leaderboard.board import TABS, Board, Details, Entry, Estimate
+from reports.leaderboard.board import TABS, Board, Curve, Details, Entry, Estimate
 from reports.page import environment
 
 SHARED = ("elements.js", "theme.js", "tables.js", "charts.js")
@@ -18,7 +19,7 @@ OWN = ("state", "statistics", "columns", "listing", "opened", "comparing", "main
 def render(board: Board) -> str:
     """The page; the same board gives the same text. It needs no network and no file beside it."""
     script = inline.script(*SHARED, *(f"leaderboard/{name}.js" for name in OWN))
-    units = sorted({details.curve.unit for details in board.details.values()})
+    drawn = {curve.key: curve for details in board.details.values() for curve in _curves(details)}
     text = (
         environment()
         .get_template("leaderboard/page.html.j2")
@@ -33,13 +34,22 @@ def render(board: Board) -> str:
                     "suites": board.suites,
                     "fields": [each.name for each in fields(Entry)],
                     "entries": [_values(entry) for entry in board.entries],
-                    "curves": {unit: charts.curves(unit, "success rate") for unit in units},
+                    "curves": {
+                        key: charts.curves(curve.unit, curve.of, (0.0, 1.0) if curve.share else None)
+                        for key, curve in sorted(drawn.items())
+                    },
                 }
             ),
             packs=[inline.packed_json(_pack(board, suite.name)) for suite in board.suites],
         )
     )
     return text.encode("utf-8", "replace").decode("utf-8")  # the name of a file may hold what is no character
+
+
+def _curves(details: Details) -> Iterator[Curve]:
+    yield details.curve
+    for task in details.tasks:
+        yield task.curve
 
 
 def _values(entry: Entry) -> list[Any]:

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from harness.interfaces import Score
 from harness.records import schema
-from reports import judges
-from reports.leaderboard import registered
+from reports import comparability, judges, registered, scoring
 from reports.leaderboard.board import Tab
 from reports.leaderboard.sources import Source
 from reports.statistics import Array
@@ -33,8 +33,8 @@ class Measured:
     """All that the study planned."""
     seeds: tuple[int, ...]
     steps: Array
-    success: Array
-    """[seeds, checkpoints]"""
+    scores: Array
+    """By the cell's score, [seeds, checkpoints]."""
     returns: Array
     episodes: int
     """Of the last evaluation, the fewest."""
@@ -46,7 +46,16 @@ class Measured:
     def of(self, seeds: Sequence[int]) -> Measured:
         """With these seeds only, in their order."""
         chosen = [self.seeds.index(seed) for seed in seeds]
-        return replace(self, seeds=tuple(seeds), success=self.success[chosen], returns=self.returns[chosen])
+        return replace(self, seeds=tuple(seeds), scores=self.scores[chosen], returns=self.returns[chosen])
+
+
+class Peers(NamedTuple):
+    """What rows have in common that may be ranked together."""
+
+    suite: str
+    tab: str
+    profile: str
+    conditions: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -68,9 +77,20 @@ class Row:
         return version(self.first)
 
     @property
-    def peers(self) -> tuple[str, str, str]:
-        """Rows that share it may be ranked together."""
-        return self.first.suite, self.tab or "", self.first.profile
+    def conditions(self) -> tuple[tuple[str, str], ...]:
+        """What sets its tasks apart from what suite and profile say (`comparability.conditions`)."""
+        return comparability.conditions(self.first)
+
+    @property
+    def peers(self) -> Peers:
+        """Rows that share it may be ranked together, those of the same tasks."""
+        return Peers(self.first.suite, self.tab or "", self.first.profile, self.conditions)
+
+    @property
+    def score(self) -> Score:
+        """What its numbers are: of one task its score, of several that of all or, where that is not a share or not the
+        same, each task's on a scale from 0, the worst, to 1, the best."""
+        return scoring.together([each.cell.score for each in self.tasks.values()])
 
     def of(self, tasks: Iterable[str]) -> Row:
         """With these tasks only."""
@@ -135,7 +155,7 @@ def measured(source: Source) -> dict[str, Measured]:
                 tuple(runs[cell.id]),
                 tuple(curves),
                 common,
-                np.stack([curve.success for curve in kept]),
+                np.stack([curve.scores for curve in kept]),
                 np.stack([curve.returns for curve in kept]),
                 min(int(curve.episodes[-1]) for curve in kept),
             )
@@ -184,7 +204,9 @@ def _groups(cells: Iterable[Measured], tell: Callable[[Cell], str]) -> dict[tupl
             cell.variant,
             version(cell),
             tab(cell),
+            comparability.conditions(cell),
             tell(cell),
+            cell.task if cell.score.span is None else "",  # of no known range: an average over tasks means nothing
         )
         groups.setdefault(key, []).append(each)
     return groups

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import UserError
+from harness.interfaces import Score
 from reports.comparability import UNMIXED, Mixing, Place, obstacle, require
 
 QUICK = Place("grid/8x8", "uer", "quick", 1, 300)
@@ -13,12 +14,22 @@ QUICK = Place("grid/8x8", "uer", "quick", 1, 300)
     [
         (QUICK._replace(profile="paper"), Mixing(profiles=True), "profile quick beside paper; --mixed-profiles"),
         (QUICK._replace(steps=600), Mixing(profiles=True), "300 beside 600 steps; --mixed-profiles"),
+        (
+            QUICK._replace(conditions=(("suite.goal", '"hidden"'), ("training.demonstrations", "5"))),
+            Mixing(protocols=True),
+            "the suite's own settings beside goal=hidden, demonstrations=5; --mixed-protocols",
+        ),
         (QUICK._replace(version=2), Mixing(protocols=True), "protocol version 1 beside 2; --mixed-protocols"),
     ],
 )
 def test_what_differs_stands_in_the_way_until_it_is_asked_for(other: Place, allowing: Mixing, reason: str) -> None:
     assert obstacle(QUICK, other, UNMIXED).startswith(reason)
     assert obstacle(QUICK, other, allowing) == ""
+
+
+def test_runs_of_different_scores_are_never_compared() -> None:
+    other = QUICK._replace(score=Score("return"))
+    assert obstacle(QUICK, other, Mixing(True, True)).startswith("scored by success beside return")
 
 
 def test_a_protocol_that_is_not_on_record_stands_in_no_way() -> None:

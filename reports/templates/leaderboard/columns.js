@@ -22,10 +22,14 @@ function rowCell(entry) {
   return make("div", { class: "row" }, box, make("div", {}, link, make("div", { class: "soft" }, `${entry.learner} on ${tasks}`)));
 }
 
-// The interval as a stripe on a scale from 0 to 1, and the score as a mark on it.
-function bar({ value, low, high }) {
-  if (value === null) return null;
-  const percent = (share) => `${Math.max(0, Math.min(1, share)) * 100}%`;
+function scoreName({ name, direction }) {
+  return direction === "lower" ? `${name}, lower is better` : name;
+}
+
+// The interval as a stripe on the score's range, and the score as a mark on it; nothing where no range is known.
+function bar({ value, low, high }, measure) {
+  if (value === null || measure.low === null || measure.high === null) return null;
+  const percent = (place) => `${Math.max(0, Math.min(1, (place - measure.low) / (measure.high - measure.low))) * 100}%`;
   const element = make("div", { class: "bar", "aria-hidden": "true" });
   element.style.setProperty("--low", percent(low ?? value));
   element.style.setProperty("--high", percent(high ?? value));
@@ -33,11 +37,16 @@ function bar({ value, low, high }) {
   return element;
 }
 
+// A number such that the best come first where numbers fall.
+function better({ measure }, value) {
+  return value === null || measure.direction !== "lower" ? value : -value;
+}
+
 const RANK = { id: "rank", title: "Rank", key: (entry) => entry.rank, cell: rankCell };
 const APART = { id: "apart", title: "Why apart", text: true, key: (entry) => entry.apart, cell: (entry) => entry.apart };
 const OTHERS = [
-  { id: "score", title: "Score", hint: "IQM of the final success rate over runs and tasks, 95 % interval", first: FALLING, key: (entry) => entry.score.value, cell: (entry) => [...spread(entry.score), bar(entry.score)] },
-  { id: "mean", title: "Mean", first: FALLING, key: (entry) => entry.mean.value, cell: (entry) => decimal(entry.mean.value) },
+  { id: "score", title: "Score", hint: "IQM of the final score over runs and tasks, 95 % interval", first: FALLING, key: (entry) => better(entry, entry.score.value), cell: (entry) => [...spread(entry.score), entry.measure.name === "success" ? null : make("div", { class: "soft" }, scoreName(entry.measure)), bar(entry.score, entry.measure)] },
+  { id: "mean", title: "Mean", first: FALLING, key: (entry) => better(entry, entry.mean.value), cell: (entry) => decimal(entry.mean.value) },
   { id: "standing", title: "Standing", text: true, key: (entry) => entry.standing, cell: (entry) => badge(entry.standing) },
   { id: "model", title: "Model", text: true, key: (entry) => entry.model, cell: (entry) => entry.model || NOTHING },
   { id: "backend", title: "Backend", text: true, key: (entry) => entry.backend, cell: (entry) => entry.backend || NOTHING },

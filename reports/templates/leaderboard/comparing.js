@@ -1,12 +1,22 @@
 // Ticked rows beside each other: curves, differences of the score and probabilities of improvement.
 
+// Runs' final scores by task: of several tasks on a scale from 0, the worst, to 1, the best of each one's range.
 function scoresOn(details, tasks) {
-  return tasks.map((task) => details.tasks.find((each) => each.task === task).final);
+  return tasks.map((task) => {
+    const { final, measure: { low, high, direction } } = details.tasks.find((each) => each.task === task);
+    if (tasks.length === 1) return final;
+    return final.map((value) => (direction === "lower" ? high - value : value - low) / (high - low));
+  });
+}
+
+// Whether lower is better of what `scoresOn` gives.
+function falls(details, tasks) {
+  return tasks.length === 1 && details.tasks.find((each) => each.task === tasks[0]).measure.direction === "lower";
 }
 
 function sharedTasks(all) {
-  const [first, ...others] = all.map(({ details }) => details.tasks.filter((each) => each.final.length).map((each) => each.task));
-  return first.filter((task) => others.every((tasks) => tasks.includes(task)));
+  const [first, ...others] = all.map(({ details }) => new Map(details.tasks.filter((each) => each.final.length).map((each) => [each.task, JSON.stringify(each.measure)])));
+  return [...first.keys()].filter((task) => others.every((tasks) => tasks.get(task) === first.get(task)));
 }
 
 // Why a reader should be careful with what follows.
@@ -15,21 +25,23 @@ function warnings(entries, tasks) {
   const every = new Set(entries.flatMap((entry) => entry.tasks));
   return [
     differ("suite") ? "These rows are of different suites: nothing but their curves is compared." : null,
-    !differ("suite") && !tasks.length ? "These rows have no task in common: nothing but their curves is compared." : null,
+    !differ("suite") && !tasks.length ? "These rows have no task and score in common: nothing but their curves is compared." : null,
     !differ("suite") && tasks.length && tasks.length < every.size ? `Compared on the tasks that all have: ${tasks.join(", ")}.` : null,
     differ("tab") ? "These rows are of different tabs, which are never ranked together." : null,
+    differ("conditions") ? "Their suites' settings or demonstrations differ, so they are never ranked together." : null,
     differ("profile") || differ("steps") ? "Their profiles or numbers of steps differ." : null,
   ].filter(Boolean);
 }
 
 function besideTable(all, tasks, base) {
   const reference = scoresOn(base.details, tasks);
+  const lower = falls(base.details, tasks);
   const rows = all.map(({ entry, details }) => {
     const scores = scoresOn(details, tasks);
     const own = entry === base.entry;
     const remove = make("button", { type: "button", "aria-label": `Remove ${entry.label}`, onclick: () => tick(entry.id, false) }, "Remove");
     return [
-      entry.label, spread(scored(scores)), own ? "reference" : signed(difference(scores, reference)), own ? "reference" : spread(improvement(scores, reference)), whole(entry.seeds.length), remove,
+      entry.label, spread(scored(scores)), own ? "reference" : signed(difference(scores, reference)), own ? "reference" : spread(lower ? improvement(reference, scores) : improvement(scores, reference)), whole(entry.seeds.length), remove,
     ];
   });
   return table(`Beside ${base.entry.label}`, ["Row", "Score (IQM)", "Difference", "Probability of improvement", "Seeds", "Remove"], rows, ["text"]);
@@ -63,10 +75,10 @@ async function showComparison(place) {
   place.append(
     controls,
     ...(notes.length ? [make("ul", { class: "notes" }, notes.map((note) => make("li", {}, note)))] : []),
-    block("Learning curves", curvesFigure(`IQM of the success rate over runs${task ? `, ${task}` : apart ? " and each row's own tasks" : " and tasks"}, 95 % intervals`, curves, entries.map((entry) => entry.label))),
+    block("Learning curves", curvesFigure(`IQM of the score over runs${task ? `, ${task}` : apart ? " and each row's own tasks" : " and tasks"}, 95 % intervals`, curves, entries.map((entry) => entry.label))),
   );
   if (!tasks.length) return;
   place.append(
-    block("Differences", besideTable(all, task ? [task] : tasks, base), make("p", { class: "soft" }, `Difference: IQM less the reference's. Probability of improvement: how often a run ends higher than one of the reference on the same task, ties half, mean over tasks. In brackets 95 % stratified bootstrap intervals of ${whole(REPS)} seeded resamples; a difference whose interval holds 0, or a probability whose interval holds 0.5, tells nothing apart.`)),
+    block("Differences", besideTable(all, task ? [task] : tasks, base), make("p", { class: "soft" }, `Difference: IQM less the reference's. Probability of improvement: how often a run ends better than one of the reference on the same task, ties half, mean over tasks. In brackets 95 % stratified bootstrap intervals of ${whole(REPS)} seeded resamples; a difference whose interval holds 0, or a probability whose interval holds 0.5, tells nothing apart.`)),
   );
 }

@@ -56,10 +56,10 @@ function section(tab, suite) {
   if (sections.has(key)) return sections.get(key);
   const entries = inTab(tab).filter((entry) => entry.suite === suite.name);
   // The rows of one tab may be of several profiles (`scripted`), or of one task alone: those are not ranked together.
-  const ranked = [...Map.groupBy(entries.filter((entry) => entry.rank !== null), (entry) => JSON.stringify([entry.profile, entry.board])).values()];
+  const ranked = [...Map.groupBy(entries.filter((entry) => entry.rank !== null), (entry) => JSON.stringify([entry.profile, entry.board, entry.conditions, entry.measure])).values()];
   const apart = entries.filter((entry) => entry.rank === null);
   const several = new Set(ranked.map(([{ profile }]) => profile)).size > 1;
-  const title = ({ board, profile }) => `Ranked${board ? ` on ${board} alone` : ""}${several ? `, ${profile}` : ""}`;
+  const title = ({ board, profile, conditions, measure }) => `Ranked${board ? ` on ${board} alone` : ""}${measure.name === "success" ? "" : ` by ${scoreName(measure)}`}${conditions ? `, ${conditions}` : ""}${several ? `, ${profile}` : ""}`;
   const tables = ranked.map((rows) => listed("ranked", title(rows[0]), suite, rows));
   if (apart.length) tables.push(listed("apart", "Listed apart", suite, apart));
   const element = make("section", { "aria-label": suite.title }, make("h2", {}, suite.title, make("span", { class: "soft" }, ` ${suite.name}, version ${suite.version}`)), tables.map(({ region }) => region));

@@ -8,7 +8,7 @@ DATA.entries = DATA.entries.map((values) => {
   return { ...entry, score: estimate(entry.score), mean: estimate(entry.mean), searched: searched.join(" ").toLowerCase() };
 });
 const ENTRIES = new Map(DATA.entries.map((entry) => [entry.id, entry]));
-const alike = (entry) => JSON.stringify([entry.tab, entry.suite, entry.profile, entry.board, entry.rank]);
+const alike = (entry) => JSON.stringify([entry.tab, entry.suite, entry.profile, entry.board, entry.conditions, entry.measure, entry.rank]);
 const ranks = Map.groupBy(DATA.entries.filter((entry) => entry.rank !== null), alike);
 for (const entry of DATA.entries) entry.tied = (ranks.get(alike(entry))?.length ?? 0) > 1;
 

@@ -23,14 +23,15 @@ function place(x) {
   return x > 1 ? whole(x) : decimal(x);
 }
 
-// Curves under one heading; they share an axis only where they share its unit.
+// Curves under one heading; they share axes only where they share what these are called.
 function curvesFigure(caption, curves, names) {
-  const units = [...new Set(curves.map((curve) => curve.unit))];
-  const figures = units.map((unit) => {
-    const told = curves.flatMap((curve, i) => (curve.unit === unit && curve.x.length ? [`${names[i]}: ${decimal(curve.value[0])} at ${place(curve.x[0])}, ${decimal(curve.value.at(-1))} at ${place(curve.x.at(-1))}`] : []));
+  const axes = (curve) => `${curve.of} over ${curve.unit}`;
+  const kinds = [...new Set(curves.map(axes))];
+  const figures = kinds.map((kind) => {
+    const told = curves.flatMap((curve, i) => (axes(curve) === kind && curve.x.length ? [`${names[i]}: ${decimal(curve.value[0])} at ${place(curve.x[0])}, ${decimal(curve.value.at(-1))} at ${place(curve.x.at(-1))}`] : []));
     const plot = make("div", { "data-alt": `${caption}. ${told.join("; ")}.` });
-    const rows = curves.flatMap((curve, i) => (curve.unit === unit ? curveRows(curve, i) : []));
-    chart(plot, DATA.curves[unit] ?? Object.values(DATA.curves)[0], rows, names);
+    const rows = curves.flatMap((curve, i) => (axes(curve) === kind ? curveRows(curve, i) : []));
+    chart(plot, DATA.curves[kind], rows, names);
     return make("figure", { class: "chart" }, plot, make("figcaption", {}, caption));
   });
   return make("div", {}, figures);
@@ -47,8 +48,8 @@ function folded(summary, ...content) {
 function facts(entry) {
   const range = entry.rank === null ? NOTHING : `${entry.rank}${entry.tied ? ", tied" : ""} (95 %: ${entry.rank_low}–${entry.rank_high})`;
   const pairs = [
-    ["Rank", range], ["Score (IQM)", spread(entry.score)], ["Mean", spread(entry.mean)], ["Standing", badge(entry.standing)],
-    ["Suite", entry.suite], ["Tasks", entry.tasks.join(", ")], ["Tab", entry.tab], ["Profile", entry.profile], ["Method", entry.method], ["Learner", entry.learner],
+    ["Rank", range], ["Score (IQM)", spread(entry.score)], ["Score is", scoreName(entry.measure)], ["Mean", spread(entry.mean)], ["Standing", badge(entry.standing)],
+    ["Suite", entry.suite], ["Tasks", entry.tasks.join(", ")], ...(entry.conditions ? [["Conditions", entry.conditions]] : []), ["Tab", entry.tab], ["Profile", entry.profile], ["Method", entry.method], ["Learner", entry.learner],
     ["Model", entry.model || NOTHING], ["Backend", entry.backend || NOTHING], ["Seeds", entry.seeds.join(", ") || NOTHING],
     ["Steps of a run", whole(entry.steps)], ["Episodes of a final evaluation", whole(entry.episodes)], ["Model calls", whole(entry.calls)],
     ["Cost, USD", decimal(entry.usd)], ["Hardware", entry.hardware.join("; ") || NOTHING], ["Protocol", entry.protocol], ["Source", entry.source],
@@ -72,11 +73,14 @@ function sortedTable(...content) {
 function sectionsOf(entry, details) {
   const { tasks, variations, frames, settings, origins, runs, checks } = details;
   const several = tasks.length > 1;
-  const scores = tasks.map((each) => [each.task, spread(each.score), spread(each.mean), spread(each.returns), each.final.map((value) => decimal(value)).join(", ")]);
+  const returned = tasks.every((each) => each.measure.name === "return"); // said already
+  const own = new Set(tasks.map((each) => scoreName(each.measure))).size > 1;
+  const scores = tasks.map((each) => [each.task, ...(own ? [scoreName(each.measure)] : []), spread(each.score), spread(each.mean), ...(returned ? [] : [spread(each.returns)]), each.final.map((value) => decimal(value)).join(", ")]);
+  const scoreHeads = ["Task", ...(own ? ["Score is"] : []), "IQM", "Mean", ...(returned ? [] : ["Mean return"]), `Seeds ${entry.seeds.join(", ")}`];
   const varied = variations.map((each) => [each.name, each.kind, each.task, spread(each.score), signed(each.difference)]);
   return [
-    block("Learning curve", curvesFigure(`IQM of the success rate over runs${several ? " and tasks" : ""}, 95 % interval`, [details.curve], [entry.label])),
-    block("Tasks", sortedTable("Final success by task", ["Task", "IQM", "Mean", "Mean return", `Seeds ${entry.seeds.join(", ")}`], scores, ["text", "", "", "", "text"]), several ? curvesFigure(tasks.length > LINES ? `Success rate by task, the first ${LINES}` : "Success rate by task", tasks.slice(0, LINES).map((each) => each.curve), tasks.map((each) => each.task)) : null),
+    block("Learning curve", curvesFigure(`IQM of the ${details.curve.of} over runs${several ? " and tasks" : ""}, 95 % interval`, [details.curve], [entry.label])),
+    block("Tasks", sortedTable("Final score by task", scoreHeads, scores, scoreHeads.map((head, i) => (["Task", "Score is"].includes(head) || i === scoreHeads.length - 1 ? "text" : ""))), several ? curvesFigure(tasks.length > LINES ? `Score by task, the first ${LINES}` : "Score by task", tasks.slice(0, LINES).map((each) => each.curve), tasks.map((each) => each.task)) : null),
     varied.length ? block("Ablations and perturbations", sortedTable("Beside the row itself", ["Variation", "Kind", "Task", "Score (IQM)", "Difference"], varied, ["text", "text", "text"])) : null,
     frames.length ? block("Sample frames", make("div", { class: "frames" }, frames.map(({ caption, png }) => make("figure", {}, make("img", { src: `data:image/png;base64,${png}`, alt: caption }), make("figcaption", {}, caption))))) : null,
     block("Verification", checks.length ? table("What was checked", ["Check", "Result", "Detail"], checks.map(({ what, passed, detail }) => [what, badge(passed === null ? "not checked" : passed ? "passed" : "failed"), detail]), ["text", "text", "text"]) : make("p", {}, "Nobody has verified this row: its numbers are those of its source.")),

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from harness.errors import UserError
+from harness.interfaces import Score
 from reports import statistics
 from reports.leaderboard import files, frames, gathering, ranking
 from reports.leaderboard.board import Board, Entry
@@ -224,10 +225,88 @@ def test_rows_of_one_task_alone_are_ranked_among_themselves(study: Study, gather
     assert found == dict.fromkeys(("uer", "per", "aer"), ("", 1)) | alone
 
 
-def test_rows_are_not_ranked_where_nobody_succeeds(study: Study, gather: Any) -> None:
-    board = gather(study("a", uer=ends(0, 0, 0), per=ends(0, 0, 0), sac=(ends(0, 0, 1), {"suite": "maze"})))
-    found = by_method(board)
-    assert {found[name].apart for name in ("uer", "per")} == {gathering.NEVER} and found["sac"].rank == 1
+def valued(*means: float) -> dict[int, dict[int, list[float]]]:
+    """Seeds whose final evaluation, of ten episodes, has these mean scores."""
+    return {seed: {300: [mean] * 10} for seed, mean in enumerate(means)}
+
+
+@pytest.mark.parametrize(
+    ("score", "good", "bad"),
+    [
+        (Score("return", low=-500, high=0), (-100, -101, -102), (-160, -161, -162)),
+        (Score("cost", "lower"), (100, 101, 102), (160, 161, 162)),
+    ],
+)
+def test_rows_are_ranked_by_the_score_that_their_suite_names(
+    study: Study, gather: Any, score: Score, good: tuple[float, ...], bad: tuple[float, ...]
+) -> None:
+    rows = {"bad": valued(*bad), "good": valued(*good)}
+    board = gather(study("a", **{name: (curves, {"score": score}) for name, curves in rows.items()}))
+    assert [(entry.method, entry.rank) for entry in board.entries] == [("good", 1), ("bad", 2)]
+    best = board.entries[0]
+    assert (best.measure.name, best.measure.direction, best.measure.high) == (score.name, score.direction, score.high)
+    assert best.score.value == pytest.approx(good[1]) and min(good) <= (best.score.low or 0) <= good[1]
+    (task,) = board.details[best.id].tasks
+    assert task.curve.of == f"mean {score.name}" and not task.curve.share and task.measure == best.measure
+
+
+def test_tasks_of_other_scores_are_put_on_one_scale(study: Study, gather: Any) -> None:
+    swing, badges = Score("return", low=-500, high=0), Score("badges", low=0, high=20)
+    cells = {
+        "one": (valued(-100, -100, -100), {"method": "uer", "task": "swing", "score": swing}),
+        "two": (valued(10, 10, 10), {"method": "uer", "task": "collect", "score": badges}),
+    }
+    (entry,) = gather(study("a", **cells)).entries
+    assert entry.tasks == ("collect", "swing") and entry.measure.name == "normalised score"
+    assert entry.mean.value == pytest.approx((0.8 + 0.5) / 2)
+
+
+def test_a_task_whose_range_is_not_known_is_ranked_by_itself(study: Study, gather: Any) -> None:
+    runner = {"method": "uer", "score": Score("return")}
+    cells = {name: (valued(1, 2, 3), {**runner, "task": name}) for name in ("hopper", "cheetah")}
+    assert {entry.tasks: entry.rank for entry in gather(study("a", **cells)).entries} == {
+        ("cheetah",): 1,
+        ("hopper",): 1,
+    }
+
+
+def test_records_that_score_a_task_otherwise_are_not_ranked_together(study: Study, gather: Any) -> None:
+    board = gather(study("a", uer=ends(1, 1, 1), per=(valued(0, 0, 0), {"score": Score("return")})))
+    assert [entry.rank for entry in board.entries] == [1, 1]
+
+
+def test_other_settings_of_the_suite_and_demonstrations_make_another_board(study: Study, gather: Any) -> None:
+    def given(**values: Any) -> dict[str, Any]:
+        return {"settings": {f"{name}".replace("__", "."): {"value": value} for name, value in values.items()}}
+
+    board = gather(
+        study(
+            "a",
+            seen=(ends(1, 1, 1), given(suite__goal="observable")),
+            also=(ends(0, 0, 0), given(suite__goal="observable", training__demonstrations=0)),
+            hidden=(ends(0, 0, 0), given(suite__goal="hidden")),
+            shown=(ends(0, 0, 0), given(suite__goal="observable", training__demonstrations=5)),
+        )
+    )
+    found = {entry.method: (entry.rank, entry.conditions) for entry in board.entries}
+    assert found == {
+        "seen": (1, "goal=observable"),
+        "also": (2, "goal=observable"),
+        "hidden": (1, "goal=hidden"),
+        "shown": (1, "goal=observable, demonstrations=5"),
+    }
+
+
+def test_conditions_of_a_suite_that_is_installed_are_what_is_not_usual(study: Study, gather: Any) -> None:
+    settings = {"suite.goal": {"value": "hidden"}}
+    here = {"suite": "metaworld", "task": "button-press-v3"}
+    cells = {
+        "usual": (ends(1, 1, 1), {**here, "settings": {"suite.goal": {"value": "observable"}}}),
+        "elsewhere": (ends(1, 1, 1), {**here, "settings": {}}),
+        "hidden": (ends(1, 1, 1), {**here, "settings": settings}),
+    }
+    found = {entry.method: entry.conditions for entry in gather(study("a", **cells)).entries}
+    assert found == {"usual": "", "elsewhere": "", "hidden": "goal=hidden"}
 
 
 def test_a_profile_of_another_name_has_a_tab_of_its_own_and_no_rank(study: Study, gather: Any) -> None:
