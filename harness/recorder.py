@@ -70,7 +70,7 @@ class Recorder:
             "suite": suite, "task": task, "method": method, "learner": learner, "model": model,
             "profile": profile, "steps": steps, "settings": dict(settings or {}),
         }  # fmt: skip
-        self._score = _named(suite, task) if score is None else score
+        self.score = _named(suite, task) if score is None else score
         cell = identity(content)
         where = f"{suite}/{task}/{method}-{cell}"
         study = StudyDirectory(Path(output))
@@ -89,8 +89,8 @@ class Recorder:
             raise
         try:
             file = study.path / where / "cell.json"
-            if file.exists() and (other := score_of(read_json(file))) != self._score:
-                raise UserError(f"score {self._score} is not that of the cell's other runs, {other}; name the same one")
+            if file.exists() and (other := score_of(read_json(file))) != self.score:
+                raise UserError(f"score {self.score} is not that of the cell's other runs, {other}; name the same one")
             present = study.read() if (study.path / "study.json").exists() else {}
             name, command = present.get("study", study.path.resolve().name), present.get("command", ["recorder"])
             study.write(name, command, {cell: {"directory": where, "seeds": [seed], "label_variant": ""}})
@@ -98,7 +98,7 @@ class Recorder:
                 key: {"value": value, "layer": BACKEND, "source": ""} for key, value in content["settings"].items()
             }
             content |= {"schema": SCHEMA, "cell": cell, "backend": BACKEND, "variant": "", "versions": {}}
-            write_json(file, {**content, SCORE: asdict(self._score), "settings": entries})
+            write_json(file, {**content, SCORE: asdict(self.score), "settings": entries})
         except UserError:
             self._lock.release()
             raise
@@ -117,18 +117,18 @@ class Recorder:
         step, length = _whole("step", step, self._last[0], self._steps), _whole("length", length, 0)
         if not math.isfinite(ret):
             raise UserError(f"ret={ret}: expected a finite return")
-        if success is None and self._score.name == "success":
+        if success is None and self.score.name == "success":
             raise UserError("success=… is missing; the score of this run is success")
-        worth = {"success": float(success or False), "return": float(ret)}.get(self._score.name, score)
+        worth = {"success": float(success or False), "return": float(ret)}.get(self.score.name, score)
         if worth is None or (score is not None and score != worth):
-            raise UserError(f"score={score!r}: expected what the episode is worth by the score {self._score.name!r}")
-        if not within(self._score, worth):
-            raise UserError(f"{self._score.name} {worth}: expected a number in {limits(self._score)}")
+            raise UserError(f"score={score!r}: expected what the episode is worth by the score {self.score.name!r}")
+        if not within(self.score, worth):
+            raise UserError(f"{self.score.name} {worth}: expected a number in {limits(self.score)}")
         number = self._last[1] + 1 if step == self._last[0] else 0
         self._last = (step, number)
         row = self._identity.row(step=step, episode=number, success=bool(success), length=length)
         row |= {"return": float(ret), SCORE: float(worth)}
-        self._rows.append({name: row[name] for name in evaluation(self._score)})
+        self._rows.append({name: row[name] for name in evaluation(self.score)})
 
     def finish(self) -> None:
         """Compact the rows and mark the run finished; of one that has ended already, nothing changes."""
@@ -136,7 +136,7 @@ class Recorder:
             return
         self._rows.flush()
         self._rows.close()
-        to_parquet(self._rows.path, self._run.path / "evaluations.parquet", evaluation(self._score))
+        to_parquet(self._rows.path, self._run.path / "evaluations.parquet", evaluation(self.score))
         self._run.update(status="finished", step=self._steps, schema=SCHEMA_VERSION)
         self._rows.path.unlink()
         self._lock.release()

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 CSV_COLUMNS = (
     "suite", "task", "method", "variant", "learner", "backend", "model", "profile", "cell", "seed", "step", "episode",
-    "success", "return", "length",
+    "success", "return", "length", "score",
 )  # fmt: skip
-METRICS = ("success", "return")
+METRICS = ("success", "return", "score")
 
 
 class Exported(NamedTuple):
@@ -34,7 +34,8 @@ def plain_csv(rows: pd.DataFrame, labels: Mapping[str, str]) -> Exported:
 def marl_eval(rows: pd.DataFrame, labels: Mapping[str, str]) -> Exported:
     """Suite → task → row → seed → evaluation, as marl-eval reads raw experiments; `labels`: cell -> row name.
 
-    Each evaluation has its `step_count` and per metric a list with one number per episode. Names of suites and tasks
+    Each evaluation has its `step_count` and per metric (success, return, and what the suite scores) a list with one
+    number per episode. Names of suites and tasks
     are in lower case, as marl-eval looks them up. Its `absolute_metrics` are meant to be ten times as many episodes of
     the best policy; nothing of that kind is recorded, so they hold the last evaluation's episodes.
     """

@@ -23,6 +23,8 @@ class Episode(NamedTuple):
     success: bool
     ret: float
     length: int = 0
+    score: float | None = None
+    """What it is worth, where the suite names a score that is neither success nor return."""
 
 
 class Log(NamedTuple):
@@ -64,7 +66,7 @@ COLUMNS: Mapping[str, Callable[[str], Any]] = {
     "method": _name, "task": _name, "seed": _whole, "step": _whole, "episode": _whole, "success": _truth,
     "return": _finite,
 }  # fmt: skip
-OPTIONAL: Mapping[str, Callable[[str], Any]] = {"length": _whole}
+OPTIONAL: Mapping[str, Callable[[str], Any]] = {"length": _whole, "score": _finite}
 
 
 def read(path: Path) -> Log:
@@ -80,8 +82,9 @@ def read(path: Path) -> Log:
                 values = _checked(path, reader.line_num, row, known)
                 key = values["method"], values["task"], values["seed"]
                 episode = Episode(
-                    values["step"], values["episode"], values["success"], values["return"], values.get("length", 0)
-                )
+                    values["step"], values["episode"], values["success"], values["return"], values.get("length", 0),
+                    values.get("score"),
+                )  # fmt: skip
                 run = runs.setdefault(key, {})
                 if run.setdefault(episode[:2], episode) is not episode:
                     raise UserError(
@@ -137,5 +140,8 @@ def record(log: Log, output: Path, suite: str, profile: str, steps: int | None =
             output, suite=suite, task=task, method=method, seed=seed, steps=longest[method, task], profile=profile
         ) as recorder:
             for entry in episodes:
-                recorder.episode(step=entry.step, ret=entry.ret, success=entry.success, length=entry.length)
+                worth = entry.score if recorder.score.recorded else None
+                recorder.episode(
+                    step=entry.step, ret=entry.ret, success=entry.success, length=entry.length, score=worth
+                )
     return len(log.runs)

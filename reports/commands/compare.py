@@ -34,7 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--method", metavar="NAME,…", default="", help="only these methods")
     parser.add_argument("--task", metavar="NAME,…", default="", help="only these tasks: 8x8, or SUITE/TASK")
     parser.add_argument("--mixed-profiles", action="store_true", help="compare across profiles and lengths of training")
-    parser.add_argument("--mixed-protocols", action="store_true", help="compare across versions of a suite")
+    parser.add_argument(
+        "--mixed-protocols", action="store_true", help="compare across versions and settings of a suite"
+    )
     parser.add_argument("--output", metavar="DIR", help="where the files go (default: STUDY/comparison)")
     parser.add_argument("--resamples", metavar="N", type=int, default=50_000, help="bootstrap resamples (%(default)s)")
     parser.add_argument("--json", action="store_true", help="print the comparison as JSON instead of tables")

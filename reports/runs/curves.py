@@ -57,28 +57,39 @@ class Chart(NamedTuple):
         return f"{self.caption}. {'; '.join(told)}."
 
 
-def evaluations(record: Record) -> list[tuple[int, int, float, float, float]]:
-    """Step, episodes, and means of success, return and length of each evaluation."""
+class Evaluations(NamedTuple):
+    """Means over the episodes of each evaluation, in the order of their steps."""
+
+    steps: list[int]
+    episodes: list[int]
+    means: dict[str, list[float]]
+    """The score first, by its name; success only where some episode succeeded or it is the score."""
+
+
+def evaluations(record: Record) -> Evaluations:
+    """What a run's evaluations came to."""
     rows = record.rows.get("evaluations")
     if rows is None:
-        return []
-    means = rows.groupby("step")[["success", "return", "length"]].mean()
-    counts = rows.groupby("step").size()
-    return [
-        (int(step), int(count), float(success), float(ret), float(length))
-        for step, count, (success, ret, length) in zip(means.index, counts, means.to_numpy(float), strict=True)
-    ]
+        return Evaluations([], [], {})
+    score = record.cell.score.name
+    grouped = rows.groupby("step")
+    found = grouped[["score", "success", "return", "length"]].mean().astype(float)
+    names = {score: "score", **{name: name for name in ("success", "return", "length") if name != score}}
+    if score != "success" and not rows["success"].any():
+        del names["success"]
+    means = {brief(name, 60): found[column].tolist() for name, column in names.items()}
+    return Evaluations([int(step) for step in found.index], grouped.size().tolist(), means)
 
 
 def charts(record: Record) -> dict[str, list[Chart]]:
     """Heading -> its charts; a heading without any is not there."""
     tested = evaluations(record)
     learning = []
-    if tested:
-        learning = [
-            Chart("Success rate of evaluations", STEPS, {"success": thinned((row[0], row[2]) for row in tested)}, True),
-            Chart("Mean return of evaluations", STEPS, {"return": thinned((row[0], row[3]) for row in tested)}),
-        ]
+    for name, values in tested.means.items():
+        if name != "length":
+            caption = "Success rate of evaluations" if name == "success" else f"Mean {name} of evaluations"
+            points = thinned((float(step), value) for step, value in zip(tested.steps, values, strict=True))
+            learning.append(Chart(caption, STEPS, {name: points}, name == "success"))
     found = {"Learning curves": learning, "Reference episode": list(_probed(record)), "Metrics": list(_metrics(record))}
     return {heading: drawn for heading, drawn in found.items() if drawn}
 

@@ -33,6 +33,7 @@ class Episode(NamedTuple):
     ret: float
     success: bool
     length: int
+    score: float
 
 
 class Replay(NamedTuple):
@@ -54,12 +55,12 @@ class Replay(NamedTuple):
 def compare(recorded: Mapping[int, Episode], again: Sequence[Result]) -> Replay:
     """The recorded final evaluation of a run, by episode, beside all of its episodes played again."""
     successes, others, first = [], [], ""
-    played = {result.episode: Episode(result.ret, result.success, result.length) for result in again}
+    played = {result.episode: Episode(result.ret, result.success, result.length, result.score) for result in again}
     for number in sorted(played.keys() & recorded.keys()):
         here, there = recorded[number], played[number]
         if here.success != there.success:
             successes.append(number)
-        elif here.length != there.length or not _close(here.ret, there.ret):
+        elif here.length != there.length or not (_close(here.ret, there.ret) and _close(here.score, there.score)):
             others.append(number)
         else:
             continue

@@ -215,7 +215,7 @@ def _replayed(
         return Check(what, False, words), None
     if not played.deterministic:
         return Check(what, None, "its agent acts at random, so that no episode repeats"), played
-    columns = (final[name].tolist() for name in ("return", "success", "length"))
+    columns = (final[name].tolist() for name in ("return", "success", "length", "score"))
     episodes = dict(zip(final["episode"].tolist(), map(replaying.Episode, *columns), strict=True))
     compared = replaying.compare(episodes, played.again)
     return replaying.judged(run.seed, compared, _elsewhere(run), options.tolerance), played

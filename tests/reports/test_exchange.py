@@ -31,9 +31,9 @@ def test_marl_eval_gets_environment_task_row_seed_and_evaluations(study: results
     assert list(content) == ["grid"] and list(content["grid"]) == ["a", "b"]
     assert list(content["grid"]["a"]) == ["uer · quick", "per · quick"]
     assert content["grid"]["b"]["uer · quick"]["seed_3"] == {
-        "step_0": {"step_count": 100, "success": [0.0, 0.0], "return": [0.0, 0.0]},
-        "step_1": {"step_count": 200, "success": [0.0, 1.0], "return": [0.0, 0.5]},
-        "absolute_metrics": {"success": [0.0, 1.0], "return": [0.0, 0.5]},
+        "step_0": {"step_count": 100, "success": [0.0, 0.0], "return": [0.0, 0.0], "score": [0.0, 0.0]},
+        "step_1": {"step_count": 200, "success": [0.0, 1.0], "return": [0.0, 0.5], "score": [0.0, 1.0]},
+        "absolute_metrics": {"success": [0.0, 1.0], "return": [0.0, 0.5], "score": [0.0, 1.0]},
     }
     assert list(content["grid"]["a"]["uer · quick"]["seed_0"])[-1] == "absolute_metrics", "marl-eval takes the last"
     assert len(found.notes) == 1 and "last evaluation" in found.notes[0]
@@ -51,10 +51,10 @@ def test_the_csv_has_a_row_for_each_episode(study: results.Study) -> None:
     lines = exchange.plain_csv(results.load(study), {}).text.splitlines()
     assert (
         lines[0]
-        == "suite,task,method,variant,learner,backend,model,profile,cell,seed,step,episode,success,return,length"
+        == "suite,task,method,variant,learner,backend,model,profile,cell,seed,step,episode,success,return,length,score"
     )
     assert len(lines) == 1 + 2 * 2 * 2 * 2 * 2
-    assert lines[4] == "Grid,A,uer,,dqn,,,quick,uerA,0,200,1,1,0.5,10"
+    assert lines[4] == "Grid,A,uer,,dqn,,,quick,uerA,0,200,1,1,0.5,10,1.0"
 
 
 def test_what_is_exported_as_csv_can_be_imported(

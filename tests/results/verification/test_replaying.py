@@ -9,7 +9,7 @@ from results.verification import replaying
 from results.verification.record import Tally
 from results.verification.replaying import Episode, Replay
 
-RECORDED = {0: Episode(1.0, True, 5), 1: Episode(0.0, False, 9)}
+RECORDED = {0: Episode(1.0, True, 5, 1.0), 1: Episode(0.0, False, 9, 0.0)}
 AGAIN = [Result(0, 0, 1.0, True, 5, 1.0), Result(0, 1, 0.0, False, 9, 0.0)]
 
 
