@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from harness.errors import UserError, unknown
-from harness.interfaces import Score
 from harness.records import schema
+from harness.scores import Score
 from results.store import IDENTITY, Run, Study, identity, study
 
 if TYPE_CHECKING:

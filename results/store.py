@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.errors import UserError
-from harness.interfaces import SUCCESS, Score
 from harness.records import schema, shown
 from harness.records.files import read_json
+from harness.scores import SUCCESS, Score
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from harness.errors import UserError
-from harness.interfaces import SUCCESS, Score
+from harness.scores import SUCCESS, Score
 
 SCHEMA_VERSION = 1
 
@@ -95,6 +93,8 @@ def score_of(content: Mapping[str, Any]) -> Score:
 def within(score: Score, values: Any) -> Any:
     """Whether an episode, or each of an array, can be worth so much; a millionth of the range is left for rounding."""
     slack = 1e-6 * (score.span or 1.0)
+    import numpy as np  # here, since help of every command imports this module
+
     low, high = -np.inf if score.low is None else score.low, np.inf if score.high is None else score.high
     return (np.asarray(values) >= low - slack) & (np.asarray(values) <= high + slack)
 
