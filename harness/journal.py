@@ -130,6 +130,9 @@ class RunJournal:
                 "judge_seconds": sum(backend.seconds for backend in self._backends),
                 "judge_restarts": sum(backend.restarts for backend in self._backends),
             }
+            if any(backend.memory.peak for backend in self._backends):
+                extra["judge_gibibytes_load"] = sum(backend.memory.load for backend in self._backends)
+                extra["judge_gibibytes_peak"] = sum(backend.memory.peak for backend in self._backends)
         for rows in self._rows:
             rows["timings"].append({"step": step, "seeds": len(self.runs), **clock, **extra})
         for rows, account in zip(self._rows, accounts, strict=False):

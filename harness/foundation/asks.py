@@ -28,12 +28,25 @@ class InFlight(NamedTuple):
     ask: Ask
 
 
+class Memory(NamedTuple):
+    """GiB that a model's process held of a GPU; 0 where it uses none."""
+
+    load: float = 0.0
+    """Least after an answer: the weights, with next to nothing that an answer needs."""
+    peak: float = 0.0
+
+    def with_(self, other: Memory) -> Memory:
+        """Both together."""
+        return Memory(min(filter(None, (self.load, other.load)), default=0.0), max(self.peak, other.peak))
+
+
 class Backend(Protocol):
     """What answers: a process that is sent snapshots, an oracle that is told events, a person at a terminal."""
 
     seconds: float
     clips: int
     restarts: int
+    memory: Memory
     halted: str
     """What keeps it from answering, a budget or that nobody is there, in words; or ""."""
 

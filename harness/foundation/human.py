@@ -12,7 +12,7 @@ from pathlib import Path
 
 from harness.errors import BudgetReached
 from harness.foundation import questions
-from harness.foundation.asks import InFlight
+from harness.foundation.asks import InFlight, Memory
 from harness.foundation.calls import ONE_CALL, Told
 from harness.foundation.questions import Answer, Question
 
@@ -21,6 +21,7 @@ class HumanBackend:
     """Answers as far as somebody has; a Backend. An answer's value is `{"label": 0, 0.5, 1 or None}`."""
 
     restarts = 0
+    memory = Memory()
 
     def __init__(self, runs: Sequence[Path]) -> None:
         """`runs`: the directory of each row, STUDY/SUITE/TASK/METHOD-ID/seed-N."""

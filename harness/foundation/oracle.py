@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from harness.foundation.asks import InFlight
+from harness.foundation.asks import InFlight, Memory
 from harness.foundation.calls import Told, Usage
 from harness.interfaces import Array
 from harness.streams import Streams
@@ -23,6 +23,7 @@ class OracleBackend:
     """Answers each question as it is asked; what it errs on depends on the seed and the question's ordinal alone."""
 
     restarts = 0
+    memory = Memory()
     halted = ""
 
     def __init__(self, oracle: Oracle, streams: Sequence[Streams]) -> None:

@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 from harness.errors import BudgetReached, UserError
-from harness.foundation.asks import InFlight
+from harness.foundation.asks import InFlight, Memory
 from harness.foundation.calls import Told
 from harness.interfaces import Array
 
@@ -97,6 +97,7 @@ class ModelProcess:
         self.seconds = 0.0
         """Drawing, and models' time for what was really asked of them."""
         self.clips = 0
+        self.memory = Memory()
 
     def ask(self, item: InFlight) -> None:
         """Of the question only its number, who asks, its snapshots, uint8 [L, n], and its content go out."""
@@ -205,6 +206,7 @@ class ModelProcess:
         assert message.told is not None
         self.seconds += message.drawing + message.told.billed.seconds
         self.clips += 1
+        self.memory = self.memory.with_(message.memory)
         self._answers[message.number] = message.told
 
     def _restart(self, cause: BaseException) -> None:
@@ -239,6 +241,7 @@ class Message(NamedTuple):
     told: Told | None = None
     drawing: float = 0.0
     """Seconds of drawing the clip."""
+    memory: Memory = Memory()
     error: str = ""
     missing: str = ""
     """This answer alone is not there, in replay."""

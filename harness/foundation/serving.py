@@ -12,6 +12,7 @@ import functools
 import itertools
 import json
 import signal
+import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -24,6 +25,7 @@ import numpy as np
 
 from harness.errors import BudgetReached, MissingCall, UserError
 from harness.execution import Models
+from harness.foundation.asks import Memory
 from harness.foundation.backends.scripted import ScriptedChat, ScriptedModel
 from harness.foundation.calls import Asker, Call, JudgeCall, Model, Told, Usage
 from harness.foundation.process import FAREWELL, Assignment, Message, Part, Sent
@@ -107,7 +109,7 @@ async def _answer(
         else:
             assert frames is not None, "a clip has snapshots"
             told = await desk.answer(JudgeCall(frames, studio.prompt), Asker(run, item.ordinal, item.step))
-        message = Message(item.number, told, drawing)
+        message = Message(item.number, told, drawing, _memory())
     except BudgetReached as reached:
         message = Message(item.number, budget=str(reached))
     except MissingCall as error:
@@ -135,6 +137,14 @@ async def _converse(
     billed = functools.reduce(Usage.plus, (told.billed for told in made), Usage())
     failures = [told.failure for told in made if told.failure]
     return Told(value, (failures or ["malformed"])[-1] if value is None else "", usage, billed)
+
+
+def _memory() -> Memory:
+    """What this process holds of a GPU, where its model has loaded torch and put it to use."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return Memory()
+    return Memory(torch.cuda.memory_allocated() / 2**30, torch.cuda.max_memory_allocated() / 2**30)
 
 
 def _send(connection: Connection, message: Message) -> None:

@@ -69,6 +69,18 @@ def _frames_per_second(rows: pd.DataFrame, row: Row) -> dict[int, float]:
     return {seed: frames / seconds for seed, seconds in _clocked(judges.seconds_per_clip)(rows, row).items() if seconds}
 
 
+def _most(name: str) -> OfRuns:
+    """The largest value in a run's rows."""
+
+    def of_runs(rows: pd.DataFrame, _: Row) -> dict[int, float]:
+        if name not in rows:
+            return {}
+        runs: Iterable[tuple[Any, pd.DataFrame]] = rows.groupby("seed")
+        return {int(seed): float(run[name].max()) for seed, run in runs}
+
+    return of_runs
+
+
 def _steps_of_a_second(clock: Mapping[str, float]) -> float | None:
     speed = judges.steps_per_second(clock)
     return 1 / speed if speed else None
@@ -145,6 +157,8 @@ MEASURES: Mapping[str, Measure] = {
     "seconds_per_step": Measure("timings", _clocked(_steps_of_a_second)),
     "seconds_per_clip": Measure("timings", _clocked(judges.seconds_per_clip)),
     "frames_per_second": Measure("timings", _frames_per_second),
+    "gibibytes_load": Measure("timings", _most("judge_gibibytes_load")),
+    "gibibytes_peak": Measure("timings", _most("judge_gibibytes_peak")),
     "zero_feedback_percent": Measure("metrics", _before_success("replay/mean_return", lambda told: told == 0)),
     "clipped_before_success_percent": Measure("metrics", _before_success("replay/clipped_share")),
     "draws_apart_before_success_percent": Measure("metrics", _phases(_apart, _until_success)),

@@ -11,7 +11,7 @@ import pytest
 
 from harness import probes
 from harness.errors import Stopped
-from harness.foundation.asks import InFlight
+from harness.foundation.asks import InFlight, Memory
 from harness.foundation.calls import Told
 from harness.probes import Probes, clip_starts, probed_steps, reference
 from suites.classic import Classic
@@ -82,7 +82,7 @@ class EventJudge:
     """Says how many moves of a clip brought about an event, in hundredths; its clock runs."""
 
     def __init__(self) -> None:
-        self.seconds, self.clips, self.restarts = 7.0, 3, 0
+        self.seconds, self.clips, self.restarts, self.memory = 7.0, 3, 0, Memory()
         self.asked: dict[int, InFlight] = {}
 
     def ask(self, item: InFlight) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from harness.errors import UserError
-from harness.foundation.asks import Asks, InFlight
+from harness.foundation.asks import Asks, InFlight, Memory
 from harness.foundation.process import Assignment, ModelProcess, Part
 from harness.foundation.serving import padded
 from harness.interfaces import Ask
@@ -43,6 +43,12 @@ SOURCE = """
                 if self.behaviour == "hang once" and first:
                     open(self.flag, "w").close()
                     time.sleep(60)
+                if self.behaviour == "on a GPU":
+                    import sys, types
+                    held = dict(memory_allocated=lambda: 2**31, max_memory_allocated=lambda: 3 * 2**30)
+                    sys.modules["torch"] = types.SimpleNamespace(
+                        cuda=types.SimpleNamespace(is_initialized=lambda: True, **held)
+                    )
                 if self.behaviour == "nonsense":
                     return [1.5]
                 if self.behaviour == "slow":
@@ -89,6 +95,23 @@ def test_every_clip_is_answered_though_the_process_dies_or_hangs_once(plugin, tm
         assert judge.restarts == (0 if behaviour == "" else 1)
     finally:
         judge.close()
+
+
+@pytest.mark.parametrize(("behaviour", "held"), [("", (0, 0)), ("on a GPU", (2, 3))])
+def test_a_process_tells_what_its_model_holds_of_a_gpu(
+    plugin, tmp_path, behaviour: str, held: tuple[float, float]
+) -> None:
+    judge = process(plugin, tmp_path, behaviour)
+    try:
+        judge.ask(item(0, 3))
+        assert judge.take(0)[0].value == 0.03 and judge.memory == held
+    finally:
+        judge.close()
+
+
+def test_memory_is_the_least_and_the_most_of_what_was_told() -> None:
+    found = Memory().with_(Memory(2.5, 4.0)).with_(Memory(2.0, 3.0)).with_(Memory())
+    assert found == (2.0, 4.0)
 
 
 def test_a_process_killed_between_clips_is_started_again(plugin, tmp_path) -> None:

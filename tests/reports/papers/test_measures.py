@@ -83,6 +83,7 @@ def drawn(writer: Writer) -> Row:
     root = writer.cell("a", curves, suite="minigrid_doorkey", method="vlm_rb", settings=name)
     for seed in (0, 1):
         clock = {"seeds": 2, "evaluation_seconds": 4.0, "checkpoint_seconds": 6.0, "judge_seconds": 8.0, "clips": 16}
+        clock |= {"judge_gibibytes_load": 2.5, "judge_gibibytes_peak": 3.75}  # of one model, whoever asks it
         write_rows(root / f"seed-{seed}", "timings", [{"step": 400, "seconds": 90.0 + 40 * seed, **clock}])
         rows = [
             {"step": 100, "replay/mean_return": 0.0, "replay/clipped_share": 0.9, "drawn/key": 1.0, "stored/key": 0.9},
@@ -102,6 +103,8 @@ def drawn(writer: Writer) -> Row:
         ("seconds_per_step", [0.1, 0.15]),
         ("seconds_per_clip", [0.5, 0.5]),
         ("frames_per_second", [64, 64]),  # 32 frames a clip
+        ("gibibytes_load", [2.5, 2.5]),
+        ("gibibytes_peak", [3.75, 3.75]),
         ("zero_feedback_percent", [50, 100 / 3]),  # up to the first success, at 200; of the second seed all rows
         ("clipped_before_success_percent", [80, 60]),
         ("draws_apart_before_success_percent", [0, 100 * (1.9 / 3 - 0.5)]),  # key: .7 beside .7, .5 beside .63
