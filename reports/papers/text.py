@@ -13,6 +13,7 @@ from reports.latex import escape
 from reports.papers import verdicts
 from reports.papers.claims import Outcome
 from reports.papers.filled import Entry, Filled, Line, words
+from reports.papers.measures import OF_DRAWS
 from reports.statistics import Interval
 
 if TYPE_CHECKING:
@@ -146,6 +147,8 @@ def beside(tested: Outcome) -> tuple[str, str]:
     unit = {"percent": " %"}.get(claim.unit, f" {words(claim.unit)}" if claim.unit else "")
     metric = {"relative_gain": "gain_percent", "relative_saving": "saving_percent"}.get(claim.formula, claim.metric)
     said = " to ".join(parts) + unit if parts else "better"
+    if parts and claim.metric in OF_DRAWS:
+        said = f"in words, read as {said}"
     if claim.formula == "wins":
         said = f"{claim.value:g} of {claim.high:g}"
         shown = [(found.of, *(f"{float(number):g}" for number in found.ours)) for found in tested.findings]

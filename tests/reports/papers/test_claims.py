@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import results
-from reports.papers import claims, verdicts
+from reports.papers import claims, text, verdicts
 from reports.papers.claims import Outcome
 from reports.papers.estimates import Estimator
 from reports.papers.matching import Shelf
@@ -216,6 +216,7 @@ def test_a_mechanism_is_looked_at_on_each_task_that_has_the_runs(
     )
     assert clipped.verdict == verdicts.NOT_REPRODUCED, "30 % is not most"
     assert none.verdict == verdicts.NOT_RUN
+    assert text.beside(clipped)[0] == "in words, read as 50 to 100 %", "the paper prints no number"
 
 
 @pytest.mark.parametrize("paper", list(published.PAPERS))
