@@ -126,9 +126,8 @@ class StandardAgent:
             return {}
         rngs = [streams.sample for streams in ctx.streams]
         moment = Moment(ctx.step, self.storage.live, rngs, ctx.observation, self.storage)
-        for number in range(further.max(initial=0)):
-            # counted as steps of their own, so that what is due every so many steps is due among them too
-            self._update_some(further > number, number // max(1, due), moment, ctx)
+        if further.any():
+            self._update_further(further, max(1, due), moment, ctx)
         if not due:
             return {}
         for _ in range(due):
@@ -146,20 +145,23 @@ class StandardAgent:
         self.active &= np.isfinite(list(update.metrics.values())).all(0) | ~learning
         return draw, update
 
-    def _update_some(self, chosen: Array, step: int, moment: Moment, ctx: Context) -> None:
-        """One gradient step of the active seeds among `chosen` [S]. A batch is drawn and shaped for all seeds at once,
-        so what that changes of the others, random streams included, is put back."""
-        others = np.flatnonzero(self.active & ~chosen).tolist()
-        kept = [copy.deepcopy((ctx.streams[row].state(), self._drawing(row))) for row in others]
-        self._update(self.active & chosen, step, moment)
-        for row, (streams, (sampler, guide)) in zip(others, kept, strict=True):
+    def _update_further(self, further: Array, due: int, moment: Moment, ctx: Context) -> None:
+        """`further` [S] gradient steps of each seed, `due` of which count as an environment step of their own, so that
+        what is due every so many steps is due among them too.
+
+        A batch is drawn and shaped for all seeds at once. What that changes of a seed that takes no more of them, its
+        random streams included, is put back."""
+        kept: dict[int, tuple[State, State, State]] = {}
+        for number in range(further.max()):
+            for row in np.flatnonzero(self.active & (further <= number)).tolist():
+                if row not in kept:
+                    states = ctx.streams[row].state(), self.sampler.state(row), self.guide.state(row)
+                    kept[row] = copy.deepcopy(states)
+            self._update(self.active & (further > number), number // due, moment)
+        for row, (streams, sampler, guide) in kept.items():
             ctx.streams[row].load_state(streams)
             self.sampler.load_state(row, sampler)
             self.guide.load_state(row, guide)
-
-    def _drawing(self, row: int) -> tuple[State, State]:
-        """The state of what draws and shapes a seed's batches."""
-        return self.sampler.state(row), self.guide.state(row)
 
     def value(self, observation: Array, rows: Array) -> Array:
         return self.learner.value(observation, rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -346,6 +347,10 @@ def test_a_state_restores_preferences_networks_and_sessions_that_wait(tmp_path: 
     whole = Run(tmp_path / "whole", teacher=Asking())
     whole.play(41)
     whole.one((answer(whole.asked[0], [False, True]),))
+    before = copy.deepcopy(whole.guide.state(0))
+    whole.guide.load_state(0, copy.deepcopy(before))  # as after the updates of another seed alone
+    after = whole.guide.state(0)
+    assert np.isnan([before.pop("fit")["loss"], after.pop("fit")["loss"]]).all() and same(before, after)
     resumed = Run(tmp_path / "other", teacher=Asking())
     checkpoints.save(tmp_path, 42, {"guide": whole.guide.state(0), "teach": whole.build.streams[0].state()})
     state = checkpoints.newest(tmp_path).state

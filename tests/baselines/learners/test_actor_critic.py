@@ -340,7 +340,7 @@ def test_the_time_of_an_update_counts_every_evaluation_and_gradient() -> None:
 class Resetting(Unguided):
     """A guide that resets each seed's critic once, at a step of its own, and then asks for further updates."""
 
-    def __init__(self, when: dict[int, int], further: int) -> None:
+    def __init__(self, when: dict[int, int], further: dict[int, int]) -> None:
         self.when, self.further = when, further
 
     def spawn(self, build: Any) -> Any:
@@ -351,7 +351,7 @@ class Resetting(Unguided):
                 chosen = np.array([told.when.get(seed) == ctx.step for seed in build.seeds])
                 if chosen.any():
                     learner.reset("critic", chosen)
-                return np.where(chosen, told.further, 0)
+                return np.where(chosen, [told.further.get(seed, 0) for seed in build.seeds], 0)
 
         return Guide()
 
@@ -360,13 +360,14 @@ class Resetting(Unguided):
 def test_updates_after_a_reset_reach_the_seeds_that_were_reset_alone(
     tmp_path: Path, learner: type, replay: Any
 ) -> None:
-    """Seeds 1 and 3 begin anew at different steps, seed 5 never does: each is the run that it is alone."""
+    """Seeds begin anew at different steps, with different numbers of updates, seed 5 never does: each is the run that
+    it is alone."""
     config = learner(
         **{**SMALL, "learning_starts": 40, "policy_frequency": 2, "utd": 1, "actor_utd": 1}, target_frequency=3
     )
-    guide = Resetting({1: 61, 3: 74}, 7)
-    together, _ = run(tmp_path / "all", (1, 3, 5), config, 120, replay, guide=guide)
-    for row, seed in enumerate((1, 3, 5)):
+    guide = Resetting({1: 61, 3: 61, 7: 74}, {1: 7, 3: 4, 7: 5})
+    together, _ = run(tmp_path / "all", (1, 3, 5, 7), config, 120, replay, guide=guide)
+    for row, seed in enumerate((1, 3, 5, 7)):
         alone, _ = run(tmp_path / str(seed), (seed,), config, 120, replay, guide=guide)
         assert same(together.learner.state(row), alone.learner.state(0)), seed
         assert same(together.sampler.state(row), alone.sampler.state(0)), seed
@@ -387,7 +388,7 @@ def test_td3_delays_its_actor_among_the_updates_after_a_reset_whatever_the_step(
 
         agent.learner.update = watched
 
-    run(tmp_path, (0,), config, 80, spoil=spoil, guide=Resetting({0: step}, 6))
+    run(tmp_path, (0,), config, 80, spoil=spoil, guide=Resetting({0: step}, {0: 6}))
     before = step - 40
     usual = [(40 + number) % 2 == 0 for number in range(41)]
     assert updates == [*usual[:before], True, False, True, False, True, False, *usual[before:]]
