@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from reports import statistics
-from reports.statistics import Array, Interval
-from reports.statistics.resampling import ends, spread
+from reports.statistics import Array, Contrast, Interval
+from reports.statistics.resampling import ends
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 STEPS = "environment steps per seed and task"
 SHARE = "share of a task's training steps"
 TOLERANCE = 1e-12
+TEST_REPS = 5_000
+"""Resamples of a standard error: chance moves it by a hundredth."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,9 @@ class Aggregate:
     seeds: tuple[int, ...]
     tasks: tuple[str, ...]
     leading: bool = False
-    """The highest of its peers (the lowest gap), or its difference from it has 0 in its interval."""
+    """The highest of its peers (the lowest gap), or not told apart from it by the test (`statistics.leading`)."""
+    missing: bool = False
+    """A planned seed of some task has failed or is missing, so it is compared with no other."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,8 @@ class Scores:
     unit: str
     curves: Mapping[str, Array]
     """Label -> [runs, tasks, checkpoints] at `steps`."""
+    missing: frozenset[str] = frozenset()
+    """Labels of which a planned seed of some task has failed or is missing."""
 
     @property
     def place(self) -> str:
@@ -84,6 +91,8 @@ class Overview(NamedTuple):
     """IQM over runs and tasks at each of `scores.steps`."""
     ranks: pd.DataFrame | None
     """Columns method, rank, probability: how often a run of a label has each rank on a task, ties sharing ranks."""
+    apart: frozenset[tuple[str, str]]
+    """Ordered pairs of labels whose means the test of all pairs tells apart, of those without a missing seed."""
 
 
 def gather(rows: Sequence[Row], notes: list[str]) -> list[Scores]:
@@ -148,7 +157,8 @@ def _scores(
         of_seeds = [row.scores[[row.seeds.index(seed) for seed in seeds[label]]] for row in own]
         final[label] = np.stack([values[:, -1] for values in of_seeds], axis=1)
         curves[label] = np.stack([each[:, at[id(row)]] for row, each in zip(own, of_seeds, strict=True)], axis=1)
-    return Scores(suite, profile, tasks, dict(seeds), final, np.array(steps), unit, curves)
+    missing = frozenset(label for label, own in chosen.items() if any(row.missing for row in own))
+    return Scores(suite, profile, tasks, dict(seeds), final, np.array(steps), unit, curves, missing)
 
 
 def _place(step: int, row: Row, unit: str) -> float:
@@ -165,12 +175,12 @@ def aggregates(scores: Scores, reps: int, seed: int = 0) -> list[Aggregate]:
     points = {
         metric: [float(rule.point(own)) for own in scores.final.values()] for metric, rule in statistics.METRICS.items()
     }
+    ahead = _leading(scores, min(reps, TEST_REPS), seed)
     resamples = [_resamples(own, reps, statistics.name_seed(label, seed)) for label, own in scores.final.items()]
     found = []
     for index, label in enumerate(scores.final):
         for metric, values in points.items():
             own = resamples[index][metric]
-            top = highest([-value for value in values] if metric == "optimality_gap" else values)
             found.append(
                 Aggregate(
                     label,
@@ -181,8 +191,8 @@ def aggregates(scores: Scores, reps: int, seed: int = 0) -> list[Aggregate]:
                     float(np.std(own)),
                     scores.seeds[label],
                     scores.tasks,
-                    top is not None
-                    and (abs(values[top] - values[index]) < TOLERANCE or _meet(resamples[top][metric], own)),
+                    label in ahead[metric],
+                    label in scores.missing,
                 )
             )
     return found
@@ -196,36 +206,49 @@ def _resamples(scores: Array, reps: int, seed: int) -> dict[str, Array]:
     return {metric: each[0] for metric, each in values.items()}
 
 
-def _meet(first: Array, second: Array) -> bool:
-    """Whether the interval of the difference of resampled values [reps] holds 0; False for NaN, of a single run."""
-    low, high = ends(first - second)
-    return bool(low <= 0 <= high)
+def _leading(scores: Scores, reps: int, seed: int) -> dict[str, set[str]]:
+    """Metric -> labels that lead, among those without a missing seed.
+
+    Of the mean and of the optimality gap, which is a mean too, the test is the t test; of the others it is a t test
+    with the bootstrap's standard error. All labels are resampled with the same draws, so that those with the same
+    seeds are paired.
+    """
+    labels = [label for label in scores.final if label not in scores.missing]
+    tables = [scores.final[label] for label in labels]
+    seeds = [scores.seeds[label] for label in labels]
+    resampled = [_resamples(own, reps, seed) for own in tables]
+    found = {}
+    for metric, rule in statistics.METRICS.items():
+        values = [float(rule.point(own)) for own in tables]
+        if metric == "mean":
+            pairs = statistics.all_pairs(tables, seeds)
+        elif metric == "optimality_gap":
+            values = [-value for value in values]
+            pairs = statistics.all_pairs([np.minimum(own, 1.0) for own in tables], seeds)
+        else:
+            pairs = {
+                (i, j): _contrast(metric, values[i] - values[j], tables, resampled, (i, j), seeds[i] == seeds[j]).p
+                for i, j in combinations(range(len(labels)), 2)
+            }
+        ahead = statistics.leading(values, pairs)
+        found[metric] = {label for label, leads in zip(labels, ahead, strict=True) if leads}
+    return found
 
 
-def highest(values: Sequence[float]) -> int | None:
-    """The place of the highest value; None where there is nothing to tell apart."""
-    if len(values) < 2 or max(values) - min(values) < TOLERANCE:
-        return None
-    return int(np.argmax(values))
-
-
-def leading(scores: Sequence[Array], reps: int, seed: int) -> list[bool]:
-    """Which means of scores [runs, 1] are the highest of all, or statistically tied with it."""
-    values = [float(np.mean(own)) for own in scores]
-    top = highest(values)
-    if top is None:
-        return [False] * len(values)
-    streams = np.random.default_rng(seed).spawn(len(scores))
-    means = [_means(own, reps, stream) for own, stream in zip(scores, streams, strict=True)]
-    return [values[top] - value < TOLERANCE or _meet(means[top], own) for value, own in zip(values, means, strict=True)]
-
-
-def _means(scores: Array, reps: int, rng: np.random.Generator) -> Array:
-    """The mean of scores [runs, 1] over resamples [reps], in random order; NaN with one run."""
-    if len(scores) < 2:
-        return np.full(1, np.nan)
-    values, times = statistics.distribution(scores[:, :, None], ["mean"], reps, rng)
-    return spread(values["mean"][0], times, rng)
+def _contrast(
+    metric: str,
+    gap: float,
+    tables: Sequence[Array],
+    resampled: Sequence[Mapping[str, Array]],
+    pair: tuple[int, int],
+    paired: bool,
+) -> Contrast:
+    several = metric != "median"
+    scores, values = [tables[index] for index in pair], [resampled[index][metric] for index in pair]
+    if paired:
+        return statistics.told(gap, statistics.bootstrapped(values[0] - values[1], scores[0] - scores[1], several))
+    both = (statistics.bootstrapped(own, table, several) for own, table in zip(values, scores, strict=True))
+    return statistics.told(gap, *both)
 
 
 def overview(scores: Scores, reps: int, seed: int = 0) -> Overview | None:
@@ -244,4 +267,8 @@ def overview(scores: Scores, reps: int, seed: int = 0) -> Overview | None:
             efficiency[label] = statistics.intervals(scores.curves[label], ["iqm"], few, own)["iqm"]
     ranked = several and len(scores.final) > 1
     ranks = statistics.ranks(scores.final, reps=reps, seed=seed) if ranked else None
-    return Overview(scores, improvement, thresholds, profiles, efficiency, ranks)
+    labels = [label for label in scores.final if label not in scores.missing]
+    pairs = statistics.all_pairs([scores.final[label] for label in labels], [scores.seeds[label] for label in labels])
+    told = {(labels[i], labels[j]) for i, j in statistics.apart(pairs)}
+    told |= {(second, first) for first, second in told}
+    return Overview(scores, improvement, thresholds, profiles, efficiency, ranks, frozenset(told))

@@ -1,4 +1,4 @@
-"""New runs beside stored ones: each row's difference from a reference on the same task, and what could have shown."""
+"""New runs beside stored ones: each row's difference from a reference on the same task, and what would be found."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def compare(
                 fitting.append(row)
                 notes.extend(_remarks(row, reference))
         if fitting:
-            tables.append(_table(reference, fitting, reps, seed))
+            tables.append(_table(reference, fitting))
     for (where, reason), (ours, theirs) in apart.items():
         notes.append(f"{where}: {', '.join(ours)} not compared with {', '.join(theirs)}: {reason}")
     notes += _pooled(joined.study.cells, new & stored, joined.origins)
@@ -97,9 +97,9 @@ def _baselines(rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def _table(reference: Row, rows: Sequence[Row], reps: int, seed: int) -> Matrix:
+def _table(reference: Row, rows: Sequence[Row]) -> Matrix:
     level = [replace(row, behind=not _level(row, reference)) for row in rows]
-    lines = matrices.lines(reference, level, reps, seed)
+    lines = matrices.lines(reference, level)
     return Matrix("comparison", f"{reference.where}: beside {reference.label}", tuple(lines))
 
 
@@ -137,6 +137,9 @@ def _remarks(row: Row, reference: Row) -> Iterable[str]:
         yield f"{where}: {pair} trained for {one.steps:,} and {other.steps:,} steps"
     if not _level(row, reference):
         yield f"{where}: {pair} are not compared yet: they stand at steps {row.last:,} and {reference.last:,}"
+    for each in (row, reference):
+        if each.missing:
+            yield f"{where}: {pair} are not compared: {each.label} has {summary.lacking(each)}"
     if row.episodes != reference.episodes:
         yield f"{where}: {pair} have {row.episodes[1]} and {reference.episodes[1]} episodes in an evaluation"
     for kind, name, versions in _versions(row.cell, reference.cell):

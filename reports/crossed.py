@@ -110,7 +110,7 @@ def drawings(found: Sequence[Grid]) -> list[Drawing]:
         cells = Cells(
             values,
             [
-                ["—" if row is None else f"{row.final.estimate:.2f}{'†' * row.behind}" for row in line]
+                ["—" if row is None else f"{row.final.estimate:.2f}{'†' * row.alone}" for row in line]
                 for line in grid.rows
             ],
             np.array([[row is not None and row.leading for row in line] for line in grid.rows]),

@@ -49,6 +49,7 @@ def plain(summary: Summary) -> dict[str, Any]:
                 "seeds": list(row.seeds),
                 "runs": list(row.directories),
                 "complete": row.complete,
+                "missing_seeds": list(row.missing),
                 "evaluations": len(row.steps),
                 "episodes_per_evaluation": list(row.episodes),
                 "last_step": row.last,
@@ -91,6 +92,7 @@ def plain(summary: Summary) -> dict[str, Any]:
                 "seeds": list(entry.seeds),
                 "tasks": list(entry.tasks),
                 "leading": entry.leading,
+                "missing_seeds": entry.missing,
             }
             for entry in summary.aggregates
         ],

@@ -13,11 +13,12 @@ from reports import legends, matrices
 from reports.grids import Grid
 from reports.legends import INTERVAL, PM
 from reports.matrices import Line
-from reports.statistics import Array, Interval
+from reports.statistics import Array, Interval, contrast
 from reports.summary import Row, Summary
 from reports.tables import aggregates_by_label, by_task, number
 
 METRICS = {"mean": "Mean", "median": "Median", "iqm": "IQM"}
+DAGGER = r"\rlap{$^{\dagger}$}"
 LINES = 44
 """Of numbers in one table: what a page holds beside caption and note."""
 SIUNITX = (
@@ -201,7 +202,7 @@ def _results(summary: Summary, style: Style) -> Iterator[str]:
                         style,
                         _error(row.scores[:, -1]),
                         row.leading,
-                        r"\rlap{$^{\dagger}$}" if row.behind else "",
+                        DAGGER if row.alone else "",
                     ),
                     *([Cell(_digits(row.final_iqm.estimate))] if several else []),
                     Cell(_digits(row.area.estimate)),
@@ -222,7 +223,7 @@ def _aggregates(summary: Summary, style: Style) -> Iterator[str]:
             (
                 label,
                 [
-                    estimate(each.interval, style, each.error, each.leading)
+                    estimate(each.interval, style, each.error, each.leading, DAGGER if each.missing else "")
                     for each in entries
                     if each.metric in METRICS
                 ],
@@ -248,7 +249,7 @@ def differences(summary: Summary, style: Style) -> Iterator[str]:
             (
                 line.name,
                 [
-                    Cell(_digits(line.row.final.estimate)),
+                    Cell(_digits(line.row.final.estimate), after=DAGGER if line.row.alone else ""),
                     _difference(line, reference, style),
                     _p_value(line),
                     Cell(_digits(line.comparison.detectable) if line.comparison else ""),
@@ -283,8 +284,7 @@ def _difference(line: Line, reference: Row, style: Style) -> Cell:
     if line.comparison is None:
         return Cell("")
     ours, theirs = line.row.scores[:, -1], reference.scores[:, -1]
-    error = _error(ours - theirs) if line.comparison.paired else float(np.hypot(_error(ours), _error(theirs)))
-    return estimate(line.comparison.adjusted, style, error)
+    return estimate(line.comparison.adjusted, style, contrast(ours, theirs, line.comparison.paired).error)
 
 
 def _p_value(line: Line) -> Cell:

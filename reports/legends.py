@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reports import judges, matrices
+from reports.statistics import coverage
 from reports.summary import Summary
 
-FEW_SEEDS = 5
-"""With fewer, percentile intervals cover less than they claim."""
+BEST = "t tests of all pairs of rows, Holm-corrected, at 5 %"
+"""What decides which rows are marked."""
+
 INTERVAL, PM = SPREADS = ("interval", "pm")
 """How a number's uncertainty is shown: its interval in brackets, or ± its standard error."""
 
@@ -36,13 +38,13 @@ def results(summary: Summary, mark: str, spread: str = INTERVAL) -> str:
     parts = [
         f"Mean over {span(counts)} seeds of the success rate over {span(episodes)} episodes at the last "
         f"evaluation; {shown}.",
-        f"{mark}: the highest, or not told apart from it (95 % interval of the difference holds 0).",
+        f"{mark}: the highest, or not told apart from it: {BEST}.",
         "AUC: area under the curve of success rates over training, divided by the steps it spans.",
         f"Best: maximum over evaluations of the mean over seeds ({span(evaluations)} evaluations).",
         f"Steps to best: environment steps until the mean over seeds reaches the best of {baselines}.",
     ]
-    if any(row.behind for row in summary.rows):
-        parts.append("†: at an earlier step than the others, compared with none.")
+    if any(row.alone for row in summary.rows):
+        parts.append(matrices.ALONE)
     return " ".join(parts)
 
 
@@ -55,7 +57,7 @@ def aggregates(summary: Summary, spread: str = INTERVAL) -> str:
     return (
         f"Over tasks: mean, median over tasks of the mean over seeds, and interquartile mean over all runs and tasks, "
         f"of the final success rates of {span(counts)} seeds; {shown} ({summary.reps:,} resamples). "
-        "Optimality gap: 1 minus the mean."
+        f"Optimality gap: 1 minus the mean.{f' {matrices.ALONE}' if any(e.missing for e in summary.aggregates) else ''}"
     )
 
 
@@ -74,13 +76,28 @@ def setting(summary: Summary) -> str:
         judge = f"{kind.capitalize()} {name}: {backend}" if judges.is_judge(backend) else "External"
         parts.append(f"{judge}{f', {remark}' if remark else ''}.")
     seeds = {len(row.seeds) for row in summary.rows}
-    if seeds & set(range(2, FEW_SEEDS)):
-        parts.append(f"Percentile intervals of fewer than {FEW_SEEDS} seeds are too narrow.")
+    few = sorted(seeds & set(range(2, coverage.ENOUGH)))
+    if few:
+        parts.append(narrow(few))
     if 1 in seeds:
         parts.append("A single seed has no interval.")
     if not summary.complete:
         parts.append("Partial: not every run is finished.")
     return " ".join(parts)
+
+
+def narrow(counts: Sequence[int]) -> str:
+    """That bootstrap intervals of so few seeds are too narrow, with their coverage; `counts` are at least 2."""
+
+    def shares(index: int) -> str:
+        return " / ".join(f"{100 * coverage.coverage(count)[index]:.0f} %" for count in counts)
+
+    of = " / ".join(map(str, counts))
+    return (
+        f"Fewer than {coverage.ENOUGH} seeds: the bootstrap interval of a mean over {of} seeds of one task is too "
+        f"narrow. It holds the true mean in {shares(0)} of cases where scores are normal, in {shares(1)} where each "
+        f"seed solves the task with a chance of {coverage.SOLVED:g} or fails."
+    )
 
 
 def span(counts: Sequence[int]) -> str:

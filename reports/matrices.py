@@ -1,5 +1,5 @@
-"""A matrix of cells around a reference: each one's difference from it, corrected for how many there are, and the
-smallest one that could have shown."""
+"""A matrix of cells around a reference: each one's difference from it, corrected for how many there are, and the one
+that so many seeds would find in four studies of five."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ if TYPE_CHECKING:
     from reports.statistics import Comparison
     from reports.summary import Row
 
-PAIRED = "seed by seed where both rows have the same seeds, else resampled independently"
+PAIRED = "seed by seed where both rows have the same seeds, else by Welch's t test"
+
+ALONE = "†: at an earlier step than the others, or a planned seed has failed or is missing; compared with none."
 
 
 class Line(NamedTuple):
-    """A row beside its reference; `comparison` is None for the reference and where they stand at different steps."""
+    """A row beside its reference; `comparison` is None for the reference, and where one of them is compared with no
+    other (`Row.alone`)."""
 
     name: str
     row: Row
@@ -34,7 +37,7 @@ class Matrix(NamedTuple):
     lines: tuple[Line, ...]
 
 
-def matrices(rows: Sequence[Row], reps: int, seed: int = 0) -> list[Matrix]:
+def matrices(rows: Sequence[Row]) -> list[Matrix]:
     """The matrices among `rows`, of those whose reference has been evaluated."""
     found = []
     for reference in rows:
@@ -46,19 +49,17 @@ def matrices(rows: Sequence[Row], reps: int, seed: int = 0) -> list[Matrix]:
         others = [row for row in [*members, *beside] if row is not reference]
         kinds = dict.fromkeys(row.cell.role.kind for row in members if row.cell.role)
         heading = f"{reference.where}: {' and '.join(f'{kind}s' for kind in kinds)} beside {reference.label}"
-        found.append(Matrix(role.kind, heading, tuple(lines(reference, others, reps, seed))))
+        found.append(Matrix(role.kind, heading, tuple(lines(reference, others))))
     return found
 
 
-def lines(reference: Row, others: Sequence[Row], reps: int, seed: int) -> list[Line]:
+def lines(reference: Row, others: Sequence[Row]) -> list[Line]:
     """The reference, then the others; what Holm corrects for is every row that is compared."""
-    level = [row for row in others if not (row.behind or reference.behind)]
+    level = [row for row in others if not (row.alone or reference.alone)]
     compared = statistics.compare(
         reference.scores[:, -1:],
         {row.label: row.scores[:, -1:] for row in level},
         paired={row.label: row.seeds == reference.seeds for row in level},
-        reps=reps,
-        seed=seed,
     )
     return [Line(_name(row), row, compared.get(row.label)) for row in (reference, *others)]
 
@@ -80,19 +81,25 @@ def legend(found: Sequence[Matrix], pm: bool = False) -> str:
         return ""
     compared = [line.comparison for matrix in found for line in matrix.lines if line.comparison]
     paired = {each.paired for each in compared}
-    how = "seed by seed" if paired == {True} else "rows resampled independently" if paired == {False} else PAIRED
+    how = "seed by seed" if paired == {True} else "Welch's t test" if paired == {False} else PAIRED
     values = sorted(each.detectable for each in compared if np.isfinite(each.detectable))
-    interval = "in brackets its bootstrap interval at Holm's level for so many rows (95 % or more)"
+    interval = "in brackets the t test's interval at Holm's level for so many rows (95 % or more)"
     parts = [
         f"Difference: final success minus that of the first row ({how}), {'± its standard error' if pm else interval}. "
-        "p: two-sided t test, Holm-corrected over the rows.",
-        "Detectable difference: the smallest that so many seeds could have shown with a power of 80 % in one such "
-        "test at 5 %, from the standard deviation between the seeds of the row and of the first (of their "
+        "p: two-sided t test, Holm-corrected over the rows"
+        f"{'' if pm else '; below .05 exactly where the interval leaves out 0'}.",
+        "Detectable difference: the true difference that one such test at 5 % would find in 80 % of studies with so "
+        "many seeds, estimated from the standard deviation between the seeds of the row and of the first (of their "
         "differences, where paired); a dash where it cannot be estimated (a single seed, or seeds that do not differ).",
     ]
     if values:
-        spread = f"{values[0]:.2f}" if values[0] == values[-1] else f"{values[0]:.2f} (least) to {values[-1]:.2f}"
-        parts.append(f"Smaller differences than {spread} could not have been shown here.")
+        spread = f"{values[0]:.2f}" if values[0] == values[-1] else f"{values[0]:.2f} to {values[-1]:.2f}"
+        parts.append(
+            f"Here it is {spread}, itself a rough estimate from few seeds: smaller true differences would often be "
+            "missed, and that none was found does not show that there is none."
+        )
+    if any(line.row.alone for matrix in found for line in matrix.lines):
+        parts.append(ALONE)
     return " ".join([*parts, *(f"{remark}." for remark in remarks(found))])
 
 

@@ -14,15 +14,15 @@ import numpy as np
 from reports import figures
 from reports.aggregates import Overview, Scores
 from reports.figures import Cells, Chart, Curve, Drawing
-from reports.legends import FEW_SEEDS
+from reports.legends import BEST
 
 if TYPE_CHECKING:
     import pandas as pd
 
 REMARK = (
     "Probability of improvement: how often a run of the row ends higher than one of the column on the same task, ties "
-    "counted half, in percent; bold where both have five seeds or more and its 95 % interval leaves out 50. Over "
-    "several tasks also: the IQM of the success rate over training; the share of runs whose final success is above "
+    f"counted half, in percent; bold where the mean final success of the two is told apart ({BEST}). Over several "
+    "tasks also: the IQM of the success rate over training; the share of runs whose final success is above "
     "each success rate (higher is better); how often a run has each rank on a task (1 is best, ties share ranks). "
     "Bands are pointwise 95 % bootstrap intervals, stratified by task."
 )
@@ -88,8 +88,7 @@ def _improvement(each: Overview) -> Cells:
     for (first, second), found in each.improvement.items():
         place = labels.index(first), labels.index(second)
         values[place] = found.estimate
-        few = min(len(each.scores.seeds[first]), len(each.scores.seeds[second])) < FEW_SEEDS
-        bold[place] = not few and (found.low > 0.5 or found.high < 0.5)
+        bold[place] = (first, second) in each.apart
     return Cells(
         values,
         [["–" if np.isnan(value) else f"{100 * value:.0f}" for value in row] for row in values],

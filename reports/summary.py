@@ -16,7 +16,7 @@ from harness.errors import count
 from harness.interfaces import Score
 from harness.texts import one_line
 from reports import aggregates, matrices, statistics
-from reports.aggregates import TOLERANCE, Aggregate, Overview, leading
+from reports.aggregates import TOLERANCE, Aggregate, Overview
 from reports.matrices import Matrix
 from reports.statistics import Array, Interval, Survival
 from results import Cell, Run, Study
@@ -71,9 +71,12 @@ class Row:
     arrival: Survival | None = None
     """When each seed by itself first reaches `target`; seeds that never do are censored at their last evaluation."""
     leading: bool = False
-    """`final` is the highest of its task and profile, or its difference from the highest has 0 in its interval."""
+    """`final` is the highest of its task and profile, or not told apart from it by the test (`statistics.leading`)."""
     behind: bool = False
     """Stands at an earlier step than others of its task, so its final numbers are compared with nobody's."""
+    missing: tuple[int, ...] = ()
+    """Planned seeds that have failed or have no evaluations: without them its final numbers may be better than they
+    would be, so they are compared with nobody's either."""
 
     @property
     def score(self) -> Score:
@@ -88,6 +91,11 @@ class Row:
     @property
     def last(self) -> int:
         return int(self.steps[-1])
+
+    @property
+    def alone(self) -> bool:
+        """Whether its final numbers are compared with nobody's, which a table marks with †."""
+        return self.behind or bool(self.missing)
 
     @property
     def budget(self) -> int:
@@ -120,7 +128,7 @@ def summarise(study: Study, evaluations: pd.DataFrame, reps: int = statistics.RE
     rows = _compared(evaluated(study, evaluations, notes, reps, seed), notes, reps, seed)
     scores = aggregates.gather(rows, notes)
     overviews = [found for each in scores if (found := aggregates.overview(each, reps, seed)) is not None]
-    around = tuple(matrices.matrices(rows, reps, seed))
+    around = tuple(matrices.matrices(rows))
     notes[:0] = matrices.remarks(around)
     notes.extend(mixtures(study))
     complete = all(run.status == "finished" for run in study.runs) and all(row.complete for row in rows)
@@ -294,6 +302,9 @@ def _row(
         best_step=int(common[best]),
         mean_of_best=float(sign * (sign * scores).max(axis=1).mean()),
         area=area[0] if area else NONE,
+        missing=tuple(
+            number for number, run in sorted(by_seed.items()) if number not in curves or run.status == "failed"
+        ),
     )
 
 
@@ -321,8 +332,10 @@ def _compared(rows: list[Row], notes: list[str], reps: int, seed: int) -> list[R
         groups.setdefault((row.where, row.cell.profile), []).append(row)
     leaders: set[int] = set()
     for peers in groups.values():
-        level = [peer for peer in peers if not _behind(peer, peers)]
-        ahead = leading([peer.oriented[:, -1:] for peer in level], reps, seed)
+        level = [peer for peer in peers if not (peer.missing or _behind(peer, peers))]
+        finals = [peer.oriented[:, -1:] for peer in level]
+        pairs = statistics.all_pairs(finals, [peer.seeds for peer in level])
+        ahead = statistics.leading([float(np.mean(own)) for own in finals], pairs)
         leaders |= {id(peer) for peer, leads in zip(level, ahead, strict=True) if leads}
     compared = []
     for row in rows:
@@ -339,6 +352,8 @@ def _compared(rows: list[Row], notes: list[str], reps: int, seed: int) -> list[R
         behind = _behind(row, peers)
         if behind:
             notes.append(f"{row.where}, {row.label}: stands at step {row.last:,}, so it is compared with no other row")
+        if row.missing and len(peers) > 1:
+            notes.append(f"{row.where}, {row.label}: {lacking(row)}, so it is compared with no other row")
         compared.append(
             replace(
                 row,
@@ -357,6 +372,12 @@ def _at_worst(row: Row) -> bool:
     """Whether a row's best is the worst that there is."""
     worst = row.score.low if row.score.sign > 0 else row.score.high
     return worst is not None and abs(row.best - worst) < TOLERANCE
+
+
+def lacking(row: Row) -> str:
+    """Which planned seeds have failed or are missing."""
+    numbers = ", ".join(map(str, row.missing))
+    return f"planned seed{'s' if len(row.missing) > 1 else ''} {numbers} failed or missing so far"
 
 
 def _arrival(row: Row, target: float, reps: int, seed: int) -> Survival:

@@ -39,6 +39,11 @@ def spread(interval: Interval, digits: int = 2) -> str:
     return f"{number(interval.estimate, digits)} [{number(interval.low, digits)}, {number(interval.high, digits)}]"
 
 
+def mark(row: Row) -> str:
+    """After a final number: `*` for the best and what the test does not tell from it, † if compared with none."""
+    return "*" if row.leading else "†" if row.alone else ""
+
+
 def reached(row: Row) -> str:
     """Steps to the baseline's best: a step, `> budget` if not reached, a dash if the baseline never succeeded."""
     if row.target is None:
@@ -82,7 +87,7 @@ def aggregates_by_label(aggregates: Sequence[Aggregate]) -> dict[str, dict[str, 
 
 
 def terminal(summary: Summary) -> list[Table]:
-    """One table per task and profile, then one of aggregates per suite; * marks the best and what is tied with it."""
+    """One table per task and profile, then one of aggregates per suite."""
     tables = []
     for heading, rows in by_task(summary.rows).items():
         name = rows[0].baseline if len(rows[0].baseline) <= 16 else "the baseline"
@@ -98,7 +103,7 @@ def terminal(summary: Summary) -> list[Table]:
         ]
         cells = {
             row.label: [
-                spread(row.final) + ("*" if row.leading else "†" if row.behind else ""),
+                spread(row.final) + (mark(row)),
                 spread(row.final_iqm),
                 number(row.area.estimate),
                 best(row),
@@ -111,7 +116,9 @@ def terminal(summary: Summary) -> list[Table]:
         tables.append(_table(heading, headers, cells))
     for heading, labels in aggregates_by_label(summary.aggregates).items():
         cells = {
-            label: [spread(entry.interval) + ("*" if entry.leading else "") for entry in entries]
+            label: [
+                spread(entry.interval) + ("*" if entry.leading else "†" if entry.missing else "") for entry in entries
+            ]
             for label, entries in labels.items()
         }
         tables.append(_table(f"{heading}: final success", [METRIC_NAMES[name] for name in statistics.METRICS], cells))
@@ -121,7 +128,10 @@ def terminal(summary: Summary) -> list[Table]:
 def matrix(found: Matrix) -> Table:
     """Differences from the first row."""
     headers = ["final success", "difference from\nthe first row", "p\n(Holm)", "detectable\ndifference", "seeds"]
-    cells = {line.name: [spread(line.row.final), *compared(line), str(len(line.row.seeds))] for line in found.lines}
+    cells = {
+        line.name: [spread(line.row.final) + "†" * line.row.alone, *compared(line), str(len(line.row.seeds))]
+        for line in found.lines
+    }
     return _table(found.heading, headers, cells)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from reports.summary import Summary
     from results import Cell, Study
 
-HELP = "new runs beside stored ones: difference, interval, what could have shown"
+HELP = "new runs beside stored ones: difference, interval, p value, detectable difference"
 STORED = "what the rows are compared with: a study's directory, or `measured`: all that this project has measured"
 
 

@@ -70,9 +70,9 @@ class Entry:
     board: str
     """The task that it is ranked on alone; empty where all of the suite's tasks count, and for a row listed apart."""
     rank: int | None
-    """1 + the number of ranked rows that are better by the bootstrap; equal ranks are ties. None: listed apart."""
+    """1 + the number of ranked rows that are better by the test at 5 %; equal ranks are ties. None: listed apart."""
     rank_low: int | None
-    """Best rank within the 95 % interval."""
+    """Best place within the 95 % interval, which is corrected for the number of rows."""
     rank_high: int | None
     apart: str
     """Why it is not ranked; empty for a ranked row."""

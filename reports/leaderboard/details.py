@@ -19,7 +19,6 @@ from reports.leaderboard.board import Curve, Estimate, Measure, Origin, Setting,
 from reports.leaderboard.rows import Measured, Member, Row
 from reports.leaderboard.sources import clean
 from reports.statistics import Array, Interval, name_seed
-from reports.statistics.resampling import ends
 from results import Run, Study
 from results.verification.record import Check
 
@@ -59,13 +58,9 @@ def _scaled(row: Row, measured: Measured) -> Array:
     return scoring.normalised(measured.cell.score, measured.scores) if len(row.tasks) > 1 else measured.scores
 
 
-def score(scores: Array, name: str) -> tuple[Estimate, Array]:
-    """IQM of final scores [runs, tasks] with its interval, and its resamples [reps] (none of a single run)."""
-    point = statistics.iqm(scores)
-    if len(scores) < 2:
-        return estimate(Interval(point, np.asarray(np.nan), np.asarray(np.nan))), np.empty(0)
-    found = ranking.resamples(scores, name)
-    return estimate(Interval(point, *ends(found))), found
+def score(scores: Array, name: str) -> Estimate:
+    """IQM of final scores [runs, tasks] with its interval."""
+    return estimate(ranking.scored(scores, name).score)
 
 
 def mean(scores: Array, name: str) -> Estimate:
@@ -118,7 +113,7 @@ def tasks(row: Row, seeds: Sequence[int], name: str, whole: Estimate) -> tuple[T
         found.append(
             TaskScore(
                 clean(task, 300),
-                score(scores, own)[0] if several else whole,
+                score(scores, own) if several else whole,
                 mean(scores, own),
                 mean(returns, own),
                 tuple(round(float(value), _DECIMALS) for value in scores[:, 0]),
@@ -141,10 +136,10 @@ def variations(row: Row, members: Iterable[Member], name: str) -> tuple[Variatio
         scores, beside = member.scores[:, -1:], reference.scores[:, -1:]
         own = f"{name}/{member.cell.id}"
         paired = member.seeds == reference.seeds
-        gap = statistics.difference(scores, beside, "iqm", ranking.REPS, name_seed(own, 0), paired)
+        gap = ranking.contrast(scores, beside, own, paired).interval()
         called = role.name if source.name == row.source.name else f"{role.name} ({source.name})"
         task = clean(member.cell.task, 300)
-        found.append(Variation(role.kind, clean(called, 300), task, score(scores, own)[0], estimate(gap)))
+        found.append(Variation(role.kind, clean(called, 300), task, score(scores, own), estimate(gap)))
     return tuple(found)
 
 

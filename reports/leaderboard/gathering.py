@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from harness.errors import UserError
 from harness.records import provenance, schema
 from reports import comparability, ledger, registered
@@ -17,7 +15,6 @@ from reports.leaderboard.costs import Cost
 from reports.leaderboard.frames import Samples
 from reports.leaderboard.rows import Measured, Member, Peers, Row
 from reports.leaderboard.sources import Source, clean
-from reports.statistics import Array
 from results.verification.record import Standing
 
 TITLE = "guidebench leaderboard"
@@ -34,9 +31,11 @@ class _Scored(NamedTuple):
     board: str
     """The task that it is ranked on alone, if any."""
     apart: str
-    score: Estimate
-    resampled: Array
-    """Such that higher is better, [reps]; empty for a row that is not ranked."""
+    scored: ranking.Scored
+
+    @property
+    def score(self) -> Estimate:
+        return details.estimate(self.scored.score)
 
 
 def gather(names: Sequence[str], directory: Path, title: str = TITLE) -> Board:
@@ -131,7 +130,7 @@ def _variations(
 
 
 def _scored(everything: Sequence[Row]) -> list[_Scored]:
-    """Rows with their scores, by peers; a row that is not ranked has no resamples left."""
+    """Rows with their scores, by peers."""
     groups: dict[Peers, list[Row]] = {}
     for row in everything:
         groups.setdefault(row.peers, []).append(row)
@@ -147,11 +146,9 @@ def _scored(everything: Sequence[Row]) -> list[_Scored]:
             names[name] = names.get(name, 0) + 1
             name = name if names[name] == 1 else f"{name}-{names[name]}"
             reasons = minimum.lacking(minimum.scored(whole, protocol), protocol)
-            score, resampled = details.score(details.final(row), name)
-            kept = resampled[:0] if reasons else resampled[: ranking.compared(len(peers))].astype(np.float32)
-            kept = row.score.sign * kept
+            scored = ranking.scored(details.final(row), name)
             board = "" if reasons else minimum.board(whole, protocol)
-            found.append(_Scored(name, whole, row, board, clean("; ".join(reasons), 600), score, kept))
+            found.append(_Scored(name, whole, row, board, clean("; ".join(reasons), 600), scored))
     return found
 
 
@@ -164,7 +161,7 @@ def _ranked(scored: Sequence[_Scored]) -> dict[str, tuple[int, int, int]]:
             groups.setdefault((*each.whole.peers, each.board, measures), []).append(each)
     found = {}
     for peers in groups.values():
-        places = ranking.ranks(np.stack([each.resampled for each in peers]))
+        places = ranking.ranks([each.scored for each in peers], peers[0].row.score.sign)
         for each, place in zip(peers, zip(*places, strict=True), strict=True):
             found[each.id] = tuple(int(number) for number in place)
     return found  # type: ignore[return-value]

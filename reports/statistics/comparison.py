@@ -1,14 +1,20 @@
-"""Differences from a reference: intervals, tests corrected for their number, and what so many runs could have shown."""
+"""Which scores differ: one test decides p values, intervals of differences and which row of a table is marked as best.
+
+The test is Student's t: of the seeds' differences where both sides have the same seeds (paired), else Welch's, which
+allows for other variances and other numbers of runs. Percentile intervals of a bootstrap decide nothing: with three
+runs they leave out a true value in one case of four (`reports.statistics.coverage`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 from math import comb
 from typing import NamedTuple
 
 import numpy as np
 
-from reports.statistics.aggregates import METRICS, distribution
+from reports.statistics.aggregates import METRICS, distribution, mean
 from reports.statistics.resampling import (
     LEVEL,
     REPS,
@@ -16,20 +22,62 @@ from reports.statistics.resampling import (
     Interval,
     checked_pair,
     ends,
-    name_seed,
     spread,
 )
 
 POWER = 0.8
+ROUNDING = 1e-12
+
+
+class Spread(NamedTuple):
+    """How uncertain an aggregate of `runs` runs is; its standard error is sqrt(variance / runs). Numbers, or arrays."""
+
+    variance: Array
+    """Estimated variance of one run's share of the aggregate; 0 where runs do not differ, NaN with one run."""
+    runs: Array
+    freedom: Array
+    """Degrees of freedom of `variance`."""
+
+
+class Contrast(NamedTuple):
+    """The difference of two aggregates beside what its t test measures it by."""
+
+    gap: float
+    errors: tuple[tuple[float, float], ...]
+    """Standard errors with their degrees of freedom; the one with the widest interval counts. Empty where none can be
+    estimated: a single run, or no run differs from any other."""
+    least: float = float("nan")
+    """The p value where `errors` is empty: NaN with a single run, 1 where no run differs from any other."""
+
+    @property
+    def p(self) -> float:
+        """Two-sided."""
+        from scipy import stats
+
+        return max((float(2 * stats.t.sf(abs(self.gap) / error, df)) for error, df in self.errors), default=self.least)
+
+    def interval(self, level: float = LEVEL) -> Interval:
+        """It leaves out 0 exactly where p < 1 - level; NaN ends where no error can be estimated."""
+        half = self._width([0.5 + level / 2])
+        return Interval(np.asarray(self.gap), np.asarray(self.gap - half), np.asarray(self.gap + half))
+
+    @property
+    def error(self) -> float:
+        """The standard error that counts; NaN where none can be estimated."""
+        return max((error for error, _ in self.errors), default=float("nan"))
+
+    def _width(self, chances: Sequence[float]) -> float:
+        from scipy import stats
+
+        return max((float(stats.t.ppf(chances, df).sum() * error) for error, df in self.errors), default=float("nan"))
 
 
 class Comparison(NamedTuple):
     """A method beside the reference; `difference` is method minus reference.
 
     `adjusted` is the interval at Holm's level for this comparison, `p` and `adjusted_p` are two-sided, `paired` says
-    whether both sides were resampled by the same seeds, `detectable` is the smallest difference of means that so many
-    runs could have shown (`detectable_difference`; NaN for other metrics than the mean). All but the estimates are NaN
-    where a side has one run.
+    whether the seeds' differences were tested, `detectable` is the true difference that such a test would find with a
+    power of 80 % (`detectable_difference`). All but the estimates are NaN where a side has one run.
     """
 
     difference: Interval
@@ -40,59 +88,155 @@ class Comparison(NamedTuple):
     detectable: float
 
 
-def difference(
-    first: Array, second: Array, metric: str, reps: int = REPS, seed: int = 0, paired: bool = False
-) -> Interval:
-    """Metric of `first` minus that of `second`, each [runs, tasks]; the numbers of runs may differ unless paired.
+def spread_of(scores: Array) -> Spread:
+    """Of the mean over tasks of the mean over runs of scores [n] or [n, tasks].
 
-    Both are resampled independently of each other, or, paired, together: run i of both has the same seed, and a
-    resample draws seeds. Raises ValueError for shapes that do not fit, or scores that are not finite.
+    Tasks are independent: over T of them the variance is Σ s_t² / T² with the variance s_t² between the runs of a task,
+    and its degrees of freedom are those of Welch and Satterthwaite, (Σ s_t²)² / Σ (s_t⁴ / (n - 1)).
     """
-    first, second = checked_pair(first, second)
-    return _interval(first, second, metric, _resampled(first, second, metric, reps, seed, paired), LEVEL)
+    runs = len(scores)
+    if runs < 2:
+        return Spread(np.asarray(np.nan), np.asarray(runs), np.asarray(np.nan))
+    scores = np.reshape(scores, (runs, -1))
+    squares = np.var(scores, axis=0, ddof=1)
+    if np.sqrt(squares.sum()) <= ROUNDING * max(np.abs(scores).max(), 1e-300):
+        return Spread(np.asarray(0.0), np.asarray(runs), np.asarray(runs - 1.0))
+    freedom = (runs - 1) * squares.sum() ** 2 / (squares**2).sum()
+    return Spread(squares.sum() / squares.size**2, np.asarray(runs), freedom)
+
+
+def bootstrapped(resampled: Array, scores: Array, several: bool = True) -> Spread:
+    """Of an aggregate of scores [n, tasks] with these values over resamples [reps].
+
+    The bootstrap's variance lacks the factor n / (n - 1) (of the mean on one task this makes it exactly s² / n); the
+    degrees of freedom are those of the mean or, unless `several` tasks share in the aggregate, n - 1: which task is a
+    median's may depend on a single one.
+    """
+    own = spread_of(scores)
+    if len(scores) < 2:
+        return own
+    found = float(np.var(resampled)) * len(scores) / (len(scores) - 1)
+    freedom = own.freedom if several else own.runs - 1.0
+    return Spread(np.asarray(found * len(scores) if found > ROUNDING**2 else 0.0), own.runs, freedom)
+
+
+def welch(first: Spread, second: Spread) -> list[tuple[Array, Array]]:
+    """Standard errors of a difference with their degrees of freedom, of which the wider counts; 0 without a spread.
+
+    The first is Welch's, sqrt(v / n + w / m). Where few runs happen to be equal, as three that all succeed, Welch's
+    takes them to be certain; so the second is that of a variance pooled over both sides. With as many runs on either
+    side both are the same.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ours, theirs = first.variance / first.runs, second.variance / second.runs
+        shares = first.runs - 1, second.runs - 1
+        both = (1 / first.runs + 1 / second.runs) / (shares[0] + shares[1])
+        pooled = shares[0] * first.variance * both, shares[1] * second.variance * both
+        return [
+            (np.sqrt(one + other), (one + other) ** 2 / (one**2 / first.freedom + other**2 / second.freedom))
+            for one, other in ((ours, theirs), pooled)
+        ]
+
+
+def contrast(first: Array, second: Array, paired: bool = False) -> Contrast:
+    """The difference of the means over tasks and runs of scores [n] or [n, tasks] and [m, ...].
+
+    Paired, run i of both has the same seed. Where no run differs from its peers there is no error to measure a
+    difference by: then p is 1 without a difference, and with one the least that an exact permutation test can give,
+    2 / 2^n for n pairs and 2 / C(n + m, n) otherwise; the interval is that of a t test with this p value.
+    """
+    first, second = np.asarray(first, float), np.asarray(second, float)
+    gap = float(mean(first.reshape(len(first), -1)) - mean(second.reshape(len(second), -1)))
+    if paired:
+        return told(gap, spread_of(first - second))
+    return told(gap, spread_of(first), spread_of(second))
+
+
+def told(gap: float, first: Spread, second: Spread | None = None) -> Contrast:
+    """The contrast of a gap between aggregates of these spreads; paired where there is only that of the differences."""
+    from scipy import stats
+
+    n, m = int(first.runs), 0 if second is None else int(second.runs)
+    if n < 2 or m == 1:
+        return Contrast(gap, ())
+    if second is None:
+        errors = [(float(np.sqrt(first.variance / n)), float(first.freedom))]
+    else:
+        errors = [(float(error), float(freedom)) for error, freedom in welch(first, second)]
+    errors = [each for each in errors if each[0] > 0]
+    if errors:
+        return Contrast(gap, tuple(errors))
+    if abs(gap) <= ROUNDING:
+        return Contrast(gap, (), 1.0)
+    least, freedom = (2 / comb(n + m, n), n + m - 2) if m else (2 / 2**n, n - 1)
+    return Contrast(gap, ((abs(gap) / float(stats.t.isf(least / 2, freedom)), freedom),))
+
+
+def t_test(first: Array, second: Array, paired: bool = False) -> float:
+    """Two-sided p value that two means differ, see `contrast`; NaN where a side has one run."""
+    return contrast(first, second, paired).p
 
 
 def compare(
-    reference: Array,
-    others: Mapping[str, Array],
-    *,
-    paired: Mapping[str, bool] | bool = False,
-    metric: str = "mean",
-    reps: int = REPS,
-    seed: int = 0,
-    level: float = LEVEL,
+    reference: Array, others: Mapping[str, Array], *, paired: Mapping[str, bool] | bool = False, level: float = LEVEL
 ) -> dict[str, Comparison]:
-    """Each of `others` [runs, tasks] beside `reference` [runs, tasks], corrected for how many are compared.
+    """The mean of each of `others` [runs, tasks] beside that of `reference` [runs, tasks], corrected for their number.
 
-    `paired` may be given by name (absent: not paired); then rows are aligned by seed, see `difference`. The p value of
-    a difference of means is that of `t_test`, since a bootstrap's is far too small with few runs; of another metric it
-    is 2 min(P(d ≤ 0), P(d ≥ 0)) over the resampled differences d, both with one resample added that is as extreme, and
-    at most 1. `adjusted_p` is Holm's over all of `others` that have one.
+    `paired` may be given by name (absent: not paired); then rows are aligned by seed. `adjusted_p` is Holm's over all
+    of `others` that have a p value.
 
     Holm's method goes from the smallest p to the largest and allows the k-th of m an error of (1 - level) / (m - k + 1)
-    until one is not rejected. `adjusted` is the interval at that level; equal p values share their first k, and from
-    the first one that is not rejected the level stays. What is drawn for a method depends on its name and `seed` only.
-    Raises ValueError as `difference` does.
+    until one is not rejected. `adjusted` is the t test's interval at that level; equal p values share their first k,
+    and from the first one that is not rejected the level stays. So it leaves out 0 exactly where `adjusted_p` is below
+    1 - level, and in at most 1 - level of studies does it for any of the methods that equal the reference.
+    Raises ValueError for shapes that do not fit, or scores that are not finite.
     """
-    pairs = {name: checked_pair(scores, reference) for name, scores in others.items()}
     together = {name: paired if isinstance(paired, bool) else paired.get(name, False) for name in others}
-    resampled = {
-        name: _resampled(*pair, metric, reps, name_seed(name, seed), together[name]) for name, pair in pairs.items()
-    }
-    p_values = np.array(
-        [t_test(*pairs[name], together[name]) if metric == "mean" else found.p for name, found in resampled.items()]
-    )
+    pairs = {name: _checked(scores, reference, together[name]) for name, scores in others.items()}
+    found = {name: contrast(*pair, together[name]) for name, pair in pairs.items()}
+    p_values = np.array([each.p for each in found.values()])
     levels = 1 - (1 - level) / _divisors(p_values, 1 - level)
     return {
         name: Comparison(
-            difference=_interval(*pairs[name], metric, found, level),
-            adjusted=_interval(*pairs[name], metric, found, float(own)),
+            difference=each.interval(level),
+            adjusted=each.interval(float(own)),
             p=float(p),
             adjusted_p=float(adjusted_p),
             paired=together[name],
-            detectable=detectable_difference(*pairs[name], together[name]) if metric == "mean" else float("nan"),
+            detectable=detectable_difference(*pairs[name], together[name]),
         )
-        for (name, found), p, adjusted_p, own in zip(resampled.items(), p_values, holm(p_values), levels, strict=True)
+        for (name, each), p, adjusted_p, own in zip(found.items(), p_values, holm(p_values), levels, strict=True)
+    }
+
+
+def leading(values: Sequence[float], pairs: Mapping[tuple[int, int], float], error: float = 1 - LEVEL) -> list[bool]:
+    """Which of `values` are the highest, or not told apart from it by tests of all pairs; none where all are equal.
+
+    `pairs`: (i, j) with i < j -> p value, one for every pair; NaN where there is no test, which tells nothing apart.
+    The highest was chosen by looking at all, so Holm corrects for all pairs: where the methods are equal, one that is
+    left out stands in at most `error` of tables.
+    """
+    if len(values) < 2 or max(values) - min(values) < ROUNDING:
+        return [False] * len(values)
+    top = int(np.argmax(values))
+    told = apart(pairs, error)
+    return [
+        values[top] - value < ROUNDING or (min(index, top), max(index, top)) not in told
+        for index, value in enumerate(values)
+    ]
+
+
+def apart(pairs: Mapping[tuple[int, int], float], error: float = 1 - LEVEL) -> set[tuple[int, int]]:
+    """The pairs whose p value is below `error` after Holm's correction for all of them."""
+    adjusted = holm(np.array(list(pairs.values())))
+    return {pair for pair, value in zip(pairs, adjusted, strict=True) if value < error}
+
+
+def all_pairs(scores: Sequence[Array], seeds: Sequence[Sequence[int]]) -> dict[tuple[int, int], float]:
+    """P values of all pairs of scores [runs, tasks], (i, j) with i < j; paired where both have the same seeds."""
+    return {
+        (i, j): t_test(scores[i], scores[j], paired=tuple(seeds[i]) == tuple(seeds[j]))
+        for i, j in combinations(range(len(scores)), 2)
     }
 
 
@@ -113,37 +257,71 @@ def _divisors(p_values: Array, error: float) -> Array:
     """By what Holm's method divides the allowed error for each of p_values [m]."""
     ranks = (p_values[None, :] < p_values[:, None]).sum(axis=1)
     divisors = np.maximum(np.count_nonzero(~np.isnan(p_values)) - ranks, 1)
-    kept = divisors[holm(p_values) > error]
+    kept = divisors[holm(p_values) >= error]
     return np.asarray(np.maximum(divisors, kept.max(initial=1)))
 
 
-class _Differences(NamedTuple):
-    """Resampled differences [n] and how often each was drawn [n]; empty where a side has one run."""
+def detectable_difference(first: Array, second: Array, paired: bool = False) -> float:
+    """The true difference of means that a two-sided t test at 5 % finds with a power of 80 %: (t_.975 + t_.8) e.
 
-    values: Array
-    times: Array | None
+    e is the standard error of the difference as estimated from these scores ([n] or [n, tasks], and [m, ...]; see
+    `contrast`), and t are quantiles at its degrees of freedom. Smaller differences are found less often, not never, and
+    the estimate is as uncertain as e is. NaN where e cannot be estimated: fewer than two runs, or runs that do not
+    differ, which says nothing of other runs.
+    """
+    first, second = np.asarray(first, float), np.asarray(second, float)
+    both = (first - second,) if paired else (first, second)
+    if not any(float(spread_of(each).variance) > 0 for each in both):
+        return float("nan")
+    return contrast(first, second, paired)._width([0.5 + LEVEL / 2, POWER])
+
+
+class Equivalence(NamedTuple):
+    """Whether the difference of two means lies within ± `margin` (two one-sided t tests)."""
+
+    difference: Interval
+    """Its 90 % interval, which lies within the margin exactly where p < .05."""
+    margin: float
+    p: float
+    """The larger p value of the two tests; NaN where no error can be estimated."""
 
     @property
-    def p(self) -> float:
-        times = np.ones(self.values.shape) if self.times is None else self.times
-        if not times.size:
-            return float("nan")
-        tails = times[self.values <= 0].sum(), times[self.values >= 0].sum()
-        return float(min(1.0, 2 * (min(tails) + 1) / (times.sum() + 1)))
+    def shown(self) -> bool:
+        return self.p < 1 - LEVEL
 
 
-def _resampled(first: Array, second: Array, metric: str, reps: int, seed: int, paired: bool) -> _Differences:
-    if paired and len(first) != len(second):
-        raise ValueError(
-            f"paired scores have shapes {first.shape} and {second.shape}; expected a row for each seed in both"
-        )
+def equivalence(first: Array, second: Array, margin: float, paired: bool = False) -> Equivalence:
+    """Schuirmann's two one-sided tests at 5 % that the means of `first` and `second` differ by less than `margin`.
+
+    Scores as in `contrast`. That a test of difference finds none does not show that methods are equal; this test does,
+    within a margin that must be chosen before looking.
+    """
+    from scipy import stats
+
+    if not margin > 0:
+        raise ValueError(f"the margin is {margin}; expected a positive number, in the unit of the scores")
+    found = contrast(first, second, paired)
+    p = max((float(stats.t.sf((margin - abs(found.gap)) / e, df)) for e, df in found.errors), default=float("nan"))
+    return Equivalence(found.interval(2 * LEVEL - 1), margin, p)
+
+
+def difference(
+    first: Array, second: Array, metric: str, reps: int = REPS, seed: int = 0, paired: bool = False
+) -> Interval:
+    """Metric of `first` minus that of `second`, each [runs, tasks], with its bootstrap interval, which is no test.
+
+    Both are resampled independently of each other, or, paired, together: run i of both has the same seed, and a
+    resample draws seeds. Raises ValueError for shapes that do not fit, or scores that are not finite.
+    """
+    first, second = _checked(first, second, paired)
+    estimate = METRICS[metric].point(first) - METRICS[metric].point(second)
     if min(len(first), len(second)) < 2:
-        return _Differences(np.empty(0), None)
+        return Interval(estimate, np.asarray(np.nan), np.asarray(np.nan))
     if paired:
         both = np.stack([first, second], axis=2)
         found, times = distribution(both, [metric], reps, np.random.default_rng(seed))
         ours, theirs = found[metric]
-        return _Differences(ours - theirs, times)
+        return Interval(estimate, *ends(ours - theirs, LEVEL, times))
     ours, theirs = (
         spread(found[metric][0], times, stream)
         for stream, (found, times) in (
@@ -151,64 +329,13 @@ def _resampled(first: Array, second: Array, metric: str, reps: int, seed: int, p
             for scores, stream in zip((first, second), np.random.default_rng(seed).spawn(2), strict=True)
         )
     )
-    return _Differences(ours - theirs, None)
+    return Interval(estimate, *ends(ours - theirs))
 
 
-def _interval(first: Array, second: Array, metric: str, found: _Differences, level: float) -> Interval:
-    estimate = METRICS[metric].point(first) - METRICS[metric].point(second)
-    if not found.values.size:
-        return Interval(estimate, np.asarray(np.nan), np.asarray(np.nan))
-    return Interval(estimate, *ends(found.values, level, found.times))
-
-
-def t_test(first: Array, second: Array, paired: bool = False) -> float:
-    """Two-sided p value of Student's t test that two means differ, scores as in `detectable_difference`.
-
-    Where no run differs from its peers there is no error to measure a difference by: then p is 1 without a difference,
-    and with one the least that an exact permutation test can give, 2 / 2^n for n pairs and 2 / C(n + m, n) otherwise.
-    NaN where a side has one run.
-    """
-    from scipy import stats
-
-    if min(len(first), len(second)) < 2:
-        return float("nan")
-    gap = float(np.mean(first) - np.mean(second))
-    error, freedom = _error(first, second, paired)
-    if error:
-        return float(2 * stats.t.sf(abs(gap) / error, freedom))
-    orders = 2 ** len(first) if paired else comb(len(first) + len(second), len(first))
-    return 2 / orders if abs(gap) > 1e-12 else 1.0
-
-
-def detectable_difference(first: Array, second: Array, paired: bool = False) -> float:
-    """The smallest difference of means that so many runs could have shown, from scores [n] or [n, tasks], and [m, ...].
-
-    (t_.975 + t_.8) e: what a two-sided t test at 5 % finds with a power of 80 %; e is the standard error of the
-    difference and t are quantiles at its degrees of freedom. For one task, n and m runs, e = s sqrt(1/n + 1/m) with the
-    standard deviation s between runs pooled over both, at n + m - 2 degrees; paired, e = s / sqrt(n) with s that of the
-    n differences, at n - 1. Tasks are independent, so over T of them e² = Σ e_t² / T², and the degrees are those of
-    Welch and Satterthwaite, (Σ e_t²)² / Σ (e_t⁴ / degrees). NaN where e cannot be estimated: fewer than two runs, or
-    runs that do not differ (e = 0), which says nothing of other runs.
-    """
-    from scipy import stats
-
-    if min(len(first), len(second)) < 2:
-        return float("nan")
-    error, freedom = _error(first, second, paired)
-    return float(stats.t.ppf([0.5 + LEVEL / 2, POWER], freedom).sum() * error) if error else float("nan")
-
-
-def _error(first: Array, second: Array, paired: bool) -> tuple[float, float]:
-    """Standard error of the difference of means and its degrees of freedom; 0 where it is rounding, not a spread."""
-    n, m = len(first), len(second)
-    first, second = first.reshape(n, -1), second.reshape(m, -1)
-    if paired:
-        freedom = n - 1
-        errors = np.var(first - second, axis=0, ddof=1) / n
-    else:
-        freedom = n + m - 2
-        squares = n * np.var(first, axis=0) + m * np.var(second, axis=0)
-        errors = squares / freedom * (1 / n + 1 / m)
-    if np.sqrt(errors.sum()) <= 1e-12 * max(np.abs(first).max(), np.abs(second).max()):
-        return 0.0, float("nan")
-    return float(np.sqrt(errors.sum()) / errors.size), float(freedom * errors.sum() ** 2 / (errors**2).sum())
+def _checked(first: Array, second: Array, paired: bool) -> tuple[Array, Array]:
+    first, second = checked_pair(first, second)
+    if paired and len(first) != len(second):
+        raise ValueError(
+            f"paired scores have shapes {first.shape} and {second.shape}; expected a row for each seed in both"
+        )
+    return first, second

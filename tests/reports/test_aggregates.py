@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from reports import export, figures, overviews, statistics
+from reports import export, figures, latex, legends, overviews, statistics
 from reports.aggregates import SHARE, STEPS, Overview
 from reports.summary import Summary
 from tests.reports.conftest import Writer
@@ -107,7 +107,7 @@ def test_aggregates_are_those_of_statistics_and_have_the_spread_of_their_resampl
 
 def test_the_highest_aggregate_and_what_is_tied_with_it_lead_and_the_lowest_gap(writer: Writer) -> None:
     for task in ("easy", "hard"):
-        for method, finals in {"a": (4, 3, 4), "b": (3, 4, 3), "c": (0, 1, 0)}.items():
+        for method, finals in {"a": (4, 3, 4, 4, 3), "b": (3, 4, 3, 4, 4), "c": (0, 1, 0, 0, 1)}.items():
             writer.cell(f"{method}-{task}", _curves(*finals), steps=200, task=task, method=method)
     leading = {(entry.label, entry.metric) for entry in writer.summary(2_000).aggregates if entry.leading}
     assert leading == {(f"{name} · quick", metric) for name in "ab" for metric in statistics.METRICS}
@@ -163,13 +163,31 @@ def test_there_are_four_drawings_of_several_tasks_in_the_colours_of_the_learning
     assert "per · quick: 75, 25" in words[3]
 
 
-def test_what_differs_is_bold_from_five_seeds_on(writer: Writer) -> None:
-    """Every run of one is above every run of the other: no resample contradicts it, whatever their number."""
-    for seeds in (4, 5):
+def test_an_improvement_is_bold_where_the_test_tells_the_means_apart(writer: Writer) -> None:
+    """Every run of one is above every run of the other by as much: of five pairs 2 in 32 orders, of six 2 in 64."""
+    for seeds in (5, 6):
         writer.cell("a", {seed: {200: [0]} for seed in range(seeds)}, steps=200)
         writer.cell("b", {seed: {200: [1]} for seed in range(seeds)}, steps=200, method="per")
         cells = overviews._improvement(_overview(writer.summary(2_000)))
-        assert cells.bold.any() == (seeds == 5)
+        assert cells.bold.tolist() == [[False, seeds == 6], [seeds == 6, False]]
+
+
+def test_a_row_without_a_planned_seed_leads_no_aggregate_and_tells_nothing_apart(writer: Writer) -> None:
+    for task in ("easy", "hard"):
+        for method, finals in {"a": (4, 4, 3, 4, 4), "b": (0, 1, 0, 0, 1), "c": (0, 1, 1, 0, 1)}.items():
+            planned, state = (range(6), {}) if method == "a" and task == "hard" else (None, {})
+            writer.cell(
+                f"{method}-{task}", _curves(*finals), steps=200, task=task, method=method, planned=planned, status=state
+            )
+    found = writer.summary(2_000)
+    assert {entry.label for entry in found.aggregates if entry.leading} == {"b · quick", "c · quick"}
+    assert {entry.label for entry in found.aggregates if entry.missing} == {"a · quick"}
+    assert all("a · quick" not in pair for pair in _overview(found).apart)
+    assert "†" in legends.aggregates(found)
+    assert (
+        latex.latex(found).count(r"$^{\dagger}$") == 4
+    )  # its row of the task, and of the aggregates mean, median, IQM
+    assert [entry["missing_seeds"] for entry in export.plain(found)["aggregates"]].count(True) == 4
 
 
 def test_more_rows_than_a_column_can_show_have_no_matrix(writer: Writer) -> None:

@@ -45,8 +45,11 @@ def test_differences_from_the_reference_of_a_worked_example(ablated: Writer) -> 
     assert (first.name, second.name) == ("full: lambda_max=0.5", "lambda_max=1")
     assert first.comparison is None and second.comparison is not None
     assert second.comparison.paired
-    # seed by seed the differences are .25 - 1 and .5 - .5; one resample in four is twice the first, one the second
-    assert [float(value) for value in second.comparison.difference] == pytest.approx([-0.375, -0.75, 0.0])
+    # seed by seed the differences are .25 - 1 and .5 - .5: standard error .375, t's .975 quantile 12.7062 at 1 degree
+    half = 12.7062 * 0.375
+    assert [float(value) for value in second.comparison.difference] == pytest.approx(
+        [-0.375, -0.375 - half, -0.375 + half], rel=1e-4
+    )
     # s of the two differences .53033, t = 12.7062 + 1.37638 at 1 degree of freedom
     assert second.comparison.detectable == pytest.approx((12.7062 + 1.37638) * 0.53033 / 2**0.5, rel=1e-4)
     assert second.comparison.adjusted_p == second.comparison.p == pytest.approx(0.5, abs=0.1)
@@ -57,7 +60,7 @@ def test_rows_with_other_seeds_than_the_reference_are_not_paired(ablated: Writer
     ablated.cell("more", more, steps=200, variant="more", matrix=role("ablation", "more"), **SPRITE)
     _, found = opened(ablated)
     assert [line.comparison.paired for line in found.matrices[0].lines[1:] if line.comparison] == [True, False]
-    assert "seed by seed where both rows have the same seeds, else" in matrices.legend(found.matrices)
+    assert "seed by seed where both rows have the same seeds, else by Welch's t test" in matrices.legend(found.matrices)
 
 
 def test_p_values_are_corrected_for_every_row_that_is_compared(writer: Writer) -> None:
@@ -88,24 +91,25 @@ def test_terminal_latex_page_and_json_give_name_difference_and_detectable_differ
     assert compared is not None
     p = f"{compared.adjusted_p:.3f}"
     (line,) = (line for line in capture.get().splitlines() if line.strip().startswith("lambda_max=1"))
-    assert " ".join(line.split()) == f"lambda_max=1 0.38 [0.25, 0.50] -0.38 [-0.75, 0.00] {p} 5.28 2"
+    assert " ".join(line.split()) == f"lambda_max=1 0.38 [0.25, 0.50] -0.38 [-5.14, 4.39] {p} 5.28 2"
     text = re.sub(r"\\penalty\d+\{\}", "", latex.latex(found))
     (line,) = (line for line in text.splitlines() if line.startswith(r"lambda\_max=1 &"))
-    assert line == rf"lambda\_max=1 & 0.38 & $-$0.38\ {{\scriptsize [$-$0.75, 0.00]}} & {p} & 5.28 \\"
-    assert "Final: mean over 2 seeds" in text and "are too narrow" in text
+    assert line == rf"lambda\_max=1 & 0.38 & $-$0.38\ {{\scriptsize [$-$5.14, 4.39]}} & {p} & 5.28 \\"
+    assert "Final: mean over 2 seeds" in text and "is too narrow" in text
     # standard error of the mean of two differences, -.75 and 0
-    assert r"& $-$0.38 {\scriptsize$\pm$\,0.37} &" in latex.latex(found, latex.Style("pm"))
+    assert r"& $-$0.38 {\scriptsize$\pm$\,0.38} &" in latex.latex(found, latex.Style("pm"))
     text = page.render(study, found, [figures.Gallery("Learning curves", "", figures.learning_curves(found.rows))], [])
     assert '<th scope="row">lambda_max=1</th>' in text and f"<td>{p}</td><td>5.28</td><td>2</td>" in text
-    assert "[-0.75, 0.00]" in text
-    assert "the smallest that so many seeds could have shown" in text
-    assert "Smaller differences than 5.28 could not have been shown here." in text
+    assert "[-5.14, 4.39]" in text
+    assert "the true difference that one such test at 5 % would find in 80 % of studies with so many seeds" in text
+    assert "Here it is 5.28, itself a rough estimate" in text and "could not have been shown" not in text
+    assert "below .05 exactly where the interval leaves out 0" in text
     (plain,) = export.plain(found)["matrices"]
     assert plain["kind"] == "ablation"
     assert [row["name"] for row in plain["rows"]] == ["full: lambda_max=0.5", "lambda_max=1"]
     first, second = plain["rows"]
     assert second["difference"]["estimate"] == -0.375 and second["paired"] is True
-    assert second["adjusted_p"] == compared.adjusted_p and second["adjusted_difference"]["low"] == -0.75
+    assert second["adjusted_p"] == compared.adjusted_p and second["adjusted_difference"]["low"] < -5
     assert first["difference"] is None and first["detectable_difference"] is None and first["p"] is None
 
 
@@ -152,6 +156,23 @@ def test_rows_at_different_steps_have_no_difference(writer: Writer) -> None:
     writer.cell("less", early, variant="less", matrix=role("ablation", "less"), status=state, **SPRITE)
     _, found = opened(writer)
     assert found.matrices[0].lines[1].comparison is None
+
+
+def test_a_row_of_which_a_planned_seed_failed_early_has_no_difference_and_a_dagger(writer: Writer) -> None:
+    writer.cell("full", FULL, steps=200, variant="full", matrix=role("ablation", "full"), **SPRITE)
+    place = role("ablation", "less")
+    lacking = {**LESS, 2: {}}
+    writer.cell("less", lacking, steps=200, variant="less", matrix=place, status={2: "failed"}, **SPRITE)
+    study, found = opened(writer)
+    assert found.matrices[0].lines[1].comparison is None
+    assert "†: at an earlier step" in matrices.legend(found.matrices)
+    console = Console(width=140, color_system=None)
+    with console.capture() as capture:
+        console.print(tables.terminal(found)[-1])
+    assert "]† " in capture.get()
+    assert r"0.38$^" not in latex.latex(found) and latex.latex(found).count(r"\dagger") >= 2
+    text = page.render(study, found, [figures.Gallery("Learning curves", "", figures.learning_curves(found.rows))], [])
+    assert text.count("†") >= 3
 
 
 def test_a_reference_without_evaluations_makes_no_matrix(writer: Writer) -> None:

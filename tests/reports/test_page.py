@@ -146,7 +146,7 @@ def test_a_row_of_a_table_is_sorted_by_its_number(hostile: Path, browser: Open) 
     def column() -> list[str]:
         return [text.split()[0] for text in table.locator("tbody tr td:nth-child(2)").all_inner_texts()]
 
-    for expected in (["0.50", "1.00*"], ["1.00*", "0.50"]):
+    for expected in (["0.50*", "1.00*"], ["1.00*", "0.50*"]):  # two seeds tell nothing apart
         table.get_by_role("button", name="Final success").press("Enter")
         assert column() == expected
 

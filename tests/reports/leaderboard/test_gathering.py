@@ -61,9 +61,9 @@ def test_a_score_is_the_iqm_of_final_success_and_rows_are_ranked_by_what_is_sure
     board = gather(study("a", low=ends(0, 0.1, 0.2, 0.9), high=ends(1, 0.9, 1, 1), same=ends(1, 1, 1, 0.9)))
     assert board.refused == ()
     assert [(e.method, e.rank, e.rank_low, e.rank_high) for e in board.entries] == [
-        ("high", 1, 1, 2),
-        ("same", 1, 1, 2),
-        ("low", 3, 3, 3),
+        ("high", 1, 1, 3),
+        ("same", 1, 1, 3),
+        ("low", 3, 1, 3),  # of four seeds one ends at .9, so corrected for three pairs every place is open
     ]
     low = by_method(board)["low"]
     assert low.score.value == pytest.approx(0.15) and low.mean.value == pytest.approx(0.3)
@@ -219,7 +219,8 @@ def test_rows_of_one_task_alone_are_ranked_among_themselves(study: Study, gather
         for name in ("uer", "per", "aer")
         for task in ("5x5", "8x8")
     }
-    board = gather(study("a", **wholes, good=ends(1, 1, 1), bad=ends(0, 0, 0), one=(ends(1, 1, 1), {"task": "5x5"})))
+    four = {"good": ends(1, 1, 1, 1), "bad": ends(0, 0, 0, 0)}
+    board = gather(study("a", **wholes, **four, one=(ends(1, 1, 1), {"task": "5x5"})))
     found = {entry.method: (entry.board, entry.rank) for entry in board.entries}
     alone = {"good": ("8x8", 1), "bad": ("8x8", 2), "one": ("5x5", 1)}
     assert found == dict.fromkeys(("uer", "per", "aer"), ("", 1)) | alone
@@ -407,8 +408,8 @@ def test_of_a_run_that_goes_on_elsewhere_the_further_account_counts(study: Study
 def test_equal_configurations_with_other_seeds_are_rows_of_their_own_with_links_of_their_own(
     study: Study, gather: Any
 ) -> None:
-    later = {seed + 10: curve for seed, curve in ends(0, 0, 0).items()}
-    board = gather(study("a", uer=ends(1, 1, 1)), study("b", uer=later))
+    later = {seed + 10: curve for seed, curve in ends(0, 0, 0, 0).items()}
+    board = gather(study("a", uer=ends(1, 1, 1, 1)), study("b", uer=later))
     assert [entry.rank for entry in board.entries] == [1, 2]
     assert len({entry.id for entry in board.entries}) == 2
     assert all(set(entry.id) <= set("abcdefghijklmnopqrstuvwxyz0123456789-") for entry in board.entries)
@@ -433,7 +434,8 @@ def test_ablations_are_variations_of_their_reference_and_no_rows(study: Study, g
     (variation,) = board.details[entry.id].variations
     assert (variation.kind, variation.name, variation.task) == ("ablation", "without", "8x8")
     assert variation.score.value == pytest.approx(0.6) and variation.difference.value == pytest.approx(-0.3)
-    assert (variation.difference.low, variation.difference.high) == pytest.approx((-0.3, -0.3))  # seed by seed
+    # seed by seed each is lower by .3; without a spread p is 2 / 8, so the interval at 5 % holds 0
+    assert variation.difference.low < -0.6 and variation.difference.high > 0
 
 
 def test_variations_of_a_reference_that_is_counted_elsewhere_stand_there_under_their_sources_name(

@@ -62,7 +62,7 @@ def test_the_p_value_of_a_worked_example(differences: list[float], expected: flo
     assert found.adjusted_p == found.p
 
 
-def test_the_p_value_of_unpaired_means_is_students() -> None:
+def test_the_p_value_of_unpaired_means_of_equal_variances_is_students() -> None:
     """Means 1 and 4, variances 1 of three runs each: t = 3 / sqrt(2 / 3) at four degrees of freedom."""
     first, second = np.array([[3.0], [4.0], [5.0]]), np.array([[0.0], [1.0], [2.0]])
     t = 3 / np.sqrt(2 / 3)
@@ -70,21 +70,6 @@ def test_the_p_value_of_unpaired_means_is_students() -> None:
     assert statistics.t_test(first, second) == pytest.approx(1 - 1.5 * x + 0.5 * x**3)
     assert statistics.t_test(np.ones((3, 1)), np.zeros((3, 1))) == pytest.approx(2 / 20)  # 3 of 6 in 20 ways
     assert np.isnan(statistics.t_test(first, second[:1]))
-
-
-@pytest.mark.parametrize(
-    ("differences", "expected"),
-    [
-        ([1.0, 2.0], 2 / 50_001),  # no resample at or below 0, one is added
-        # at or below 0: -.5 three times, 1 in 27, or twice beside one 1, 6 in 27
-        ([1.0, 1.0, -0.5], 2 * 7 / 27),
-        ([1.0, -1.0], 1.0),  # 3 in 4 are at or below 0, 3 in 4 at or above
-    ],
-)
-def test_the_p_value_of_another_metric_is_the_bootstraps(differences: list[float], expected: float) -> None:
-    scores = np.array(differences)[:, None]
-    (found,) = statistics.compare(np.zeros_like(scores), {"a": scores}, paired=True, metric="median").values()
-    assert found.p == pytest.approx(expected, rel=1e-9 if expected < 0.01 else 0.03)
 
 
 def test_holm_of_a_worked_example() -> None:
@@ -100,28 +85,45 @@ def test_adjusted_intervals_are_at_the_level_of_their_step() -> None:
     rng = np.random.default_rng(2)
     reference = rng.normal(size=(10, 1))
     others = {"same": rng.normal(size=(10, 1)), "apart": reference + 5, "near": rng.normal(size=(10, 1)) + 0.5}
-    found = statistics.compare(reference, others, reps=5_000)
+    found = statistics.compare(reference, others)
     assert found["apart"].p < found["near"].p < found["same"].p and found["near"].adjusted_p > 0.05
     for name, divisor in {"apart": 3, "near": 2, "same": 2}.items():
-        alone = statistics.compare(reference, {name: others[name]}, reps=5_000, level=1 - 0.05 / divisor)[name]
-        assert found[name].adjusted == alone.difference
-        assert found[name].difference != alone.difference
-        assert found[name].p == alone.p  # its draws are its own
-        assert (found[name].adjusted.low > 0) == (found[name].adjusted_p < 0.05)
+        assert found[name].adjusted == statistics.contrast(others[name], reference).interval(1 - 0.05 / divisor)
+        assert found[name].difference == statistics.contrast(others[name], reference).interval()
     assert found["apart"].adjusted_p == pytest.approx(3 * found["apart"].p)
+
+
+def test_an_interval_of_a_worked_example_is_that_of_the_t_test() -> None:
+    """Differences 1, 2 and 3: mean 2, standard error 1 / sqrt(3), and 4.302653 is t's .975 quantile at two degrees."""
+    first = np.array([[1.0], [2.0], [3.0]])
+    found = statistics.compare(np.zeros((3, 1)), {"a": first}, paired=True)["a"].adjusted
+    assert [float(value) for value in found] == pytest.approx([2, 2 - 4.302653 / 3**0.5, 2 + 4.302653 / 3**0.5])
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_an_interval_leaves_out_nought_exactly_where_its_p_value_is_below_five_percent(paired: bool) -> None:
+    rng = np.random.default_rng(4)
+    told = 0
+    for study in range(200):
+        runs = 3 + study % 3
+        reference = np.round(rng.random((runs, 1)), 1)
+        others = {str(shift): np.round(rng.random((runs, 1)) * 0.3 + shift, 1) for shift in (0.3, 0.8, 0.8, 1.5)}
+        others["still"] = np.ones((runs, 1)) * 2
+        for each in statistics.compare(reference, others, paired=paired).values():
+            assert (each.adjusted.low > 0 or each.adjusted.high < 0) == (each.adjusted_p < 0.05)
+            told += each.adjusted_p < 0.05
+    assert 100 < told < 700
 
 
 def test_methods_of_equal_p_share_a_level_in_any_order() -> None:
     others = {"a": HIGH, "b": HIGH}
-    found = statistics.compare(LOW, others, reps=1_000)
-    turned = statistics.compare(LOW, dict(reversed(others.items())), reps=1_000)
-    assert found == turned and found["a"].p == found["b"].p
-    alone = statistics.compare(LOW, {"b": HIGH}, reps=1_000, level=0.975)["b"]
-    assert found["b"].adjusted == alone.difference
+    found = statistics.compare(LOW, others)
+    assert found == statistics.compare(LOW, dict(reversed(others.items()))) and found["a"].p == found["b"].p
+    assert found["b"].adjusted == statistics.compare(LOW, {"b": HIGH}, level=0.975)["b"].difference
 
 
 def test_a_side_with_one_run_has_a_difference_and_nothing_else() -> None:
-    found = statistics.compare(LOW, {"one": HIGH[:1], "more": HIGH}, reps=200)
+    found = statistics.compare(LOW, {"one": HIGH[:1], "more": HIGH})
     assert found["one"].difference.estimate == pytest.approx(0.5)
     assert np.isnan([*found["one"].difference[1:], *found["one"].adjusted[1:], found["one"].p]).all()
     assert np.isnan([found["one"].adjusted_p, found["one"].detectable]).all()
@@ -129,9 +131,75 @@ def test_a_side_with_one_run_has_a_difference_and_nothing_else() -> None:
 
 
 def test_pairing_may_be_told_by_name() -> None:
-    found = statistics.compare(LOW, {"a": LOW + 1, "b": LOW + 1}, paired={"b": True}, reps=500)
-    assert not found["a"].paired and found["a"].difference.high > found["a"].difference.low + 0.01
-    assert found["b"].paired and found["b"].difference.high == pytest.approx(found["b"].difference.low)
+    noise = np.array([[0.0], [0.0], [0.01]])
+    found = statistics.compare(LOW, {"a": LOW + 1 + noise, "b": LOW + 1 + noise}, paired={"b": True})
+    assert not found["a"].paired and found["a"].difference.high > found["a"].difference.low + 0.3
+    assert found["b"].paired and found["b"].difference.high < found["b"].difference.low + 0.04
+
+
+def test_without_a_spread_the_interval_is_that_of_the_permutations_p_value() -> None:
+    """Five all 1 beside five all 0: 2 of 252 orders, below 5 %; three beside three: 2 of 20."""
+    for runs, p in ((5, 2 / 252), (3, 2 / 20)):
+        found = statistics.contrast(np.ones((runs, 1)), np.zeros((runs, 1)))
+        assert found.p == pytest.approx(p) and (found.interval().low > 0) == (p < 0.05)
+    same = statistics.contrast(np.ones((3, 1)), np.ones((3, 1)))
+    assert same.p == 1 and np.isnan(same.interval().low) and np.isnan(same.error)
+
+
+def test_unequal_variances_and_numbers_of_runs_are_welchs() -> None:
+    """Variances 1 / 2 and 16 / 4 of the means at one and three degrees: 4.5² / (.5² / 1 + 4² / 3) = 3.627."""
+    first, second = np.array([0.0, 2.0]) / 2**0.5, np.array([0.0, 0.0, 8.0, 8.0]) * 3**0.5 / 2
+    ours, theirs = statistics.spread_of(first), statistics.spread_of(second)
+    (error, freedom), (pooled, _) = statistics.welch(ours, theirs)
+    assert (float(ours.variance), float(theirs.variance)) == (pytest.approx(1), pytest.approx(16))
+    assert error == pytest.approx(4.5**0.5) and freedom == pytest.approx(4.5**2 / (0.25 + 16 / 3))
+    assert pooled == pytest.approx(((1 + 3 * 16) / 4 * (1 / 2 + 1 / 4)) ** 0.5)
+
+
+def test_three_runs_that_happen_to_be_equal_are_not_taken_to_be_certain() -> None:
+    """Ten runs of which seven succeed beside three that all do: pooled variance 2.1 / 11, e = sqrt(.191 × 13 / 30)."""
+    ten, three = np.array([1.0] * 7 + [0.0] * 3), np.ones(3)
+    found = statistics.contrast(three, ten)
+    assert found.error == pytest.approx((2.1 / 11 * 13 / 30) ** 0.5) and found.p > 0.3
+    alone = 0.3 / (2.1 / 9 / 10) ** 0.5  # the t value of Welch's test by itself
+    assert alone == pytest.approx(1.964, abs=1e-3)
+
+
+def test_with_as_many_runs_on_either_side_pooled_and_welchs_are_the_same() -> None:
+    rng = np.random.default_rng(0)
+    ours, theirs = (statistics.spread_of(rng.normal(size=(5, 3))) for _ in range(2))
+    (first, second) = statistics.welch(ours, theirs)
+    assert [float(value) for value in first] == pytest.approx([float(value) for value in second])
+
+
+def test_the_bootstraps_standard_error_of_a_mean_is_the_t_tests() -> None:
+    scores = np.array([[0.1], [0.4], [0.9]])
+    found, times = statistics.distribution(scores[:, :, None], ["mean"], 200_000, np.random.default_rng(0))
+    spread = statistics.bootstrapped(np.repeat(found["mean"][0], times), scores)
+    assert float(spread.variance) == pytest.approx(float(np.var(scores, ddof=1)), rel=0.01)
+    assert float(spread.freedom) == 2
+
+
+def test_the_best_and_what_no_test_tells_from_it_lead() -> None:
+    """Holm over three pairs: .01 × 3 and .02 × 2 are below 5 %, .5 is not."""
+    pairs = {(0, 1): 0.5, (0, 2): 0.02, (1, 2): 0.01}
+    assert statistics.leading([0.8, 0.9, 0.2], pairs) == [True, True, False]
+    assert statistics.leading([0.8, 0.9, 0.2], {**pairs, (1, 2): 0.03}) == [True, True, True]
+    assert statistics.leading([0.8, 0.8, 0.8], pairs) == [False] * 3 and statistics.leading([1.0], {}) == [False]
+    assert statistics.leading([0.8, 0.9, 0.2], dict.fromkeys(pairs, np.nan)) == [True] * 3
+
+
+def test_equivalence_of_a_worked_example() -> None:
+    """Differences -1, 0 and 1: e = 1 / sqrt(3); at two degrees P(T > t) = 1/2 - t / (2 sqrt(t² + 2))."""
+    first = np.array([-1.0, 0.0, 1.0])
+    for margin, shown in ((1.0, False), (2.0, True)):
+        t = margin * 3**0.5
+        found = statistics.equivalence(first, np.zeros(3), margin, paired=True)
+        assert found.p == pytest.approx(0.5 - t / (2 * (t * t + 2) ** 0.5)) and found.shown == shown
+        assert (found.difference.low > -margin and found.difference.high < margin) == shown
+    with pytest.raises(ValueError, match="margin is 0"):
+        statistics.equivalence(first, first, 0)
+    assert not statistics.equivalence(np.ones(3), np.ones(3), 0.1).shown  # without a spread nothing is known
 
 
 def test_what_cannot_be_compared_is_refused_with_its_shapes() -> None:
@@ -146,10 +214,12 @@ def test_what_cannot_be_compared_is_refused_with_its_shapes() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "expected"),
     [
-        # s = sqrt(.08 / 4), t at 4 degrees of freedom 2.776445 + 0.940965, sqrt(1/3 + 1/3)
-        ([0.1, 0.3, 0.5], [0.2, 0.2, 0.2], 3.717410 * 0.1414214 * 0.8164966),
-        # s = sqrt(.5 / 3), t at 3 degrees of freedom 3.182446 + 0.978472, sqrt(1/2 + 1/3)
-        ([0.0, 1.0], [0.0, 0.0, 0.0], 4.160918 * 0.4082483 * 0.9128709),
+        # variance .04 of three beside none: e = .2 / sqrt(3), t at 2 degrees of freedom 4.302653 + 1.060660
+        ([0.1, 0.3, 0.5], [0.2, 0.2, 0.2], 5.363313 * 0.2 / 3**0.5),
+        # variances .04 of three and three: e = .2 sqrt(2/3), t at 4 degrees of freedom 2.776445 + 0.940965
+        ([0.1, 0.3, 0.5], [0.2, 0.4, 0.6], 3.717410 * 0.2 * 0.8164966),
+        # variance .5 of two beside none of three: e = sqrt(.5 / 2), t at 1 degree of freedom 12.7062 + 1.376382
+        ([0.0, 1.0], [0.0, 0.0, 0.0], 14.082587 * 0.5),
     ],
 )
 def test_the_detectable_difference_of_a_worked_example(first: list, second: list, expected: float) -> None:
@@ -166,12 +236,13 @@ def test_the_detectable_difference_of_pairs_is_that_of_their_differences() -> No
 
 def test_the_detectable_difference_of_a_mean_over_tasks() -> None:
     """Two tasks alike: 8 degrees of freedom for 4, t 2.306004 + 0.888890, and half the variance of the mean."""
-    first, second = np.array([[0.1], [0.3], [0.5]]), np.array([[0.2], [0.2], [0.2]])
-    expected = 3.194894 * 0.1414214 * 0.8164966 / np.sqrt(2)
+    first, second = np.array([[0.1], [0.3], [0.5]]), np.array([[0.2], [0.4], [0.6]])
+    expected = 3.194894 * 0.2 * 0.8164966 / np.sqrt(2)
     both = np.repeat(first, 2, axis=1), np.repeat(second, 2, axis=1)
     assert statistics.detectable_difference(*both) == pytest.approx(expected, rel=1e-5)
     # a task without spread adds no degrees of freedom and halves the difference
-    still = np.hstack([first, second]), np.hstack([second, second])
+    flat = np.full((3, 1), 0.2)
+    still = np.hstack([first, flat]), np.hstack([second, flat])
     alone = statistics.detectable_difference(first, second)
     assert statistics.detectable_difference(*still) == pytest.approx(alone / 2, rel=1e-5)
 

@@ -1,0 +1,53 @@
+"""How often a percentile interval of the bootstrap holds the true mean: of few runs far less often than it says."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from reports.statistics.aggregates import intervals
+from reports.statistics.resampling import LEVEL
+
+ENOUGH = 10
+"""With fewer runs a report warns."""
+NORMAL = {
+    2: 0.50,
+    3: 0.75,
+    4: 0.79,
+    5: 0.83,
+    6: 0.86,
+    7: 0.87,
+    8: 0.88,
+    9: 0.89,
+    10: 0.90,
+    15: 0.92,
+    20: 0.93,
+    30: 0.93,
+}
+"""Runs -> coverage of the 95 % interval of a mean of normal scores on one task (`python -m benchmarks.error_rates`)."""
+SOLVED = 0.8
+"""Chance with which a run solves its task in the other case, in which its score is 1 or 0."""
+
+
+def coverage(runs: int) -> tuple[float, float]:
+    """Of the interval of so many runs (at least two): if scores are normal, and if a run solves the task or fails.
+
+    Between the numbers of runs in `NORMAL` it is that of the next smaller.
+    """
+    return NORMAL[max(known for known in NORMAL if known <= runs)], solved(runs)
+
+
+def simulated(runs: int, samples: int, reps: int = 10_000, seed: int = 0) -> float:
+    """Coverage for normal scores, over `samples` samples of so many runs."""
+    scores = np.random.default_rng(seed).normal(size=(runs, 1, samples))
+    found = intervals(scores, ["mean"], reps, seed)["mean"]
+    return float(np.mean((found.low <= 0) & (found.high >= 0)))
+
+
+def solved(runs: int, chance: float = SOLVED) -> float:
+    """Coverage where a run's score is 1 with this chance, else 0, in closed form."""
+    from scipy import stats
+
+    count = np.arange(runs + 1)
+    low, high = stats.binom.ppf([[(1 - LEVEL) / 2], [(1 + LEVEL) / 2]], runs, count / runs)
+    held = (low <= chance * runs) & (chance * runs <= high)
+    return float(stats.binom.pmf(count, runs, chance)[held].sum())

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from reports import statistics
+from reports.statistics import coverage
+
+
+def test_of_three_normal_scores_the_true_mean_is_below_or_above_all_in_a_quarter_of_cases() -> None:
+    """One resample in 27 is the lowest run three times, more than 2.5 %, so the interval is from lowest to highest."""
+    assert coverage.NORMAL[3] == 1 - 2 / 8 and coverage.NORMAL[2] == 1 - 2 / 4
+
+
+@pytest.mark.parametrize("runs", [2, 3, 4, 5, 6, 7])
+def test_the_coverage_that_is_stated_is_that_of_a_simulation(runs: int) -> None:
+    assert coverage.simulated(runs, 4_000) == pytest.approx(coverage.NORMAL[runs], abs=0.02)
+
+
+@pytest.mark.parametrize("runs", [8, 10])
+def test_the_coverage_of_more_runs_too(runs: int) -> None:
+    assert coverage.simulated(runs, 2_000, reps=2_000) == pytest.approx(coverage.NORMAL[runs], abs=0.025)
+
+
+@pytest.mark.parametrize("runs", [3, 5, 8])
+def test_where_seeds_solve_the_task_or_fail_the_coverage_is_that_of_every_number_of_successes(runs: int) -> None:
+    chances = [coverage.SOLVED**n * (1 - coverage.SOLVED) ** (runs - n) for n in range(runs + 1)]
+    held = 0.0
+    for solved, chance in enumerate(chances):
+        scores = np.array([1.0] * solved + [0.0] * (runs - solved))[:, None]
+        found = statistics.intervals(scores, ["mean"], 20_000)["mean"]
+        ways = float(np.prod([(runs - i) / (i + 1) for i in range(solved)]))
+        held += ways * chance * (found.low <= coverage.SOLVED <= found.high)
+    assert coverage.coverage(runs)[1] == pytest.approx(held)
+
+
+def test_three_seeds_that_solve_the_task_with_eight_in_ten_are_covered_in_less_than_half() -> None:
+    """All three do in .512 of cases, and the interval is then a point."""
+    assert coverage.solved(3) == pytest.approx(1 - 0.8**3 - 0.2**3)
+
+
+def test_between_the_numbers_known_the_smaller_counts() -> None:
+    assert coverage.coverage(12)[0] == coverage.NORMAL[10] and coverage.coverage(1_000)[0] == coverage.NORMAL[30]
