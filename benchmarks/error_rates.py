@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from itertools import combinations
-from math import comb
 
 import numpy as np
 
@@ -45,10 +44,10 @@ def p_values(first: Array, second: Array, paired: bool) -> Array:
     if paired:
         own = _spread(first - second)
         errors = [(np.sqrt(own.variance / n), own.freedom)]
-        least = 2 / 2**n
+        least = statistics.least(n, 0)
     else:
         errors = statistics.welch(_spread(first), _spread(second))
-        least = 2 / comb(n + m, n)
+        least = statistics.least(n, m)
     with np.errstate(invalid="ignore", divide="ignore"):
         found = np.stack([2 * stats.t.sf(gap / error, freedom) for error, freedom in errors])
     still = np.where(gap > ROUNDING, least, 1.0)

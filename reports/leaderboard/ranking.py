@@ -100,6 +100,6 @@ def _p_values(gap: Array, spreads: Spread, own: Spread) -> Array:
     errors = statistics.welch(spreads, own)
     with np.errstate(invalid="ignore", divide="ignore"):
         found = np.stack([2 * stats.t.sf(np.abs(gap) / error, freedom) for error, freedom in errors])
-    least = np.array([2 / comb(int(runs + own.runs), int(own.runs)) for runs in spreads.runs])
+    least = np.array([statistics.least(int(runs), int(own.runs)) for runs in spreads.runs])
     still = np.where(np.abs(gap) > ROUNDING, least, 1.0)
     return np.where(errors[-1][0] > 0, found.max(axis=0, where=~np.isnan(found), initial=0.0), still)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from math import comb
 from typing import NamedTuple
 
 import numpy as np
@@ -142,8 +141,8 @@ def contrast(first: Array, second: Array, paired: bool = False) -> Contrast:
     """The difference of the means over tasks and runs of scores [n] or [n, tasks] and [m, ...].
 
     Paired, run i of both has the same seed. Where no run differs from its peers there is no error to measure a
-    difference by: then p is 1 without a difference, and with one the least that an exact permutation test can give,
-    2 / 2^n for n pairs and 2 / C(n + m, n) otherwise; the interval is that of a t test with this p value.
+    difference by: then p is 1 without a difference, and with one `least`; the interval is that of a t test with this p
+    value.
     """
     first, second = np.asarray(first, float), np.asarray(second, float)
     gap = float(mean(first.reshape(len(first), -1)) - mean(second.reshape(len(second), -1)))
@@ -168,8 +167,17 @@ def told(gap: float, first: Spread, second: Spread | None = None) -> Contrast:
         return Contrast(gap, tuple(errors))
     if abs(gap) <= ROUNDING:
         return Contrast(gap, (), 1.0)
-    least, freedom = (2 / comb(n + m, n), n + m - 2) if m else (2 / 2**n, n - 1)
-    return Contrast(gap, ((abs(gap) / float(stats.t.isf(least / 2, freedom)), freedom),))
+    p, freedom = least(n, m), n + m - 2 if m else n - 1
+    return Contrast(gap, ((abs(gap) / float(stats.t.isf(p / 2, freedom)), freedom),))
+
+
+def least(n: int, m: int) -> float:
+    """The p value of n runs that are all alike beside m that are all alike and different; n pairs where m is 0.
+
+    Of equal methods whose runs have two outcomes it is the chance of this, where that is largest: 2 p^n (1 - p)^m with
+    p = n / (n + m), so 1 in 32 for three and three; of n pairs 2 / 2^n.
+    """
+    return 2 / 2**n if not m else 2 * (n / (n + m)) ** n * (m / (n + m)) ** m
 
 
 def t_test(first: Array, second: Array, paired: bool = False) -> float:

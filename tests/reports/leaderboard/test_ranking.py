@@ -37,9 +37,9 @@ def test_a_rank_counts_the_rows_that_the_test_calls_better_and_the_interval_corr
     assert found.low.tolist() == [2, 1, 1] and found.high.tolist() == [3, 3, 2]
 
 
-def test_rows_without_a_spread_are_ranked_by_how_many_orders_their_runs_have() -> None:
-    """All 1 beside all 0: 2 of 20 orders of three and three, 2 of 70 of four and four."""
-    for runs, ranked in ((3, [1, 1]), (4, [1, 2])):
+def test_rows_without_a_spread_are_ranked_from_three_runs_on() -> None:
+    """All 1 beside all 0: for equal rows 2 in 16 of two and two, 2 in 64 of three and three."""
+    for runs, ranked in ((2, [1, 1]), (3, [1, 2])):
         assert ranking.ranks(scored(np.ones(runs), np.zeros(runs))).rank.tolist() == ranked
     assert ranking.ranks(scored(np.ones(4), np.ones(4))).rank.tolist() == [1, 1]
     assert ranking.ranks(scored(np.ones(4)))[0].tolist() == [1]

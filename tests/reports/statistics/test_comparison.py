@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import results
 from reports import statistics
 
 LOW, HIGH = np.array([[0.1], [0.2], [0.3]]), np.array([[0.7], [0.8], [0.9]])
@@ -68,7 +71,7 @@ def test_the_p_value_of_unpaired_means_of_equal_variances_is_students() -> None:
     t = 3 / np.sqrt(2 / 3)
     x = t / np.sqrt(t * t + 4)
     assert statistics.t_test(first, second) == pytest.approx(1 - 1.5 * x + 0.5 * x**3)
-    assert statistics.t_test(np.ones((3, 1)), np.zeros((3, 1))) == pytest.approx(2 / 20)  # 3 of 6 in 20 ways
+    assert statistics.t_test(np.ones((3, 1)), np.zeros((3, 1))) == pytest.approx(2 / 64)
     assert np.isnan(statistics.t_test(first, second[:1]))
 
 
@@ -137,9 +140,12 @@ def test_pairing_may_be_told_by_name() -> None:
     assert found["b"].paired and found["b"].difference.high < found["b"].difference.low + 0.04
 
 
-def test_without_a_spread_the_interval_is_that_of_the_permutations_p_value() -> None:
-    """Five all 1 beside five all 0: 2 of 252 orders, below 5 %; three beside three: 2 of 20."""
-    for runs, p in ((5, 2 / 252), (3, 2 / 20)):
+def test_without_a_spread_the_p_value_is_the_largest_chance_of_this_for_two_outcomes() -> None:
+    """All 1 beside all 0 of equal methods: 2 p^n (1 - p)^n is largest at p = 1/2, and below 5 % from three runs on."""
+    assert statistics.least(2, 5) == pytest.approx(
+        max(2 * p**2 * (1 - p) ** 5 for p in np.linspace(0, 1, 1001)), rel=1e-4
+    )
+    for runs, p in ((3, 2 / 64), (2, 2 / 16)):
         found = statistics.contrast(np.ones((runs, 1)), np.zeros((runs, 1)))
         assert found.p == pytest.approx(p) and (found.interval().low > 0) == (p < 0.05)
     same = statistics.contrast(np.ones((3, 1)), np.ones((3, 1)))
@@ -250,3 +256,21 @@ def test_the_detectable_difference_of_a_mean_over_tasks() -> None:
 @pytest.mark.parametrize(("first", "second"), [([0.5], [0.1, 0.2]), ([0.1] * 3, [0.7] * 3), ([0.0] * 2, [0.0] * 2)])
 def test_without_a_spread_between_runs_no_difference_is_called_detectable(first: list, second: list) -> None:
     assert np.isnan(statistics.detectable_difference(np.array(first), np.array(second)))
+
+
+@pytest.mark.parametrize(
+    ("study", "ours", "theirs", "margin", "p"),
+    [
+        ("cartpole_dqn", "b193857020", "4686e01d01", 50, 0.58),
+        ("pendulum_sac_td3", "249c0ffec1", "4da28bc8ce", 25, 0.13),
+        ("pendulum_sac_td3", "9644be71fc", "a61ba7219d", 25, 0.21),
+    ],
+)
+def test_the_measured_learners_are_not_shown_equal_to_their_peers(
+    study: str, ours: str, theirs: str, margin: float, p: float
+) -> None:
+    """The numbers that results/measured/README.md states of the final return."""
+    found = results.load(Path(__file__).parents[3] / "results" / "measured" / study)
+    last = found[found["step"] == found["step"].max()].groupby(["cell", "seed"])["return"].mean()
+    tested = statistics.equivalence(last[ours].to_numpy(), last[theirs].to_numpy(), margin)
+    assert tested.p == pytest.approx(p, abs=0.005) and not tested.shown
