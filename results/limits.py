@@ -35,6 +35,8 @@ ROWS = 250_000
 """Most rows of a Parquet file."""
 ALL_ROWS = 2_000_000
 """Most rows of those of a study together."""
+COLUMNS = 1_000
+"""Most columns of a Parquet file."""
 NAME = 300
 """Most characters of a name."""
 TEXTS = 2**17
@@ -88,27 +90,42 @@ def _files(directory: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def footer(path: Path) -> Any:
-    """The metadata of a Parquet file (pyarrow's), whose rows are few enough to be read; UserError otherwise."""
-    import pyarrow as pa
+    """The metadata of a Parquet file (pyarrow's), whose rows are few enough to be read; UserError otherwise.
+
+    A damaged footer can crash the library, and the process with it: strangers' files are given to it in a process of
+    their own (`harness.apart`).
+    """
     import pyarrow.parquet as pq
 
     try:
         with pq.ParquetFile(path, thrift_string_size_limit=_THRIFT, thrift_container_size_limit=_THRIFT) as file:
             found = file.metadata
-            groups = [found.row_group(index) for index in range(found.num_row_groups)]
-    except (pa.ArrowException, OSError) as error:
+            _check_footer(path, found)
+    except UserError:
+        raise
+    except Exception as error:  # names that are not UTF-8, numbers out of range: a footer may hold anything
         problem = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise UserError(f"{path} cannot be read as Parquet ({problem})") from None
+    return found
+
+
+def _check_footer(path: Path, found: Any) -> None:
+    """UserError for more of anything than is read, and for a name that two columns have."""
+    if found.num_columns > COLUMNS:
+        raise UserError(f"{path} has {found.num_columns:,} columns; at most {COLUMNS:,} are read")
+    groups = [found.row_group(index) for index in range(found.num_row_groups)]
     for numbers, most, what in (
         ([group.num_rows for group in groups], ROWS, "rows"),
         ([group.total_byte_size for group in groups], UNPACKED, "bytes when unpacked"),
     ):
         if min(numbers, default=0) < 0 or sum(numbers) > most:
             raise UserError(f"{path} has {sum(numbers):,} {what}; at most {most:,} are read")
+    names = [found.schema.column(index).path for index in range(found.num_columns)]
+    if repeated := {name for name in names if names.count(name) > 1}:
+        raise UserError(f"{path} has the column {min(repeated)[:100]!r} twice")
     for group in groups:
         for column in map(group.column, range(group.num_columns)):
             _check_column(path, column, group.num_rows)
-    return found
 
 
 def _check_column(path: Path, column: Any, rows: int) -> None:

@@ -53,6 +53,8 @@ OPTIONAL: dict[str, dict[str, type]] = {
 that is there must fit."""
 SHARES = {"labels": ("truth", "preference")}
 """Columns of numbers in [0, 1]."""
+AMOUNTS = {"ledger": tuple(name for name, kind in schema.LEDGER.items() if kind is float)}
+"""Columns of numbers of at least 0: nothing costs less than nothing. (Whole numbers never are below 0.)"""
 
 _JSON_TYPES = {
     int: ("UBIGINT", "BIGINT", "HUGEINT"),
@@ -116,7 +118,8 @@ def load(source: str | Path | Study, *, what: What = "evaluations", threads: int
     for name, kind in OPTIONAL.get(what, {}).items():
         if name in read_rows:
             _check_values(read_rows[read_rows[name].notna()], {name: kind})
-    _check_shares(read_rows, SHARES.get(what, ()))
+    _check_within(read_rows, SHARES.get(what, ()), 1.0, "a number in [0, 1]")
+    _check_within(read_rows, AMOUNTS.get(what, ()), math.inf, "a number of at least 0")
     _check_identity(claims, claimants, claimed)
     rows, owner = ordered(read_rows)
     if what == "evaluations":
@@ -348,14 +351,14 @@ def _check_values(rows: pd.DataFrame, wanted: Mapping[str, type]) -> None:
             raise UserError(f"{where}: {_plain(first[name])!r}; expected {words}")
 
 
-def _check_shares(rows: pd.DataFrame, names: Sequence[str]) -> None:
-    """UserError for the first number outside [0, 1]."""
+def _check_within(rows: pd.DataFrame, names: Sequence[str], most: float, words: str) -> None:
+    """UserError for the first number outside [0, `most`]."""
     for name in rows.columns.intersection(list(names)):
-        bad = (rows[name] < 0) | (rows[name] > 1)
+        bad = (rows[name] < 0) | (rows[name] > most)
         if bad.any():
             first = rows[bad].iloc[0]
             where = f"{first['filename']}, row {first['row']}, column {name!r}"
-            raise UserError(f"{where}: {_plain(first[name])!r}; expected a number in [0, 1]")
+            raise UserError(f"{where}: {_plain(first[name])!r}; expected {words}")
 
 
 def _check_identity(claims: pd.DataFrame, expected: pd.DataFrame, claimed: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
+from harness.foundation import schemas
 from harness.interfaces import Array
 
 Json = Any
@@ -40,12 +41,17 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ChatCall:
-    """A chat to be continued, as free text or, with a JSON schema, as an object that fits it."""
+    """A chat to be continued, as free text or, with a JSON schema, as an object that fits it; ValueError for a schema
+    with other keywords than those of `harness.foundation.schemas`."""
 
     messages: tuple[Message, ...]
     schema: Mapping[str, Json] | None = None
     max_tokens: int = 1024
     temperature: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.schema is not None:
+            schemas.check(self.schema)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,14 +2,14 @@
 
 The file is data. It is opened read-only and without its journals, and only if its layout is ours to the letter, so that
 no view, trigger or generated column of it is run; then each row is looked at: types, sizes, hashes, and that an answer
-is one to its question.
+is one to its question. Whoever calls `verify` does so in a process of its own (`harness.apart`), which has `seconds`.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any, get_args
@@ -17,7 +17,7 @@ from typing import Any, get_args
 import numpy as np
 
 from harness.errors import UserError
-from harness.foundation import keys
+from harness.foundation import keys, schemas
 from harness.foundation.calls import FailureKind, Usage
 from harness.foundation.cassette_file import COLUMNS, STRANGERS, decoded, faults_of, opened
 from harness.foundation.images import pixels
@@ -27,6 +27,8 @@ LONGEST = 2**26
 NAME = 1_000
 """Characters of a run's or a model's name."""
 DETAIL = 2**16
+SECONDS, SPEED = 60.0, 2**19
+"""For looking at a file: so long, and a second more for so many of its bytes."""
 MOST = 2**48
 """Of anything that is counted; their sums have to fit into 64 bits."""
 Row = Mapping[str, Any]
@@ -38,19 +40,26 @@ def verify(file: Path) -> None:
         raise UserError(f"{file} is being written, or was not closed; import what `bench models export` makes of it")
     with closing(opened(file, STRANGERS)) as db, faults_of(file):
         db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
-        (state,) = db.execute("PRAGMA integrity_check(1)").fetchone()
-        if state != "ok":
-            raise UserError(f"{file} is damaged ({printable(state)}); ask for another copy")
+        found = db.execute("PRAGMA integrity_check(1)").fetchone()
+        if found != ("ok",):
+            raise UserError(f"{file} is damaged ({printable(str(found))}); ask for another copy")
         for table, check in CHECKS.items():
             names = COLUMNS[table].split(", ")
             for number, row in enumerate(db.execute(f"SELECT {COLUMNS[table]} FROM {table}"), 1):
                 try:
                     check(dict(zip(names, row, strict=True)), db)
-                except (ValueError, RecursionError) as error:
+                except sqlite3.Error:
+                    raise
+                except Exception as error:  # what a stranger wrote may make anything fail
+                    said = printable(str(error) or type(error).__name__)
                     raise UserError(
-                        f"{file}: row {number} of {table} is not what this program records ({printable(str(error))}); "
-                        f"nothing was taken"
+                        f"{file}: row {number} of {table} is not what this program records ({said}); nothing was taken"
                     ) from None
+
+
+def seconds(file: Path) -> float:
+    """What looking at a file may take."""
+    return SECONDS + (file.stat().st_size / SPEED if file.is_file() else 0)
 
 
 def printable(text: str) -> str:
@@ -133,22 +142,11 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 def _fits_schema(value: Any, schema: dict[str, Any]) -> None:
-    """ValueError if an object does not fit a stranger's schema. Nothing is fetched for it, and patterns are left out:
-    one can be written that takes for ever."""
+    """ValueError if an object does not fit a schema, or this is none that a chat may be asked with."""
     import jsonschema
-    from referencing import Registry
 
-    def ignored(*_: Any) -> Iterator[Any]:
-        yield from ()
-
-    left_out = ["pattern", "patternProperties"]
-    if "patternProperties" in json.dumps(schema):
-        left_out += ["additionalProperties", "unevaluatedProperties"]  # which would try them
-    kind = jsonschema.validators.extend(jsonschema.Draft202012Validator, dict.fromkeys(left_out, ignored))
-    try:
-        error = next(kind(schema, registry=Registry()).iter_errors(value), None)
-    except Exception as problem:  # a schema may be any nonsense
-        raise ValueError(f"its schema cannot be used: {type(problem).__name__}") from None
+    schemas.check(schema)
+    error = next(jsonschema.Draft202012Validator(schema).iter_errors(value), None)
     if error is not None:
         raise ValueError(f"the object does not fit its schema: {error.message}")
 

@@ -124,10 +124,11 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def faults_of(path: Path) -> Iterator[None]:
-    """Turns SQLite's errors about a file into a UserError that names it and says what to do."""
+    """Turns SQLite's errors about a file into a UserError that names it and says what to do. (Of a damaged layout its
+    message may be no UTF-8.)"""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         name = getattr(error, "sqlite_errorname", "")
         if name == "SQLITE_FULL" or name.startswith(("SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY")):
             text = (
@@ -161,7 +162,7 @@ def encoded(value: Any) -> str:
 def decoded(text: str) -> Any:
     """The answer that `encoded` was given; ValueError for anything else."""
     match json.loads(text):
-        case {"float32": str(data), "shape": [int(n), int(d)], **rest} if not rest and n >= 0 and d >= 0:
+        case {"float32": str(data), "shape": [n, d], **rest} if not rest and _count(n) and _count(d):
             return np.frombuffer(base64.b64decode(data, validate=True), "<f4").astype(np.float32).reshape(n, d)
         case {"text": str(answer), **rest} if not rest:
             return mended(answer)
@@ -170,6 +171,10 @@ def decoded(text: str) -> Any:
         case float(answer) if 0.0 <= answer <= 1.0:
             return answer
     raise ValueError(f"{text[:80]!r} is no recorded answer")
+
+
+def _count(value: Any) -> bool:
+    return type(value) is int and value >= 0
 
 
 def _connect(path: Path, mode: str, timeout: float = PATIENCE) -> sqlite3.Connection:

@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from harness import apart
 from harness.errors import UserError
 from harness.foundation import cassette_checks
 from harness.foundation.calls import Usage
@@ -123,11 +124,15 @@ def _scrub(db: sqlite3.Connection, study: Path) -> None:
 def import_(file: Path, study: Path) -> int:
     """Take the calls of a file into a study's cassette, all of them or none; how many the file holds.
 
-    UserError naming the first row that is not what this program records.
+    UserError naming the first row that is not what this program records. The file is read in a process of its own.
     """
-    cassette_checks.verify(file)
     if study.exists() and not study.is_dir():
         raise UserError(f"{study} is a file; name the directory of a study, or a new one")
+    return apart.call(f"{file}: importing it", cassette_checks.seconds(file), _import, file, study)
+
+
+def _import(file: Path, study: Path) -> int:
+    cassette_checks.verify(file)
     directory = study / "models"
     lock = Lock(directory, "cassette")
     lock.acquire(PATIENCE)

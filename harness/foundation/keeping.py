@@ -65,8 +65,7 @@ def check(models: Models, directory: Path, asked: Sequence[Any]) -> None:
     if not asked:
         return
     for model in asked:
-        priced = getattr(model, "price_in", 0.0) is not None or recipes.pricing(model.model) != "unknown"
-        if models.budget_usd is not None and not priced:
+        if models.budget_usd is not None and not priced(model):
             raise UserError(
                 f"models.budget_usd={models.budget_usd:g} is set and what {model.model} costs is not known: give "
                 f"its price_in and price_out (judge.price_in, chat.price_in), or set models.budget_calls"
@@ -117,6 +116,11 @@ def shortfall(models: Models, directory: Path, needed: Usage) -> str:
                 f"will stop at a checkpoint when it is reached, and a higher budget continues them"
             )
     return ""
+
+
+def priced(model: Any) -> bool:
+    """Whether what a model costs is known: from its settings, or from its recipe."""
+    return getattr(model, "price_in", 0.0) is not None or recipes.pricing(model.model) != "unknown"
 
 
 def _count_what_was_spent(directory: Path) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+import unicodedata
 from typing import Any
 
 from reports.leaderboard.board import Board, Entry
 
 ESTIMATES = ("score", "mean")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@")
 
 
 def as_json(board: Board) -> bytes:
@@ -43,6 +44,15 @@ def _line(entry: Entry) -> dict[str, Any]:
 def _cell(value: Any) -> Any:
     if isinstance(value, tuple):
         value = "; ".join(map(str, value))
-    if isinstance(value, str) and value.startswith(_FORMULA):
-        return f"'{value}"
-    return value
+    return f"'{value}" if isinstance(value, str) and formula(value) else value
+
+
+def formula(text: str) -> bool:
+    """Whether a spreadsheet may take a text for a formula: by its first character, as which full-width ones count too
+    (Unicode's NFKC form), and before which white space and invisible characters do not."""
+    for letter in unicodedata.normalize("NFKC", text):
+        if letter in "\t\r\n":
+            return True
+        if letter.isprintable() and not letter.isspace():
+            return letter in _FORMULA
+    return False

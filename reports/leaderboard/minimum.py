@@ -94,6 +94,9 @@ def lacking(row: Row, protocol: Protocol) -> list[str]:
     found = [f"no evaluations on {_listed(missing)}"] if missing else []
     if row.version is not None and protocol.version is not None and row.version != protocol.version:
         found.append(f"made under version {row.version} of the suite, which is at {protocol.version}")
+    for task, measured in row.tasks.items():
+        if reason := row.source.unchecked.get(measured.cell.id):
+            found.append(f"{task}: its configuration cannot be checked here, so that settings may hide in it: {reason}")
     seeds = len(row.seeds)
     if seeds < SEEDS:
         where = " that every task has" if len(row.tasks) > 1 else ""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import results
+from harness import recorder
 from harness.errors import UserError
+from reports.leaderboard import registered
 from reports.leaderboard.board import Refused
 from results import Cell, Run, Study, limits
 from results.evaluations import Evaluations
@@ -19,6 +21,7 @@ from results.submissions import opened
 from results.submissions.manifest import MANIFEST
 from results.submissions.opening import SUBMISSIONS
 from results.verification import record
+from results.verification.configuration import Altered, Unusable, configuration
 from results.verification.record import Verification
 
 DEEPEST = 16
@@ -41,6 +44,9 @@ class Source:
     """Whether its runs come with their checkpoints."""
     by: str = ""
     """Who handed it in, and where questions go."""
+    unchecked: Mapping[str, str] = field(default_factory=dict)
+    """Cell id of a submission -> why its configuration cannot be checked here, though its suite is installed: settings
+    that its row does not tell of may hide in it."""
 
     @property
     def verified(self) -> bool:
@@ -81,8 +87,10 @@ def gather(names: Sequence[str], directory: Path) -> Gathered:
                 warnings.simplefilter("always")
                 try:
                     found.append(_read(name, path, directory, reader))
-                except (UserError, RecursionError) as error:
-                    refused.append(Refused(name, clean(str(error) or "its JSON is nested too deep", 600)))
+                except UserError as error:
+                    refused.append(Refused(name, clean(str(error), 600)))
+                except Exception as error:  # what strangers wrote may make anything fail
+                    refused.append(Refused(name, clean(f"it cannot be read ({type(error).__name__}: {error})", 600)))
             notes += [clean(f"{name}: {each.message}", 600) for each in caught if each.category is UserWarning]
     found.sort(key=lambda each: (each.name.startswith(f"{SUBMISSIONS}/"), not each.verified, not each.verifiable))
     kept = _distinct(found, refused, notes)
@@ -100,7 +108,8 @@ def clean(text: str, longest: int) -> str:
 def _read(name: str, path: Path, leaderboard: Path, reader: Reader) -> Source:
     limits.check(path)
     verification, verifiable, by = None, False, ""
-    if (path / MANIFEST).is_file():
+    by_others = (path / MANIFEST).is_file()
+    if by_others:
         submission = opened(path)
         study = submission.study
         verifiable = submission.manifest.verifiable
@@ -125,7 +134,21 @@ def _read(name: str, path: Path, leaderboard: Path, reader: Reader) -> Source:
     for run in study.runs:
         if _nested(run.provenance):
             raise UserError(f"{path}: the provenance of {run.directory} is nested too deep")
-    return Source(name, study, reader(study), verification, verifiable=verifiable, by=by)
+    unchecked = dict(_unchecked(study)) if by_others else {}
+    return Source(name, study, reader.read(study), verification, verifiable=verifiable, by=by, unchecked=unchecked)
+
+
+def _unchecked(study: Study) -> Iterator[tuple[str, str]]:
+    """Cell id -> why a stranger's configuration cannot be checked; UserError for one that was altered."""
+    for cell in study.cells:
+        made_here = cell.profile and cell.backend != recorder.BACKEND
+        if made_here and registered.get("suite", cell.suite) is not None:
+            try:
+                configuration(study.directory / cell.directory, cell.id)
+            except Altered as error:
+                raise UserError(f"{cell.directory}: {error}") from None
+            except Unusable as reason:
+                yield cell.id, str(reason)
 
 
 def _nested(value: Any, left: int = DEEPEST) -> bool:

@@ -2,7 +2,7 @@
 
   bench verify alice.zip                                   into leaderboard/, where bench leaderboard finds it
   bench verify leaderboard/submissions/doorkey-1a2b3c4d    one that was added
-  bench verify alice.zip --episodes 100 --calls 50 judge.base_url=http://localhost:8000/v1
+  bench verify alice.zip --episodes 100 --calls 50 judge.base_url=http://localhost:8000/v1 models.budget_calls=200
   bench verify runs/NAME                                   a study of one's own: told, not recorded
 
 A cell is verified where every run's final evaluation comes out as recorded, its success on new layouts is that reported
@@ -14,8 +14,10 @@ and lengths of a quarter of a run's episodes; where it may have changed the succ
 self-reported unless --tolerance allows that share.
 
 How a model is reached is yours to say: judge.base_url, chat.base_url and embedder.base_url name servers, and
-judge.model=PATH weights that stand for a model that is no recipe. Nothing of a submission names an address or a path
-that is opened. Evaluations before the last have no checkpoint, so learning curves remain the submitter's word.
+judge.model=PATH weights that stand for a model that is no recipe. So is what servers may be asked in all:
+models.budget_usd, models.budget_calls or models.budget_seconds, without one of which no server is asked. Nothing of a
+submission names an address or a path that is opened. Evaluations before the last have no checkpoint, so learning curves
+remain the submitter's word.
 
 New layouts and samples follow from a seed that is drawn and recorded; --seed repeats one. Interrupted, the same command
 goes on with the next cell, and a complete record is replaced. Exit code 1: something is disputed.
@@ -43,7 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source", type=Path, help="an archive of `bench submit`, a submission's directory, or a study's"
     )
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="how models are reached: judge.base_url=…")
+    parser.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="key=value",
+        help="how models are reached, and what that may cost: judge.base_url=… models.budget_usd=…",
+    )
     parser.add_argument(
         "--leaderboard",
         type=Path,
@@ -81,9 +88,9 @@ def run(args: argparse.Namespace) -> int:
     ):
         if not low <= value <= high:
             raise UserError(f"--{name} {value:g}: expected a number in [{low:g}, {high:g}]")
-    given = reasking.settings_of(args.overrides)
+    given, allowed = reasking.settings_of(args.overrides)
     with _remarks(), _opened(args.source) as (study, digest):
-        options = Options(args.seed, args.episodes, args.calls, args.runs, args.tolerance, args.limit, given)
+        options = Options(args.seed, args.episodes, args.calls, args.runs, args.tolerance, args.limit, given, allowed)
         with _telling(quiet=args.json, cells=len(study.cells)) as tell:
             found = verify(study, digest, options, args.leaderboard if digest else None, tell)
     if args.json:

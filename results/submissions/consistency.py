@@ -16,9 +16,9 @@ from harness import config, recorder, registry
 from harness.errors import UserError
 from harness.records.schema import LEDGER, QUESTIONS
 from harness.records.study import frames_file
-from results import limits
+from results import limits, policies
+from results.evaluations import evaluations
 from results.pictures import HEAD, size
-from results.reading import Reader
 from results.store import Cell, Run, Study
 from results.submissions import schemas
 from results.submissions.manifest import Manifest
@@ -51,7 +51,7 @@ def check(study: Study, manifest: Manifest) -> list[str]:
     remarks = [remark for cell in study.cells for remark in _configuration(study, cell)]
     if verifiable(study, manifest.files) != manifest.verifiable:
         raise UserError(f"its manifest says verifiable: {manifest.verifiable}, and its files say otherwise")
-    _check_seeds(study, manifest)
+    _check_parameters(study, manifest)
     _check_rows(study)
     for path in manifest.files:
         if schemas.kind_of(path) == "ledger":
@@ -59,9 +59,7 @@ def check(study: Study, manifest: Manifest) -> list[str]:
     results.rows.load(study, what="ledger")
     for path in manifest.files:
         kind = schemas.kind_of(path)
-        if kind == "policy":
-            _check_parameters(study.directory / path, path)
-        elif kind in ("frames", "strip"):
+        if kind in ("frames", "strip"):
             _check_picture(study.directory / path, path)
         elif kind == "cassette":
             from harness.foundation import cassette_checks
@@ -132,15 +130,28 @@ def _configuration(study: Study, cell: Cell) -> Iterator[str]:
         yield f"the configuration of {cell.label} cannot be checked here, and its runs not be verified: {reason}"
 
 
-def _check_seeds(study: Study, manifest: Manifest) -> None:
-    """UserError where one checkpoint stands for two seeds of a cell. (Two cells may well learn the same.)"""
-    seen: dict[tuple[str, str], str] = {}
+def _check_parameters(study: Study, manifest: Manifest) -> None:
+    """UserError unless parameters are named arrays of finite numbers and nothing else, or where those of one seed of a
+    cell stand for another seed too. (Two cells may well learn the same.)
+
+    Arrays are compared, not files: what else stands in a file would tell two copies apart.
+    """
+    seen: dict[str, list[tuple[str, dict[str, str]]]] = {}
     for run in study.runs:
-        packed = manifest.files.get(f"{run.directory}/policy.safetensors")
-        if packed is not None and run.cell.backend != EXTERNAL:
-            other = seen.setdefault((run.cell.id, packed.sha256), run.directory)
-            if other != run.directory:
+        path = f"{run.directory}/policy.safetensors"
+        if path not in manifest.files:
+            continue
+        try:
+            own = policies.digests(study.directory / path)
+        except (OSError, ValueError) as error:
+            raise UserError(f"{path} is no safetensors file of plain numbers ({printable(str(error))})") from None
+        if run.cell.backend == EXTERNAL:
+            continue
+        for other, theirs in seen.setdefault(run.cell.id, []):
+            shared = own.keys() & theirs.keys()
+            if shared and all(own[name] == theirs[name] for name in shared):
                 raise UserError(f"{run.directory} has the very parameters of {other}, and no two seeds learn the same")
+        seen[run.cell.id].append((run.directory, own))
 
 
 def _check_rows(study: Study) -> None:
@@ -159,8 +170,7 @@ def _check_rows(study: Study) -> None:
                     f"{path} has {counts[path]:,} episodes; its configuration asks for {expected:,}: rows were removed "
                     f"or added"
                 )
-    with Reader() as read:
-        read(study)
+    evaluations(study)
     for path, run in finished.items():
         _check_order(study.directory / path, run, path)
 
@@ -209,21 +219,6 @@ def _evaluation(cell: Cell) -> tuple[int, int]:
     if ((cell.steps - 1) // every + 1) * episodes > limits.ROWS:
         raise UserError(f"{cell.directory}/cell.json asks for more than {limits.ROWS:,} evaluation episodes of a run")
     return every, episodes
-
-
-def _check_parameters(path: Path, where: str) -> None:
-    """UserError unless a file holds named arrays of finite numbers, as safetensors has them, and nothing else."""
-    import numpy as np
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="numpy") as file:
-            for name in file.keys():  # noqa: SIM118 - no mapping
-                array = file.get_tensor(name)
-                if not name.isprintable() or not np.isfinite(array).all():
-                    raise UserError(f"{where} holds numbers that are not finite, in {printable(name)}")
-    except (SafetensorError, TypeError, ValueError, OSError) as error:
-        raise UserError(f"{where} is no safetensors file of plain numbers ({printable(str(error))})") from None
 
 
 def _check_picture(path: Path, where: str) -> None:

@@ -2,6 +2,9 @@
 
 An archive is a plain ZIP whose entries are stored, not compressed, one after the other, the manifest first. So no entry
 can grow while it is unpacked, none can hide behind another, and all of it is no larger than the file itself.
+
+All of this happens in a process of its own (`harness.apart`), bounded in time and memory: what it raises, and a library
+that crashes on a file, are refusals. The directory it unpacks to belongs to this process, which removes it in any case.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ from pathlib import Path
 from typing import IO
 
 import results.store
-from harness.errors import UserError
+from harness import apart
+from harness.errors import UserError, of_system
 from results.store import Study
 from results.submissions import consistency, schemas
 from results.submissions.manifest import LARGEST_MANIFEST, MANIFEST, Manifest, Packed, read
@@ -35,10 +39,10 @@ _END_SIGNATURE, _ZIP64_SIGNATURE = b"PK\5\6", b"PK\6\7"
 _ZIP64_LOCATOR = 20
 _LARGEST_INDEX = 16 * schemas.MIB
 _LOCAL_HEADER = 30
-_DAMAGE = (UserError, zipfile.BadZipFile, EOFError, ValueError, NotImplementedError, struct.error)
-"""What a file that is no sound archive is found by."""
 PLAIN_FILE = 0o100644 << 16
 """External attributes of an entry: a regular file, and nothing else."""
+SECONDS, SPEED = 120.0, 2 * schemas.MIB
+"""For looking at an archive: so long, and a second more for so many of its bytes."""
 _BLOCK = schemas.MIB
 _SCRATCH = ".unpacked-"
 _DAY = 86_400.0
@@ -96,24 +100,39 @@ def unpacked(file: Path, beside: Path | None = None) -> Iterator[Submission]:
     with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=beside, ignore_cleanup_errors=True) as scratch:
         try:
             with open(file, "rb") as stream:
-                directory, manifest = _unpack(stream, Path(scratch))
+                size = stream.seek(0, os.SEEK_END)
         except OSError as error:
-            if error.filename is None or Path(os.fsdecode(error.filename)) != file:
-                raise
             raise UserError(f"{file} cannot be read ({error.strerror}); name an archive of `bench submit`") from None
-        except _DAMAGE as error:
-            raise UserError(f"{file} is refused: {printable(str(error), 500)}; {ADVICE}") from None
         try:
-            with warnings.catch_warnings(action="ignore"):  # which would speak of the temporary directory
-                consistency.documents(directory, manifest)
-                submission = opened(directory)
-                remarks = consistency.check(submission.study, manifest)
+            submission, remarks = apart.call(
+                f"{file} is refused: looking at it", SECONDS + size / SPEED, _looked_at, file, Path(scratch)
+            )
         except UserError as error:
-            told = str(error).replace(f"{directory}/", "").removeprefix(f"{directory}: ")
-            raise UserError(f"{file} is refused: {told}; {ADVICE}") from None
+            raise UserError(f"{error}; {ADVICE}") from None
         for remark in remarks:
             warnings.warn(f"{file}: {remark}", stacklevel=3)
         yield submission
+
+
+def _looked_at(file: Path, scratch: Path) -> tuple[Submission, list[str]]:
+    """A checked archive, unpacked below `scratch`, and what of it cannot be checked, in words. UserError, naming the
+    archive, for whatever a file of it raises; OSError for a full disk or a place that cannot be written."""
+    directory = scratch = Path(tempfile.mkdtemp(dir=scratch))  # a second try must not meet what the first has left
+    try:
+        with open(file, "rb") as stream:
+            directory, manifest = _unpack(stream, scratch)
+        with warnings.catch_warnings(action="ignore"):  # which would speak of the temporary directory
+            consistency.documents(directory, manifest)
+            submission = opened(directory)
+            return submission, consistency.check(submission.study, manifest)
+    except UserError as error:
+        told = printable(str(error), 2_000).replace(f"{directory}/", "").removeprefix(f"{directory}: ")
+    except Exception as error:
+        if isinstance(error, OSError) and of_system(error):
+            raise
+        what = "it is no sound archive" if directory == scratch else "a file of it is damaged, or was forged"
+        told = f"{what} ({type(error).__name__}: {printable(str(error))})"
+    raise UserError(f"{file} is refused: {told}")
 
 
 def opened(directory: Path) -> Submission:

@@ -7,25 +7,20 @@ file tells (a reward's network, a thousand environments) meets the process's lim
 
 from __future__ import annotations
 
-import json
-import os
-import struct
 import tempfile
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple
 
+from harness.apart import Apart, asked
 from harness.config import Cell
 from harness.errors import UserError
 from harness.evaluation import Result
-from results.apart import Apart, asked
+from results import policies
 
 MEMORY = 2**33
 """Bytes of data of the process."""
-LARGEST_POLICY = 2**30
-LARGEST_HEAD = 2**22
-"""Bytes of a policy's table of names and shapes."""
 MOST_EPISODES = 10_000
 """Of one evaluation: their tasks are all there at a time."""
 
@@ -149,37 +144,18 @@ def play(wanted: Wanted) -> Played:
 def check_policy(path: Path, cell: Cell) -> None:
     """Misfit for a file that is no policy, that does not fit the network of the cell's learner, or whose numbers are
     not all finite."""
-    import numpy as np
-    from safetensors import SafetensorError, safe_open
-
-    held = _shapes(path)
-    for name, shape in _needed(cell).items():
-        if held.get(name) != shape:
-            raise Misfit(
-                f"policy.safetensors does not fit the configuration: {name} has shape {held.get(name, 'none')}, and "
-                f"the network needs {shape}"
-            )
     try:
-        with safe_open(path, framework="numpy") as file:
-            for name in held:
-                if not np.isfinite(file.get_tensor(name)).all():
-                    raise Misfit(f"policy.safetensors: {name} holds numbers that are not finite")
-    except (SafetensorError, TypeError, ValueError) as error:
-        raise Misfit(f"policy.safetensors cannot be read ({error})") from None
-
-
-def _shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """Name -> shape, from the head of the file alone."""
-    try:
-        size = os.stat(path, follow_symlinks=False).st_size
-        with open(path, "rb") as file:
-            (length,) = struct.unpack("<Q", file.read(8))
-            if size > LARGEST_POLICY or length > LARGEST_HEAD:
-                raise ValueError(f"{size:,} bytes, a head of {length:,}")
-            head = json.loads(file.read(length))
-        return {name: tuple(entry["shape"]) for name, entry in head.items() if name != "__metadata__"}
-    except (OSError, struct.error, ValueError, RecursionError, AttributeError, KeyError, TypeError) as error:
-        raise Misfit(f"policy.safetensors is no policy, or too large a one ({str(error)[:200]})") from None
+        held = policies.table(path)
+        for name, shape in _needed(cell).items():
+            found = held[name].shape if name in held else "none"
+            if found != shape:
+                raise Misfit(
+                    f"policy.safetensors does not fit the configuration: {name} has shape {found}, and the network "
+                    f"needs {shape}"
+                )
+        policies.digests(path)
+    except (OSError, ValueError) as error:
+        raise Misfit(f"policy.safetensors is no policy ({str(error)[:200]})") from None
 
 
 def _needed(cell: Cell) -> Mapping[str, tuple[int, ...]]:

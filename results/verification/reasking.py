@@ -17,11 +17,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness import settings
+from harness import apart, settings
 from harness.config import Cell
-from harness.errors import UserError, unknown
+from harness.errors import BudgetReached, UserError, unknown
+from harness.execution import Models
 from harness.foundation import cassette_checks, keeping, keys, once, recipes
 from harness.foundation.backends.transformers_ import loading
+from harness.foundation.budget import Budget, Limits
 from harness.foundation.calls import Asker, Call, ChatCall, EmbedCall, JudgeCall, Message, Told
 from harness.foundation.cassette_file import STRANGERS, decoded, faults_of, opened
 from harness.foundation.images import pixels
@@ -52,6 +54,17 @@ class Recorded(NamedTuple):
     """What was answered."""
 
 
+class Account(NamedTuple):
+    """What all calls of a verification may take together."""
+
+    path: Path
+    """Of the file that counts it."""
+    limits: Limits
+
+
+ALLOW = "say how much with models.budget_usd=AMOUNT, or how often it may be asked with models.budget_calls=NUMBER"
+
+
 class Unasked(Exception):
     """Nothing is asked; the message says what is missing, and what to pass."""
 
@@ -62,29 +75,55 @@ def kinds(cell: Cell) -> list[str]:
 
 
 def checks(
-    cell: Cell, runs: Sequence[int], file: Path, given: Mapping[str, Any], count: int, seed: int, limit: float
+    cell: Cell,
+    runs: Sequence[int],
+    file: Path,
+    given: Mapping[str, Any],
+    count: int,
+    seed: int,
+    limit: float,
+    account: Account | None = None,
 ) -> list[Check]:
     """One check of each model that the cell's runs (seeds) asked: up to `count` of its recorded calls, chosen by
-    `seed`, asked again within `limit` seconds. `given`: the verifier's own settings, `judge.base_url` and the like."""
+    `seed`, asked again within `limit` seconds. `given`: the verifier's own settings, `judge.base_url` and the like;
+    `account`: what may be spent, without which only models that run here are asked."""
     asking = kinds(cell)
     if not file.is_file():
         words = "the submission holds no recorded calls (bench submit --cassette adds them)"
         return [Check(f"model calls ({SECTIONS[kind]})", None, words) for kind in asking]
     try:
         _sound(file)
+        names = [f"{cell.id}/{run}" for run in runs]
+        drawn = apart.call(
+            f"{file}: drawing calls from it", cassette_checks.seconds(file), _samples, file, asking, names, count, seed
+        )
     except UserError as error:
         return [Check(f"model calls ({SECTIONS[kind]})", None, str(error)) for kind in asking]
-    names = [f"{cell.id}/{run}" for run in runs]
-    return [_check(cell, kind, *sample(file, kind, names, count, seed), given, limit) for kind in asking]
+    return [_check(cell, kind, *found, given, limit, account) for kind, found in zip(asking, drawn, strict=True)]
 
 
 @functools.cache
 def _sound(file: Path) -> None:
     """UserError for a cassette that this program would not have written; looked at once for all cells."""
-    cassette_checks.verify(file)
+    apart.call(f"{file}: looking at it", cassette_checks.seconds(file), cassette_checks.verify, file)
 
 
-def _check(cell: Cell, kind: str, found: list[Recorded], total: int, given: Mapping[str, Any], limit: float) -> Check:
+def _samples(
+    file: Path, kinds: Sequence[str], runs: Sequence[str], count: int, seed: int
+) -> list[tuple[list[Recorded], int]]:
+    """`sample` of each kind."""
+    return [sample(file, kind, runs, count, seed) for kind in kinds]
+
+
+def _check(
+    cell: Cell,
+    kind: str,
+    found: list[Recorded],
+    total: int,
+    given: Mapping[str, Any],
+    limit: float,
+    account: Account | None,
+) -> Check:
     section = SECTIONS[kind]
     what = f"model calls ({section})"
     if not found:
@@ -97,9 +136,12 @@ def _check(cell: Cell, kind: str, found: list[Recorded], total: int, given: Mapp
         return Check(what, None, f"{total:,} calls on record, {why}")
     try:
         config = reached(cell, section, given)
-        told = asyncio.run(_asked(config, [each.call for each in askable if each.call is not None], limit))
+        _affordable(config, section, account)
+        told = asyncio.run(_asked(config, [each.call for each in askable if each.call is not None], limit, account))
     except (Unasked, UserError) as error:
         return Check(what, None, f"not asked again: {error}")
+    except BudgetReached as spent:
+        return Check(what, None, f"not all asked again: {spent}")
     except TimeoutError:
         return Check(what, None, f"not answered within {limit:g} s; give them more with --limit")
     words = f"{len(askable)} of {total:,} recorded calls asked again of {config.model}"
@@ -181,8 +223,8 @@ def _call(asked: Mapping[str, Any], db: sqlite3.Connection) -> Call | None:
             Message(message["role"], tuple(part(piece) for piece in message["content"]))
             for message in asked["messages"]
         )
-        if asked["max_tokens"] > MOST_TOKENS or '"pattern' in json.dumps(asked["schema"]):
-            return None  # a pattern can be written that takes for ever
+        if asked["max_tokens"] > MOST_TOKENS:
+            return None
         return ChatCall(messages, asked["schema"], asked["max_tokens"], asked["temperature"])
     return EmbedCall(tuple(part(item) for item in asked["items"]))
 
@@ -231,11 +273,25 @@ def reached(cell: Cell, section: str, given: Mapping[str, Any]) -> Any:
     return config
 
 
-async def _asked(config: Any, calls: Sequence[Call], limit: float) -> list[Told]:
-    """What becomes of the calls, all within `limit` seconds or TimeoutError."""
+def _affordable(config: Any, section: str, account: Account | None) -> None:
+    """Unasked where asking may cost what nobody has allowed."""
+    if config.backend == "transformers":
+        return
+    if account is None:
+        raise Unasked(f"asking it may cost money; {ALLOW}")
+    if account.limits.usd is not None and not keeping.priced(config):
+        raise Unasked(
+            f"models.budget_usd={account.limits.usd:g} is set and what {config.model} costs is not known: give its "
+            f"{section}.price_in and {section}.price_out, or set models.budget_calls instead"
+        )
+
+
+async def _asked(config: Any, calls: Sequence[Call], limit: float, account: Account | None) -> list[Told]:
+    """What becomes of the calls, all within `limit` seconds or TimeoutError; BudgetReached."""
     from harness.foundation.desk import Desk
 
-    desk = Desk(config.spawn_model(once.device()), {}, config.model, None, None, config.policy(), "live")
+    budget = None if account is None else Budget(*account)
+    desk = Desk(config.spawn_model(once.device()), {}, config.model, None, budget, config.policy(), "live")
     try:
         async with asyncio.timeout(limit):
             return [*await asyncio.gather(*(desk.answer(call, Asker("", n, 0)) for n, call in enumerate(calls)))]
@@ -255,12 +311,25 @@ def _agrees(then: Recorded, value: Any) -> bool | None:
     return bool((np.einsum("nd,nd->n", then.value, value) >= ALIKE * lengths).all())
 
 
-def settings_of(words: Sequence[str]) -> dict[str, Any]:
-    """What a command line says of how models are reached; UserError for anything else."""
+def settings_of(words: Sequence[str]) -> tuple[dict[str, Any], Limits | None]:
+    """What a command line says of how models are reached, and of what asking them may take; UserError for anything
+    else, and for a server that might be asked without end."""
     from harness import matrix
 
     found: dict[str, Any] = dict(matrix.single([*words])) if words else {}
-    for name in found:
-        if name.partition(".")[0] not in SECTIONS.values() or "." not in name:
-            raise UserError(f"{name!r}: only how models are reached can be said here, as judge.base_url=…")
-    return found
+    limits: dict[str, Any] = {}
+    known = settings.fields(Models)
+    for name in [*found]:
+        section, _, field = name.partition(".")
+        if section == "models" and field.removeprefix("budget_") in Limits._fields:
+            limits[field.removeprefix("budget_")] = settings.given(known[field], found.pop(name), name)
+        elif section not in SECTIONS.values() or not field:
+            raise UserError(
+                f"{name!r}: only how models are reached (judge.base_url=…) and what asking them may take "
+                f"(models.budget_usd=…) can be said here"
+            )
+    allowed = Limits(**limits) if any(value is not None for value in limits.values()) else None
+    served = next((name for name, value in found.items() if name.endswith(".base_url") and value is not None), "")
+    if served and allowed is None:
+        raise UserError(f"{served}={found[served]}: asking a server may cost money; {ALLOW}")
+    return found, allowed

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import functools
 import secrets
+import shutil
+import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,10 +22,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from harness import recorder
+from harness import apart, recorder
 from harness.config import Cell as Configured
 from harness.errors import UserError
 from harness.foundation import keeping
+from harness.foundation.budget import Limits
 from harness.foundation.cassette import MERGED
 from harness.records import provenance
 from results import limits
@@ -33,6 +36,7 @@ from results.store import Cell, Run, Study
 from results.verification import reasking, record, replaying
 from results.verification.configuration import Altered, Unusable, configuration
 from results.verification.playing import Misfit, Played, Player, Wanted
+from results.verification.reasking import Account
 from results.verification.record import CellVerdict, Check, Tally, Verification
 
 if TYPE_CHECKING:
@@ -40,6 +44,8 @@ if TYPE_CHECKING:
 
 LAYOUTS = 2**32
 """Between the seeds of two runs' new layouts, which begin above every run's own (as `harness.reevaluation.SHIFT`)."""
+SECONDS = 60.0
+"""For reading the evaluations of a cell."""
 NOTHING = Tally(0, 0)
 Tell = Callable[[int, str], None]
 """How many cells are done, and what is done next."""
@@ -59,6 +65,8 @@ class Options:
     """Seconds for one run, and for the calls of one cell."""
     given: Mapping[str, Any] = field(default_factory=dict)
     """How models are reached: `judge.base_url` and the like."""
+    allowed: Limits | None = None
+    """What all calls may take together; None: nothing that costs."""
 
 
 class Evidence(NamedTuple):
@@ -80,17 +88,20 @@ def verify(study: Study, digest: str, options: Options, leaderboard: Path | None
     empty, found = _begun(study, digest, options, leaderboard)
     cassette = keeping.folder(study.directory) / MERGED
     player = Player(options.limit)
+    spent = Path(tempfile.mkdtemp(prefix="guidebench-"))
+    account = None if options.allowed is None else Account(spent / "budget.json", options.allowed)
     cells = len({run.cell.id for run in study.runs if _playable(study, run)})
     try:
         for cell in study.cells:
             if cell.id in found:
                 continue
             telling = functools.partial(tell, len(found))
-            found[cell.id] = _examined(study, cell, cassette, options, empty.seed, player, telling)
+            found[cell.id] = _examined(study, cell, cassette, options, empty.seed, player, account, telling)
             if leaderboard is not None and found[cell.id].checks:
                 record.write(_judged(empty, found, cells), leaderboard)
     finally:
         player.close()
+        shutil.rmtree(spent, ignore_errors=True)
     verification = _judged(empty, found, cells)
     if leaderboard is not None:
         record.write(verification, leaderboard)
@@ -148,7 +159,14 @@ def _judged(empty: Verification, found: Mapping[str, Evidence], cells: int) -> V
 
 
 def _examined(
-    study: Study, cell: Cell, cassette: Path, options: Options, seed: int, player: Player, tell: Callable[[str], None]
+    study: Study,
+    cell: Cell,
+    cassette: Path,
+    options: Options,
+    seed: int,
+    player: Player,
+    account: Account | None,
+    tell: Callable[[str], None],
 ) -> Evidence:
     """What is to be found of one cell; a fault of one of its runs is told and the others go on."""
     runs = [run for run in study.runs if run.cell.id == cell.id]
@@ -158,11 +176,9 @@ def _examined(
         return Evidence((), "its runs were made elsewhere, so there is no checkpoint that this program could play")
     try:
         own = configuration(study.directory / cell.directory, cell.id)
-        for run in runs:
-            rows_file = file_of(study.directory / run.directory, "evaluations", run.status == "finished")
-            if rows_file is not None and rows_file.suffix == ".parquet":
-                limits.footer(rows_file)
-        rows = load(select(study, lambda each: each.id == cell.id))
+        rows = apart.call(
+            f"{study.directory}: reading the evaluations of cell {cell.id}", SECONDS, _rows, study, cell.id
+        )
     except Altered as error:
         return Evidence((Check("configuration", False, str(error)),), "")
     except (Unusable, UserError) as error:
@@ -176,7 +192,7 @@ def _examined(
     reported, renewed, alike = NOTHING, NOTHING, False
     for run in chosen:
         tell(f"{_name(cell)}, seed {run.seed}: playing")
-        final = _final(rows, run.seed)
+        final = rows[rows["seed"] == run.seed]
         check, played = _replayed(study, run, own, final, options, seed, player)
         checks.append(check)
         if check.passed is None:
@@ -190,8 +206,20 @@ def _examined(
     if options.calls and reasking.kinds(own):
         tell(f"{_name(cell)}: asking")
         seeds = [run.seed for run in runs]
-        checks += reasking.checks(own, seeds, cassette, options.given, options.calls, seed, options.limit)
+        checks += reasking.checks(own, seeds, cassette, options.given, options.calls, seed, options.limit, account)
     return Evidence(tuple(checks), reason, reported, renewed)
+
+
+def _rows(study: Study, cell: str) -> pd.DataFrame:
+    """The rows of a cell's runs at their last evaluations, read within bounds."""
+    runs = [run for run in study.runs if run.cell.id == cell]
+    for run in runs:
+        file = file_of(study.directory / run.directory, "evaluations", run.status == "finished")
+        if file is not None and file.suffix == ".parquet":
+            limits.footer(file)
+    rows = load(select(study, lambda each: each.id == cell), threads=1)
+    last: pd.DataFrame = rows[rows["step"] == rows.groupby("seed")["step"].transform("max")]
+    return last
 
 
 def _replayed(
@@ -227,13 +255,6 @@ def _chosen(playable: list[Run], most: int | None, seed: int) -> list[Run]:
         return playable
     places = np.random.default_rng(seed).permutation(len(playable))[:most]
     return [playable[place] for place in sorted(places)]
-
-
-def _final(rows: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """The rows of a run's last evaluation."""
-    own: pd.DataFrame = rows[rows["seed"] == seed]
-    last: pd.DataFrame = own[own["step"] == own["step"].max()]
-    return last
 
 
 def _unplayable(runs: list[Run], playable: list[Run]) -> str:

@@ -61,8 +61,8 @@ def _varint(number: int, length: int) -> bytes:
 def test_it_reads_as_in_this_process_and_goes_on_after_a_file_that_takes_too_much(study: Study, lying: Study) -> None:
     with Reader(memory=2**29) as reader:
         with pytest.raises(UserError, match="lying: reading its evaluations takes more than 512 MiB"):
-            reader(lying)
-        found = reader(study)
+            reader.read(lying)
+        found = reader.read(study)
     here = evaluations(study)
     assert list(found) == list(here)
     assert all((one == two).all() for key in here for one, two in zip(found[key], here[key], strict=True))
@@ -72,7 +72,7 @@ def test_it_ends_what_takes_too_long_and_begins_anew(study: Study) -> None:
     with Reader(seconds=0.0) as reader:
         for _ in range(2):
             with pytest.raises(UserError, match="takes longer than 0 s"):
-                reader(study)
+                reader.read(study)
 
 
 def test_an_error_names_what_is_amiss_and_warnings_come_along(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_an_error_names_what_is_amiss_and_warnings_come_along(tmp_path: Path) ->
     study = results.study(writer.finish())
     with Reader() as reader:
         with pytest.warns(UserWarning, match="cut short"):
-            reader(study)
+            reader.read(study)
         path.write_text("{}\n" + path.read_text())
         with pytest.raises(UserError, match=r"evaluations\.jsonl, row 1: lacks the column"):
-            reader(study)
+            reader.read(study)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import sqlite3
@@ -13,6 +14,7 @@ import pytest
 
 from harness import cli
 from harness.errors import UserError
+from harness.foundation import cassette_checks
 from harness.foundation.calls import Asker, ChatCall, EmbedCall, JudgeCall, Message, Told, Usage
 from harness.foundation.cassette import MERGED, Cassette, files, merge
 from harness.foundation.exchange import export, import_, stats
@@ -173,7 +175,18 @@ HOSTILE = {
     "schema elsewhere": forged(chat({"$ref": "http://127.0.0.1:9/schema.json"}), '{"object": {}}'),
     "schema without end": forged(chat({"$ref": "#"}), '{"object": {}}'),
     "no schema": forged(chat({"type": 7}), '{"object": {}}'),
+    "schema with a pattern": forged(chat({"properties": {"x": {"pattern": "^(a|a)*$"}}}), '{"object": {"x": "aaa!"}}'),
+    "schema of doubled references": forged(
+        chat({"$defs": {"1": {"allOf": [{"$ref": "#/$defs/1"}] * 2}}, "$ref": "#/$defs/1"}), '{"object": {}}'
+    ),
+    "schema that compares each with each": forged(
+        chat({"properties": {"x": {"uniqueItems": True}}}), json.dumps({"object": {"x": [{"n": n} for n in range(9)]}})
+    ),
+    "schema of another kind": forged(chat({"required": 5}), '{"object": {}}'),
+    "long schema": forged(chat({"title": "x" * 70_000}), '{"object": {}}'),
+    "deep schema": forged(chat(functools.reduce(lambda inner, _: {"items": inner}, range(20), {})), '{"object": {}}'),
     "vectors for other items": forged({"kind": "embed", "items": ["a"]}, '{"float32": "", "shape": [0, 4]}'),
+    "shape of truths": forged({"kind": "embed", "items": ["a"]}, '{"float32": "AACAPw==", "shape": [true, true]}'),
     "vector that is not finite": forged({"kind": "embed", "items": ["a"]}, '{"float32": "AADAfw==", "shape": [1, 1]}'),
 }
 LAYOUTS = {
@@ -205,13 +218,6 @@ def test_a_file_whose_layout_is_not_ours_is_not_read_at_all(file: Path, tmp_path
     assert not (tmp_path / "new").exists()
 
 
-def test_a_pattern_that_takes_for_ever_is_not_tried(file: Path, tmp_path: Path) -> None:
-    slow = {"type": "string", "pattern": "^(a|a)*$"}
-    schema = {"properties": {"x": slow}, "patternProperties": {"^(a|a)*$": {}}, "additionalProperties": False}
-    forged(chat(schema), json.dumps({"object": {"x": "a" * 64 + "!", "a" * 64 + "!": 1}}))(file)
-    assert import_(file, tmp_path / "new") == len(CALLS) + 1
-
-
 def test_a_file_that_is_still_written_is_refused(tmp_path: Path) -> None:
     writing = record(tmp_path / "study")
     with pytest.raises(UserError, match=r"shard-1.sqlite is being written.*bench models export"):
@@ -224,6 +230,30 @@ def test_a_damaged_page_is_found_before_anything_is_taken(file: Path, tmp_path: 
     content[4_200:8_000] = bytes(3_800)
     file.write_bytes(bytes(content))
     with pytest.raises(UserError, match=r"calls.sqlite"):
+        import_(file, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("text", [b"CREATE TABLE images", b"requests", b"key TEXT"])
+def test_a_damaged_layout_is_named_wherever_it_is_met(file: Path, tmp_path: Path, text: bytes) -> None:
+    """Its SQL is then no text in UTF-8, nor is SQLite's message about it."""
+    file.write_bytes(file.read_bytes().replace(text, text[:-3] + b"\xff" + text[-2:]))
+    for reading in (lambda: import_(file, tmp_path / "new"), lambda: stats(file), lambda: export_of(file, tmp_path)):
+        with pytest.raises(UserError, match=r"is no cassette, or"):
+            reading()
+    assert not (tmp_path / "new").exists()
+
+
+def export_of(file: Path, root: Path) -> int:
+    (root / "other" / "models").mkdir(parents=True, exist_ok=True)
+    (root / "other" / "models" / MERGED).write_bytes(file.read_bytes())
+    return export(root / "other", root / "again.sqlite")
+
+
+def test_a_file_that_takes_for_ever_is_let_go(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cassette_checks, "SECONDS", 0.0)
+    monkeypatch.setattr(cassette_checks, "SPEED", 2.0**60)
+    with pytest.raises(UserError, match=r"calls.sqlite: importing it takes longer than"):
         import_(file, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 

@@ -35,7 +35,10 @@ def test_the_csv_has_a_line_for_each_row_in_their_order_and_empty_cells_for_what
     assert (second["id"], second["rank"], second["apart"]) == ("b", "", "2 seeds on 8x8; 3 are needed")
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx"])
+@pytest.mark.parametrize(
+    "text",
+    ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "＝1+1", "＋1", "－1", "＠A1", " =1", "\u3000=1", "\u200b=1", "﹣1"],
+)
 def test_text_that_a_spreadsheet_would_compute_is_data(text: str) -> None:
     (line,) = _lines(files.as_csv(board(entry("a", model=text, source=f"{text}, b", hardware=(text, "c")))))
     assert line["model"] == f"'{text}" and line["source"].startswith("'") and line["hardware"].startswith("'")

@@ -292,8 +292,8 @@ def test_a_study_is_verified_without_a_record_and_in_words(tmp_path: Path, capsy
     [
         (["--episodes", "0"], "--episodes 0: expected a number in [1, 10000]"),
         (["--tolerance", "nan"], "--tolerance nan: expected a number in [0, 1]"),
-        (["learner.lr=1"], "'learner.lr': only how models are reached can be said here"),
-        (["judge=openai"], "'judge': only how models are reached can be said here"),
+        (["learner.lr=1"], "'learner.lr': only how models are reached (judge.base_url=…) and what asking"),
+        (["judge=openai"], "'judge': only how models are reached (judge.base_url=…) and what asking"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(tmp_path: Path, capsys, words: list[str], says: str) -> None:

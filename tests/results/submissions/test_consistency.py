@@ -16,9 +16,11 @@ import pytest
 from safetensors.numpy import load, save
 
 import harness
+from harness import config
 from harness.errors import UserError
 from harness.records.cells import recorded, rehashed
 from harness.records.schema import LEDGER, SCHEMA_VERSION
+from reports.leaderboard import gathering
 from results import submissions
 from results.submissions import packing
 from results.submissions.manifest import Manifest, Packed
@@ -168,6 +170,30 @@ def test_a_configuration_of_another_version_is_taken_with_a_remark(forged: Forge
     file = forged(reconfigured(cell, lambda content: content["settings"].update({"learner.momentum": momentum})))
     with pytest.warns(UserWarning, match=r"cannot be checked here, and its runs not be verified: .*learner\.momentum"):
         submissions.add(file, tmp_path / "board")
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "value"), [("versions", "learner", 2), ("versions", "suite", 0), ("parts", "agent", "mine")]
+)
+def test_settings_that_could_hide_in_a_configuration_are_never_ranked(
+    forged: Forge, cell: str, tmp_path: Path, where: str, name: str, value: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever claims another version, or a part that is not installed here, need not state what else was changed."""
+
+    def hidden(content: dict[str, Any]) -> None:
+        content["settings"]["learner.lr"]["value"] = 0.125
+        content[where][name] = value
+
+    if where == "parts":  # to make its id one needs the part
+        monkeypatch.setattr(
+            config, "cell_fields", lambda names: {kind: {} for kind in (*config.SECTIONS, *config.PLAIN)}
+        )
+    file = forged(reconfigured(cell, hidden))
+    monkeypatch.undo()
+    with pytest.warns(UserWarning, match="cannot be checked here, and its runs not be verified"):
+        submissions.add(file, tmp_path / "board")
+    (entry,) = gathering.gather([], tmp_path / "board").entries
+    assert entry.rank is None and "CartPole-v1: its configuration cannot be checked here, so that" in entry.apart
 
 
 def test_an_override_that_is_not_stated_is_refused_and_one_that_is_stated_taken(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UserError
-from results.verification import playing
-from results.verification.playing import Misfit, Player, Wanted
+from results.verification.playing import Player, Wanted
 
 
 def test_what_needs_more_memory_than_there_is_for_it_fails() -> None:
@@ -39,30 +36,3 @@ def test_a_process_that_ended_is_told_and_begun_anew(tmp_path: Path) -> None:
             player(nothing)
     finally:
         player.close()
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"\x80\x04cos\nsystem\n",
-        struct.pack("<Q", 2**62),
-        struct.pack("<Q", 2) + b"[]",
-        struct.pack("<Q", 100_000) + b"[" * 100_000,
-        struct.pack("<Q", 17) + json.dumps({"a": {"b": 1}}).encode(),
-    ],
-)
-def test_a_file_that_is_no_policy_is_refused_by_its_head(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "policy.safetensors"
-    path.write_bytes(content)
-    with pytest.raises(Misfit, match=r"policy\.safetensors is no policy, or too large a one"):
-        playing._shapes(path)
-
-
-def test_a_policy_too_large_is_not_read(tmp_path: Path) -> None:
-    path = tmp_path / "policy.safetensors"
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", 2) + b"{}")
-        file.truncate(playing.LARGEST_POLICY + 1)
-    with pytest.raises(Misfit, match="too large"):
-        playing._shapes(path)

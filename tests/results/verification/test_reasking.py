@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -14,14 +15,16 @@ from unittest.mock import ANY
 import numpy as np
 import pytest
 
+from harness.errors import UserError
 from harness.foundation import images, keeping, keys
+from harness.foundation.budget import Limits
 from harness.foundation.calls import Asker, ChatCall, EmbedCall, JudgeCall, Message, Told, Usage
 from harness.foundation.cassette import Cassette
 from results.submissions import packing
 from results.submissions.opening import unpacked
 from results.verification import reasking
 from results.verification.configuration import configuration
-from results.verification.reasking import Recorded
+from results.verification.reasking import Account, Recorded
 from results.verification.record import Check
 from tests.harness.foundation import tiny_models
 from tests.harness.foundation.canned import completion, serving
@@ -36,6 +39,9 @@ STUDY = (
     "learner.batch_size=16", "learner.learning_starts=64",
 )  # fmt: skip
 SERVED = ("judge=openai", "judge.model=a-model", "judge.scoring=literal", "judge.attempts=1")
+
+
+AMPLE = Limits(calls=10_000)
 
 
 @contextmanager
@@ -61,13 +67,18 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return trained(root / "study", *STUDY, *judge), model
 
 
-def asked(study: Path, cassette: Path | None = None, count: int = 8, **given: Any) -> Check:
-    """The check of `count` of the judge's calls."""
+def asked(
+    study: Path, cassette: Path | None = None, count: int = 8, limits: Limits | None = AMPLE, **given: Any
+) -> Check:
+    """The check of `count` of the judge's calls, which may take `limits` together."""
     keeping.settle(keeping.folder(study))
     path = next(study.glob("*/*/*/cell.json"))
     cell = configuration(path.parent, path.parent.name.rpartition("-")[2])
     settings = {f"judge.{name}": value for name, value in given.items()}
-    (check,) = reasking.checks(cell, [0], cassette or study / "models" / "cassette.sqlite", settings, count, 1, 120.0)
+    file = cassette or study / "models" / "cassette.sqlite"
+    with tempfile.TemporaryDirectory() as spent:
+        account = None if limits is None else Account(Path(spent) / "budget.json", limits)
+        (check,) = reasking.checks(cell, [0], file, settings, count, 1, 120.0, account)
     return check
 
 
@@ -82,6 +93,46 @@ def test_a_served_model_that_answers_otherwise_does_not(served: Path) -> None:
     with judging("No") as url:
         check = asked(served, base_url=url)
     assert check.passed is False and "0 of 8 answers agree" in check.detail
+
+
+def test_no_server_is_asked_without_a_budget_nor_beyond_one(served: Path) -> None:
+    requests = []
+
+    def answers(path: str, body: Any, headers: Any) -> tuple[int, Any]:
+        requests.append(path)
+        return 200, completion("Answer: Yes")
+
+    with serving(answers) as url:
+        check = asked(served, limits=None, base_url=url)
+        assert not requests and check.passed is None and "say how much with models.budget_usd=AMOUNT" in check.detail
+        check = asked(served, limits=Limits(usd=1.0), base_url=url)
+        assert not requests and "what a-model costs is not known: give its judge.price_in" in check.detail
+        check = asked(served, limits=Limits(calls=3), base_url=url)
+        assert len(requests) == 3 and check.passed is None and "models.budget_calls=3 is reached" in check.detail
+        priced = {"price_in": 1_000.0, "price_out": 1_000.0}
+        check = asked(served, limits=Limits(usd=0.001), base_url=url, **priced)
+        assert len(requests) == 3 and check.passed is None and "models.budget_usd=0.001 is reached" in check.detail
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["judge.base_url=http://a/v1"], r"asking a server may cost money; say how much with models\.budget_usd"),
+        (["chat.base_url=http://a/v1", "models.budget_usd=null"], "asking a server may cost money"),
+        (["judge.base_url=http://a/v1", "models.budget_usd=-1"], "models.budget_usd"),
+        (["models.mode=record"], "only how models are reached"),
+        (["suite=classic"], "only how models are reached"),
+    ],
+)
+def test_a_command_that_could_spend_without_end_is_refused(words: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        reasking.settings_of(words)
+
+
+def test_what_a_command_says_of_servers_and_money() -> None:
+    words = ["judge.base_url=http://a/v1", "models.budget_usd=2.5", "models.budget_calls=100"]
+    assert reasking.settings_of(words) == ({"judge.base_url": "http://a/v1"}, Limits(usd=2.5, calls=100))
+    assert reasking.settings_of(["judge.model=here"]) == ({"judge.model": "here"}, None)
 
 
 def test_no_address_of_a_record_is_ever_asked_and_what_to_pass_is_said(served: Path) -> None:
@@ -235,7 +286,10 @@ def test_chats_and_embeddings_come_back_from_a_cassette_as_they_were_asked(tmp_p
 def test_a_call_whose_schema_has_a_pattern_is_not_asked_again(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
     asker, cassette = Asker("cell/3", 0, 10), Cassette([], tmp_path / "c.sqlite")
-    request = keys.request({"backend": "openai"}, ChatCall((Message("user", ("?",)),), schema), asker)
+    plain = keys.request({"backend": "openai"}, ChatCall((Message("user", ("?",)),), {"title": "?"}), asker)
+    text = plain.text.replace('{"title":"?"}', json.dumps(schema))
+    assert text != plain.text
+    request = keys.Request(keys.key_of(text), text, {})
     cassette.record(request, asker, "a-model", Told({"a": "b"}), {}, Usage())
     cassette.close()
     ((found,), total) = reasking.sample(tmp_path / "c.sqlite", "chat", ["cell/3"], 5, 0)

@@ -1,0 +1,208 @@
+"""Processes of their own for what strangers' files may make too much of: each can be ended at any moment."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar
+
+from harness.errors import UserError, of_system
+
+MEMORY = 3 * 2**30
+"""Bytes that a process which reads strangers' files may hold, unless its maker says otherwise. (Its address space is no
+measure: allocators reserve gigabytes that they never touch.)"""
+EVERY = 0.05
+"""Seconds between two looks at what a process holds."""
+GRACE = 10
+"""Seconds after which a process ends by itself that has outlived its time, as where whoever watched it was killed."""
+
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+
+
+class Apart:
+    """The process, begun when it is first asked and anew after `close`; a context manager."""
+
+    def __init__(self, serve: Callable[[Connection], None], name: str) -> None:
+        """`serve`, of a module's top level, answers what comes over its connection (see `asked`)."""
+        self._serve, self._name = serve, name
+        self._process: Any = None
+        self._connection: Connection | None = None
+
+    @property
+    def pid(self) -> int:
+        """Of the process, which has begun."""
+        return int(self._process.pid)
+
+    def begun(self) -> Connection:
+        """This side of the connection to it."""
+        if self._connection is None:
+            context = multiprocessing.get_context("spawn")
+            self._connection, theirs = context.Pipe()
+            self._process = context.Process(target=self._serve, args=(theirs,), daemon=True, name=self._name)
+            self._process.start()
+            theirs.close()
+        return self._connection
+
+    def ended(self) -> int:
+        """The exit code of a process that broke down."""
+        self._process.join()
+        code = int(self._process.exitcode)
+        self.close()
+        return code
+
+    def close(self) -> None:
+        """End the process, whatever it does."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+        if self._connection is not None:
+            self._connection.close()
+        self._process, self._connection = None, None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Caller(Apart):
+    """Calls functions of modules in a process of its own, which may hold so much memory, each call for so long.
+
+    Whatever a function meets there is a UserError here: an exception of any kind, a crash of a library, a call that
+    takes too much. A process that broke down is replaced. One that had served before gets a second try, since it may
+    have broken down because of what earlier calls left in it.
+    """
+
+    def __init__(self, memory: int = MEMORY, name: str = "reader") -> None:
+        super().__init__(_call, name)
+        self._memory = memory
+        self._used = False
+        self._one_at_a_time = threading.Lock()
+        self._owner = os.getpid()
+
+    def __call__(
+        self, what: str, seconds: float, function: Callable[Given, Found], /, *args: Given.args, **named: Given.kwargs
+    ) -> Found:
+        """What `function` gives, whose warnings are repeated here. UserError as it raises, OSError for a full disk or a
+        place that cannot be written. `what` is done there, as in `FILE: reading its rows`, begins the message of any
+        other failure."""
+        with self._one_at_a_time:
+            if self._owner != os.getpid():  # a fork must not talk over its parent's connection
+                self._process, self._connection, self._owner = None, None, os.getpid()
+            used = self._used and self._connection is not None
+            try:
+                answer, remarks = self._asked(what, seconds, function, args, named)
+            except _Broken:
+                if not used:
+                    raise
+                answer, remarks = self._asked(what, seconds, function, args, named)
+        for kind, remark in remarks:
+            warnings.warn(remark, kind, stacklevel=2)
+        if isinstance(answer, _Raised):
+            raise answer.error
+        return answer  # type: ignore[no-any-return]
+
+    def _asked(self, what: str, seconds: float, *wanted: Any) -> tuple[Any, list[tuple[type[Warning], str]]]:
+        connection = self.begun()
+        try:
+            connection.send((what, seconds, *wanted))
+            until = time.monotonic() + seconds
+            while not connection.poll(EVERY):
+                if time.monotonic() > until:
+                    raise UserError(f"{what} takes longer than {seconds:g} s")
+                if _held(self.pid) > self._memory:
+                    raise _Broken(f"{what} takes more than {self._memory >> 20} MiB of memory")
+            answer, remarks = connection.recv()
+        except (EOFError, ConnectionError):
+            raise _Broken(f"{what} made its process end with exit code {self.ended()}") from None
+        except BaseException:  # Ctrl-C too: its answer would be taken for that of the next call
+            self.close()
+            raise
+        self._used = True
+        return answer, remarks
+
+
+class _Broken(UserError):
+    """The process is gone, or had to be ended."""
+
+
+class _Raised:
+    """What a function raised, as an answer."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+def call(
+    what: str, seconds: float, function: Callable[Given, Found], /, *args: Given.args, **named: Given.kwargs
+) -> Found:
+    """A call by the `Caller` that all of this process share; it ends with this process."""
+    return _SHARED(what, seconds, function, *args, **named)
+
+
+def asked(connection: Connection) -> Iterator[Any]:
+    """In the process: what it is asked, until the other side hangs up. Ctrl-C is for the other side, which ends it."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while True:
+        try:
+            wanted = connection.recv()
+        except (EOFError, OSError):
+            return
+        yield wanted
+
+
+def _call(connection: Connection) -> None:
+    """Call what is asked for."""
+    import resource
+    import signal
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    silent = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):  # a library that aborts writes what a stranger may have chosen
+        os.dup2(silent, stream)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    for what, seconds, function, args, named in asked(connection):
+        signal.alarm(int(seconds) + GRACE)
+        answer: Any
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                answer = function(*args, **named)
+            except UserError as error:
+                answer = _Raised(UserError(str(error)))
+            except Exception as error:  # strangers' bytes may make anything fail
+                answer = _Raised(error if isinstance(error, OSError) and of_system(error) else _told(what, error))
+        signal.alarm(0)
+        said = [(each.category, str(each.message)) for each in caught if issubclass(each.category, UserWarning)]
+        connection.send((answer, said))
+
+
+def _told(what: str, error: Exception) -> UserError:
+    if isinstance(error, MemoryError):
+        return UserError(f"{what} takes too much memory")
+    words = "".join(letter if letter.isprintable() else "?" for letter in str(error)[:200])
+    return UserError(f"{what} fails ({type(error).__name__}: {words})")
+
+
+def _held(pid: int) -> int:
+    """Bytes of memory that a process holds; 0 where the system does not tell."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+_SHARED = Caller()

@@ -1,0 +1,96 @@
+"""JSON schemas that a chat may be asked with: keywords of which each is checked in one walk over the answer.
+
+A schema travels with the calls on record, so a stranger's is applied too. References can double at every step, a
+pattern can take for ever and `uniqueItems` compares each item with each: with these keywords alone, checking takes at
+most the size of the schema times that of the answer.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
+LARGEST = 2**16
+"""Characters of a schema as JSON."""
+DEEPEST = 16
+"""Schemas within each other."""
+
+
+def check(schema: Any) -> None:
+    """ValueError naming what in a schema is not among the keywords that may be used, or does not fit its keyword."""
+    _check(schema, 0)
+    if len(json.dumps(schema, default=dict)) > LARGEST:
+        raise ValueError(f"the schema has more than {LARGEST:,} characters")
+
+
+def _check(schema: Any, depth: int) -> None:
+    if not isinstance(schema, Mapping):
+        raise ValueError(f"{repr(schema)[:80]} is no schema: expected an object")
+    if depth > DEEPEST:
+        raise ValueError(f"its schemas lie more than {DEEPEST} deep in each other")
+    for keyword, value in schema.items():
+        if keyword not in KEYWORDS:
+            raise ValueError(f"its keyword {str(keyword)[:40]!r} is not used; expected {', '.join(KEYWORDS)}")
+        if not KEYWORDS[keyword](value, depth + 1):
+            raise ValueError(f"its keyword {keyword!r} has the value {repr(value)[:80]}")
+
+
+def _text(value: Any, _: int) -> bool:
+    return isinstance(value, str)
+
+
+def _types(value: Any, _: int) -> bool:
+    several = isinstance(value, list) and value and all(isinstance(each, str) for each in value)
+    return set(value if several else [value] if isinstance(value, str) else [""]) <= set(TYPES)
+
+
+def _properties(value: Any, depth: int) -> bool:
+    if isinstance(value, Mapping):
+        for each in value.values():
+            _check(each, depth)
+    return isinstance(value, Mapping)
+
+
+def _names(value: Any, _: int) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(each, str) for each in value)
+
+
+def _further(value: Any, depth: int) -> bool:
+    return isinstance(value, bool) or _one(value, depth)
+
+
+def _one(value: Any, depth: int) -> bool:
+    _check(value, depth)
+    return True
+
+
+def _several(value: Any, depth: int) -> bool:
+    return isinstance(value, list) and bool(value) and all(_one(each, depth) for each in value)
+
+
+def _values(value: Any, _: int) -> bool:
+    return isinstance(value, list) and all(_plain(each, 0) for each in value)
+
+
+def _plain(value: Any, _: int) -> bool:
+    return value is None or isinstance(value, (str, bool, int, float))
+
+
+def _count(value: Any, _: int) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _number(value: Any, _: int) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+KEYWORDS: Mapping[str, Callable[[Any, int], bool]] = {
+    "type": _types, "properties": _properties, "required": _names, "additionalProperties": _further, "items": _one,
+    "enum": _values, "const": _plain, "anyOf": _several, "minimum": _number, "maximum": _number,
+    "exclusiveMinimum": _number, "exclusiveMaximum": _number, "minItems": _count, "maxItems": _count,
+    "minLength": _count, "maxLength": _count, "title": _text, "description": _text,
+}  # fmt: skip
+"""Keyword -> whether a value of it, so deep, is one; ValueError for a schema in it that is none."""

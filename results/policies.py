@@ -1,0 +1,118 @@
+"""A run's final parameters as a stranger hands them in, policy.safetensors: data that this module reads by itself.
+
+The format is a table in JSON (name, dtype, shape, place of each array) and then the arrays' bytes. A library would read
+more than this program writes (eight-bit floats, say), and what it does with the rest is its own affair.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from harness.interfaces import Array
+
+LARGEST = 2**30
+"""Bytes of a file."""
+LARGEST_HEAD = 2**22
+"""Bytes of its table."""
+MOST = 100_000
+"""Arrays in it."""
+DTYPES: Mapping[str, str] = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U64": "<u8",
+    "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?",
+}  # fmt: skip
+"""The dtypes that are read, by their names in the format: those that NumPy has."""
+_BLOCK = 2**24
+
+
+class Held(NamedTuple):
+    """An array's place in a file."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    start: int
+    end: int
+
+
+def table(path: Path) -> dict[str, Held]:
+    """Name -> place of each array, which fill the file without gaps; ValueError for anything else."""
+    size = os.stat(path, follow_symlinks=False).st_size
+    with open(path, "rb") as file:
+        first = file.read(8)
+        length = struct.unpack("<Q", first)[0] if len(first) == 8 else size
+        if size > LARGEST or length > min(LARGEST_HEAD, size - 8):
+            raise ValueError(f"{size:,} bytes, of which its table should have {length:,}")
+        try:
+            head = json.loads(file.read(length).decode("utf-8"), object_pairs_hook=_once)
+        except RecursionError:
+            raise ValueError("its table is nested too deep") from None
+    if not isinstance(head, dict) or len(head) > MOST:
+        raise ValueError(f"its table is no JSON object of at most {MOST:,} arrays")
+    head.pop("__metadata__", None)
+    found = {name: _held(name, entry, 8 + length) for name, entry in head.items()}
+    at = 8 + length
+    for name, held in sorted(found.items(), key=lambda each: each[1].start):
+        if held.start != at:
+            raise ValueError(f"array {name[:100]!r} does not begin where the one before it ends")
+        at = held.end
+    if at != size:
+        raise ValueError(f"{size - at:,} bytes belong to no array")
+    return found
+
+
+def blocks(path: Path, held: Held) -> Iterator[Array]:
+    """An array's numbers in order, flat, at most 16 MiB at a time."""
+    with open(path, "rb") as file:
+        file.seek(held.start)
+        left = held.end - held.start
+        while left:
+            content = file.read(min(_BLOCK, left))
+            if not content:
+                raise ValueError("the file ends within an array")
+            left -= len(content)
+            yield np.frombuffer(content, held.dtype)
+
+
+def digests(path: Path) -> dict[str, str]:
+    """Name -> SHA-256 of each array, its dtype and shape included; ValueError for numbers that are not finite, and for
+    what is no such file. What else stands in the file, and the order of its arrays, changes none of them."""
+    found = {}
+    for name, held in table(path).items():
+        digest = hashlib.sha256(f"{held.dtype.str}{held.shape}".encode())
+        for block in blocks(path, held):
+            if not np.isfinite(block).all():
+                raise ValueError(f"{name[:100]} holds numbers that are not finite")
+            digest.update(block.data)
+        found[name] = digest.hexdigest()
+    return found
+
+
+def _held(name: str, entry: Any, begin: int) -> Held:
+    """ValueError for an entry of the table that does not fit itself."""
+    match entry:
+        case {"dtype": str(dtype), "shape": list(shape), "data_offsets": [start, end], **rest} if not rest:
+            numbers = [*shape, start, end]
+            if dtype not in DTYPES:
+                raise ValueError(f"array {name[:100]!r} is of dtype {dtype[:20]!r}; expected {', '.join(DTYPES)}")
+            if not name.isprintable() or not all(type(n) is int and 0 <= n <= LARGEST for n in numbers):
+                raise ValueError(f"array {name[:100]!r} has no name, shape and place of whole numbers")
+            kind = np.dtype(DTYPES[dtype])
+            if len(shape) > 32 or end - start != math.prod(shape) * kind.itemsize:
+                raise ValueError(f"array {name[:100]!r} has other bytes than its shape and dtype ask for")
+            return Held(kind, tuple(shape), begin + start, begin + end)
+    raise ValueError(f"array {name[:100]!r} is not described by dtype, shape and data_offsets")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name is there twice in its table")
+    return found

@@ -1,0 +1,118 @@
+"""Whatever a function meets in a process apart, whoever called it gets an answer or a refusal, and can go on."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import time
+import warnings
+from collections.abc import Iterator
+
+import pytest
+
+from harness.apart import Caller
+from harness.errors import MissingCall, UserError
+
+
+@pytest.fixture(scope="module")
+def call() -> Iterator[Caller]:
+    with Caller(memory=2**29) as caller:
+        yield caller
+
+
+def double(number: int) -> int:
+    return 2 * number
+
+
+def remarked() -> int:
+    warnings.warn("half of it is missing", stacklevel=1)
+    return os.getpid()
+
+
+def crash() -> None:
+    ctypes.string_at(0)
+
+
+def aborted() -> None:
+    os.abort()
+
+
+def hang() -> None:
+    time.sleep(60)
+
+
+def hoard() -> None:
+    held = []
+    for _ in range(10_000):
+        held.append(b"x" * 2**24)
+        time.sleep(0.001)
+
+
+def fail(error: BaseException) -> None:
+    raise error
+
+
+def recurse() -> None:
+    recurse()
+
+
+def test_answers_and_warnings_come_back(call: Caller) -> None:
+    assert call("doubling", 60.0, double, 21) == 42
+    with pytest.warns(UserWarning, match="half of it is missing"):
+        assert call("remarking", 60.0, remarked) != os.getpid()
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (UserError("x.parquet has no rows"), r"^x\.parquet has no rows$"),
+        (MissingCall("it was never recorded"), "^it was never recorded$"),
+        (KeyError("step"), r"^reading x fails \(KeyError: 'step'\)$"),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid"), r"^reading x fails \(UnicodeDecodeError: "),
+        (ValueError("\x1b[2J"), r"^reading x fails \(ValueError: \?\[2J\)$"),
+        (MemoryError(), "^reading x takes too much memory$"),
+        (SystemExit(3), "^reading x made its process end with exit code 3$"),
+        (KeyboardInterrupt(), "^reading x made its process end with exit code 1$"),
+    ],
+)
+def test_whatever_is_raised_is_told_as_an_error_of_the_user(call: Caller, error: BaseException, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        call("reading x", 60.0, fail, error)
+
+
+def test_a_full_disk_is_told_as_it_is(call: Caller) -> None:
+    with pytest.raises(OSError, match="No space left") as caught:
+        call("unpacking", 60.0, fail, OSError(errno.ENOSPC, "No space left on device", "x"))
+    assert caught.value.errno == errno.ENOSPC and caught.value.filename == "x"
+
+
+@pytest.mark.parametrize(("function", "signal"), [(crash, 11), (aborted, 6)])
+def test_a_crash_of_a_library_is_an_error_and_the_next_call_is_answered(call: Caller, function, signal: int) -> None:
+    with pytest.raises(UserError, match=f"^reading x made its process end with exit code -{signal}$"):
+        call("reading x", 60.0, function)
+    assert call("doubling", 60.0, double, 2) == 4
+
+
+def test_time_and_memory_are_bounded_and_the_next_call_is_answered(call: Caller) -> None:
+    started = time.monotonic()
+    with pytest.raises(UserError, match=r"^reading x takes longer than 0\.2 s$"):
+        call("reading x", 0.2, hang)
+    with pytest.raises(UserError, match=r"^reading x takes more than 512 MiB of memory$"):
+        call("reading x", 60.0, hoard)
+    with pytest.raises(UserError, match=r"^reading x fails \(RecursionError: "):
+        call("reading x", 60.0, recurse)
+    assert call("doubling", 60.0, double, 2) == 4 and time.monotonic() - started < 50
+
+
+def leaking(flag: str) -> str:
+    """Crashes where an earlier call has left something."""
+    if flag in os.environ:
+        os.abort()
+    os.environ[flag] = "1"
+    return "read"
+
+
+def test_what_earlier_calls_left_behind_is_not_held_against_the_next(call: Caller) -> None:
+    assert call("reading x", 60.0, leaking, "GUIDEBENCH_TEST_LEFT") == "read"
+    assert call("reading y", 60.0, leaking, "GUIDEBENCH_TEST_LEFT") == "read"

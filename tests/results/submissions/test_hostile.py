@@ -1,0 +1,213 @@
+"""Archives made to crash, to hang or to raise: each is refused by name, leaves nothing, and the next one gets in."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import load, save
+
+from harness.errors import UserError
+from harness.foundation import cassette_file
+from harness.records.schema import LEDGER
+from results import submissions
+from results.submissions import opening
+
+Forge = Callable[..., Path]
+
+
+def refused(file: Path, archive: Path, board: Path, message: str) -> None:
+    """`add` refuses the file by name; then there is nothing of it on the board, and a sound archive is added."""
+    with pytest.raises(UserError, match=message) as caught:
+        submissions.add(file, board)
+    assert str(file) in str(caught.value) and "ask for the archive as `bench submit` made it" in str(caught.value)
+    assert not board.exists()
+    added = submissions.add(archive, board)
+    assert list((board / opening.SUBMISSIONS).iterdir()) == [added]
+
+
+def replaced(contents: bytes, before: bytes, after: bytes) -> bytes:
+    assert contents.count(before) >= 1 and len(before) == len(after)
+    return contents.replace(before, after)
+
+
+def repeated_column(content: bytes) -> bytes:
+    """Two columns of one name, of which a reader by name sees either."""
+    table = pq.read_table(io.BytesIO(content))
+    sink = io.BytesIO()
+    names = [*table.column_names, "step"]
+    pq.write_table(pa.Table.from_arrays([*table.columns, table.column("episode")], names=names), sink)
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        # One byte of the footer: the column is no longer optional, its values still have definition levels. The library
+        # aborts the process on it.
+        (
+            lambda content: replaced(content, b"%\x02\x18\x04step", b"%\x00\x18\x04step"),
+            "made its process end with exit",
+        ),
+        (
+            lambda content: replaced(content, b"\x18\x04step", b"\x18\x04st\xffp"),
+            "evaluations.parquet cannot be read as",
+        ),
+        (repeated_column, "evaluations.parquet has the column 'step' twice"),
+    ],
+    ids=["crash", "name", "twice"],
+)
+def test_rows_that_a_library_cannot_bear(
+    forged: Forge, archive: Path, cell: str, tmp_path: Path, change: Callable[[bytes], bytes], message: str
+) -> None:
+    path = f"{cell}/seed-0/evaluations.parquet"
+    file = forged(lambda contents: contents.update({path: change(contents[path])}))
+    refused(file, archive, tmp_path / "board", message)
+
+
+def tensors(*arrays: tuple[str, str, Any, int], metadata: dict[str, str] | None = None) -> bytes:
+    """A safetensors file of zeros: arrays as name, dtype, shape and bytes."""
+    head: dict[str, Any] = {} if metadata is None else {"__metadata__": metadata}
+    at = 0
+    for name, dtype, shape, size in arrays:
+        head[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + size]}
+        at += size
+    text = json.dumps(head).encode()
+    return len(text).to_bytes(8, "little") + text + bytes(at)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (tensors(("w", "F8_E4M3", [4], 4)), "is of dtype 'F8_E4M3'; expected F64"),
+        (tensors(("w", "BF16", [2], 4)), "is of dtype 'BF16'"),
+        (tensors(("w", "F32", [True, True], 4)), "has no name, shape and place of whole numbers"),
+        (tensors(("w", "F32", [-1, -1], 4)), "has no name, shape and place of whole numbers"),
+        (tensors(("w", "F32", [1.0], 4)), "has no name, shape and place of whole numbers"),
+        (tensors(("w", "F32", [1] * 40, 4)), "has other bytes than its shape"),
+        (tensors(("\x1b[2J", "F32", [1], 4)), "has no name, shape and place"),
+        (b"\xff" * 8 + b"{}", "of which its table should have"),
+        (b"\x03\0\0\0\0\0\0\0[1]", "its table is no JSON object"),
+        (b"\x02\0\0\0\0\0\0\0\xff\xfe", "UnicodeDecodeError|codec can't decode"),
+        ((200_000).to_bytes(8, "little") + b"[" * 200_000, "its table is nested too deep"),
+        (b"\x1b\0\0\0\0\0\0\0" + b'{"__metadata__":{},"w":[1]}', "'w' is not described by dtype, shape"),
+    ],
+)
+def test_parameters_that_a_library_cannot_bear(
+    forged: Forge, archive: Path, cell: str, tmp_path: Path, content: bytes, message: str
+) -> None:
+    path = f"{cell}/seed-0/policy.safetensors"
+    file = forged(lambda contents: contents.update({path: content}))
+    refused(file, archive, tmp_path / "board", f"seed-0/policy.safetensors is no safetensors file .*({message})")
+
+
+def retold(content: bytes) -> bytes:
+    return save(load(content), metadata={"trained": "really"})
+
+
+def reordered(content: bytes) -> bytes:
+    """The same arrays, the last first."""
+    length = int.from_bytes(content[:8], "little")
+    head, body = json.loads(content[8 : 8 + length]), content[8 + length :]
+    found, parts, at = {}, [], 0
+    for name, entry in reversed(head.items()):
+        start, end = entry["data_offsets"]
+        found[name] = {**entry, "data_offsets": [at, at + end - start]}
+        parts.append(body[start:end])
+        at += end - start
+    text = json.dumps(found).encode()
+    return len(text).to_bytes(8, "little") + text + b"".join(parts)
+
+
+@pytest.mark.parametrize(
+    "copied", [retold, reordered, lambda content: save({**load(content), "more": np.ones(3, np.float32)})]
+)
+def test_one_checkpoint_stands_for_one_seed_whatever_else_its_file_holds(
+    forged: Forge, archive: Path, cell: str, tmp_path: Path, copied: Callable[[bytes], bytes]
+) -> None:
+    one, other = (f"{cell}/seed-{seed}/policy.safetensors" for seed in (0, 1))
+    file = forged(lambda contents: contents.update({other: copied(contents[one])}))
+    assert file.read_bytes()
+    message = "seed-1 has the very parameters of .*seed-0, and no two seeds learn the same"
+    refused(file, archive, tmp_path / "board", message)
+
+
+@pytest.mark.parametrize("name", ["usd", "billed_usd", "seconds", "billed_seconds"])
+def test_nothing_costs_less_than_nothing(forged: Forge, archive: Path, cell: str, tmp_path: Path, name: str) -> None:
+    row = {"step": 1, **{column: kind() for column, kind in LEDGER.items()}, name: -0.5}
+    line = f"{json.dumps(row)}\n".encode()
+    file = forged(lambda contents: contents.update({f"{cell}/seed-0/ledger.jsonl": line}))
+    refused(
+        file, archive, tmp_path / "board", rf"seed-0/ledger.jsonl, row 1, column '{name}': -0\.5; expected .* of at"
+    )
+
+
+def cassette(*calls: tuple[dict[str, Any], str]) -> bytes:
+    """A cassette whose rows fit each other, made of requests and what was answered."""
+    with sqlite3.connect(":memory:") as db:
+        for statement in cassette_file.LAYOUT:
+            db.execute(statement)
+        for asked, answer in calls:
+            text = json.dumps({"model": {}, **asked})
+            key = hashlib.sha256(text.encode()).hexdigest()
+            db.execute("INSERT INTO requests VALUES (?, ?)", (key, text))
+            row = (key, "cell/0", answer, 0, 0, "tiny", "{}", 1, 0, 0, 0, 0.0, 0.0)
+            db.execute(f"INSERT INTO answers VALUES ({','.join('?' * len(row))})", row)
+        db.commit()
+        return db.serialize()
+
+
+def chat(schema: dict[str, Any], answer: Any) -> tuple[dict[str, Any], str]:
+    asked = {"kind": "chat", "messages": [], "schema": schema, "max_tokens": 9, "temperature": 0}
+    return asked, json.dumps({"object": answer})
+
+
+DOUBLED = {
+    "$ref": "#/$defs/0",
+    "$defs": {str(n): {"allOf": [{"$ref": f"#/$defs/{n + 1}"}] * 2} for n in range(60)} | {"60": {}},
+}
+"""Each part asks for the next one twice: 2**60 looks at the answer."""
+UNIQUE = {"properties": {"x": {"type": "array", "uniqueItems": True}}}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (cassette(chat(DOUBLED, {})), r"row 1 of answers .*its keyword '\$ref' is not used"),
+        (
+            cassette(chat(UNIQUE, {"x": [{"n": n} for n in range(20_000)]})),
+            "row 1 of answers .*its keyword 'uniqueItems' is not used",
+        ),
+        (
+            cassette(({"kind": "embed", "items": ["a"]}, '{"float32": "AACAPw==", "shape": [true, true]}')),
+            "row 1 of answers .*is no recorded answer",
+        ),
+        (replaced(cassette(), b"CREATE TABLE images", b"CREATE TABLE im\xffges"), "is no cassette, or a damaged one"),
+        (replaced(cassette(), b"CREATE TABLE images", b"CREATE TA\xffLE images"), "is no cassette, or a damaged one"),
+    ],
+    ids=["references", "unique", "shape", "name", "word"],
+)
+def test_calls_that_a_reader_cannot_bear(
+    forged: Forge, archive: Path, tmp_path: Path, content: bytes, message: str
+) -> None:
+    file = forged(lambda contents: contents.update({"models/cassette.sqlite": content}))
+    refused(file, archive, tmp_path / "board", f"models/cassette.sqlite.*{message}")
+
+
+def test_what_takes_for_ever_is_ended(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(opening, "SECONDS", 0.0)
+        patch.setattr(opening, "SPEED", 2**40)
+        with pytest.raises(UserError, match=r"cartpole\.zip is refused: looking at it takes longer than .* s; ask for"):
+            submissions.add(archive, tmp_path / "board")
+        assert not (tmp_path / "board").exists()
+    assert submissions.add(archive, tmp_path / "board").is_dir()
