@@ -7,11 +7,14 @@ checkpoint refers to from being overwritten before the next one is written, so t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from baselines.checksums import Checksums, crc
+from harness import checkpoints
 from harness.errors import UserError
 from harness.interfaces import Array, Batch, Build, Column, Span, State, Transition
 
@@ -29,12 +32,12 @@ class Storage:
         discrete = build.actions.discrete
         action_shape: tuple[int, ...] = () if discrete else build.actions.shape
         columns = {
+            "ended": ((), "bool"),  # first, since which last observations count follows from it
             "observation": (build.observations.shape, build.observations.dtype),
             "final_observation": (build.observations.shape, build.observations.dtype),
             "action": (action_shape, "int16" if discrete else "float32"),
             "reward": ((), "float32"),
             "terminated": ((), "bool"),
-            "ended": ((), "bool"),
             **{column.name: (column.shape, column.dtype) for column in own if column.kind != "mutable"},
         }
         self._own = {column.name: column for column in own}
@@ -48,7 +51,18 @@ class Storage:
         self._applied = {
             column.name: np.zeros((build.rows, self.size), bool) for column in own if column.kind == "late"
         }
-        self._kept = [all(_path(directory, name).exists() for name in columns) for directory in build.directories]
+        # Fixed columns that others write once they know the values: which transitions have theirs.
+        self._given = {column.name: np.zeros((build.rows, self.size), bool) for column in own if column.kind == "fixed"}
+        layout = {name: ((self.size, *shape), dtype) for name, (shape, dtype) in columns.items()}
+        self._places = list(build.directories)
+        self._amiss = [_amiss(directory, layout) for directory in build.directories]
+        for directory, problem in zip(self._places, self._amiss, strict=True):
+            if problem and checkpoints.existing(directory):  # before anything is overwritten that could be restored
+                raise _lost(directory, problem)
+        self._checksums = [
+            {name: Checksums(self.capacity, self.size) for name in columns if name not in self._applied}
+            for _ in build.directories
+        ]
         self._files = {
             name: [_open(_path(directory, name), (self.size, *shape), dtype) for directory in build.directories]
             for name, (shape, dtype) in columns.items()
@@ -79,6 +93,8 @@ class Storage:
             for name, column in self._mutable.items():
                 column[row, slot] = self._own[name].initial
             for mask in self._applied.values():
+                mask[row, slot] = False
+            for mask in self._given.values():
                 mask[row, slot] = False
         # The newest transition's successor is stored with the next step; until then it is remembered here.
         self._newest = transition.next_observation
@@ -125,6 +141,8 @@ class Storage:
             self._columns[column][row][slots] = value
             if column in self._applied:
                 self._applied[column][row, slots] = True
+            elif column in self._given:
+                self._given[column][row, slots] = True
 
     def holds(self, number: Array) -> Array:
         """Which transitions, by the order in which they were stored (0 the first), are still live."""
@@ -135,34 +153,70 @@ class Storage:
         return np.asarray(number % self.size)
 
     def state(self, row: int) -> State:
-        """The pointer; what lies in the ring stays there, flushed."""
+        """The pointer, and checksums of what lies in the ring, which stays there, flushed."""
         for files in self._files.values():
             files[row].flush()
+        begin = self.written - self.live.count
+        for name, sums in self._checksums[row].items():
+            sums.extend(begin, self._known_up_to(name, row), functools.partial(self._stored, name, row))
         return {
             "written": self.written,
             "size": self.size,
             "newest": None if self._newest is None else self._newest[row].copy(),
             "mutable": {name: column[row].copy() for name, column in self._mutable.items()},
             "applied": {name: mask[row].copy() for name, mask in self._applied.items()},
+            "checksums": {name: sums.state() for name, sums in self._checksums[row].items()},
+            "late": {name: self._late(name, row) for name in self._applied},
         }
 
     def load_state(self, row: int, state: State) -> None:
+        """UserError for a ring of another size, and for one that does not hold what was written to it."""
         if state["size"] != self.size:
             raise UserError(
                 f"the stored ring has {state['size']} slots, this run {self.size}: delete the run's directory"
             )
-        if state["written"] and not self._kept[row]:
-            raise UserError("the stored transitions of this run are gone: delete its directory to train it anew")
+        if state["written"] and self._amiss[row]:
+            raise _lost(self._places[row], self._amiss[row])
         self.written = int(state["written"])
         for name, column in self._mutable.items():
             column[row] = state["mutable"][name]
         for name, mask in self._applied.items():
             mask[row] = state["applied"][name]
+            if self._late(name, row) != state["late"][name]:
+                raise _lost(self._places[row], f"{_path(Path(), name)} does not hold what was written to it")
+        for name, sums in self._checksums[row].items():
+            sums.load_state(state["checksums"][name])
+            altered = sums.altered(functools.partial(self._stored, name, row))
+            if altered is not None:
+                raise _lost(
+                    self._places[row],
+                    f"{_path(Path(), name)} does not hold what was written to it, as transitions {altered[0]:,} to "
+                    f"{altered[1] - 1:,} show",
+                )
         if state["newest"] is not None:
             rows = len(self._columns["observation"])
             if self._newest is None:
                 self._newest = np.zeros((rows, *state["newest"].shape), state["newest"].dtype)
             self._newest[row] = state["newest"]
+
+    def _known_up_to(self, name: str, row: int) -> int:
+        """The first transition whose value of a fixed column is still to be written."""
+        if name not in self._given:
+            return self.written
+        start = max(self._checksums[row][name].upto, self.written - self.live.count)
+        given = self._given[name][row][np.arange(start, self.written) % self.size]
+        return start + (len(given) if given.all() else int(given.argmin()))
+
+    def _stored(self, name: str, row: int, start: int, end: int) -> Array:
+        """A column's values of transitions that lie side by side; of last observations, only those that are there."""
+        slots = slice(start % self.size, start % self.size + end - start)
+        values = self._columns[name][row][slots]
+        return values[self._columns["ended"][row][slots]] if name == "final_observation" else values
+
+    def _late(self, name: str, row: int) -> int:
+        """Checksum of the late values that count."""
+        slots = self.live.slots(np.arange(self.live.count))
+        return crc(self._columns[name][row][slots[self._applied[name][row, slots]]])
 
     def _take(self, name: str, index: Array) -> Array:
         columns = self._columns[name]
@@ -176,9 +230,31 @@ def _path(directory: Path, column: str) -> Path:
     return directory / "replay" / f"{column}.bin"
 
 
+def _amiss(directory: Path, layout: Mapping[str, tuple[tuple[int, ...], str]]) -> str:
+    """What of a run's ring is not there as it should be, or ""."""
+    for name, (shape, dtype) in layout.items():
+        path, wanted = _path(directory, name), _bytes(shape, dtype)
+        if not path.exists():
+            return f"{_path(Path(), name)} is not there"
+        if (size := path.stat().st_size) != wanted:
+            return f"{_path(Path(), name)} has {size:,} bytes and not {wanted:,}"
+    return ""
+
+
+def _lost(directory: Path, problem: str) -> UserError:
+    return UserError(
+        f"the stored transitions of this run are lost or damaged: {problem}; restore the file, or delete {directory} "
+        f"to train the run anew"
+    )
+
+
+def _bytes(shape: Sequence[int], dtype: str) -> int:
+    return int(np.prod(shape)) * np.dtype(dtype).itemsize
+
+
 def _open(path: Path, shape: Sequence[int], dtype: str) -> np.memmap:
     path.parent.mkdir(parents=True, exist_ok=True)
-    wanted = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    wanted = _bytes(shape, dtype)
     if not path.exists() or path.stat().st_size != wanted:
         with open(path, "wb") as file:
             file.truncate(wanted)  # sparse: only touched pages take room

@@ -116,7 +116,7 @@ class Caller(Apart):
     def _asked(self, what: str, seconds: float, *wanted: Any) -> tuple[Any, list[tuple[type[Warning], str]]]:
         connection = self.begun()
         try:
-            connection.send((what, seconds, *wanted))
+            connection.send((os.getcwd(), what, seconds, *wanted))  # relative paths mean the same there
             until = time.monotonic() + seconds
             while not connection.poll(EVERY):
                 if time.monotonic() > until:
@@ -174,7 +174,8 @@ def _call(connection: Connection) -> None:
     for stream in (0, 1, 2):  # a library that aborts writes what a stranger may have chosen
         os.dup2(silent, stream)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    for what, seconds, function, args, named in asked(connection):
+    for place, what, seconds, function, args, named in asked(connection):
+        os.chdir(place)
         signal.alarm(int(seconds) + GRACE)
         answer: Any
         with warnings.catch_warnings(record=True) as caught:

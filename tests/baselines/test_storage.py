@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from baselines.storage import Storage
+from harness import checkpoints
 from harness.errors import UserError
 from harness.interfaces import Actions, Build, Column, Observations, Transition
 from harness.streams import Streams
@@ -104,7 +105,9 @@ def test_a_ring_that_is_gone_is_not_taken_for_an_empty_one(tmp_path: Path) -> No
     fill(storage, range(3))
     state = storage.state(0)
     (tmp_path / "seed-0" / "replay" / "reward.bin").unlink()
-    with pytest.raises(UserError, match="stored transitions of this run are gone"):
+    with pytest.raises(
+        UserError, match=r"replay/reward\.bin is not there; restore the file, or delete .*seed-0 to train"
+    ):
         Storage(build(tmp_path)).load_state(0, state)
 
 
@@ -113,6 +116,102 @@ def test_a_ring_of_another_size_is_refused(tmp_path: Path) -> None:
     fill(storage, range(3))
     with pytest.raises(UserError, match="8 slots, this run 9"):
         Storage(build(tmp_path / "other", slots=9)).load_state(0, storage.state(0))
+
+
+def test_a_ring_that_changed_its_size_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    storage = Storage(build(tmp_path))
+    fill(storage, range(3))
+    checkpoints.save(tmp_path / "seed-1", 3, {"storage": storage.state(1)})
+    path = tmp_path / "seed-1" / "replay" / "reward.bin"
+    for size in (0, 31, 33):
+        before = path.read_bytes()[:size].ljust(size, b"\1")
+        path.write_bytes(before)
+        with pytest.raises(UserError, match=rf"replay/reward\.bin has {size} bytes and not 32; .*seed-1"):
+            Storage(build(tmp_path))
+        assert path.read_bytes() == before
+    path.unlink()
+    with pytest.raises(UserError, match=r"replay/reward\.bin is not there"):
+        Storage(build(tmp_path))
+    assert not path.exists()
+
+
+def test_a_ring_without_a_checkpoint_is_begun_anew(tmp_path: Path) -> None:
+    storage = Storage(build(tmp_path))
+    fill(storage, range(3))
+    path = tmp_path / "seed-1" / "replay" / "reward.bin"
+    path.write_bytes(b"")
+    assert not Storage(build(tmp_path)).written and path.stat().st_size == 32
+
+
+SIDE = (Column("snapshot", "fixed", (3,), "uint8"), Column("score", "late", initial=-1.0))
+
+
+@pytest.mark.parametrize("name", ["observation", "final_observation", "action", "reward", "terminated", "ended"])
+@pytest.mark.parametrize("stored", [5, 100, 257])
+def test_a_byte_that_is_not_what_was_stored_is_noticed(tmp_path: Path, name: str, stored: int) -> None:
+    """Wherever a transition may still be drawn, but for those that share a segment with some that were overwritten."""
+    made = build(tmp_path, capacity=64, slots=80)
+    storage = Storage(made)
+    states = []
+    for start in range(0, stored, 9):
+        fill(storage, range(start, min(start + 9, stored)))
+        states = [storage.state(row) for row in range(2)]
+    path = tmp_path / "seed-1" / "replay" / f"{name}.bin"
+    whole = path.read_bytes()
+    again = Storage(made)
+    for row, state in enumerate(states):
+        again.load_state(row, state)
+    path.write_bytes(bytes(len(whole)))
+    with pytest.raises(UserError, match=rf"replay/{name}\.bin does not hold what was written to it, as transitions"):
+        Storage(made).load_state(1, states[1])
+    number = stored - 3  # row 1 ends an episode at every third step
+    number -= (number - 2) % 3
+    at = number % 80 * (len(whole) // 80)
+    path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    with pytest.raises(UserError, match=rf"replay/{name}\.bin does not hold what was written to it"):
+        Storage(made).load_state(1, states[1])
+    path.write_bytes(whole)
+    Storage(made).load_state(1, states[1])
+
+
+def test_what_is_stored_after_a_checkpoint_is_no_damage_to_it(tmp_path: Path) -> None:
+    made = build(tmp_path, capacity=64, slots=80)
+    storage, states = Storage(made, SIDE), []
+    for start in range(0, 200, 8):
+        fill(storage, range(start, start + 8))
+        states.append([storage.state(row) for row in range(2)])
+        for before in states[-3:-1]:  # the older of two checkpoints, and the one before the newest
+            again = Storage(made, SIDE)
+            for row, state in enumerate(before):
+                again.load_state(row, state)
+
+
+def test_columns_that_are_written_later_are_checked_as_far_as_they_were(tmp_path: Path) -> None:
+    made = build(tmp_path, capacity=64, slots=80)
+    storage = Storage(made, SIDE)
+    for number in range(20):
+        fill(storage, range(number, number + 1))
+        if number < 15:
+            storage.write("snapshot", 0, np.array([number]), np.full((1, 3), number + 1, np.uint8))
+        if number % 2:
+            storage.write("score", 0, np.array([number]), np.array([number + 0.5]))
+    state = storage.state(0)
+    # Both are written between the checkpoint and the crash: the first is written again, the second does not count.
+    storage.write("snapshot", 0, np.arange(15, 20), np.ones((5, 3), np.uint8))
+    storage.write("score", 0, np.array([4]), np.array([9.5]))
+    again = Storage(made, SIDE)
+    again.load_state(0, state)
+    again.write("snapshot", 0, np.arange(15, 20), np.full((5, 3), 7, np.uint8))
+    state = again.state(0)
+    assert state["checksums"]["snapshot"]["upto"] == 20
+    for name, slot, size in (("snapshot", 3, 3), ("snapshot", 17, 3), ("score", 7, 4)):
+        path = tmp_path / "seed-0" / "replay" / f"{name}.bin"
+        whole = path.read_bytes()
+        path.write_bytes(whole[: slot * size] + bytes(size) + whole[(slot + 1) * size :])
+        with pytest.raises(UserError, match=rf"replay/{name}\.bin does not hold what was written to it"):
+            Storage(made, SIDE).load_state(0, state)
+        path.write_bytes(whole)
+    Storage(made, SIDE).load_state(0, state)
 
 
 COLUMNS = (Column("relabelled", "mutable", initial=7.0), Column("score", "late", initial=-1.0))

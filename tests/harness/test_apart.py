@@ -8,6 +8,7 @@ import os
 import time
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -61,6 +62,13 @@ def test_answers_and_warnings_come_back(call: Caller) -> None:
     assert call("doubling", 60.0, double, 21) == 42
     with pytest.warns(UserWarning, match="half of it is missing"):
         assert call("remarking", 60.0, remarked) != os.getpid()
+
+
+def test_a_relative_path_means_the_same_there(call: Caller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        assert call("looking", 60.0, Path("x").absolute) == tmp_path / name / "x"
 
 
 @pytest.mark.parametrize(
