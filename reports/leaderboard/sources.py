@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import results
 from harness import recorder
 from harness.errors import UserError
-from reports.leaderboard import registered
+from reports import registered
 from reports.leaderboard.board import Refused
 from results import Cell, Run, Study, limits
 from results.evaluations import Evaluations

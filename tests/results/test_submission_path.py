@@ -52,7 +52,7 @@ def test_what_was_made_elsewhere_is_added_then_verified_and_shown_so(handed_in: 
     code, out = bench("leaderboard", "--add", handed_in)
     assert code == 0 and "added" in out and standings() == ["self-reported"] and ", by A. Reader" in out
     code, out = bench("verify", handed_in)
-    assert code == 0 and "1 verified of 1 cells" in out
+    assert code == 0 and "1 verified of 1 cell" in out
     assert bench("leaderboard")[0] == 0 and standings() == ["verified"]
     (directory,) = Path("leaderboard/submissions").iterdir()
     assert bench("verify", directory)[0] == 0  # as added, the same record

@@ -284,7 +284,7 @@ def test_a_study_is_verified_without_a_record_and_in_words(tmp_path: Path, capsy
     board = tmp_path / "board"
     assert cli.main(["verify", str(tmp_path / "study"), "--leaderboard", str(board)]) == 0
     out = capsys.readouterr().out
-    assert "1 verified of 1 cells" in out and "not recorded" in out and not board.exists()
+    assert "1 verified of 1 cell" in out and "not recorded" in out and not board.exists()
 
 
 @pytest.mark.parametrize(
