@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from reports import statistics
+from harness.interfaces import Score
+from reports import comparability, scoring, statistics
 from reports.statistics import Array, Contrast, Interval
 from reports.statistics.resampling import ends
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from reports.comparability import Place
     from reports.summary import Row
 
 STEPS = "environment steps per seed and task"
@@ -30,11 +32,15 @@ TEST_REPS = 5_000
 
 @dataclass(frozen=True)
 class Aggregate:
-    """A metric of the final success rates of one label over all tasks of a suite."""
+    """A metric of the final scores of one label over all tasks of a suite."""
 
     label: str
     suite: str
     profile: str
+    heading: str
+    """What the labels that it is compared with have in common."""
+    score: Score
+    """What its number is."""
     metric: str
     interval: Interval
     error: float
@@ -49,10 +55,16 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class Scores:
-    """Success rates of the labels that have all tasks of a suite and profile, of the seeds that all of them have."""
+    """Scores of the labels that have all tasks of a suite in the same places, of the seeds that all of them have."""
 
     suite: str
     profile: str
+    conditions: str
+    """See `comparability.words`."""
+    score: Score
+    """What the numbers are, higher ones better (a score of which lower ones are better is negated)."""
+    one_scale: bool
+    """Whether the numbers of different tasks may be averaged, since the range of each task's score is known."""
     tasks: tuple[str, ...]
     seeds: Mapping[str, tuple[int, ...]]
     final: Mapping[str, Array]
@@ -73,8 +85,11 @@ class Scores:
     @property
     def where(self) -> str:
         """What a heading calls them."""
-        tasks = f", {len(self.tasks)} tasks" if len(self.tasks) > 1 else ""
-        return f"{self.place}{tasks}, {self.profile} profile"
+        several = len(self.tasks) > 1
+        tasks = f"{len(self.tasks)} tasks" if several else ""
+        measure = "" if self.score.name == "success" else f"by {scoring.title(self.score)}" if self.one_scale else ""
+        parts = [self.place, tasks, f"{self.profile} profile", self.conditions, measure]
+        return ", ".join(filter(None, parts))
 
 
 class Overview(NamedTuple):
@@ -84,7 +99,7 @@ class Overview(NamedTuple):
     improvement: Mapping[tuple[str, str], Interval]
     """(first, second) -> probability that a run of the first beats one of the second, ties counted half."""
     thresholds: Array
-    """Every success rate among the final ones, 0 and 1: where performance profiles change."""
+    """Every score among the final ones, 0 and 1: where performance profiles change."""
     profiles: Mapping[str, Interval]
     """Share of runs above each of `thresholds`, which holds up to the next."""
     efficiency: Mapping[str, Interval]
@@ -96,12 +111,10 @@ class Overview(NamedTuple):
 
 
 def gather(rows: Sequence[Row], notes: list[str]) -> list[Scores]:
-    """The scores of each suite and profile: of labels that have all of its tasks, over the seeds that all have."""
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row.cell.suite, row.cell.profile), []).append(row)
+    """The scores of rows in the same places: of labels that have all of the tasks, over the seeds that all have."""
     found = []
-    for (suite, profile), members in groups.items():
+    for members in _alike(rows):
+        suite = members[0].cell.suite
         tasks = tuple(dict.fromkeys(row.cell.task for row in members))
         chosen: dict[str, list[Row]] = {}
         seeds: dict[str, tuple[int, ...]] = {}
@@ -118,8 +131,29 @@ def gather(rows: Sequence[Row], notes: list[str]) -> list[Scores]:
                 notes.append(f"{suite}, {label}: seeds {numbers} are not in the aggregates: some tasks lack them")
             chosen[label], seeds[label] = [own[task] for task in tasks], shared
         if chosen:
-            found.append(_scores(suite, profile, tasks, chosen, seeds, notes))
+            found.append(_scores(tasks, chosen, seeds, notes))
     return found
+
+
+def _alike(rows: Sequence[Row]) -> list[list[Row]]:
+    """Rows of one suite by labels, such that those of one task are in the same place."""
+    labels: dict[tuple[object, str], list[Row]] = {}
+    for row in rows:
+        shared = row.cell.suite, row.cell.profile, row.place.version, row.place.conditions
+        labels.setdefault((shared, row.label), []).append(row)
+    groups: list[tuple[object, dict[str, Place], list[Row]]] = []
+    for (kind, _), own in labels.items():
+        fitting = (
+            (places, members)
+            for known, places, members in groups
+            if known == kind and all(places.get(row.cell.task, row.place) == row.place for row in own)
+        )
+        places, members = next(fitting, ({}, []))
+        if not members:
+            groups.append((kind, places, members))
+        places |= {row.cell.task: row.place for row in own}
+        members += own
+    return [members for _, _, members in groups]
 
 
 def _incomplete(own: Mapping[str, Row], tasks: Iterable[str]) -> tuple[str, tuple[int, ...]]:
@@ -135,14 +169,19 @@ def _incomplete(own: Mapping[str, Row], tasks: Iterable[str]) -> tuple[str, tupl
 
 
 def _scores(
-    suite: str,
-    profile: str,
     tasks: tuple[str, ...],
     chosen: Mapping[str, Sequence[Row]],
     seeds: Mapping[str, tuple[int, ...]],
     notes: list[str],
 ) -> Scores:
     rows = [row for own in chosen.values() for row in own]
+    first = next(iter(chosen.values()))
+    suite, several = rows[0].cell.suite, len(tasks) > 1
+    unknown = [row for row in first if row.score.span is None]
+    if several and unknown:
+        named = ", ".join(f"{row.score.name} on {row.cell.task}" for row in unknown)
+        notes.append(f"{suite}: there are no aggregates over tasks, since no range is known of {named}")
+    score = scoring.together([row.score for row in first]) if not (several and unknown) else unknown[0].score
     unit = STEPS if len({row.cell.steps for row in rows}) == 1 else SHARE
     places = [{_place(step, row, unit): index for index, step in enumerate(row.steps)} for row in rows]
     steps = sorted(set.intersection(*map(set, places)))
@@ -154,11 +193,21 @@ def _scores(
     at = {id(row): [place[step] for step in steps] for row, place in zip(rows, places, strict=True)}
     final, curves = {}, {}
     for label, own in chosen.items():
-        of_seeds = [row.scores[[row.seeds.index(seed) for seed in seeds[label]]] for row in own]
+        kept = [[row.seeds.index(seed) for seed in seeds[label]] for row in own]
+        of_seeds = [_oriented(row, several and not unknown)[at] for row, at in zip(own, kept, strict=True)]
         final[label] = np.stack([values[:, -1] for values in of_seeds], axis=1)
         curves[label] = np.stack([each[:, at[id(row)]] for row, each in zip(own, of_seeds, strict=True)], axis=1)
     missing = frozenset(label for label, own in chosen.items() if any(row.missing for row in own))
-    return Scores(suite, profile, tasks, dict(seeds), final, np.array(steps), unit, curves, missing)
+    conditions, profile = comparability.words(rows[0].place.conditions), rows[0].cell.profile
+    return Scores(
+        suite, profile, conditions, score, not (several and unknown), tasks, dict(seeds), final, np.array(steps), unit,
+        curves, missing,
+    )  # fmt: skip
+
+
+def _oriented(row: Row, share: bool) -> Array:
+    """A row's scores such that higher is better, on a scale from 0 to 1 if `share`."""
+    return scoring.normalised(row.score, row.scores) if share else row.oriented
 
 
 def _place(step: int, row: Row, unit: str) -> float:
@@ -166,11 +215,12 @@ def _place(step: int, row: Row, unit: str) -> float:
 
 
 def aggregates(scores: Scores, reps: int, seed: int = 0) -> list[Aggregate]:
-    """Every metric of every label over the tasks of `scores`; none for a single task, whose rows say it all.
+    """Every metric of every label over the tasks of `scores`; none for a single task, whose rows say it all, and none
+    where tasks have no common scale.
 
     Intervals are those of `statistics.aggregate`; all metrics of a label are of the same resamples.
     """
-    if len(scores.tasks) < 2:
+    if len(scores.tasks) < 2 or not scores.one_scale:
         return []
     points = {
         metric: [float(rule.point(own)) for own in scores.final.values()] for metric, rule in statistics.METRICS.items()
@@ -186,6 +236,8 @@ def aggregates(scores: Scores, reps: int, seed: int = 0) -> list[Aggregate]:
                     label,
                     scores.suite,
                     scores.profile,
+                    scores.where,
+                    scores.score,
                     metric,
                     Interval(np.asarray(values[index]), *ends(own)),
                     float(np.std(own)),
@@ -254,20 +306,21 @@ def _contrast(
 def overview(scores: Scores, reps: int, seed: int = 0) -> Overview | None:
     """How the labels of `scores` stand to each other; None for a single label of a single task."""
     several = len(scores.tasks) > 1
-    if len(scores.final) < 2 and not several:
+    averaged = several and scores.one_scale
+    if len(scores.final) < 2 and not averaged:
         return None
     improvement = statistics.improvements(scores.final, reps=reps, seed=seed)
     few = min(reps, statistics.CURVE_REPS)
     thresholds = np.unique(np.concatenate([[0.0, 1.0], *(own.ravel() for own in scores.final.values())]))
     profiles, efficiency = {}, {}
-    for label in scores.final if several else ():
+    for label in scores.final if averaged else ():
         own = statistics.name_seed(label, seed)
         profiles[label] = statistics.performance_profile(scores.final[label], thresholds, reps=few, seed=own)
         if len(scores.steps):
             efficiency[label] = statistics.intervals(scores.curves[label], ["iqm"], few, own)["iqm"]
     ranked = several and len(scores.final) > 1
     ranks = statistics.ranks(scores.final, reps=reps, seed=seed) if ranked else None
-    labels = [label for label in scores.final if label not in scores.missing]
+    labels = [label for label in scores.final if label not in scores.missing and scores.one_scale]
     pairs = statistics.all_pairs([scores.final[label] for label in labels], [scores.seeds[label] for label in labels])
     told = {(labels[i], labels[j]) for i, j in statistics.apart(pairs)}
     told |= {(second, first) for first, second in told}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from harness import settings
@@ -18,7 +18,7 @@ from harness.interfaces import SUCCESS, Score
 from harness.recipes import Training
 from harness.records import schema
 from harness.settings import Cited
-from reports import registered
+from reports import registered, scoring
 from results import Cell
 
 PROFILES = "--mixed-profiles"
@@ -56,6 +56,36 @@ def place(cell: Cell) -> Place:
     known = version if type(version) is int else None
     where = f"{cell.suite}/{cell.task}"
     return Place(where, cell.method, cell.profile, known, cell.steps, conditions(cell), cell.score)
+
+
+def places(cells: Sequence[Cell]) -> list[Place]:
+    """Where each cell belongs among the others: those that share one may stand beside each other. It has no method, and
+    a version that is not on record is taken to be the newest there."""
+    found = [place(cell)._replace(method="") for cell in cells]
+    newest: dict[Place, int] = {}
+    for each in found:
+        if each.version is not None:
+            key = each._replace(version=None)
+            newest[key] = max(each.version, newest.get(key, each.version))
+    return [each._replace(version=newest.get(each)) if each.version is None else each for each in found]
+
+
+def headings(found: Iterable[Place]) -> dict[Place, str]:
+    """Place -> what a heading calls it: task, profile, conditions, a score that is not success, and further what it
+    differs in from the other places of the task."""
+    named = {}
+    distinct = list(dict.fromkeys(found))
+    for each in distinct:
+        parts = [each.where, f"{each.profile} profile", words(each.conditions)]
+        alike = [other for other in distinct if other[:3] == each[:3] and other.conditions == each.conditions]
+        if len({other.steps for other in alike}) > 1:
+            parts.append(f"{each.steps:,} steps")
+        if len({other.version for other in alike}) > 1:
+            parts.append("version unknown" if each.version is None else f"version {each.version}")
+        if each.score.name != "success" or len({other.score for other in alike}) > 1:
+            parts.append(f"by {scoring.title(each.score)}")
+        named[each] = ", ".join(filter(None, parts))
+    return named
 
 
 def planned(record: Mapping[str, Any]) -> Place:

@@ -9,14 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from harness.interfaces import Score
 from harness.records import schema
-from reports import figures
+from reports import figures, scoring
 from reports.figures import Cells, Drawing
 from reports.summary import Row
 from results import Cell
 
 REMARK = (
-    "Final success, the mean over seeds, for every pair of two settings. Bold: the highest of the task, or not told "
+    "The final score, the mean over seeds, for every pair of two settings. Bold: the best of the task, or not told "
     "apart from it. The intervals are in the tables."
 )
 
@@ -32,6 +33,21 @@ class Grid(NamedTuple):
     fields: tuple[str, str]
     values: tuple[tuple[str, ...], tuple[str, ...]]
     rows: tuple[tuple[Row | None, ...], ...]
+
+    @property
+    def score(self) -> Score:
+        """What the numbers are."""
+        return next(row.score for line in self.rows for row in line if row)
+
+    @property
+    def share(self) -> bool:
+        """Whether they lie between 0 and 1."""
+        return (self.score.low, self.score.high) == (0, 1)
+
+    def text(self, row: Row | None) -> str:
+        """A number as it stands in the map."""
+        digits = scoring.digits(float(each.final.estimate) for line in self.rows for each in line if each)
+        return "—" if row is None else f"{row.final.estimate:.{digits}f}"
 
 
 def grids(cells: Sequence[Cell], rows: Sequence[Row]) -> list[Grid]:
@@ -109,15 +125,13 @@ def drawings(found: Sequence[Grid]) -> list[Drawing]:
         )
         cells = Cells(
             values,
-            [
-                ["—" if row is None else f"{row.final.estimate:.2f}{'†' * row.alone}" for row in line]
-                for line in grid.rows
-            ],
+            [[grid.text(row) + ("†" if row is not None and row.alone else "") for row in line] for line in grid.rows],
             np.array([[row is not None and row.leading for row in line] for line in grid.rows]),
             *grid.values,
-            scale=(0.0, 1.0),
+            scale=(0.0, 1.0) if grid.share else (float(np.nanmin(values)), float(np.nanmax(values))),
         )
-        png, pdf = figures.heat_map(f"final success, {what}", cells, grid.fields[1], grid.fields[0])
+        title = f"final {scoring.title(grid.score)}, {what}"
+        png, pdf = figures.heat_map(title, cells, grid.fields[1], grid.fields[0])
         drawn.append(Drawing(what, name, png, pdf, _words(grid, what)))
     return drawn
 
@@ -125,8 +139,8 @@ def drawings(found: Sequence[Grid]) -> list[Drawing]:
 def _words(grid: Grid, what: str) -> str:
     down, across = grid.fields
     parts = [
-        f"{down}={high}, {across}={wide}: {'not evaluated' if row is None else f'{row.final.estimate:.2f}'}"
+        f"{down}={high}, {across}={wide}: {'not evaluated' if row is None else grid.text(row)}"
         for high, line in zip(grid.values[0], grid.rows, strict=True)
         for wide, row in zip(grid.values[1], line, strict=True)
     ]
-    return f"Heat map of final success on {what}, {down} down, {across} across. {'; '.join(parts)}."
+    return f"Heat map of final {grid.score.name} on {what}, {down} down, {across} across. {'; '.join(parts)}."

@@ -45,6 +45,8 @@ def plain(summary: Summary) -> dict[str, Any]:
                 "suite": row.cell.suite,
                 "task": row.cell.task,
                 "profile": row.cell.profile,
+                "conditions": dict(row.place.conditions),
+                "steps": row.cell.steps,
                 "cell": row.cell.id,
                 "seeds": list(row.seeds),
                 "runs": list(row.directories),
@@ -86,6 +88,7 @@ def plain(summary: Summary) -> dict[str, Any]:
                 "label": entry.label,
                 "suite": entry.suite,
                 "profile": entry.profile,
+                "score": asdict(entry.score),
                 "metric": entry.metric,
                 **spread(entry.interval),
                 "standard_error": number(entry.error),
@@ -117,6 +120,8 @@ def plain(summary: Summary) -> dict[str, Any]:
             {
                 "suite": each.scores.suite,
                 "profile": each.scores.profile,
+                "conditions": each.scores.conditions,
+                "score": asdict(each.scores.score),
                 "tasks": list(each.scores.tasks),
                 "seeds": {label: list(seeds) for label, seeds in each.scores.seeds.items()},
                 "probability_of_improvement": [
@@ -124,7 +129,7 @@ def plain(summary: Summary) -> dict[str, Any]:
                     for (first, second), found in each.improvement.items()
                 ],
                 "performance_profiles": {
-                    label: curve("success", each.thresholds, found) for label, found in each.profiles.items()
+                    label: curve("score", each.thresholds, found) for label, found in each.profiles.items()
                 },
                 "iqm_curves": {
                     label: curve("step" if each.scores.unit == STEPS else "share_of_steps", each.scores.steps, found)

@@ -8,13 +8,14 @@ from __future__ import annotations
 import io
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from reports import scoring
+from reports import comparability, scoring
 from reports.statistics import Array, Interval
 from reports.summary import Row
 
@@ -101,10 +102,12 @@ class Chart(NamedTuple):
 
 
 def learning_curves(rows: Sequence[Row]) -> list[Drawing]:
-    """One drawing per task of `rows`, in their order."""
+    """One drawing per place of `rows`, in their order; where a task has several, its title says which."""
+    named = comparability.headings(row.place for row in rows)
+    several = Counter(place.where for place in named)
     tasks: dict[str, list[Row]] = {}
     for row in rows:
-        tasks.setdefault(row.where, []).append(row)
+        tasks.setdefault(row.where if several[row.where] == 1 else named[row.place], []).append(row)
     places = styles(row.label for row in rows)
     names: list[str] = []
     drawings = []
@@ -269,8 +272,9 @@ def literal(text: str) -> str:
 
 def _words(where: str, rows: Sequence[Row]) -> str:
     chart = _learning(where, rows)
+    digits = scoring.digits(float(curve.values.estimate[-1]) for curve in chart.curves)
     ends = [
-        f"{row.label} ends at {curve.values.estimate[-1]:.2f} after {row.last:,} steps"
+        f"{row.label} ends at {curve.values.estimate[-1]:.{digits}f} after {row.last:,} steps"
         for row, curve in zip(rows, chart.curves, strict=True)
     ]
     band = ", with shaded 95 % intervals over seeds" if any(len(row.seeds) > 1 for row in rows) else ""

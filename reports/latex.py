@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reports import legends, matrices
+from reports import legends, matrices, scoring
 from reports.grids import Grid
 from reports.legends import INTERVAL, PM
 from reports.matrices import Line
 from reports.statistics import Array, Interval, contrast
 from reports.summary import Row, Summary
-from reports.tables import aggregates_by_label, by_task, number
+from reports.tables import aggregates_by_label, by_task, columns, matrix_digits, number
 
 METRICS = {"mean": "Mean", "median": "Median", "iqm": "IQM"}
 DAGGER = r"\rlap{$^{\dagger}$}"
@@ -176,23 +176,29 @@ def table(caption: str, headers: Sequence[str], groups: Mapping[str, Group], not
         )
 
 
-def estimate(interval: Interval, style: Style, error: float = np.nan, bold: bool = False, mark: str = "") -> Cell:
+def estimate(
+    interval: Interval, style: Style, error: float = np.nan, bold: bool = False, mark: str = "", digits: int = 2
+) -> Cell:
     """A number with its interval, or ± `error`, as `style` says; neither where it is not defined."""
-    shown, after, pm = _digits(interval.estimate), mark, ""
+    shown, after, pm = _digits(interval.estimate, digits), mark, ""
     if style.spread == PM:
-        pm = _digits(error)
+        pm = _digits(error, digits)
     elif np.isfinite(interval.low):
-        after += rf"\ {{\scriptsize [{_minus(number(interval.low))}, {_minus(number(interval.high))}]}}"
+        low, high = (_minus(number(end, digits)) for end in (interval.low, interval.high))
+        after += rf"\ {{\scriptsize [{low}, {high}]}}"
     return Cell(shown, error=pm, after=after, bold=bold)
 
 
 def _results(summary: Summary, style: Style) -> Iterator[str]:
     if not summary.rows:
         return
-    several = any(abs(float(row.final_iqm.estimate - row.final.estimate)) > 1e-12 for row in summary.rows)
-    headers = ["Final\nsuccess", *(["IQM"] if several else []), "AUC", "Best", "Steps\nto best"]
+    several = any(columns([row]).iqm for row in summary.rows)
+    names = dict.fromkeys(row.score.name for row in summary.rows)
+    measure = next(iter(names)) if len(names) == 1 else "score"
+    headers = [f"Final\n{measure}", *(["IQM"] if several else []), "AUC", "Best", "Steps\nto best"]
     groups = {}
     for heading, rows in by_task(summary.rows).items():
+        digits = columns(rows).digits
         groups[heading] = [
             (
                 row.label,
@@ -203,10 +209,11 @@ def _results(summary: Summary, style: Style) -> Iterator[str]:
                         _error(row.scores[:, -1]),
                         row.leading,
                         DAGGER if row.alone else "",
+                        digits,
                     ),
-                    *([Cell(_digits(row.final_iqm.estimate))] if several else []),
-                    Cell(_digits(row.area.estimate)),
-                    Cell(_digits(row.best)),
+                    *([Cell(_digits(row.final_iqm.estimate, digits))] if several else []),
+                    Cell(_digits(row.area.estimate, digits)),
+                    Cell(_digits(row.best, digits)),
                     _reached(row),
                 ],
             )
@@ -214,7 +221,8 @@ def _results(summary: Summary, style: Style) -> Iterator[str]:
         ]
     same = "" if several else "With three seeds or fewer the interquartile mean is the mean. "
     note = f"{legends.results(summary, 'Bold', style.spread)} {same}{legends.setting(summary)}"
-    yield from table(f"Success rates, study {summary.study}", headers, groups, note, style)
+    means = scoring.means(row.score for row in summary.rows)
+    yield from table(f"{means[0].upper()}{means[1:]}, study {summary.study}", headers, groups, note, style)
 
 
 def _aggregates(summary: Summary, style: Style) -> Iterator[str]:
@@ -234,32 +242,31 @@ def _aggregates(summary: Summary, style: Style) -> Iterator[str]:
     }
     if groups:
         note = f"{legends.aggregates(summary, style.spread)} {legends.setting(summary)}"
-        yield from table(
-            f"Final success over tasks, study {summary.study}", list(METRICS.values()), groups, note, style
-        )
+        yield from table(f"Final score over tasks, study {summary.study}", list(METRICS.values()), groups, note, style)
 
 
 def differences(summary: Summary, style: Style) -> Iterator[str]:
     """A table around each reference of a summary's matrices."""
     for matrix in summary.matrices:
-        reference = matrix.lines[0].row
+        reference, digits = matrix.lines[0].row, matrix_digits(matrix)
         counts = sorted({len(line.row.seeds) for line in matrix.lines})
         headers = ["Final", "Difference", "p", "Detec-\ntable", *(["Seeds"] if len(counts) > 1 else [])]
         group = [
             (
                 line.name,
                 [
-                    Cell(_digits(line.row.final.estimate), after=DAGGER if line.row.alone else ""),
-                    _difference(line, reference, style),
+                    Cell(_digits(line.row.final.estimate, digits), after=DAGGER if line.row.alone else ""),
+                    _difference(line, reference, style, digits),
                     _p_value(line),
-                    Cell(_digits(line.comparison.detectable) if line.comparison else ""),
+                    Cell(_digits(line.comparison.detectable, digits) if line.comparison else ""),
                     *([Cell(str(len(line.row.seeds)))] if len(counts) > 1 else []),
                 ],
             )
             for line in matrix.lines
         ]
         note = [
-            f"Final: mean over {legends.span(counts)} seeds of the success rate at the last evaluation.",
+            f"Final: mean over {legends.span(counts)} seeds of the {scoring.mean_of(reference.score)} at the last "
+            "evaluation.",
             matrices.legend([matrix], style.spread == PM),
             legends.setting(summary),
         ]
@@ -280,11 +287,12 @@ def grids(found: Sequence[Grid], setting: str, style: Style | None = None) -> st
     return "\n".join(tables)
 
 
-def _difference(line: Line, reference: Row, style: Style) -> Cell:
+def _difference(line: Line, reference: Row, style: Style, digits: int) -> Cell:
     if line.comparison is None:
         return Cell("")
     ours, theirs = line.row.scores[:, -1], reference.scores[:, -1]
-    return estimate(line.comparison.adjusted, style, contrast(ours, theirs, line.comparison.paired).error)
+    error = contrast(ours, theirs, line.comparison.paired).error
+    return estimate(line.comparison.adjusted, style, error, digits=digits)
 
 
 def _p_value(line: Line) -> Cell:

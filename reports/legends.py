@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports import judges, matrices
+from reports import judges, matrices, scoring
 from reports.statistics import coverage
 from reports.summary import Summary
 
@@ -36,11 +36,12 @@ def results(summary: Summary, mark: str, spread: str = INTERVAL) -> str:
     if spread == PM:
         shown = "± its standard error, the standard deviation between seeds by the root of their number"
     parts = [
-        f"Mean over {span(counts)} seeds of the success rate over {span(episodes)} episodes at the last "
-        f"evaluation; {shown}.",
-        f"{mark}: the highest, or not told apart from it: {BEST}.",
-        "AUC: area under the curve of success rates over training, divided by the steps it spans.",
-        f"Best: maximum over evaluations of the mean over seeds ({span(evaluations)} evaluations).",
+        f"Mean over {span(counts)} seeds of the {scoring.means(row.score for row in summary.rows)} over "
+        f"{span(episodes)} episodes at the last evaluation; {shown}.",
+        f"{mark}: the {scoring.best(row.score for row in summary.rows)}, or not told apart from it: {BEST}.",
+        "AUC: area under the curve over training, divided by the steps it spans.",
+        f"Best: {scoring.best(row.score for row in summary.rows)} over evaluations of the mean over seeds "
+        f"({span(evaluations)} evaluations).",
         f"Steps to best: environment steps until the mean over seeds reaches the best of {baselines}.",
     ]
     if any(row.alone for row in summary.rows):
@@ -54,10 +55,14 @@ def aggregates(summary: Summary, spread: str = INTERVAL) -> str:
     shown = "in brackets the bootstrap 95 % interval, stratified by task"
     if spread == PM:
         shown = "± the standard deviation over resamples, stratified by task"
+    names = scoring.means(entry.score for entry in summary.aggregates)
+    alone = f" {matrices.ALONE}" if any(entry.missing for entry in summary.aggregates) else ""
+    scaled = any(entry.score.name == scoring.NORMALISED for entry in summary.aggregates)
+    normalised = "Normalised: 0 is the worst and 1 the best of the range of each task's score. " if scaled else ""
     return (
         f"Over tasks: mean, median over tasks of the mean over seeds, and interquartile mean over all runs and tasks, "
-        f"of the final success rates of {span(counts)} seeds; {shown} ({summary.reps:,} resamples). "
-        f"Optimality gap: 1 minus the mean.{f' {matrices.ALONE}' if any(e.missing for e in summary.aggregates) else ''}"
+        f"of the final {names} of {span(counts)} seeds; {shown} ({summary.reps:,} resamples). "
+        f"{normalised}Optimality gap: 1 minus the mean.{alone}"
     )
 
 

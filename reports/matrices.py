@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from harness.records.schema import INSTRUMENT_CHECK
-from reports import statistics
+from reports import scoring, statistics
 
 if TYPE_CHECKING:
     from reports.statistics import Comparison
@@ -30,7 +30,7 @@ class Line(NamedTuple):
 
 
 class Matrix(NamedTuple):
-    """The lines of one task and profile, the reference first, rows that belong to no matrix last."""
+    """The lines of one task, the reference first, rows that belong to no matrix last."""
 
     kind: str
     heading: str
@@ -45,7 +45,7 @@ def matrices(rows: Sequence[Row]) -> list[Matrix]:
         if role is None or role.reference != reference.cell.id:
             continue
         members = [row for row in rows if row.cell.role and row.cell.role.reference == reference.cell.id]
-        beside = [row for row in rows if row.cell.role is None and _place(row) == _place(reference)]
+        beside = [row for row in rows if row.cell.role is None and row.place == reference.place]
         others = [row for row in [*members, *beside] if row is not reference]
         kinds = dict.fromkeys(row.cell.role.kind for row in members if row.cell.role)
         heading = f"{reference.where}: {' and '.join(f'{kind}s' for kind in kinds)} beside {reference.label}"
@@ -84,8 +84,9 @@ def legend(found: Sequence[Matrix], pm: bool = False) -> str:
     how = "seed by seed" if paired == {True} else "Welch's t test" if paired == {False} else PAIRED
     values = sorted(each.detectable for each in compared if np.isfinite(each.detectable))
     interval = "in brackets the t test's interval at Holm's level for so many rows (95 % or more)"
+    names = scoring.means(line.row.score for matrix in found for line in matrix.lines)
     parts = [
-        f"Difference: final success minus that of the first row ({how}), {'± its standard error' if pm else interval}. "
+        f"Difference: final {names} minus that of the first row ({how}), {'± its standard error' if pm else interval}. "
         "p: two-sided t test, Holm-corrected over the rows"
         f"{'' if pm else '; below .05 exactly where the interval leaves out 0'}.",
         "Detectable difference: the true difference that one such test at 5 % would find in 80 % of studies with so "
@@ -113,10 +114,6 @@ def remarks(found: Sequence[Matrix]) -> list[str]:
 
 def _reference(row: Row) -> str:
     return row.cell.role.reference if row.cell.role else row.cell.id
-
-
-def _place(row: Row) -> tuple[str, str]:
-    return row.where, row.cell.profile
 
 
 def _name(row: Row) -> str:

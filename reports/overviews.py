@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reports import figures
+from reports import figures, scoring
 from reports.aggregates import Overview, Scores
 from reports.figures import Cells, Chart, Curve, Drawing
 from reports.legends import BEST
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 REMARK = (
-    "Probability of improvement: how often a run of the row ends higher than one of the column on the same task, ties "
-    f"counted half, in percent; bold where the mean final success of the two is told apart ({BEST}). Over several "
-    "tasks also: the IQM of the success rate over training; the share of runs whose final success is above "
-    "each success rate (higher is better); how often a run has each rank on a task (1 is best, ties share ranks). "
+    "Probability of improvement: how often a run of the row ends better than one of the column on the same task, ties "
+    f"counted half, in percent; bold where the mean final score of the two is told apart ({BEST}). Over several "
+    "tasks also: the IQM of the score over training; the share of runs whose final score is above each value "
+    "(higher is better); how often a run has each rank on a task (1 is best, ties share ranks). "
     "Bands are pointwise 95 % bootstrap intervals, stratified by task."
 )
 IMPROVEMENT = "probability of improvement, %"
@@ -73,12 +73,13 @@ def _matrix(cells: Cells, what: str, xlabel: str, each: Overview) -> tuple[tuple
 
 def _efficiency(each: Overview) -> Chart:
     curves = [Curve(label, each.scores.steps, values) for label, values in each.efficiency.items()]
-    return Chart(each.scores.where, each.scores.unit, "IQM of the success rate", curves)
+    return Chart(each.scores.where, each.scores.unit, f"IQM of the {scoring.mean_of(each.scores.score)}", curves)
 
 
 def _profiles(each: Overview) -> Chart:
     curves = [Curve(label, each.thresholds, values) for label, values in each.profiles.items()]
-    return Chart(each.scores.where, "final success rate τ", "share of runs above τ", curves, steps=True)
+    across = f"final {scoring.mean_of(each.scores.score)} τ"
+    return Chart(each.scores.where, across, "share of runs above τ", curves, steps=True)
 
 
 def _improvement(each: Overview) -> Cells:

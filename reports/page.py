@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from harness.errors import count
-from reports import charts, figures, inline, judges, ledger, legends, statistics, tables
+from reports import charts, figures, inline, judges, ledger, legends, scoring, statistics, tables
 from reports import latex as tex
 from reports.figures import Chart, Gallery
 from reports.grids import Grid
@@ -83,6 +83,9 @@ def render(
             columns=columns,
             differences=differing,
             origins=origins(study),
+            columns_of=tables.columns,
+            matrix_digits=tables.matrix_digits,
+            title=scoring.title,
             number=tables.number,
             maybe=lambda value, digits: "—" if value is None else f"{value:,.{digits}f}",
             finite=np.isfinite,

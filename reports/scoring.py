@@ -9,6 +9,9 @@ import numpy as np
 from harness.interfaces import SUCCESS, Score
 from reports.statistics import Array
 
+NORMALISED = "normalised score"
+"""A score on a scale from 0, the worst of its range, to 1, the best."""
+
 
 def mean_of(score: Score) -> str:
     """What the mean over the episodes of an evaluation is called.
@@ -16,7 +19,24 @@ def mean_of(score: Score) -> str:
     >>> mean_of(Score("return"))
     'mean return'
     """
+    if score.name == NORMALISED:
+        return NORMALISED
     return "success rate" if score.name == "success" else f"mean {score.name}"
+
+
+def means(scores: Iterable[Score]) -> str:
+    """What the means of rows with these scores are called, each once.
+
+    >>> means([SUCCESS, Score("return"), SUCCESS])
+    'success rate or mean return'
+    """
+    return " or ".join(dict.fromkeys(mean_of(score) for score in scores))
+
+
+def best(scores: Iterable[Score]) -> str:
+    """What the best of such numbers is called."""
+    signs = {score.sign for score in scores}
+    return "highest" if signs <= {1} else "lowest" if signs == {-1} else "best"
 
 
 def title(score: Score) -> str:
@@ -35,7 +55,7 @@ def together(scores: Sequence[Score]) -> Score:
     others a share of each task's range."""
     if len(scores) == 1 or set(scores) == {SUCCESS}:
         return scores[0]
-    return Score("normalised score", low=0.0, high=1.0)
+    return Score(NORMALISED, low=0.0, high=1.0)
 
 
 def normalised(score: Score, values: Array) -> Array:

@@ -15,8 +15,9 @@ import numpy as np
 from harness.errors import count
 from harness.interfaces import Score
 from harness.texts import one_line
-from reports import aggregates, matrices, statistics
+from reports import aggregates, comparability, matrices, statistics
 from reports.aggregates import TOLERANCE, Aggregate, Overview
+from reports.comparability import Place
 from reports.matrices import Matrix
 from reports.statistics import Array, Interval, Survival
 from results import Cell, Run, Study
@@ -34,6 +35,8 @@ class Row:
 
     label: str
     cell: Cell
+    place: Place
+    """What it is compared within (`comparability.places`)."""
     seeds: tuple[int, ...]
     directories: tuple[str, ...]
     """Where the numbers come from: one run directory per seed, relative to the study."""
@@ -71,7 +74,7 @@ class Row:
     arrival: Survival | None = None
     """When each seed by itself first reaches `target`; seeds that never do are censored at their last evaluation."""
     leading: bool = False
-    """`final` is the highest of its task and profile, or not told apart from it by the test (`statistics.leading`)."""
+    """`final` is the best of its place, or not told apart from it by the test (`statistics.leading`)."""
     behind: bool = False
     """Stands at an earlier step than others of its task, so its final numbers are compared with nobody's."""
     missing: tuple[int, ...] = ()
@@ -156,7 +159,9 @@ def evaluated(study: Study, evaluations: pd.DataFrame, notes: list[str], reps: i
         if cell.id in tables:
             row = _row(cell, labels[cell.id], name, runs, tables[cell.id], notes, reps, seed)
             rows.extend([row] if row else [])
-    order = {place: rank for rank, place in enumerate(dict.fromkeys(row.where for row in rows))}
+    places = comparability.places([row.cell for row in rows])
+    rows = [replace(row, place=place) for row, place in zip(rows, places, strict=True)]
+    order = {where: rank for rank, where in enumerate(dict.fromkeys(row.where for row in rows))}
     return sorted(matrices.in_order(rows), key=lambda row: order[row.where])
 
 
@@ -284,6 +289,7 @@ def _row(
     return Row(
         label=label,
         cell=cell,
+        place=comparability.place(cell),
         seeds=tuple(curves),
         directories=tuple(by_seed[number].directory for number in curves),
         episodes=(fewest, usual),
@@ -326,10 +332,10 @@ def _listed(steps: Iterable[int]) -> str:
 
 
 def _compared(rows: list[Row], notes: list[str], reps: int, seed: int) -> list[Row]:
-    """Rows with their baseline and leaders, each within its own task and profile."""
-    groups: dict[tuple[str, str], list[Row]] = {}
+    """Rows with their baseline and leaders, each within its own place."""
+    groups: dict[Place, list[Row]] = {}
     for row in rows:
-        groups.setdefault((row.where, row.cell.profile), []).append(row)
+        groups.setdefault(row.place, []).append(row)
     leaders: set[int] = set()
     for peers in groups.values():
         level = [peer for peer in peers if not (peer.missing or _behind(peer, peers))]
@@ -339,7 +345,7 @@ def _compared(rows: list[Row], notes: list[str], reps: int, seed: int) -> list[R
         leaders |= {id(peer) for peer, leads in zip(level, ahead, strict=True) if leads}
     compared = []
     for row in rows:
-        peers = groups[row.where, row.cell.profile]
+        peers = groups[row.place]
         baseline = next((r for name in BASELINES for r in peers if r.cell.method == name), peers[0])
         target = None if _at_worst(baseline) else baseline.best
         if target is None:

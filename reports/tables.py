@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from reports import judges, statistics
-from reports.aggregates import Aggregate
+from harness.interfaces import Score
+from reports import comparability, judges, scoring, statistics
+from reports.aggregates import TOLERANCE, Aggregate
 from reports.grids import Grid
 from reports.judges import Judging
 from reports.ledger import Spent
@@ -57,32 +58,56 @@ def seeds(row: Row) -> str:
     return f"{count}" if row.arrival is None else f"{count} ({round(float(row.arrival.share.estimate) * count)})"
 
 
-def best(row: Row) -> str:
-    """Maximum of the mean over seeds, in parentheses the mean of each seed's maximum."""
-    return f"{number(row.best)} ({number(row.mean_of_best)})"
+def best(row: Row, digits: int = 2) -> str:
+    """Best of the mean over seeds, in parentheses the mean of each seed's best."""
+    return f"{number(row.best, digits)} ({number(row.mean_of_best, digits)})"
 
 
-def final_return(row: Row) -> str:
-    """The mean; with its interval where no episode succeeded, so that returns are all that tells rows apart."""
-    if row.best > 0:
-        return number(row.final_return.estimate)
-    return spread(row.final_return, 0 if abs(row.final_return.estimate) >= 100 else 2)
+class Columns(NamedTuple):
+    """Which columns the table of some rows has, of one score: those that would say nothing are left out."""
+
+    score: Score
+    digits: int
+    """Decimals of the score."""
+    iqm: bool
+    """Whether it differs from the mean for any row, as it does with more than three seeds."""
+    area: bool
+    steps: bool
+    success: bool
+    """Beside another score, where any episode succeeded."""
+    returns: int | None
+    """Decimals of the return; None where it is the score."""
+
+
+def columns(rows: Sequence[Row]) -> Columns:
+    """The columns of rows of one score."""
+    score = rows[0].score
+    others = [float(row.final_return.estimate) for row in rows]
+    return Columns(
+        score,
+        scoring.digits([float(row.final.estimate) for row in rows] + [row.best for row in rows]),
+        any(abs(float(row.final_iqm.estimate - row.final.estimate)) > TOLERANCE for row in rows),
+        any(np.isfinite(row.area.estimate) for row in rows),
+        any(row.target is not None for row in rows),
+        score.name != "success" and any(row.success.any() for row in rows),
+        None if score.name == "return" else scoring.digits(others),
+    )
 
 
 def by_task(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """The rows of each task and profile, under what a heading calls them."""
+    """The rows of each place, under what a heading calls them."""
+    headings = comparability.headings(row.place for row in rows)
     groups: dict[str, list[Row]] = {}
     for row in rows:
-        groups.setdefault(f"{row.where}, {row.cell.profile} profile", []).append(row)
+        groups.setdefault(headings[row.place], []).append(row)
     return groups
 
 
 def aggregates_by_label(aggregates: Sequence[Aggregate]) -> dict[str, dict[str, list[Aggregate]]]:
-    """Heading of a suite and profile -> label -> its metrics, in the order of `statistics.METRICS`."""
+    """Heading of what is compared -> label -> its metrics, in the order of `statistics.METRICS`."""
     groups: dict[str, dict[str, list[Aggregate]]] = {}
     for entry in aggregates:
-        heading = f"{entry.suite}, {len(entry.tasks)} tasks, {entry.profile} profile"
-        groups.setdefault(heading, {}).setdefault(entry.label, []).append(entry)
+        groups.setdefault(entry.heading, {}).setdefault(entry.label, []).append(entry)
     return groups
 
 
@@ -90,30 +115,7 @@ def terminal(summary: Summary) -> list[Table]:
     """One table per task and profile, then one of aggregates per suite."""
     tables = []
     for heading, rows in by_task(summary.rows).items():
-        name = rows[0].baseline if len(rows[0].baseline) <= 16 else "the baseline"
-        baseline = textwrap.fill(f"steps to best of {name}", 16)
-        headers = [
-            "final success",
-            "IQM",
-            "AUC",
-            "best (mean\nof maxima)",
-            baseline,
-            "final\nreturn",
-            "seeds\n(reach)",
-        ]
-        cells = {
-            row.label: [
-                spread(row.final) + (mark(row)),
-                spread(row.final_iqm),
-                number(row.area.estimate),
-                best(row),
-                reached(row),
-                final_return(row),
-                seeds(row),
-            ]
-            for row in rows
-        }
-        tables.append(_table(heading, headers, cells))
+        tables.append(_table(heading, *_results(rows)))
     for heading, labels in aggregates_by_label(summary.aggregates).items():
         cells = {
             label: [
@@ -121,26 +123,75 @@ def terminal(summary: Summary) -> list[Table]:
             ]
             for label, entries in labels.items()
         }
-        tables.append(_table(f"{heading}: final success", [METRIC_NAMES[name] for name in statistics.METRICS], cells))
+        tables.append(_table(f"{heading}: final score", [METRIC_NAMES[name] for name in statistics.METRICS], cells))
     return [*tables, *map(matrix, summary.matrices)]
+
+
+def _results(rows: Sequence[Row]) -> tuple[list[str], dict[str, list[str]]]:
+    """Heads and cells of the table of some rows of one place."""
+    shown = columns(rows)
+    digits, returns = shown.digits, shown.returns or 0
+    name = rows[0].baseline if len(rows[0].baseline) <= 16 else "the baseline"
+    heads = {
+        f"final {scoring.title(shown.score)}": True,
+        "IQM": shown.iqm,
+        "AUC": shown.area,
+        f"best (mean\nof {'maxima' if shown.score.sign > 0 else 'minima'})": True,
+        textwrap.fill(f"steps to best of {name}", 16): shown.steps,
+        "final\nsuccess": shown.success,
+        "final\nreturn": shown.returns is not None,
+        "seeds\n(reach)" if shown.steps else "seeds": True,
+    }
+
+    def cells(row: Row) -> list[str]:
+        return [
+            spread(row.final, digits) + mark(row),
+            spread(row.final_iqm, digits),
+            number(row.area.estimate, digits),
+            best(row, digits),
+            reached(row),
+            number(row.final_success.estimate),
+            number(row.final_return.estimate, returns),
+            seeds(row),
+        ]
+
+    wanted = list(heads.values())
+    kept = {row.label: [cell for cell, keep in zip(cells(row), wanted, strict=True) if keep] for row in rows}
+    return [head for head, keep in heads.items() if keep], kept
 
 
 def matrix(found: Matrix) -> Table:
     """Differences from the first row."""
-    headers = ["final success", "difference from\nthe first row", "p\n(Holm)", "detectable\ndifference", "seeds"]
+    score, digits = found.lines[0].row.score, matrix_digits(found)
+    headers = [
+        f"final {scoring.title(score)}",
+        "difference from\nthe first row",
+        "p\n(Holm)",
+        "detectable\ndifference",
+        "seeds",
+    ]
     cells = {
-        line.name: [spread(line.row.final) + "†" * line.row.alone, *compared(line), str(len(line.row.seeds))]
+        line.name: [
+            spread(line.row.final, digits) + "†" * line.row.alone,
+            *compared(line, digits),
+            str(len(line.row.seeds)),
+        ]
         for line in found.lines
     }
     return _table(found.heading, headers, cells)
 
 
-def compared(line: Line) -> list[str]:
+def matrix_digits(found: Matrix) -> int:
+    """Decimals of the scores and differences of a matrix."""
+    return scoring.digits(float(line.row.final.estimate) for line in found.lines)
+
+
+def compared(line: Line, digits: int = 2) -> list[str]:
     """Difference with its corrected interval, corrected p value, detectable difference; dashes for the reference."""
     found = line.comparison
     if found is None:
         return ["—"] * 3
-    return [spread(found.adjusted), p_value(found.adjusted_p), number(found.detectable)]
+    return [spread(found.adjusted, digits), p_value(found.adjusted_p), number(found.detectable, digits)]
 
 
 def p_value(value: float) -> str:

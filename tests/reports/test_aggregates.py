@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from harness.interfaces import Score
 from reports import export, figures, latex, legends, overviews, statistics
 from reports.aggregates import SHARE, STEPS, Overview
 from reports.summary import Summary
@@ -145,7 +146,7 @@ def test_the_json_form_has_every_comparison(two: Writer) -> None:
     assert by_pair["per · quick", "uer · quick"]["estimate"] == 0.75
     assert content["iqm_curves"]["uer · quick"][1]["step"] == 200
     profile = content["performance_profiles"]["uer · quick"]
-    assert (profile[1]["success"], profile[1]["estimate"]) == (0.25, 0.5)
+    assert (profile[1]["score"], profile[1]["estimate"]) == (0.25, 0.5)
     assert {"method": "uer · quick", "rank": 1, "probability": pytest.approx(0.25)} in content["ranks"]
 
 
@@ -196,3 +197,52 @@ def test_more_rows_than_a_column_can_show_have_no_matrix(writer: Writer) -> None
     found = writer.summary(2_000)
     assert overviews.drawings(found.overviews, {}) == []
     assert len(_overview(found).improvement) == 110
+
+
+def _valued(*finals: float) -> dict[int, dict[int, list[float]]]:
+    """Seeds whose only evaluation has these scores."""
+    return {seed: {200: [final]} for seed, final in enumerate(finals)}
+
+
+def test_tasks_of_different_scores_are_put_on_one_scale(writer: Writer) -> None:
+    swing, cost = Score("return", low=-500, high=0), Score("cost", "lower", low=0, high=10)
+    for method, swung, paid in (("uer", (-400, -300), (8, 9)), ("per", (-100, -50), (1, 2))):
+        writer.cell(f"{method}-s", _valued(*swung), steps=200, task="swing", method=method, score=swing)
+        writer.cell(f"{method}-p", _valued(*paid), steps=200, task="pay", method=method, score=cost)
+    found = writer.summary(200)
+    means = {entry.label: float(entry.interval.estimate) for entry in found.aggregates if entry.metric == "mean"}
+    # (.2 + .4) / 2 and (.2 + .1) / 2; (.8 + .9) / 2 and (.9 + .8) / 2
+    assert means == pytest.approx({"uer · quick": (0.3 + 0.15) / 2, "per · quick": 0.85})
+    assert _overview(found).improvement["per · quick", "uer · quick"].estimate == 1.0
+    assert "0 is the worst and 1 the best of the range of each task's score" in legends.aggregates(found)
+    assert overviews.drawings(found.overviews, figures.styles(means))[0].where.endswith("by normalised score")
+
+
+def test_tasks_without_a_known_range_are_not_averaged_but_ranked(writer: Writer) -> None:
+    for method, level in (("uer", 0.0), ("per", 1_000.0)):
+        for task in ("hopper", "cheetah"):
+            curves = _valued(level, level + 1)
+            writer.cell(f"{method}-{task}", curves, steps=200, task=task, method=method, score=Score("return"))
+    found = writer.summary(200)
+    assert found.aggregates == ()
+    assert (
+        "grid: there are no aggregates over tasks, since no range is known of return on hopper, return on cheetah"
+        in found.notes
+    )
+    overview = _overview(found)
+    assert overview.profiles == overview.efficiency == {} and overview.apart == frozenset()
+    assert overview.improvement["per · quick", "uer · quick"].estimate == 1.0 and overview.ranks is not None
+
+
+def test_other_conditions_are_aggregated_apart(writer: Writer) -> None:
+    for goal in ("hidden", "observable"):
+        for task in ("reach", "push"):
+            settings = {"suite.goal": {"value": goal}}
+            variant = f"suite.goal={goal}"
+            writer.cell(f"{goal}-{task}", _curves(2, 3), steps=200, task=task, settings=settings, variant=variant)
+    found = writer.summary(200)
+    assert {entry.heading for entry in found.aggregates} == {
+        "grid, 2 tasks, quick profile, goal=hidden",
+        "grid, 2 tasks, quick profile, goal=observable",
+    }
+    assert all(not overview.improvement for overview in found.overviews)

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
+from reports import tables
 from reports.summary import Row, Summary
 from tests.reports.conftest import Writer
 
@@ -166,3 +169,39 @@ def test_runs_of_different_commits_are_noted(writer: Writer) -> None:
     writer.cell("b", UER, method="per", provenance={"commit": "b" * 40, "dirty": False})
     notes = writer.summary(2_000).notes
     assert any("different commits" in note and "aaaaaaaaaaaa+: 2 runs" in note for note in notes)
+
+
+def test_rows_of_other_settings_of_the_suite_steps_or_demonstrations_are_never_compared(writer: Writer) -> None:
+    given = {
+        "a": {},
+        "b": {"settings": {"suite.goal": {"value": "hidden"}}},
+        "c": {"settings": {"training.demonstrations": {"value": 5}}},
+        "d": {"steps": 600},
+    }
+    for number, (name, more) in enumerate(given.items()):
+        level = [1] * number + [0] * (4 - number)
+        writer.cell(name, {seed: {100: [0], 200: level} for seed in range(5)}, **{"steps": 200, "method": name, **more})
+    writer.cell("e", {seed: {100: [0], 200: [1]} for seed in range(5)}, steps=200, method="e")
+    found = writer.summary()
+    assert {row.cell.method for row in found.rows if row.leading} == {"a", "e"}  # equal seeds tell nothing apart
+    assert {row.cell.method: row.baseline.partition(" ")[0] for row in found.rows} == dict(
+        zip("abcde", "abcda", strict=True)
+    )
+    assert list(tables.by_task(found.rows)) == [
+        "grid/8x8, quick profile, 200 steps",
+        "grid/8x8, quick profile, goal=hidden",
+        "grid/8x8, quick profile, demonstrations=5",
+        "grid/8x8, quick profile, 600 steps",
+    ]
+    assert {frozenset(pair) for each in found.overviews for pair in each.improvement} == {
+        frozenset({"a · quick", "e · quick"})
+    }
+
+
+def test_a_row_made_elsewhere_stands_in_the_place_of_those_beside_it(writer: Writer) -> None:
+    writer.cell("a", {seed: {200: [0]} for seed in range(5)}, steps=200)
+    root = writer.cell("b", {seed: {200: [1]} for seed in range(5)}, steps=200, method="theirs", backend="external")
+    record = json.loads((root / "cell.json").read_text())
+    (root / "cell.json").write_text(json.dumps({**record, "versions": {}, "settings": {"lr": {"value": 1}}}))
+    ours, theirs = writer.summary().rows
+    assert ours.place == theirs.place and theirs.leading and theirs.baseline == ours.label

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from rich.console import Console
 
+from harness.interfaces import Score
 from reports import legends, tables
 from reports.summary import Summary
 from tests.reports.conftest import Writer
@@ -33,7 +32,7 @@ def test_the_terminal_table_shows_each_number_and_marks_the_best(two: Summary, w
     lines = _text(two, width).splitlines()
     (uer,) = (line for line in lines if line.strip().startswith("uer · quick"))
     # the curve of each seed rises from 0 to 0.25 between its two evaluations; both reach the best, their own
-    assert " ".join(uer.split()[3:]) == "0.25 [0.25, 0.25]* 0.25 [0.25, 0.25] 0.12 0.25 (0.25) 200 0.12 2 (2)"
+    assert " ".join(uer.split()[3:]) == "0.25 [0.25, 0.25]* 0.12 0.25 (0.25) 200 0.12 2 (2)"
     (vlm_rb,) = (line for line in lines if line.strip().startswith("vlm_rb"))
     assert "1.00 [1.00, 1.00]*" in vlm_rb  # two seeds tell nothing apart, so both are marked
     assert "grid/8x8, quick profile" in lines[0]
@@ -44,13 +43,33 @@ def test_brackets_in_names_are_not_taken_for_markup(writer: Writer) -> None:
     assert "[bold]uer[/bold]" in _text(writer.summary(500))
 
 
-def test_a_return_has_its_interval_where_no_episode_succeeded(writer: Writer) -> None:
-    writer.cell("a", {seed: {100: [0, 0]} for seed in (0, 1)}, steps=100)
-    writer.cell("b", LOW, steps=200, method="per")
-    never, once = writer.summary(500).rows
-    assert (tables.final_return(never), tables.final_return(once)) == ("0.00 [0.00, 0.00]", "0.12")
-    large = never.final_return._replace(estimate=np.array(-160.6), low=np.array(-170.4), high=np.array(-150.0))
-    assert tables.final_return(replace(never, final_return=large)) == "-161 [-170, -150]"
+def test_a_task_scored_by_its_return_has_no_column_of_zeros(writer: Writer) -> None:
+    swing = {"score": Score("return", low=-2000, high=0), "task": "swing"}
+    writer.cell("a", {seed: {100: [-400], 200: [-160.25 - seed]} for seed in (0, 1)}, steps=200, **swing)
+    writer.cell("b", {seed: {100: [-200], 200: [-150]} for seed in (0, 1)}, steps=200, method="per", **swing)
+    lines = _text(writer.summary(500)).splitlines()
+    assert lines[0].strip() == "grid/swing, quick profile, by return"
+    (uer,) = (line for line in lines if line.strip().startswith("uer · quick"))
+    assert " ".join(uer.split()[3:]) == "-160.8 [-161.2, -160.2] -280.4 -160.8 (-160.8) 200 2 (1)"
+    head = " ".join(" ".join(lines[1:5]).split())
+    assert "final return" in head and "success" not in head and "IQM" not in head
+    assert any("-150.0 [-150.0, -150.0]*" in line for line in lines)
+
+
+def test_lower_is_better_where_the_score_says_so(writer: Writer) -> None:
+    cost = Score("cost", "lower", low=0, high=10)
+    writer.cell("a", {seed: {100: [8], 200: [4 + seed / 4, 6]} for seed in range(5)}, steps=200, score=cost)
+    writer.cell("b", {seed: {100: [3], 200: [3 - seed / 4]} for seed in range(5)}, steps=200, score=cost, method="per")
+    found = writer.summary(500)
+    uer, per = found.rows
+    assert (uer.best, uer.best_step, uer.mean_of_best) == (5.25, 200, 5.25)
+    assert (per.best, per.reached, uer.target) == (2.5, 100, 5.25)
+    assert per.leading and not uer.leading
+    text = _text(found)
+    assert "final cost (lower is better)" in text and "of minima" in text
+    assert "the lowest, or not told apart from it" in legends.results(found, "*")
+    (overview,) = found.overviews
+    assert overview.improvement[per.label, uer.label].estimate == 1.0
 
 
 def test_not_reached_is_more_than_the_budget(writer: Writer) -> None:
