@@ -1,39 +1,147 @@
-"""Hours that a cell will take on this machine, from operation counts and a short measurement of the machine."""
+"""Hours that a plan will take on this machine, with how far they may be off, and what its models will be asked.
+
+An estimate rests on the best that is known of a cell: how long a run of it took here, how long its own updates took
+when a few of them were timed, or else operation counts, scaled by what was timed of other cells.
+"""
 
 from __future__ import annotations
 
 import functools
-import time
-from collections.abc import Iterable, Mapping
-from typing import Any
+import heapq
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from harness import config
+from harness import config, timing
 from harness.config import Cell
 from harness.foundation import keeping, recipes
 from harness.foundation.calls import Usage
+from harness.launchers import local
+from harness.launchers.local import Slot
+from harness.matrix import Plan
+from harness.timing import Basis, Timing
 
-REFERENCE_SECONDS = 0.0020
-"""Seconds of the probe below on the machine whose costs the suites and learners state (AMD EPYC (Zen 4), one core)."""
+SECONDS = 1.5
+"""For which a cell's own updates are timed; starting, loading and evaluating it once come on top."""
+TIMED = 4
+"""Most cells that are timed for an estimate: those whose parts or tasks differ, the longest first."""
+MANY = 500
+"""Cells of a plan from which on none is timed or looked up, so that a dry run stays quick."""
+COUNTED = 2.5
+"""Seconds that runs took for every second of operation counts: the middle of the studies in `results/measured`."""
+SPREAD: Mapping[str, tuple[float, float]] = {
+    "recorded": (0.8, 1.3), "timed": (0.8, 2.5), "scaled": (0.5, 3.0), "counted": (0.4, 3.0),
+}  # fmt: skip
+"""Factors within which runs lay: of whole runs, by their spread over seeds; of a few timed seconds and of counts, by
+the studies in `results/measured`, which took .5 to 2.9 times `COUNTED` times the counts."""
 
 
-@functools.cache
-def machine_speed() -> float:
-    """How fast one core of this machine is, relative to the reference: the best of many short probes, so that what
-    else runs here counts little. No matrix product, whose library would start threads."""
-    values = np.random.default_rng(0).standard_normal(40_000)
-    best = float("inf")
-    for _ in range(40):
-        started = time.perf_counter()
-        np.sort(np.exp(np.sin(values)))
-        best = min(best, time.perf_counter() - started)
-    return REFERENCE_SECONDS / best
+class Cost(NamedTuple):
+    """What one job of a cell, all seeds that a worker packs together, takes."""
+
+    seconds: float
+    """Of its worker."""
+    judging: float
+    """Seconds of another core, which draws and judges beside it."""
+    basis: Literal["recorded", "timed", "scaled", "counted"]
 
 
-def seconds(cell: Cell, speed: float) -> float:
-    """Seconds that one run of `cell` takes on one core of a machine of this speed."""
-    return _reference_seconds(*_key(cell)) / speed
+class Span(NamedTuple):
+    """Hours, and the least and most that they may turn out to be."""
+
+    hours: float
+    low: float
+    high: float
+
+
+def costs(plan: Plan, places: Sequence[Slot]) -> list[Cost]:
+    """What a job of each cell of a plan takes; some of the cells are timed."""
+    seeds, device = packed(plan, places), places[0].device
+    found: dict[str, Cost] = {}
+    few = len(plan.cells) <= MANY
+    for cell in plan.cells if few and timing.remembered() else ():
+        if (known := timing.kept(cell, seeds, device)) is not None:
+            found[cell.id] = _cost(cell, *known)
+    chosen = _chosen([cell for cell in plan.cells if cell.id not in found]) if few and SECONDS else []
+    for cell, timed in zip(chosen, timing.timed(chosen, seeds, device, SECONDS) if chosen else [], strict=True):
+        if timed is not None:
+            found[cell.id] = _cost(cell, timed, "timed")
+            timing.keep(cell, seeds, device, timed, "timed")
+    ratios: dict[Any, list[float]] = {}
+    for cell in plan.cells:
+        if cell.id in found:
+            for alike in _alike(cell):
+                ratios.setdefault(alike, []).append(found[cell.id].seconds / counted(cell))
+    for cell in plan.cells:
+        if cell.id not in found:
+            known_ratios = next((ratios[alike] for alike in _alike(cell) if alike in ratios), None)
+            if known_ratios is None:
+                found[cell.id] = Cost(COUNTED * counted(cell), 0.0, "counted")
+            else:
+                found[cell.id] = Cost(float(np.median(known_ratios)) * counted(cell), 0.0, "scaled")
+    return [found[cell.id] for cell in plan.cells]
+
+
+def _cost(cell: Cell, timed: Timing, basis: Basis) -> Cost:
+    evaluations = -(-cell.steps // int(cell.settings["evaluation.every"].value))
+    return Cost(timed.training + evaluations * timed.evaluation, timed.judging, basis)
+
+
+def packed(plan: Plan, places: Sequence[Slot]) -> int:
+    """Most seeds of a cell that a worker trains together."""
+    return min(plan.execution.pack or (len(plan.seeds) if places[0].device != "cpu" else 1), len(plan.seeds))
+
+
+def _alike(cell: Cell) -> tuple[Any, ...]:
+    """By what other cells tell how far counts are off for this one, the nearest first."""
+    return (_kind(cell), cell.names.part("learner"), "any")
+
+
+def _kind(cell: Cell) -> tuple[Any, ...]:
+    """Cells alike in this cost alike as far as operation counts tell."""
+    return (cell.section("suite"), cell.names.task, cell.names.parts)
+
+
+def _chosen(cells: Sequence[Cell]) -> list[Cell]:
+    """A cell of each kind, the longest first."""
+    first = {_kind(cell): cell for cell in reversed(cells)}
+    return sorted(first.values(), key=counted, reverse=True)[:TIMED]
+
+
+def elapsed(plan: Plan, found: Sequence[Cost], places: Sequence[Slot]) -> Span:
+    """Hours until a plan is done, from the start, on these places: workers share the cores that there are."""
+    jobs = -(-len(plan.seeds) // packed(plan, places))
+    hours = [_scheduled(found, jobs, len(places), _edge(side)) / 3600 for side in (None, 0, 1)]
+    return Span(*hours)
+
+
+def _edge(side: int | None) -> Mapping[str, float]:
+    return {basis: 1.0 if side is None else edges[side] for basis, edges in SPREAD.items()}
+
+
+def _scheduled(found: Sequence[Cost], jobs: int, workers: int, factors: Mapping[str, float]) -> float:
+    """Seconds until all jobs are done, each begun as soon as a worker is free, in the order in which they are begun."""
+    at_once = min(workers, jobs * len(found))
+    busy, total = sum(cost.seconds + cost.judging for cost in found), sum(cost.seconds for cost in found)
+    slower = max(1.0, at_once * (busy / total if total else 1.0) / local.cores())
+    free = [0.0] * at_once
+    for _, cost in itertools.product(range(jobs), found):
+        heapq.heappush(free, heapq.heappop(free) + slower * factors[cost.basis] * cost.seconds)
+    return max(free)
+
+
+def span(cost: Cost) -> tuple[float, float]:
+    """The least and most seconds of a worker that a job may take."""
+    low, high = SPREAD[cost.basis]
+    return low * cost.seconds, high * cost.seconds
+
+
+def counted(cell: Cell) -> float:
+    """Seconds that one run of `cell` takes by operation counts, on one core of the machine whose costs suites and
+    learners state (AMD EPYC, Zen 4)."""
+    return _counted(*_key(cell))
 
 
 def questions(cell: Cell) -> Usage | None:
@@ -98,7 +206,7 @@ def _key(cell: Cell) -> tuple[object, ...]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _reference_seconds(suite, task, learner, training, evaluation) -> float:  # type: ignore[no-untyped-def]
+def _counted(suite, task, learner, training, evaluation) -> float:  # type: ignore[no-untyped-def]
     observations, actions = suite.spaces(task)
     step = suite.seconds_per_step(task)
     train = training.steps * (step + learner.seconds_per_step(observations, actions))

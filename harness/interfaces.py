@@ -144,6 +144,8 @@ class Suite(Protocol):
     def make(self, task: str) -> Task: ...
 
     # Optionally
+    # `ready(task: str) -> None`: UserError where a package is missing that the task needs; asked by `--dry-run` and
+    #   before anything starts, and it imports nothing;
     # `demonstrate(task: str, seed: int) -> Demonstration | None`: an episode of its own solver that begins with
     #   `reset(seed)` (see `harness.demonstrations.play`), or None where the solver never succeeds;
     # `scores: ClassVar[Mapping[str, Score]]`: task -> what its evaluation episodes are judged by, where that is not

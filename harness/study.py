@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import os
 import shutil
@@ -13,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from harness import checkpoints, config, demonstrations, estimates
+from harness import checkpoints, config, demonstrations, estimates, readiness
 from harness.building import most_stored, ring_slots
 from harness.config import Cell
 from harness.errors import UserError
@@ -85,10 +84,10 @@ def name_of(plan: Plan) -> str:
 def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -> Study:
     """Train every run of `plan` that is not finished; nothing finished is touched."""
     directory = directory_of(plan)
-    if plan.execution.tensorboard and importlib.util.find_spec("tensorboard") is None:
-        raise UserError("tensorboard=true needs a package that is missing: pip install 'guidebench[tensorboard]'")
-    _check_directory(directory)
     study = StudyDirectory(directory)
+    if lacking := readiness.missing(plan, directory, _unfinished(plan, study)):
+        raise UserError("\n".join(lacking))
+    _check_directory(directory)
     lock = Lock(directory, "study")
     lock.acquire()
     try:
@@ -107,7 +106,6 @@ def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -
         name = name_of(plan)
         jobs = _jobs(plan, name, study, places)
         _check_disk(plan, jobs, len(places), directory)
-        _check_drawing(plan, jobs)
         _check_models(plan, jobs, directory)
         _warn_of_budget(plan, jobs, study, watch)
         _contact(plan, jobs, places[0].device, directory, watch)
@@ -210,6 +208,13 @@ def _jobs(plan: Plan, name: str, study: StudyDirectory, places: Sequence[Slot]) 
 def _batched(items: Sequence[int], size: int) -> Iterable[list[int]]:
     for start in range(0, len(items), size):
         yield list(items[start : start + size])
+
+
+def _unfinished(plan: Plan, study: StudyDirectory) -> list[Cell]:
+    """The cells of which some run is to be trained."""
+    return [
+        cell for cell in plan.cells if any(study.run(cell.directory, seed).status != "finished" for seed in plan.seeds)
+    ]
 
 
 def _check_directory(directory: Path) -> None:
@@ -327,15 +332,6 @@ def _check_disk(plan: Plan, jobs: Sequence[Job], places: int, directory: Path) -
             f"the stored transitions need up to {_size(needed)} and {directory} has {_size(free)} free; "
             f"free some room, choose another output=…, or lower training.capacity or workers"
         )
-
-
-def _check_drawing(plan: Plan, jobs: Sequence[Job]) -> None:
-    """Refuse to train what a judge could later not be shown."""
-    unfinished = {job.cell["cell"] for job in jobs}
-    for cell in plan.cells:
-        drawing = cell.section("drawing")
-        if cell.id in unfinished and hasattr(drawing, "ready"):
-            drawing.ready()
 
 
 def _check_models(plan: Plan, jobs: Sequence[Job], directory: Path) -> None:

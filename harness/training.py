@@ -107,13 +107,17 @@ class Loop:
         for phase in phases:
             until += phase.steps
             while self.step < until:
-                self.step += 1
-                if phase.source == "environment":
-                    self._interact()
-                for asks in self._asks.values():
-                    self._answer(asks)
-                self._take_in(self.agent.update(self))
+                self.advance(phase.source)
                 self._housekeep()
+
+    def advance(self, source: str) -> None:
+        """One step of a phase: a transition of every seed, the answers that count from now on, and what is learnt."""
+        self.step += 1
+        if source == "environment":
+            self._interact()
+        for asks in self._asks.values():
+            self._answer(asks)
+        self._take_in(self.agent.update(self))
 
     def _demonstrate(self) -> None:
         """Every seed observes episodes that it did not play: of each of `demonstrations`, its own."""
@@ -220,6 +224,11 @@ class Loop:
             self._score[row] = np.mean([result.score for result in mine])
         self.agent.evaluated(returns, self)
         self._clock["evaluation_seconds"] += time.monotonic() - started
+
+    @property
+    def clock(self) -> dict[str, float]:
+        """Seconds so far, and of them those spent on evaluations, checkpoints and waiting for answers."""
+        return self._read_clock()
 
     def _read_clock(self) -> dict[str, float]:
         now = time.monotonic()

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness import checkpoints, demonstrations
+from harness import checkpoints, demonstrations, timing
 from harness.building import checkpoint_spacing, make_build
 from harness.config import Cell
 from harness.errors import BudgetReached, Notice, Stopped, UserError, of_system
@@ -78,9 +78,9 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         tasks: list[Task] = [build.suite(row).make(cell.names.task) for row in range(build.rows)]
         for task, streams in zip(tasks, build.streams, strict=True):
             task.reset(int(streams.environment.integers(2**31)))
-        for channel in _channels(build, agent):
-            backends[channel] = _backend(channel, job, cell, build)
-        asks = {channel: _asks(channel, backend, job, build) for channel, backend in backends.items()}
+        for channel in channels_of(build, agent):
+            backends[channel] = backend_of(channel, job, cell, build)
+        asks = {channel: asks_over(channel, backend, job, build) for channel, backend in backends.items()}
         evaluation = build.parts["evaluation"]
         end = sum(phase.steps for phase in agent.phases())
         probes = Probes(build, cell.names.task, job.probes, end, journal.probed)
@@ -110,6 +110,8 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
             journal.stopped(loop.step, str(stopped))
             raise
         journal.finish(agent)
+        if found[0] is None:  # a run that went on elsewhere, or later, tells less of how long one takes
+            timing.record_run(cell, job, loop.clock, sum(backend.seconds for backend in backends.values()))
     finally:
         for backend in backends.values():
             backend.close()
@@ -124,7 +126,7 @@ def _continued(begun: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
     return begun | ({"continued_by": sorted(changed)} if changed else {})
 
 
-def _channels(build: Build, agent: Agent) -> Iterator[Channel]:
+def channels_of(build: Build, agent: Agent) -> Iterator[Channel]:
     """Over which of them the cell asks."""
     if "judge" in build.parts and agent.wants_snapshots:
         yield "judge"
@@ -136,12 +138,12 @@ def _channels(build: Build, agent: Agent) -> Iterator[Channel]:
         yield "human"
 
 
-def _asks(channel: Channel, backend: Backend, job: Job, build: Build) -> Asks:
+def asks_over(channel: Channel, backend: Backend, job: Job, build: Build) -> Asks:
     asked = build.parts["teacher" if channel == "human" else channel]
     return Asks(build.rows, asked.delay, backend, channel == "human" or Models(**job.models).budgeted, channel)
 
 
-def _backend(channel: Channel, job: Job, cell: Cell, build: Build) -> Backend:
+def backend_of(channel: Channel, job: Job, cell: Cell, build: Build) -> Backend:
     """What answers: an oracle here in the worker, a person through files, any other in a process of its own."""
     if channel == "human":
         return HumanBackend(build.directories)

@@ -34,6 +34,14 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(os.environ["GUIDEBENCH_CACHE"])
 
 
+@pytest.fixture(autouse=True)
+def untimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Estimates rest on operation counts: no test but those of timing waits for updates to be timed."""
+    from harness import estimates
+
+    monkeypatch.setattr(estimates, "SECONDS", 0.0)
+
+
 @pytest.fixture
 def opengl(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests that draw frames of MuJoCo's; other packages are told to draw with what we draw with."""

@@ -100,10 +100,10 @@ def _plugins() -> list[Finding]:
 def _machine() -> list[Finding]:
     import shutil
 
-    from harness import estimates
+    from harness.errors import count
     from harness.launchers import local
 
-    findings = [Finding("processor", True, f"{local.cores()} cores, {estimates.machine_speed():.2f}× the reference")]
+    findings = [Finding("processor", True, count(local.cores(), "core"))]
     gpus = local.visible_gpus()
     if gpus:
         import torch

@@ -89,19 +89,16 @@ def carry_out(plan: Plan, args: argparse.Namespace, add: Callable[[Study], None]
 
 
 def dry_run(plan: Plan, as_json: bool) -> int:
-    """Print what `plan` would do, and which models it would miss here; 1 where it would miss one."""
-    from harness import demonstrations, estimates, study
-    from harness.config import ANSWERING
+    """Print what `plan` would do, and what it would miss here: a GPU, a package, a model; 1 where it would miss one."""
+    from harness import demonstrations, estimates, readiness, study
     from harness.foundation import keeping
     from harness.launchers import local
 
     places = local.slots(plan.execution)
+    jobs = -(-len(plan.seeds) // estimates.packed(plan, places))
     rows: list[dict[str, Any]] = []
-    hours = 0.0
-    speed = estimates.machine_speed()
-    for cell in plan.cells:
-        each = estimates.seconds(cell, speed) / 3600
-        hours += each
+    costs = estimates.costs(plan, places)
+    for cell, cost in zip(plan.cells, costs, strict=True):
         rows.append(
             {
                 "cell": cell.id,
@@ -110,7 +107,8 @@ def dry_run(plan: Plan, as_json: bool) -> int:
                 "row": plan.row(cell),
                 "seeds": list(plan.seeds),
                 "steps": cell.steps,
-                "hours": round(each * len(plan.seeds), 4),
+                "hours": round(cost.seconds * jobs / 3600, 4),
+                "estimated": cost.basis,
                 **plan.place(cell),
             }
         )
@@ -120,16 +118,16 @@ def dry_run(plan: Plan, as_json: bool) -> int:
     needed = dict.fromkeys(
         filter(None, (demonstrations.wanted(cell, seed) for cell in plan.cells for seed in plan.seeds))
     )
-    total = hours * len(plan.seeds) / len(places)
+    total = estimates.elapsed(plan, costs, places)
     directory = str(study.directory_of(plan))
-    models = [cell.section(kind) for cell in plan.cells for kind in ANSWERING if cell.section(kind) is not None]
-    missing = keeping.unready(plan.execution.models, models)
+    missing = readiness.missing(plan, study.directory_of(plan))
     if as_json:
         content = {
             "study": study.name_of(plan),
             "output": directory,
             "workers": len(places),
-            "hours": round(total, 3),
+            "hours": round(total.hours, 3),
+            "hours_between": [round(total.low, 3), round(total.high, 3)],
             "demonstrations": [
                 {"suite": what.name, "task": what.task, "count": what.count, "made": what.file.exists()}
                 for what in needed
@@ -161,9 +159,11 @@ def dry_run(plan: Plan, as_json: bool) -> int:
     if short:
         lines.append(f"warning: {short}")
     lines.append(
-        f"about {_hours(total)} on this machine with {count(len(places), 'worker')} "
-        f"({places[0].device}); an estimate from operation counts, good to a factor of two"
+        f"about {_hours(total.hours)} on this machine with {count(len(places), 'worker')} ({places[0].device}), likely "
+        f"between {_hours(total.low)} and {_hours(total.high)}: {_rests_on([cost.basis for cost in costs])}"
     )
+    if places[0].device == "cpu" and len(places) > local.cores():
+        lines.append(f"{len(places)} workers share {count(local.cores(), 'core')}, so more of them save no time")
     lines += [f"missing: {what}" for what in missing]
     sys.stdout.write("\n".join(lines) + "\n")
     return 1 if missing else 0
@@ -180,6 +180,22 @@ def _volume(usages: Sequence[Usage], seeds: int) -> str:
         return f"about at least {count(calls, 'clip')} ({count(images, 'frame')}{price})"
     shown = f"{count(images, 'image')}, " if images else ""
     return f"about {count(calls, 'time')} ({shown}{tokens_in:,} tokens read and {tokens_out:,} written{price})"
+
+
+RESTS_ON = {
+    "recorded": "by runs of it that were recorded here",
+    "timed": "by a few seconds of its own updates, timed here",
+    "scaled": "by operation counts and the timing of others",
+    "counted": "by operation counts alone",
+}
+"""What the estimate of a cell rests on, by its basis."""
+
+
+def _rests_on(bases: Sequence[str]) -> str:
+    found = Counter(bases)
+    if len(found) == 1:
+        return f"estimated {RESTS_ON[bases[0]].replace(' it ', ' these cells ').replace(' its ', ' their ')}"
+    return "; ".join(f"{count(found[basis], 'cell')} {words}" for basis, words in RESTS_ON.items() if found[basis])
 
 
 def _hours(hours: float) -> str:

@@ -159,6 +159,11 @@ class Asks:
         return self._backend.halted
 
     @property
+    def asked(self) -> int:
+        """Questions of all seeds so far."""
+        return sum(self._ordinals)
+
+    @property
     def in_flight(self) -> int:
         return sum(len(queue) for queue in self._flight)
 

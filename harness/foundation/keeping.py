@@ -60,8 +60,20 @@ def sources(models: Models, directory: Path) -> list[Path]:
 
 
 def check(models: Models, directory: Path, asked: Sequence[Any]) -> None:
+    """As `answerable`, and UserError for a model that is not ready; then the account of the study is open."""
+    if models.mode != "replay":
+        for model in asked:
+            model.ready()
+    answerable(models, directory, asked)
+    from harness.foundation import cassette
+
+    if asked and models.budgeted and cassette.files(directory) and not (directory / BUDGET).exists():
+        _count_what_was_spent(directory)
+
+
+def answerable(models: Models, directory: Path, asked: Sequence[Any]) -> None:
     """UserError where answers are to be replayed and none are on record, or a budget in USD is set for a model of
-    unknown price; before any work starts. `asked`: built configurations of the foundation models."""
+    unknown price; nothing is written. `asked`: built configurations of the foundation models."""
     if not asked:
         return
     for model in asked:
@@ -70,15 +82,11 @@ def check(models: Models, directory: Path, asked: Sequence[Any]) -> None:
                 f"models.budget_usd={models.budget_usd:g} is set and what {model.model} costs is not known: give "
                 f"its price_in and price_out (judge.price_in, chat.price_in), or set models.budget_calls"
             )
-        if models.mode != "replay":
-            model.ready()
     from harness.foundation import cassette
 
     found = sources(models, directory)
     for file in found:
         cassette.check(file)
-    if models.budgeted and cassette.files(directory) and not (directory / BUDGET).exists():
-        _count_what_was_spent(directory)
     if models.mode == "replay" and not found:
         raise UserError(
             f"models.mode=replay, and {directory} holds no recorded calls; name where they are with "

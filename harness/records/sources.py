@@ -31,7 +31,7 @@ PROJECT = ("harness", "suites", "baselines", "methods")
 ENGINE = "harness.worker"
 BEFORE = (
     "harness.study", "harness.matrix", "harness.estimates", "harness.findings", "harness.foundation.checkup",
-    "harness.foundation.contact",
+    "harness.foundation.contact", "harness.readiness", "harness.timing",
 )  # fmt: skip
 """Modules that have done their part before a worker begins, and nothing in it passes through them."""
 DATA = (".toml", ".json", ".csv", ".txt")

@@ -276,6 +276,11 @@ class Classic:
         _check(task)
         return SECONDS[task]
 
+    def ready(self, task: str) -> None:
+        """UserError where MuJoCo is missing and needed."""
+        if task in MUJOCO:
+            _need(task)
+
     def make(self, task: str) -> Task:
         """UserError for a task that does not exist, or where MuJoCo is missing and needed."""
         _check(task)

@@ -230,12 +230,16 @@ class MetaWorld:
         self._check(task)
         return 3e-4
 
-    def make(self, task: str) -> Task:
+    def ready(self, task: str) -> None:
         """UserError for a task that does not exist, or where the package is missing."""
         from harness.mujoco import need
 
         self._check(task)
         need("metaworld", "suite metaworld")
+
+    def make(self, task: str) -> Task:
+        """As `ready`."""
+        self.ready(task)
         from suites.metaworld.task import MetaWorldTask
 
         return MetaWorldTask(parts(task), self)

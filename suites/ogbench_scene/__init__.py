@@ -145,12 +145,16 @@ class OgbenchScene:
         check(task)
         return 1.6e-3
 
-    def make(self, task: str) -> Task:
+    def ready(self, task: str) -> None:
         """UserError for a task that does not exist, or where the package is missing."""
         from harness.mujoco import need
 
         check(task)
         need("ogbench", "suite ogbench_scene")
+
+    def make(self, task: str) -> Task:
+        """As `ready`."""
+        self.ready(task)
         from suites.ogbench_scene.task import Scene
 
         return Scene(task)

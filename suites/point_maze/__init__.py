@@ -174,7 +174,7 @@ class PointMaze:
 
     def make(self, task: str) -> Task:
         """UserError for a task that does not exist, or where the package is missing."""
-        self._need(task)
+        self.ready(task)
         from suites.point_maze.task import Maze
 
         return Maze(task, self)
@@ -204,14 +204,15 @@ class PointMaze:
 
     def demonstrate(self, task: str, seed: int) -> Demonstration | None:
         """An episode of layout `seed` by the task's scripted solver; None where it does not end at the target."""
-        self._need(task)
+        self.ready(task)
         from harness.demonstrations import play
         from suites.point_maze.task import Maze
 
         solved = Maze(task, self)
         return play(solved, seed, lambda observation: solved.expert())
 
-    def _need(self, task: str) -> None:
+    def ready(self, task: str) -> None:
+        """UserError for a task that does not exist, or where the package is missing."""
         from harness.mujoco import need
 
         check(task)

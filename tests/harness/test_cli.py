@@ -155,7 +155,8 @@ def test_the_paper_is_judged_by_its_model_and_what_is_missing_of_it_is_said_firs
     code, _, told = bench("run", *command, "output=study")
     assert code == 2 and get in told and "bench doctor judge=transformers" in told
     assert not list(tmp_path.rglob("run.json"))
-    assert bench("run", *command, "models.mode=replay", "--dry-run")[0] == 0  # the answers are on record
+    code, out, _ = bench("run", *command, "models.mode=replay", "--dry-run")
+    assert code == 1 and "holds no recorded calls" in out and get not in out, "replay needs answers and no weights"
     assert bench("run", *command[:3], "profile=quick", "--dry-run")[0] == 0
 
 

@@ -1,0 +1,56 @@
+"""What a plan needs and this machine has not, found out before any work: a GPU, packages, files, recorded answers."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from harness import config
+from harness.config import Cell
+from harness.errors import UserError
+from harness.foundation import keeping
+from harness.launchers import local
+from harness.matrix import Plan
+
+
+def missing(plan: Plan, directory: Path, cells: Collection[Cell] | None = None) -> list[str]:
+    """What is missing, each once, with what to do. `directory`: the study's; `cells`: those that are to be trained,
+    None for all. Nothing is loaded, drawn or asked."""
+    wanted = plan.cells if cells is None else cells
+    found: dict[str, None] = {}
+
+    def tried(check: Callable[[], object]) -> None:
+        try:
+            check()
+        except UserError as error:
+            found[str(error)] = None
+
+    if plan.execution.tensorboard:
+        tried(_tensorboard)
+    if wanted and local.slots(plan.execution)[0].device == "cuda":
+        tried(_gpu)
+    for suite, task in dict.fromkeys((cell.section("suite"), cell.names.task) for cell in wanted):
+        if hasattr(suite, "ready"):
+            tried(lambda suite=suite, task=task: suite.ready(task))  # type: ignore[misc]
+    for drawing in dict.fromkeys(cell.section("drawing") for cell in wanted):
+        if hasattr(drawing, "ready"):
+            tried(drawing.ready)
+    asked = dict.fromkeys(cell.section(kind) for cell in wanted for kind in config.ANSWERING)
+    models = [model for model in asked if keeping.recorded(model)]
+    tried(lambda: keeping.answerable(plan.execution.models, keeping.folder(directory), models))
+    for reason in keeping.unready(plan.execution.models, models):
+        found[reason] = None
+    return list(found)
+
+
+def _tensorboard() -> None:
+    if importlib.util.find_spec("tensorboard") is None:
+        raise UserError("tensorboard=true needs a package that is missing: pip install 'guidebench[tensorboard]'")
+
+
+def _gpu() -> None:
+    import torch
+
+    if not torch.cuda.is_available():
+        raise UserError(f"torch {torch.__version__} finds no GPU here; use device=cpu, or install its CUDA build")
