@@ -22,7 +22,7 @@ from harness.texts import one_line, printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reports.leaderboard.board import Board, Entry
+    from reports.leaderboard.board import Board, Entry, Measure
 
 COLUMNS = ("rank", "row", "IQM", "seeds", "standing", "source")
 MOST = 30
@@ -112,12 +112,15 @@ def _print(board: Board, written: list[Path]) -> None:
         suites.setdefault((entry.suite, entry.tab), []).append(entry)
     for (suite, tab), entries in suites.items():
         print(f"{titles[suite]}, {tab}: {TABS[entries[0].tab]}")
-        boards: dict[tuple[str, str], list[Entry]] = {}
+        boards: dict[tuple[str, str, Measure, str], list[Entry]] = {}
         for entry in entries:
             if not entry.apart:
-                boards.setdefault((entry.profile, entry.board), []).append(entry)
-        for (profile, alone), ranked in boards.items():
-            title = f"{profile} profile, on {alone} alone" if alone else f"{profile} profile"
+                boards.setdefault((entry.profile, entry.board, entry.measure, entry.conditions), []).append(entry)
+        for (profile, alone, measure, conditions), ranked in boards.items():
+            lower = " (lower is better)" if measure.direction == "lower" else ""
+            by = "" if measure.name == "success" else f"by {measure.name}{lower}"
+            parts = [f"{profile} profile", f"on {alone} alone" if alone else "", by, conditions]
+            title = ", ".join(filter(None, parts))
             table = Table(*COLUMNS, box=None, pad_edge=False, title=Text(title), title_justify="left")
             for entry in ranked[:MOST]:
                 row = (_rank(entry), entry.label, _score(entry), str(len(entry.seeds)), entry.standing, entry.source)
@@ -151,7 +154,10 @@ def _rank(entry: Entry) -> str:
 
 
 def _score(entry: Entry) -> str:
+    from reports import scoring
+
     score = entry.score
+    digits = scoring.digits([score.value or 0.0])
     if score.low is None or score.high is None:
-        return f"{score.value:.2f}"
-    return f"{score.value:.2f} [{score.low:.2f}, {score.high:.2f}]"
+        return f"{score.value:.{digits}f}"
+    return f"{score.value:.{digits}f} [{score.low:.{digits}f}, {score.high:.{digits}f}]"

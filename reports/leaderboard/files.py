@@ -11,6 +11,7 @@ from typing import Any
 from reports.leaderboard.board import Board, Entry
 
 ESTIMATES = ("score", "mean")
+MEASURED = ("direction", "low", "high")
 _FORMULA = ("=", "+", "-", "@")
 
 
@@ -36,6 +37,8 @@ def _line(entry: Entry) -> dict[str, Any]:
     for name, value in vars(entry).items():
         if name in ESTIMATES:
             found |= {name: value.value, f"{name}_low": value.low, f"{name}_high": value.high}
+        elif name == "measure":
+            found |= {"measure": value.name, **{f"measure_{end}": getattr(value, end) for end in MEASURED}}
         else:
             found[name] = value
     return {name: _cell(value) for name, value in found.items()}

@@ -31,6 +31,7 @@ def test_the_csv_has_a_line_for_each_row_in_their_order_and_empty_cells_for_what
     first, second = _lines(files.as_csv(made))
     assert (first["id"], first["rank"], first["rank_low"], first["rank_high"]) == ("a", "1", "1", "2")
     assert (first["score"], first["score_low"], first["score_high"]) == ("0.5", "0.25", "0.75")
+    assert (first["measure"], first["measure_direction"], first["measure_high"]) == ("success", "higher", "1.0")
     assert (first["seeds"], first["tasks"]) == ("0; 1; 2", "5x5; 8x8")
     assert (second["id"], second["rank"], second["apart"]) == ("b", "", "2 seeds on 8x8; 3 are needed")
 
