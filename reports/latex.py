@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
-from reports import legends, matrices, scoring
+import results
+from harness.errors import unknown
+from reports import legends, matrices, scoring, statistics
+from reports import wording as words
 from reports.grids import Grid
 from reports.legends import INTERVAL, PM
 from reports.matrices import Line
 from reports.statistics import Array, Interval, contrast
-from reports.summary import Row, Summary
+from reports.summary import Row, Summary, summarise
 from reports.tables import aggregates_by_label, by_task, columns, matrix_digits, number
+from reports.wording import AGGREGATES, DIFFERENCES, FURTHER, PLAIN, RESULTS, USUAL, Wording, numbered
 
 METRICS = {"mean": "Mean", "median": "Median", "iqm": "IQM"}
 DAGGER = r"\rlap{$^{\dagger}$}"
@@ -77,6 +83,8 @@ class Style(NamedTuple):
 
     spread: str = INTERVAL
     siunitx: bool = False
+    wording: Wording = PLAIN
+    """Captions, labels, names and columns, as `wording.resolved` makes it."""
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -126,8 +134,37 @@ Group = Sequence[tuple[str, Sequence[Cell]]]
 def latex(summary: Summary, style: Style | None = None) -> str:
     """Tables of the rows, of the aggregates over tasks and of the matrices, with what the preamble needs."""
     style = style or Style()
+    summary = words.renamed(summary, style.wording)
     tables = [text for make in (_results, _aggregates, differences) for text in make(summary, style)]
     return "\n".join([needs(style), *tables])
+
+
+def typeset(
+    study: str | Path,
+    *,
+    caption: str | Mapping[str, str] = "",
+    label: str = "",
+    rename: Mapping[str, str] = MappingProxyType({}),
+    columns: Sequence[str] = (),
+    spread: str = INTERVAL,
+    siunitx: bool = False,
+    resamples: int = statistics.REPS,
+) -> str:
+    """The tables of a study's directory for a paper: of its rows, of aggregates over tasks and of its matrices.
+
+    `caption`: of the table of rows, or table -> caption (`wording.TABLES`). `label`: of the table of rows; the others
+    have their kind after it, as in tab:main-aggregates. `rename`: row, task or column -> what to call it; the start of
+    a row's name is enough where no other row has it. `columns`: of the table of rows, in this order
+    (`wording.COLUMNS`). Every text is escaped. `spread`: "interval", or "pm" for ± the standard error. UserError for a
+    directory that holds no study and for names that its tables lack.
+    """
+    if spread not in legends.SPREADS:
+        raise unknown("spread", spread, legends.SPREADS)
+    captions = ({RESULTS: caption} if caption else {}) if isinstance(caption, str) else caption
+    asked = words.wording(captions, label, rename, columns)
+    read = results.study(study)
+    found = summarise(read, results.load(read), reps=resamples)
+    return latex(found, Style(spread, siunitx, words.resolved(asked, found)))
 
 
 def needs(style: Style) -> str:
@@ -135,35 +172,45 @@ def needs(style: Style) -> str:
     return "% needs " + "".join(rf"\usepackage{{{name}}}" for name in style.packages)
 
 
-def table(caption: str, headers: Sequence[str], groups: Mapping[str, Group], note: str, style: Style) -> Iterator[str]:
+def table(
+    caption: str,
+    headers: Sequence[str],
+    groups: Mapping[str, Group],
+    note: str,
+    style: Style,
+    which: str = RESULTS,
+) -> Iterator[str]:
     """`table` environments, more than one where the rows are too many for a page; every text given is escaped.
 
     The first column takes the width that the numbers leave; in headers a line break is kept. A group's name stands
-    over it, nothing where that is empty.
+    over it, nothing where that is empty. `which` of the tables it is says what the wording of `style` calls it.
     """
+    wording = style.wording
+    caption = wording.captions.get(which, caption).removesuffix(".")
     parts = list(_parts(groups))
     columns = list(zip(*(cells for group in groups.values() for _, cells in group), strict=True))
     kinds = "".join(map(_column, columns)) if style.siunitx else "r" * len(headers)
     for index, part in enumerate(parts, 1):
-        which = f" (part {index} of {len(parts)})" if len(parts) > 1 else ""
+        of = f" (part {index} of {len(parts)})" if len(parts) > 1 else ""
+        label = wording.called(which, index)
         body = []
         for heading, group in part:
             body.append(r"\midrule")
             if heading:
                 span = rf"\multicolumn{{{len(headers) + 1}}}{{@{{}}p{{\linewidth}}@{{}}}}"
-                body.append(rf"{span}{{\raggedright\emph{{{_name(heading)}}}}} \\")
+                body.append(rf"{span}{{\raggedright\emph{{{_name(wording.names.get(heading, heading))}}}}} \\")
             for name, cells in group:
                 shown = (cell.siunitx() if style.siunitx else cell.plain() for cell in cells)
-                body.append(" & ".join([_name(name), *shown]) + r" \\")
+                body.append(" & ".join([_name(wording.names.get(name, name)), *shown]) + r" \\")
         yield "\n".join(
             [
                 r"\begin{table}[t]",
                 r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
                 *([rf"\sisetup{{{SIUNITX}}}"] if style.siunitx else []),
-                rf"\caption{{{_name(caption + which)}.}}",
+                rf"\caption{{{_name(caption + of)}.}}" + (rf"\label{{{label}}}" if label else ""),
                 rf"\begin{{tabularx}}{{\linewidth}}{{@{{}}>{{\raggedright\arraybackslash\hangindent=1em}}X{kinds}@{{}}}}",
                 r"\toprule",
-                " & ".join(["Row", *map(_header, headers)]) + r" \\",
+                " & ".join([escape(wording.header("row", "Row")), *map(_header, headers)]) + r" \\",
                 *body,
                 r"\bottomrule",
                 r"\end{tabularx}",
@@ -193,36 +240,49 @@ def _results(summary: Summary, style: Style) -> Iterator[str]:
     if not summary.rows:
         return
     several = any(columns([row]).iqm for row in summary.rows)
+    chosen = style.wording.columns or tuple(name for name in USUAL if several or name != "iqm")
     names = dict.fromkeys(row.score.name for row in summary.rows)
     measure = next(iter(names)) if len(names) == 1 else "score"
-    headers = [f"Final\n{measure}", *(["IQM"] if several else []), "AUC", "Best", "Steps\nto best"]
+    usual = {name: column.header for name, column in _columns(summary.rows, style, measure).items()}
+    headers = [style.wording.header(name, usual[name]) for name in chosen]
     groups = {}
     for heading, rows in by_task(summary.rows).items():
-        digits = columns(rows).digits
-        groups[heading] = [
-            (
-                row.label,
-                [
-                    estimate(
-                        row.final,
-                        style,
-                        _error(row.scores[:, -1]),
-                        row.leading,
-                        DAGGER if row.alone else "",
-                        digits,
-                    ),
-                    *([Cell(_digits(row.final_iqm.estimate, digits))] if several else []),
-                    Cell(_digits(row.area.estimate, digits)),
-                    Cell(_digits(row.best, digits)),
-                    _reached(row),
-                ],
-            )
-            for row in rows
-        ]
-    same = "" if several else "With three seeds or fewer the interquartile mean is the mean. "
-    note = f"{legends.results(summary, 'Bold', style.spread)} {same}{legends.setting(summary)}"
+        known = _columns(rows, style, measure)
+        groups[heading] = [(row.label, [known[name].cell(row) for name in chosen]) for row in rows]
+    same = "" if several or style.wording.columns else "With three seeds or fewer the interquartile mean is the mean. "
+    told = legends.results(summary, "Bold", style.spread, style.wording.columns or None)
+    note = f"{told} {same}{legends.setting(summary)}"
     means = scoring.means(row.score for row in summary.rows)
     yield from table(f"{means[0].upper()}{means[1:]}, study {summary.study}", headers, groups, note, style)
+
+
+class Column(NamedTuple):
+    """A column of the table of rows."""
+
+    header: str
+    cell: Callable[[Row], Cell]
+
+
+def _columns(rows: Sequence[Row], style: Style, measure: str) -> dict[str, Column]:
+    """Every column that the table of rows can have (`wording.COLUMNS`), with the decimals that these rows need."""
+    digits = columns(rows).digits
+    returns = scoring.digits(float(row.final_return.estimate) for row in rows)
+
+    def score(row: Row) -> Cell:
+        mark = DAGGER if row.alone else ""
+        return estimate(row.final, style, _error(row.scores[:, -1]), row.leading, mark, digits)
+
+    return {
+        "score": Column(f"Final\n{measure}", score),
+        "iqm": Column("IQM", lambda row: Cell(_digits(row.final_iqm.estimate, digits))),
+        "auc": Column("AUC", lambda row: Cell(_digits(row.area.estimate, digits))),
+        "best": Column("Best", lambda row: Cell(_digits(row.best, digits))),
+        "maxima": Column("Mean of\nmaxima", lambda row: Cell(_digits(row.mean_of_best, digits))),
+        "steps": Column("Steps\nto best", _reached),
+        "return": Column("Final\nreturn", lambda row: Cell(_digits(row.final_return.estimate, returns))),
+        "success": Column("Success\nrate", lambda row: Cell(_digits(row.final_success.estimate))),
+        "seeds": Column("Seeds", lambda row: Cell(str(len(row.seeds)))),
+    }
 
 
 def _aggregates(summary: Summary, style: Style) -> Iterator[str]:
@@ -242,15 +302,18 @@ def _aggregates(summary: Summary, style: Style) -> Iterator[str]:
     }
     if groups:
         note = f"{legends.aggregates(summary, style.spread)} {legends.setting(summary)}"
-        yield from table(f"Final score over tasks, study {summary.study}", list(METRICS.values()), groups, note, style)
+        headers = [style.wording.header(name, text) for name, text in METRICS.items()]
+        yield from table(f"Final score over tasks, study {summary.study}", headers, groups, note, style, AGGREGATES)
 
 
 def differences(summary: Summary, style: Style) -> Iterator[str]:
     """A table around each reference of a summary's matrices."""
-    for matrix in summary.matrices:
+    for index, matrix in enumerate(summary.matrices, 1):
         reference, digits = matrix.lines[0].row, matrix_digits(matrix)
         counts = sorted({len(line.row.seeds) for line in matrix.lines})
-        headers = ["Final", "Difference", "p", "Detec-\ntable", *(["Seeds"] if len(counts) > 1 else [])]
+        named = {"final": "Final", "difference": "Difference", "p": "p", "detectable": "Detec-\ntable"}
+        named |= {"seeds": "Seeds"} if len(counts) > 1 else {}
+        headers = [style.wording.header(name, text) for name, text in named.items()]
         group = [
             (
                 line.name,
@@ -270,20 +333,22 @@ def differences(summary: Summary, style: Style) -> Iterator[str]:
             matrices.legend([matrix], style.spread == PM),
             legends.setting(summary),
         ]
-        yield from table(f"{matrix.heading}, study {summary.study}", headers, {"": group}, " ".join(note), style)
+        which = numbered(DIFFERENCES, index)
+        yield from table(f"{matrix.heading}, study {summary.study}", headers, {"": group}, " ".join(note), style, which)
 
 
 def grids(found: Sequence[Grid], setting: str, style: Style | None = None) -> str:
     """Tables of further estimates, a line each, always with intervals; `setting` stands in every note."""
     style = (style or Style())._replace(spread=INTERVAL)
     tables: list[str] = []
-    for each in found:
+    for index, each in enumerate(found, 1):
         groups = {
             label: [(name, [estimate(value, style)]) for name, value in zip(each.names, line, strict=True)]
             for label, line in each.lines.items()
         }
         note = " ".join(filter(None, [each.note, "In brackets: 95 % bootstrap interval over seeds.", setting]))
-        tables += table(each.heading, ["Estimate"], groups, note, style)
+        header = style.wording.header("estimate", "Estimate")
+        tables += table(each.heading, [header], groups, note, style, numbered(FURTHER, index))
     return "\n".join(tables)
 
 

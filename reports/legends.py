@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from reports import judges, matrices, scoring
 from reports.statistics import coverage
@@ -26,8 +26,8 @@ def whole(summary: Summary, mark: str) -> str:
     return " ".join([*filter(None, parts), setting(summary)])
 
 
-def results(summary: Summary, mark: str, spread: str = INTERVAL) -> str:
-    """Of the rows of each task."""
+def results(summary: Summary, mark: str, spread: str = INTERVAL, columns: Collection[str] | None = None) -> str:
+    """Of the rows of each task; `columns` are those shown (`wording.COLUMNS`) where they are not the usual ones."""
     counts = sorted({len(row.seeds) for row in summary.rows})
     evaluations = sorted({len(row.steps) for row in summary.rows})
     episodes = sorted({count for row in summary.rows for count in row.episodes})
@@ -35,15 +35,22 @@ def results(summary: Summary, mark: str, spread: str = INTERVAL) -> str:
     shown = f"in brackets the bootstrap 95 % interval over seeds ({summary.reps:,} resamples)"
     if spread == PM:
         shown = "± its standard error, the standard deviation between seeds by the root of their number"
-    parts = [
-        f"Mean over {span(counts)} seeds of the {scoring.means(row.score for row in summary.rows)} over "
-        f"{span(episodes)} episodes at the last evaluation; {shown}.",
-        f"{mark}: the {scoring.best(row.score for row in summary.rows)}, or not told apart from it: {BEST}.",
-        "AUC: area under the curve over training, divided by the steps it spans.",
-        f"Best: {scoring.best(row.score for row in summary.rows)} over evaluations of the mean over seeds "
-        f"({span(evaluations)} evaluations).",
-        f"Steps to best: environment steps until the mean over seeds reaches the best of {baselines}.",
-    ]
+    means, best = (find(row.score for row in summary.rows) for find in (scoring.means, scoring.best))
+    told = {
+        "score": f"Mean over {span(counts)} seeds of the {means} over {span(episodes)} episodes at the last "
+        f"evaluation; {shown}. {mark}: the {best}, or not told apart from it: {BEST}.",
+        "auc": "AUC: area under the curve over training, divided by the steps it spans.",
+        "best": f"Best: {best} over evaluations of the mean over seeds ({span(evaluations)} evaluations).",
+        "steps": f"Steps to best: environment steps until the mean over seeds reaches the best of {baselines}.",
+    }
+    if columns is not None:
+        told |= {
+            "iqm": f"IQM: interquartile mean over {span(counts)} seeds at the last evaluation.",
+            "maxima": f"Mean of maxima: mean over seeds of each seed's own best ({span(evaluations)} evaluations).",
+            "return": f"Final return: mean over {span(counts)} seeds of the return at the last evaluation.",
+            "success": f"Success rate: mean over {span(counts)} seeds at the last evaluation.",
+        }
+    parts = [text for name, text in told.items() if columns is None or name in columns]
     if any(row.alone for row in summary.rows):
         parts.append(matrices.ALONE)
     return " ".join(parts)

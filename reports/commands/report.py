@@ -61,6 +61,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="in table.tex: 95 %% intervals, or ± the standard error (%(default)s)",
     )
     parser.add_argument("--siunitx", action="store_true", help="in table.tex: columns of siunitx, aligned by the point")
+    parser.add_argument(
+        "--latex-caption",
+        metavar="[TABLE=]TEXT",
+        action="append",
+        default=[],
+        help="in table.tex: the caption of the table of rows, or of another TABLE: aggregates, differences, further (a "
+        "second one of a kind: differences-2); may be repeated",
+    )
+    parser.add_argument(
+        "--latex-label",
+        metavar="LABEL",
+        default="",
+        help="in table.tex: label of the table of rows, such as tab:main; others get tab:main-aggregates and so on",
+    )
+    parser.add_argument(
+        "--latex-rename",
+        metavar="NAME=NEW",
+        action="append",
+        default=[],
+        help="in table.tex: what to call a row, a task or a column, as in 'vlm_rb=Ours' or auc=Area; the start of a "
+        "row's name is enough where no other begins so; may be repeated",
+    )
+    parser.add_argument(
+        "--latex-columns",
+        metavar="NAME,NAME",
+        help="in table.tex: columns of the table of rows, in this order, of score, iqm, auc, best, maxima, steps, "
+        "return, success, seeds (default: score,iqm,auc,best,steps, without iqm where it is the mean)",
+    )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON instead of the table")
 
 
@@ -73,8 +101,12 @@ def run(args: argparse.Namespace) -> int:
     gc.disable()  # a twentieth of the time on a large study, for no memory that matters
     try:
         if args.paper:
+            _whole_study(args, "--paper")
             return _paper(args)
-        return _run(args) if (Path(args.study[0]).absolute().parent / "cell.json").is_file() else _study(args)
+        if not (Path(args.study[0]).absolute().parent / "cell.json").is_file():
+            return _study(args)
+        _whole_study(args, "the page of a run")
+        return _run(args)
     finally:
         if collecting:
             gc.enable()
@@ -101,8 +133,11 @@ def _study(args: argparse.Namespace) -> int:
         rewards,
         subgoals,
         summary,
+        wording,
     )  # fmt: skip
 
+    columns = [] if args.latex_columns is None else [name.strip() for name in args.latex_columns.split(",")]
+    asked = wording.wording(wording.captions(args.latex_caption), args.latex_label, args.latex_rename, columns)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         study = results.study(args.study[0])
@@ -115,8 +150,9 @@ def _study(args: argparse.Namespace) -> int:
         taught = preferences.teaching(study, labels, args.resamples)
         learned = rewards.learned(study, labels, args.resamples)
     found = summary.with_notes(found, [str(warning.message) for warning in caught if _ours(warning)])
+    tables = [*subgoals.tables(parts), *preferences.tables(taught), *rewards.tables(learned)]
+    style = latex.Style(args.spread, args.siunitx, wording.resolved(asked, found, tables))
     places = figures.styles(row.label for row in found.rows)
-    style = latex.Style(args.spread, args.siunitx)
     galleries = [
         figures.Gallery("Learning curves", "", figures.learning_curves(found.rows)),
         figures.Gallery(
@@ -130,7 +166,6 @@ def _study(args: argparse.Namespace) -> int:
         figures.Gallery("Reference episodes", probes.REMARK, probes.drawings(seen)),
     ]
 
-    tables = [*subgoals.tables(parts), *preferences.tables(taught), *rewards.tables(learned)]
     directory = Path(args.output) if args.output else study.directory / "report"
     content = {
         **export.plain(found),
@@ -194,6 +229,13 @@ def _alone(args: argparse.Namespace) -> None:
         raise UserError("--stand-in belongs to --paper")
     if len(args.study) > 1:
         raise UserError("one study at a time; `bench compare` sets several side by side, and --paper takes several")
+
+
+def _whole_study(args: argparse.Namespace, instead: str) -> None:
+    """UserError for what only a study's own tables take."""
+    for option in ("latex_caption", "latex_label", "latex_rename", "latex_columns"):
+        if getattr(args, option):
+            raise UserError(f"--{option.replace('_', '-')} belongs to a study's table.tex, not to {instead}")
 
 
 def relative(file: Path, directory: Path) -> str:

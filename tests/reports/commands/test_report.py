@@ -33,6 +33,21 @@ def test_how_latex_shows_uncertainty_is_chosen_on_the_command_line(writer: Write
     assert r"\usepackage{siunitx}" in (root / "report" / "report.html").read_text()
 
 
+def test_a_paper_s_wording_is_chosen_on_the_command_line(writer: Writer, capsys: pytest.CaptureFixture[str]) -> None:
+    writer.cell("a", CURVES, steps=200)
+    root = writer.finish()
+    asked = ["--latex-caption", "Mine", "--latex-label", "tab:x", "--latex-rename", "uer=Uniform"]
+    assert command.main([str(root), "--resamples", "200", *asked, "--latex-columns", "score, auc"]) == 0
+    text = (root / "report" / "table.tex").read_text()
+    assert r"\caption{Mine.}\label{tab:x}" in text and "\nUniform & " in text and "Best" not in text
+    assert "Uniform" in (root / "report" / "report.html").read_text()
+    capsys.readouterr()
+    assert command.main([str(root), "--latex-columns", "acu"]) == 1
+    assert "unknown column 'acu'; did you mean 'auc'?" in capsys.readouterr().err
+    assert command.main([str(root), "--paper", "vlm_rb", *asked]) == 1
+    assert "--latex-caption belongs to a study's table.tex, not to --paper" in capsys.readouterr().err
+
+
 def test_the_same_study_gives_the_same_files(writer: Writer, tmp_path: Path) -> None:
     writer.cell("a", CURVES, steps=200)
     root = writer.finish()
