@@ -197,7 +197,7 @@ def _scores(
         of_seeds = [_oriented(row, several and not unknown)[at] for row, at in zip(own, kept, strict=True)]
         final[label] = np.stack([values[:, -1] for values in of_seeds], axis=1)
         curves[label] = np.stack([each[:, at[id(row)]] for row, each in zip(own, of_seeds, strict=True)], axis=1)
-    missing = frozenset(label for label, own in chosen.items() if any(row.missing for row in own))
+    missing = frozenset(label for label, own in chosen.items() if any(row.lacks for row in own))
     conditions, profile = comparability.words(rows[0].place.conditions), rows[0].cell.profile
     return Scores(
         suite, profile, conditions, score, not (several and unknown), tasks, dict(seeds), final, np.array(steps), unit,

@@ -138,7 +138,7 @@ def _remarks(row: Row, reference: Row) -> Iterable[str]:
     if not _level(row, reference):
         yield f"{where}: {pair} are not compared yet: they stand at steps {row.last:,} and {reference.last:,}"
     for each in (row, reference):
-        if each.missing:
+        if each.lacks:
             yield f"{where}: {pair} are not compared: {each.label} has {summary.lacking(each)}"
     if row.episodes != reference.episodes:
         yield f"{where}: {pair} have {row.episodes[1]} and {reference.episodes[1]} episodes in an evaluation"

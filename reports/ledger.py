@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import results
+from harness.errors import count
 from harness.records import schema
 from reports import judges
 from results import Cell, Study
@@ -45,6 +46,42 @@ class Spent(NamedTuple):
 def is_billed(cell: Cell) -> bool:
     """Whether a foundation model is among what a cell asks."""
     return bool(set(cell.backend.split("+")) - {"", *judges.KINDS})
+
+
+class Answered(NamedTuple):
+    """How many of a cell's questions to models ended, over its runs, and how many without an answer."""
+
+    questions: int
+    failures: int
+
+    @property
+    def share(self) -> float:
+        return 1 - self.failures / self.questions if self.questions else 1.0
+
+    @property
+    def enough(self) -> bool:
+        """Whether a row of it may be ranked and marked as leading."""
+        return self.share >= schema.ENOUGH_ANSWERED
+
+    def __str__(self) -> str:
+        counted = f"{self.failures:,} of {count(self.questions, 'question')}"
+        return f"{counted} to models got no answer ({100 * self.failures / max(1, self.questions):.1f} %)"
+
+
+def answered(study: Study) -> dict[str, Answered]:
+    """Cell id -> its questions, of the cells that ask a foundation model and whose runs counted them."""
+    cells = [cell for cell in study.cells if is_billed(cell)]
+    rows = results.load(study, what="ledger") if cells else None
+    if rows is None or "questions" not in rows:
+        return {}
+    last = rows[rows["questions"].notna()].sort_values("step").groupby(["cell", "seed"]).tail(1)
+    sums = last.groupby("cell")[["questions", "failures"]].sum()
+    wanted = {cell.id for cell in cells}
+    return {
+        str(cell): Answered(int(row["questions"]), int(row["failures"]))
+        for cell, row in sums.iterrows()
+        if cell in wanted
+    }
 
 
 def spent(study: Study, labels: Mapping[str, str]) -> list[Spent]:

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 PAIRED = "seed by seed where both rows have the same seeds, else by Welch's t test"
 
-ALONE = "†: at an earlier step than the others, or a planned seed has failed or is missing; compared with none."
+ALONE = (
+    "†: at an earlier step than the others, a planned seed has failed or is missing, or too few questions to its model "
+    "were answered; compared with none."
+)
 
 
 class Line(NamedTuple):

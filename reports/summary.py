@@ -14,10 +14,12 @@ import numpy as np
 
 from harness.errors import count
 from harness.interfaces import Score
+from harness.records import schema
 from harness.texts import one_line
-from reports import aggregates, comparability, matrices, statistics
+from reports import aggregates, comparability, ledger, matrices, statistics
 from reports.aggregates import TOLERANCE, Aggregate, Overview
 from reports.comparability import Place
+from reports.ledger import Answered
 from reports.matrices import Matrix
 from reports.statistics import Array, Interval, Survival
 from results import Cell, Run, Study
@@ -77,6 +79,8 @@ class Row:
     """`final` is the best of its place, or not told apart from it by the test (`statistics.leading`)."""
     behind: bool = False
     """Stands at an earlier step than others of its task, so its final numbers are compared with nobody's."""
+    answered: Answered | None = None
+    """Questions of its runs to foundation models; None where none were asked, or none were counted."""
     missing: tuple[int, ...] = ()
     """Planned seeds that have failed or have no evaluations: without them its final numbers may be better than they
     would be, so they are compared with nobody's either."""
@@ -98,7 +102,12 @@ class Row:
     @property
     def alone(self) -> bool:
         """Whether its final numbers are compared with nobody's, which a table marks with †."""
-        return self.behind or bool(self.missing)
+        return self.behind or self.lacks
+
+    @property
+    def lacks(self) -> bool:
+        """Whether its final numbers are not those of what was planned: seeds are missing, or too many answers."""
+        return bool(self.missing) or not (self.answered is None or self.answered.enough)
 
     @property
     def budget(self) -> int:
@@ -152,13 +161,16 @@ def evaluated(study: Study, evaluations: pd.DataFrame, notes: list[str], reps: i
     labels = row_labels(study.cells, notes)
     rows = []
     tables = _by_evaluation(evaluations)
+    asked = ledger.answered(study)
     for cell in study.cells:
         runs = [run for run in study.runs if run.cell.id == cell.id]
         name = f"{cell.suite}/{cell.task}, {labels[cell.id]}"
         notes.extend(_states(name, runs))
         if cell.id in tables:
             row = _row(cell, labels[cell.id], name, runs, tables[cell.id], notes, reps, seed)
-            rows.extend([row] if row else [])
+            rows.extend([replace(row, answered=asked.get(cell.id))] if row else [])
+            if cell.id in asked and asked[cell.id].failures:
+                notes.append(f"{name}: {asked[cell.id]}")
     places = comparability.places([row.cell for row in rows])
     rows = [replace(row, place=place) for row, place in zip(rows, places, strict=True)]
     order = {where: rank for rank, where in enumerate(dict.fromkeys(row.where for row in rows))}
@@ -338,7 +350,7 @@ def _compared(rows: list[Row], notes: list[str], reps: int, seed: int) -> list[R
         groups.setdefault(row.place, []).append(row)
     leaders: set[int] = set()
     for peers in groups.values():
-        level = [peer for peer in peers if not (peer.missing or _behind(peer, peers))]
+        level = [peer for peer in peers if not (peer.lacks or _behind(peer, peers))]
         finals = [peer.oriented[:, -1:] for peer in level]
         pairs = statistics.all_pairs(finals, [peer.seeds for peer in level])
         ahead = statistics.leading([float(np.mean(own)) for own in finals], pairs)
@@ -358,7 +370,7 @@ def _compared(rows: list[Row], notes: list[str], reps: int, seed: int) -> list[R
         behind = _behind(row, peers)
         if behind:
             notes.append(f"{row.where}, {row.label}: stands at step {row.last:,}, so it is compared with no other row")
-        if row.missing and len(peers) > 1:
+        if row.lacks and len(peers) > 1:
             notes.append(f"{row.where}, {row.label}: {lacking(row)}, so it is compared with no other row")
         compared.append(
             replace(
@@ -381,9 +393,14 @@ def _at_worst(row: Row) -> bool:
 
 
 def lacking(row: Row) -> str:
-    """Which planned seeds have failed or are missing."""
-    numbers = ", ".join(map(str, row.missing))
-    return f"planned seed{'s' if len(row.missing) > 1 else ''} {numbers} failed or missing so far"
+    """Which planned seeds have failed or are missing, and whether too few questions were answered."""
+    found = []
+    if row.missing:
+        numbers = ", ".join(map(str, row.missing))
+        found.append(f"planned seed{'s' if len(row.missing) > 1 else ''} {numbers} failed or missing so far")
+    if row.answered is not None and not row.answered.enough:
+        found.append(f"less than {schema.ENOUGH_ANSWERED:.0%} of its questions answered")
+    return " and ".join(found)
 
 
 def _arrival(row: Row, target: float, reps: int, seed: int) -> Survival:

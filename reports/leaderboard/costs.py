@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.errors import UserError
 from reports import ledger
-from results import Study
+from reports.ledger import Answered
+from results import Run, Study
 
 TAIL = 2**16
 """Bytes of a ledger's end in which its last row lies."""
@@ -20,6 +22,20 @@ class Cost(NamedTuple):
 
     calls: int
     usd: float
+
+
+def answered(study: Study, runs: Iterable[Run]) -> Answered:
+    """What the last rows of these runs' ledgers count; nothing where they count none or cannot be read."""
+    total = Answered(0, 0)
+    for run in runs:
+        path = study.directory / run.directory / "ledger.jsonl"
+        if ledger.is_billed(run.cell) and path.is_file():
+            with contextlib.suppress(UserError):  # `costs` refuses it by name
+                row = _row(path)
+                questions, failures = row.get("questions"), row.get("failures")
+                if type(questions) is int and type(failures) is int and 0 <= failures <= questions < 2**53:
+                    total = Answered(total.questions + questions, total.failures + failures)
+    return total
 
 
 def costs(study: Study) -> dict[str, Cost]:
@@ -40,18 +56,26 @@ def costs(study: Study) -> dict[str, Cost]:
     return {id: cost for id, cost in found.items() if id not in silent}
 
 
-def _last(path: Path) -> Cost:
+def _row(path: Path) -> Mapping[str, Any]:
+    """The last whole row of a ledger; empty where it has none."""
     with open(path, "rb") as file:
         file.seek(max(0, path.stat().st_size - TAIL))
         text = file.read(TAIL)
     lines = text.splitlines() if text.endswith(b"\n") else text.splitlines()[:-1]  # one that a crash cut short
     if not lines:
-        return Cost(0, 0.0)
+        return {}
     try:
         row: Any = json.loads(lines[-1])
     except (ValueError, RecursionError):
         raise UserError(f"{path}: its last row is not JSON; restore the file") from None
-    calls, usd = (row.get("calls"), row.get("usd")) if isinstance(row, Mapping) else (None, None)
+    return row if isinstance(row, Mapping) else {"calls": None}
+
+
+def _last(path: Path) -> Cost:
+    row = _row(path)
+    if not row:
+        return Cost(0, 0.0)
+    calls, usd = row.get("calls"), row.get("usd")
     if type(calls) is not int or not 0 <= calls < 2**53:
         raise UserError(f"{path}, last row, column 'calls': {str(calls)[:80]}; expected a whole number of at least 0")
     if not isinstance(usd, (int, float)) or isinstance(usd, bool) or not 0 <= usd < 1e12:

@@ -10,8 +10,10 @@ from typing import Any
 from harness.errors import UserError
 from harness.layouts import repeats
 from harness.recipes import Training
+from harness.records.schema import ENOUGH_ANSWERED
 from harness.settings import Cited
 from reports import registered
+from reports.leaderboard import costs
 from reports.leaderboard.rows import Measured, Row
 from results import Cell
 
@@ -20,7 +22,8 @@ EPISODES = 10
 WORDS = (
     f"Ranked is a row with at least {SEEDS} seeds on every task that the suite has for the profile, at least "
     f"{EPISODES} episodes in the final evaluation of each run (one where every episode of a run is the same), every "
-    "run finished with as many training steps as the profile asks for, under the suite's present version. A row of one "
+    f"run finished with as many training steps as the profile asks for, {ENOUGH_ANSWERED:.0%} of its questions to "
+    "foundation models answered where its runs counted them, under the suite's present version. A row of one "
     "task alone is ranked among those of that task. Where a suite is not installed here, tasks, steps and version are "
     "those of most of its rows. Other rows are listed apart, with the reason."
 )
@@ -103,6 +106,9 @@ def lacking(row: Row, protocol: Protocol) -> list[str]:
         found.append(f"{seeds} {'seed' if seeds == 1 else 'seeds'}{where}; {SEEDS} are needed")
     for task, measured in row.tasks.items():
         found += [f"{task}: {reason}" for reason in _short(measured, protocol.steps.get(task))]
+        asked = costs.answered(row.source.study, measured.runs)
+        if not asked.enough:
+            found.append(f"{task}: {asked}; {ENOUGH_ANSWERED:.0%} need one")
     return found
 
 

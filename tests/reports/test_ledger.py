@@ -27,3 +27,45 @@ def test_hand_written_judges_have_no_bill(writer: Writer) -> None:
     root = writer.cell("a", CURVES, method="vlm_rb", backend="scripted", model="sprite")
     write_rows(root / "seed-0", "ledger", [entry(100, 7, 7)])
     assert ledger.spent(results.study(writer.finish()), {}) == []
+
+
+def asked(writer: Writer, failures: int, questions: int | None = 100) -> None:
+    """A cell whose runs are all better than its rival's, after so many questions without an answer each."""
+    model = {"method": "vlm_rb", "backend": "openai", "model": "gpt-4o-mini"}
+    root = writer.cell("a", {seed: {100: [1] * 10} for seed in range(5)}, steps=100, **model)
+    for seed in range(5):
+        counted = {} if questions is None else {"questions": questions}
+        write_rows(root / f"seed-{seed}", "ledger", [entry(100, 7, 7, failures=failures) | counted])
+    writer.cell("b", {seed: {100: [0] * 9 + [seed % 2]} for seed in range(5)}, steps=100, method="uer")
+
+
+def test_answers_are_counted_over_runs_where_they_were_counted(writer: Writer) -> None:
+    asked(writer, failures=4)
+    (found,) = ledger.answered(results.study(writer.finish())).values()
+    assert found == (500, 20) and found.enough
+    assert str(found) == "20 of 500 questions to models got no answer (4.0 %)"
+    assert ledger.Answered(10, 1).enough and not ledger.Answered(100, 11).enough
+
+
+def test_a_row_without_nine_in_ten_answers_is_noted_and_neither_leads_nor_is_compared(writer: Writer) -> None:
+    asked(writer, failures=11)
+    found = writer.summary()
+    better, other = sorted(found.rows, key=lambda row: row.cell.id)
+    assert better.alone and not better.leading and not other.alone
+    told = "\n".join(found.notes)
+    assert "55 of 500 questions to models got no answer (11.0 %)" in told
+    assert "less than 90% of its questions answered, so it is compared with no other row" in told
+
+
+def test_a_row_with_some_failures_is_noted_and_compared_as_any(writer: Writer) -> None:
+    asked(writer, failures=10)
+    found = writer.summary()
+    better, other = sorted(found.rows, key=lambda row: row.cell.id)
+    assert better.leading and not other.leading and not better.alone
+    assert "50 of 500 questions to models got no answer (10.0 %)" in "\n".join(found.notes)
+
+
+def test_early_records_that_count_no_questions_are_compared_as_any(writer: Writer) -> None:
+    asked(writer, failures=90, questions=None)
+    found = writer.summary()
+    assert not any(row.alone for row in found.rows) and "no answer" not in "\n".join(found.notes)

@@ -109,7 +109,7 @@ def test_a_row_of_which_a_planned_seed_failed_before_its_first_evaluation_is_not
     text, note = _text(found), legends.whole(found, "Bold")
     assert "1.00 [1.00, 1.00]†" in text and "0.75 [0.75, 0.75]*" in text and "0.25 [0.25, 0.25]*" not in text
     assert (
-        "†: at an earlier step than the others, or a planned seed has failed or is missing; compared with none" in note
+        "†: at an earlier step than the others, a planned seed has failed or is missing, or too few questions" in note
     )
     assert any("planned seed 5 failed or missing so far" in words for words in found.notes)
 

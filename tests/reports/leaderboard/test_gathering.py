@@ -555,6 +555,19 @@ def test_model_calls_are_counted_over_all_runs_and_a_ledger_that_is_none_costs_o
     assert by_method(gather(where))["asked"].calls is None, "of a part of the runs nobody wants the sum"
 
 
+def test_a_row_whose_questions_were_not_answered_is_listed_apart(
+    study: Study, gather: Any, rows_writer: Callable[..., Path]
+) -> None:
+    where = study("a", asked=(ends(1, 1, 1), {"backend": "openai", "model": "m"}), uer=ends(1, 1, 1))
+    for failures, apart in ((33, False), (34, True)):
+        for seed in range(3):
+            row = {"step": 300, "calls": 9, "usd": 0.1, "questions": 110, "failures": failures if seed == 1 else 0}
+            rows_writer(Path(where) / f"grid/8x8/asked-asked/seed-{seed}", "ledger", [row])
+        found = by_method(gather(where))
+        assert ("of 330 questions to models got no answer" in found["asked"].apart) is apart
+        assert (found["asked"].rank is None) is apart and found["uer"].rank is not None
+
+
 # Hostile directories
 
 
