@@ -118,10 +118,12 @@ class Caller(Apart):
         try:
             connection.send((os.getcwd(), what, seconds, *wanted))  # relative paths mean the same there
             until = time.monotonic() + seconds
-            while not connection.poll(EVERY):
+            ready = False
+            while not ready:
+                ready = connection.poll(EVERY)
                 if time.monotonic() > until:
                     raise UserError(f"{what} takes longer than {seconds:g} s")
-                if _held(self.pid) > self._memory:
+                if not ready and _held(self.pid) > self._memory:
                     raise _Broken(f"{what} takes more than {self._memory >> 20} MiB of memory")
             answer, remarks = connection.recv()
         except (EOFError, ConnectionError):

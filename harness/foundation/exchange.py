@@ -128,11 +128,12 @@ def import_(file: Path, study: Path) -> int:
     """
     if study.exists() and not study.is_dir():
         raise UserError(f"{study} is a file; name the directory of a study, or a new one")
-    return apart.call(f"{file}: importing it", cassette_checks.seconds(file), _import, file, study)
+    seconds = cassette_checks.seconds(file)
+    apart.call(f"{file}: looking at it", seconds, cassette_checks.verify, file)
+    return apart.call(f"{file}: importing it", seconds, _import, file, study)
 
 
 def _import(file: Path, study: Path) -> int:
-    cassette_checks.verify(file)
     directory = study / "models"
     lock = Lock(directory, "cassette")
     lock.acquire(PATIENCE)

@@ -253,7 +253,7 @@ def export_of(file: Path, root: Path) -> int:
 def test_a_file_that_takes_for_ever_is_let_go(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cassette_checks, "SECONDS", 0.0)
     monkeypatch.setattr(cassette_checks, "SPEED", 2.0**60)
-    with pytest.raises(UserError, match=r"calls.sqlite: importing it takes longer than"):
+    with pytest.raises(UserError, match=r"calls.sqlite: looking at it takes longer than"):
         import_(file, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 

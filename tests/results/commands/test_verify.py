@@ -144,7 +144,7 @@ def test_a_run_made_elsewhere_may_differ_in_a_few_returns_and_is_unsettled_by_a_
 def test_returns_that_no_processor_makes_are_noticed_wherever_a_run_says_that_it_was_made(handed: Handed) -> None:
     def edit(rows: list[dict[str, Any]]) -> None:
         for row in rows:
-            row.update({"return": 1000.0})
+            row.update({"return": 12.5})
 
     elsewhere(handed)
     handed.edit_rows(1, edit)
