@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import bisect
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from harness.evaluation import Result
+from harness.interfaces import Score
 from results.verification.record import Check, Tally
 
 RENEWAL = "new layouts"
@@ -113,6 +115,21 @@ def p_value(reported: Tally, renewed: Tally) -> float:
     return float(stats.fisher_exact(table).pvalue)
 
 
+def outcomes(score: Score, recorded: Sequence[Episode], renewed: Sequence[Result]) -> tuple[list[bool], list[bool]]:
+    """What is counted of a run's episodes, on record and on new layouts: success or, under another score, whether an
+    episode is better than the median of all of them (Mood's median test)."""
+    if score.name == "success":
+        return [each.success for each in recorded], [each.success for each in renewed]
+    here, there = ([score.sign * each.score for each in own] for own in (recorded, renewed))
+    middle = statistics.median([*here, *there])
+    return [value > middle for value in here], [value > middle for value in there]
+
+
+def counted(score: Score) -> str:
+    """What `outcomes` counts, in words."""
+    return "success" if score.name == "success" else f"{score.name} better than the median episode's"
+
+
 def holm(p_values: Mapping[str, float], cells: int) -> dict[str, float]:
     """P values adjusted for the number of `cells` that have something to play (Holm 1979); those not there yet count as
     1, so that no later one takes back what is disputed now."""
@@ -137,16 +154,16 @@ def noticeable(reported: Tally, episodes: int, level: float) -> float | None:
     return min(gaps, default=None)
 
 
-def renewal(reported: Tally, renewed: Tally, adjusted: float, cells: int) -> Check:
-    """The check of one cell's success on new layouts; one that could not have shown a difference of NOTICEABLE or less
-    counts for nothing unless it fails."""
+def renewal(reported: Tally, renewed: Tally, adjusted: float, cells: int, counts: str = "success") -> Check:
+    """The check of what is counted of one cell on new layouts; one that could not have shown a difference of NOTICEABLE
+    or less counts for nothing unless it fails."""
     words = [
         f"{each.successes / each.episodes:.3f} ({each.successes} of {each.episodes} episodes)"
         for each in (renewed, reported)
     ]
     least = noticeable(reported, renewed.episodes, LEVEL / cells)
     power = "no difference could have been noticed" if least is None else f"noticed from a difference of {least:.3f} on"
-    text = f"success {words[0]}, reported {words[1]}; p = {p_value(reported, renewed):.3g}, {adjusted:.3g} after Holm "
+    text = f"{counts} {words[0]}, reported {words[1]}; p = {p_value(reported, renewed):.3g}, {adjusted:.3g} after Holm "
     passed: bool | None = adjusted >= LEVEL
     if passed and (least is None or least > NOTICEABLE):
         passed, power = None, f"{power}, and {NOTICEABLE:g} must be: there are too few episodes (--episodes plays more)"

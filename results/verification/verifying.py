@@ -77,6 +77,8 @@ class Evidence(NamedTuple):
     """Why it cannot be verified; "" where nothing is in the way."""
     reported: Tally = NOTHING
     renewed: Tally = NOTHING
+    counts: str = "success"
+    """What the tallies count."""
 
 
 def verify(study: Study, digest: str, options: Options, leaderboard: Path | None, tell: Tell) -> Verification:
@@ -125,10 +127,11 @@ def _begun(
     if replace(before, cells={}) != own or all(cell.id in before.cells for cell in study.cells):
         warnings.warn("replacing an earlier record", stacklevel=2)
         return empty, {}
+    scored = {cell.id: replaying.counted(cell.score) for cell in study.cells}
     return own, {
         id: Evidence(
             tuple(check for check in verdict.checks if check.what != replaying.RENEWAL), "", verdict.reported,
-            verdict.renewed,
+            verdict.renewed, scored.get(id, "success"),
         )
         for id, verdict in before.cells.items()
         if verdict.standing != "self-reported" and all(check.passed is not None for check in verdict.checks)
@@ -146,7 +149,7 @@ def _judged(empty: Verification, found: Mapping[str, Evidence], cells: int) -> V
         checks = each.checks
         reason = each.reason
         if id in adjusted:
-            renewal = replaying.renewal(each.reported, each.renewed, adjusted[id], cells)
+            renewal = replaying.renewal(each.reported, each.renewed, adjusted[id], cells, each.counts)
             checks += (renewal,)
             if renewal.passed is None:
                 reason = reason or f"{renewal.what}: {renewal.detail}"
@@ -198,8 +201,8 @@ def _examined(
         if check.passed is None:
             reason = reason or f"{check.what}: {check.detail}"
         if played is not None:
-            reported = _plus(reported, [bool(success) for success in final["success"]])
-            renewed = _plus(renewed, [result.success for result in played.renewed])
+            here, there = replaying.outcomes(cell.score, list(_episodes(final).values()), played.renewed)
+            reported, renewed = _plus(reported, here), _plus(renewed, there)
             alike = alike or not played.renewed
     if alike:
         checks.append(Check("layouts", True, "every episode of a run is the same, so that there is no new one to play"))
@@ -207,7 +210,7 @@ def _examined(
         tell(f"{_name(cell)}: asking")
         seeds = [run.seed for run in runs]
         checks += reasking.checks(own, seeds, cassette, options.given, options.calls, seed, options.limit, account)
-    return Evidence(tuple(checks), reason, reported, renewed)
+    return Evidence(tuple(checks), reason, reported, renewed, replaying.counted(cell.score))
 
 
 def _rows(study: Study, cell: str) -> pd.DataFrame:
@@ -243,10 +246,14 @@ def _replayed(
         return Check(what, False, words), None
     if not played.deterministic:
         return Check(what, None, "its agent acts at random, so that no episode repeats"), played
-    columns = (final[name].tolist() for name in ("return", "success", "length", "score"))
-    episodes = dict(zip(final["episode"].tolist(), map(replaying.Episode, *columns), strict=True))
-    compared = replaying.compare(episodes, played.again)
+    compared = replaying.compare(_episodes(final), played.again)
     return replaying.judged(run.seed, compared, _elsewhere(run), options.tolerance), played
+
+
+def _episodes(final: pd.DataFrame) -> dict[int, replaying.Episode]:
+    """The recorded episodes of a final evaluation by their numbers."""
+    columns = (final[name].tolist() for name in ("return", "success", "length", "score"))
+    return dict(zip(final["episode"].tolist(), map(replaying.Episode, *columns), strict=True))
 
 
 def _chosen(playable: list[Run], most: int | None, seed: int) -> list[Run]:

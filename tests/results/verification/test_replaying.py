@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.evaluation import Result
+from harness.interfaces import SUCCESS, Score
 from results.verification import replaying
 from results.verification.record import Tally
 from results.verification.replaying import Episode, Replay
@@ -115,3 +116,14 @@ def test_new_layouts_that_could_show_little_count_for_nothing_unless_they_fail(
     adjusted = min(1.0, cells * replaying.p_value(reported, renewed))
     check = replaying.renewal(reported, renewed, adjusted, cells)
     assert check.passed is passed and ("0.4 must be: there are too few episodes" in check.detail) == (passed is None)
+
+
+def test_without_success_the_episodes_above_the_median_are_counted() -> None:
+    cost = Score("cost", "lower")
+    recorded = [Episode(0.0, False, 5, value) for value in (1.0, 2.0, 3.0)]
+    renewed = [Result(0, number, 0.0, False, 5, value) for number, value in enumerate((3.0, 8.0, 9.0))]
+    assert replaying.outcomes(cost, recorded, renewed) == ([True, True, False], [False, False, False])
+    here, there = replaying.outcomes(SUCCESS, list(RECORDED.values()), AGAIN)
+    assert here == there == [True, False]
+    check = replaying.renewal(Tally(30, 32), Tally(2, 32), 1e-6, 1, replaying.counted(cost))
+    assert check.passed is False and check.detail.startswith("cost better than the median episode's 0.062 (2 of 32")
