@@ -38,6 +38,7 @@ def plain(summary: Summary) -> dict[str, Any]:
         "complete": summary.complete,
         "resamples": summary.reps,
         "level": statistics.LEVEL,
+        "statistics": {"engine": summary.engine, "resamples": summary.engine_reps or summary.reps},
         "notes": list(summary.notes),
         "rows": [
             {

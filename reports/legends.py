@@ -62,13 +62,15 @@ def aggregates(summary: Summary, spread: str = INTERVAL) -> str:
     shown = "in brackets the bootstrap 95 % interval, stratified by task"
     if spread == PM:
         shown = "± the standard deviation over resamples, stratified by task"
+    by = "" if summary.engine == "own" else f" by {summary.engine}"
+    resamples = f"{summary.engine_reps or summary.reps:,} resamples{by}"
     names = scoring.means(entry.score for entry in summary.aggregates)
     alone = f" {matrices.ALONE}" if any(entry.missing for entry in summary.aggregates) else ""
     scaled = any(entry.score.name == scoring.NORMALISED for entry in summary.aggregates)
     normalised = "Normalised: 0 is the worst and 1 the best of the range of each task's score. " if scaled else ""
     return (
         f"Over tasks: mean, median over tasks of the mean over seeds, and interquartile mean over all runs and tasks, "
-        f"of the final {names} of {span(counts)} seeds; {shown} ({summary.reps:,} resamples). "
+        f"of the final {names} of {span(counts)} seeds; {shown} ({resamples}). "
         f"{normalised}Optimality gap: 1 minus the mean.{alone}"
     )
 

@@ -132,6 +132,10 @@ class Summary:
     matrices: tuple[Matrix, ...] = ()
     overviews: tuple[Overview, ...] = ()
     """One per suite and profile with more than one row."""
+    engine: str = "own"
+    """What estimated the aggregates, and of the overviews improvement and profiles: another names its version."""
+    engine_reps: int | None = None
+    """Its resamples where they are not `reps`."""
 
 
 def summarise(study: Study, evaluations: pd.DataFrame, reps: int = statistics.REPS, seed: int = 0) -> Summary:

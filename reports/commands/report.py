@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from results import Study
 
 HELP = "tables, learning curves, LaTeX and an HTML page from a study, finished or not; or the page of one run"
+RESAMPLES, RLIABLE_RESAMPLES = 50_000, 2_000
 COLUMNS = (110, 140)
 """Least width of the printed tables, which a narrower terminal wraps, and their width where there is no terminal."""
 
@@ -41,7 +42,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "its own; several studies with --paper",
     )
     parser.add_argument("--output", metavar="DIR", help="where the files go (default: STUDY/report, RUN/report)")
-    parser.add_argument("--resamples", metavar="N", type=int, default=50_000, help="bootstrap resamples (%(default)s)")
+    parser.add_argument(
+        "--resamples",
+        metavar="N",
+        type=int,
+        help=f"bootstrap resamples ({RESAMPLES:,}; {RLIABLE_RESAMPLES:,} of what rliable estimates, which is slow)",
+    )
+    parser.add_argument(
+        "--statistics",
+        choices=("own", "rliable"),
+        default="own",
+        help="what estimates and draws aggregates over tasks, probabilities of improvement and performance profiles: "
+        "our own resampling, or the library rliable (%(default)s)",
+    )
     parser.add_argument(
         "--paper",
         metavar="NAME",
@@ -94,8 +107,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the report and print it; UserError if there is no study or a file of it does not fit the schema."""
+    rliable_resamples = args.resamples or RLIABLE_RESAMPLES
+    if args.resamples is None:
+        args.resamples = RESAMPLES
     if args.resamples < 100:
-        raise UserError(f"--resamples {args.resamples}: a 95 % interval needs at least 100; 50000 is the default")
+        raise UserError(f"--resamples {args.resamples}: a 95 % interval needs at least 100; {RESAMPLES} is the default")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its products are small: threads would only wait for each other
     collecting = gc.isenabled()
     gc.disable()  # a twentieth of the time on a large study, for no memory that matters
@@ -104,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
             _whole_study(args, "--paper")
             return _paper(args)
         if not (Path(args.study[0]).absolute().parent / "cell.json").is_file():
-            return _study(args)
+            return _study(args, rliable_resamples)
         _whole_study(args, "the page of a run")
         return _run(args)
     finally:
@@ -112,12 +128,13 @@ def run(args: argparse.Namespace) -> int:
             gc.enable()
 
 
-def _study(args: argparse.Namespace) -> int:
+def _study(args: argparse.Namespace, rliable_resamples: int) -> int:
     """Write and print the report of one study."""
     _alone(args)
     import results
     from reports import (
         crossed,
+        engines,
         export,
         figures,
         imagined,
@@ -143,6 +160,8 @@ def _study(args: argparse.Namespace) -> int:
         study = results.study(args.study[0])
         evaluations = results.load(study)
         found = summary.summarise(study, evaluations, reps=args.resamples)
+        if args.statistics == engines.RLIABLE:
+            found = engines.with_rliable_s(found, rliable_resamples)
         labels = {row.cell.id: row.label for row in found.rows}
         judgings, seen = judges.judging(study, labels), probes.probed(study, labels)
         parts = subgoals.subgoals(study, labels, args.resamples)
@@ -153,12 +172,15 @@ def _study(args: argparse.Namespace) -> int:
     tables = [*subgoals.tables(parts), *preferences.tables(taught), *rewards.tables(learned)]
     style = latex.Style(args.spread, args.siunitx, wording.resolved(asked, found, tables))
     places = figures.styles(row.label for row in found.rows)
+    beside, remark = overviews.drawings(found.overviews, places), overviews.REMARK
+    if args.statistics == engines.RLIABLE:
+        beside, remark = engines.drawings(found, beside), engines.REMARK
     galleries = [
         figures.Gallery("Learning curves", "", figures.learning_curves(found.rows)),
         figures.Gallery(
             "Two settings crossed", crossed.REMARK, crossed.drawings(crossed.grids(study.cells, found.rows))
         ),
-        figures.Gallery("Methods beside each other", overviews.REMARK, overviews.drawings(found.overviews, places)),
+        figures.Gallery("Methods beside each other", remark, beside),
         figures.Gallery("What the draws served", phases.REMARK, phases.drawings(spreads)),
         figures.Gallery("Preferences", preferences.REMARK, preferences.drawings(taught, found.rows, places)),
         figures.Gallery("Imagined segments", imagined.REMARK, imagined.drawings(imagined.sketches(study, labels))),
@@ -236,6 +258,8 @@ def _whole_study(args: argparse.Namespace, instead: str) -> None:
     for option in ("latex_caption", "latex_label", "latex_rename", "latex_columns"):
         if getattr(args, option):
             raise UserError(f"--{option.replace('_', '-')} belongs to a study's table.tex, not to {instead}")
+    if args.statistics != "own":
+        raise UserError(f"--statistics {args.statistics} belongs to a study's report, not to {instead}")
 
 
 def relative(file: Path, directory: Path) -> str:

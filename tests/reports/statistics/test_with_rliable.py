@@ -1,0 +1,82 @@
+"""rliable's estimates in our forms: the same points, intervals that agree within Monte Carlo error, and a global
+generator that is as it was before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from reports import statistics
+from reports.statistics import Array, Interval, with_rliable
+
+REPS, OURS = 300, 4_000
+SLACK = 3.5 * np.sqrt(0.025 * 0.975 * (1 / REPS + 1 / OURS))
+NEAR = 1e-9  # a resample's sum may be added up in another order
+
+
+def agrees(ours: Callable[[float], Interval], theirs: Interval) -> None:
+    """rliable's interval lies between two of ours, at the levels that the error of its resamples allows for."""
+    wide, narrow = ours(min(0.95 + 2 * SLACK, 1.0)), ours(0.95 - 2 * SLACK)
+    np.testing.assert_allclose(wide.estimate, theirs.estimate, rtol=1e-12)
+    assert (wide.low - NEAR <= theirs.low).all() and (theirs.low <= narrow.low + NEAR).all()
+    assert (narrow.high - NEAR <= theirs.high).all() and (theirs.high <= wide.high + NEAR).all()
+
+
+def scores(*shape: int) -> Array:
+    return np.random.default_rng(sum(shape)).random(shape)
+
+
+@pytest.mark.parametrize("values", [scores(5, 4), np.round(scores(3, 2)), -80 * scores(10, 1)])
+def test_aggregates_agree_with_ours(values: Array) -> None:
+    found = with_rliable.aggregates(values, REPS)
+    assert list(found) == list(statistics.METRICS)
+    for name, theirs in found.items():
+        agrees(lambda level, name=name: statistics.intervals(values, [name], OURS, level=level)[name], theirs.interval)
+
+
+def test_the_error_of_a_mean_is_its_standard_deviation_over_resamples() -> None:
+    # of two runs 0 and 1 resampled means are 0, .5, .5, 1: a standard deviation of sqrt(1/8)
+    error = with_rliable.aggregates(np.array([[0.0], [1.0]]), 2_000)["mean"].error
+    assert error == pytest.approx(np.sqrt(1 / 8), abs=0.02)
+
+
+@pytest.mark.parametrize("sizes", [(5, 5), (3, 6)])
+def test_improvement_agrees_with_ours(sizes: tuple[int, int]) -> None:
+    first, second = np.round(scores(sizes[0], 2), 1), np.round(scores(sizes[1], 2), 1)
+    theirs = with_rliable.improvement(first, second, REPS)
+    agrees(lambda level: statistics.probability_of_improvement(first, second, OURS, level=level), theirs)
+
+
+def test_profiles_agree_with_ours() -> None:
+    values, thresholds = np.round(scores(5, 4), 1), np.linspace(0, 1, 6)
+    theirs = with_rliable.profile(values, thresholds, REPS)
+    agrees(lambda level: statistics.performance_profile(values, thresholds, OURS, level=level), theirs)
+
+
+def test_the_same_seed_gives_the_same_interval_and_the_global_generator_is_left_alone() -> None:
+    np.random.seed(3)
+    expected = np.random.random(2)
+    np.random.seed(3)
+    drawn = [np.random.random()]
+    one, again, other = (with_rliable.aggregates(scores(5, 4), 100, seed)["mean"] for seed in (1, 1, 2))
+    drawn.append(np.random.random())
+    assert one == again and one != other
+    assert drawn == expected.tolist()
+
+
+def test_one_run_has_no_interval() -> None:
+    one, five = scores(1, 3), scores(5, 3)
+    found = [
+        with_rliable.aggregates(one, 100)["iqm"].interval,
+        with_rliable.improvement(one, five, 100),
+        with_rliable.profile(one, np.array([0.5]), 100),
+    ]
+    assert all(np.isfinite(each.estimate).all() and np.isnan([each.low, each.high]).all() for each in found)
+
+
+@pytest.mark.parametrize("values", [np.zeros(3), np.array([[0.0], [np.nan]])])
+def test_scores_of_another_shape_or_not_finite_are_refused(values: Array) -> None:
+    with pytest.raises(ValueError, match="scores"):
+        with_rliable.aggregates(values)
