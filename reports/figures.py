@@ -29,6 +29,10 @@ DPI = 300
 PACKED = 3
 """Level of PNG's compression: half the seconds of the usual 6 for a fifteenth more bytes."""
 LABEL_CHARACTERS = 50
+FEW = 4
+"""Curves that share one axis; of more, each has a panel of its own with the others behind it."""
+PANEL_CHARACTERS = 27
+"""Of a row's name in a line above its panel."""
 ROW_CHARACTERS = 24
 """Of a row's name beside a heat map."""
 LUMINANCE = (0.299, 0.587, 0.114)
@@ -40,6 +44,8 @@ RETURN = "mean return"
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 """Colours that readers with any common colour blindness tell apart (Okabe and Ito), best contrast first."""
 LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)), (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)))
+BEHIND = "#BBBBBB"
+"""Of the other curves in a panel."""
 SEQUENTIAL, DIVERGING = "cividis", "PuOr"
 """Colour maps that readers with any common colour blindness can order."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -165,7 +171,36 @@ def saved(figure: Figure) -> tuple[bytes, bytes]:
 
 
 def lines(chart: Chart, places: Mapping[str, int]) -> tuple[bytes, bytes]:
-    """PNG and PDF of a chart; `places` as from `styles`."""
+    """PNG and PDF of a chart, in panels where it has more than `FEW` curves; `places` as from `styles`."""
+    return _together(chart, places) if len(chart.curves) <= FEW else _panels(chart, places)
+
+
+def _panels(chart: Chart, places: Mapping[str, int]) -> tuple[bytes, bytes]:
+    """A panel for each curve, two beside each other: the curve and its band before grey lines of all the others."""
+    names = [textwrap.fill(literal(curve.label), PANEL_CHARACTERS) for curve in chart.curves]
+    heights = [max(name.count("\n") for name in names[at : at + 2]) for at in range(0, len(names), 2)]
+    title = textwrap.fill(literal(chart.title), LABEL_CHARACTERS)
+    with canvas(0.4 + 0.13 * title.count("\n") + sum(1.15 + 0.13 * lines for lines in heights)) as figure:
+        grid = figure.subplots(len(heights), 2, sharex=True, sharey=True, squeeze=False)
+        for axes, name, curve in zip(grid.flat, names, chart.curves, strict=False):
+            plot(axes, chart._replace(title="", xlabel="", ylabel="", curves=[curve]), places)
+            for other in chart.curves:
+                if other is not curve:
+                    style = "steps-post" if chart.steps else "default"
+                    axes.plot(other.x, other.values.estimate, color=BEHIND, linewidth=0.6, drawstyle=style, zorder=1)
+            axes.set_title(name, fontsize=7)
+        _shared_ends(grid.flat[0], chart)
+        for axes in grid.flat[len(names) :]:
+            axes.set_axis_off()
+        if len(names) % 2:
+            grid[-2, 1].tick_params(labelbottom=True)  # nothing stands below it
+        figure.suptitle(title, fontsize=8)
+        figure.supxlabel(literal(chart.xlabel), fontsize=8)
+        figure.supylabel(literal(chart.ylabel), fontsize=8)
+        return saved(figure)
+
+
+def _together(chart: Chart, places: Mapping[str, int]) -> tuple[bytes, bytes]:
     labels = [textwrap.fill(literal(curve.label), LABEL_CHARACTERS) for curve in chart.curves]
     columns = 2 if max(map(len, labels)) <= LABEL_CHARACTERS // 2 and len(labels) > 1 else 1
     below = sum(label.count("\n") + 1 for label in labels)
@@ -200,15 +235,21 @@ def plot(axes: Axes, chart: Chart, places: Mapping[str, int]) -> list[Line2D]:
             axes.fill_between(x, low, high, step="post" if chart.steps else None, color=colour, alpha=0.18, linewidth=0)
     if chart.unit_interval:
         axes.set_ylim(0, 1)
-    first, last = min(curve.x[0] for curve in chart.curves), max(curve.x[-1] for curve in chart.curves)
-    axes.set_xlim(0 if first <= last / 2 else first - 1, last if last > 0 else 1)
+    last = _shared_ends(axes, chart)
     axes.set(xlabel=chart.xlabel, ylabel=chart.ylabel)
     axes.set_title(textwrap.fill(literal(chart.title), LABEL_CHARACTERS))
     axes.set_axisbelow(True)
-    axes.grid(axis="y", linewidth=0.4, color="#BBBBBB")
+    axes.grid(axis="y", linewidth=0.4, color="#DDDDDD")
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=last > 1))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
     return handles
+
+
+def _shared_ends(axes: Axes, chart: Chart) -> float:
+    """Let the axis reach over all curves of the chart; the last x."""
+    first, last = min(curve.x[0] for curve in chart.curves), max(curve.x[-1] for curve in chart.curves)
+    axes.set_xlim(0 if first <= last / 2 else first - 1, last if last > 0 else 1)
+    return float(last)
 
 
 class Cells(NamedTuple):

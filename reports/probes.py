@@ -27,7 +27,7 @@ ROSE = "#CC79A7"
 REMARK = (
     "What the judge sees and what the critic learns, means over seeds. Above, the moves that brought about an event, "
     "and the stretches of random moves. The judge's score is that of the clip in whose middle the move stands. Below, "
-    "the change of the critic's value over as many moves, ΔQ, light to dark over training; the scale is the same "
+    "the change of the critic's value over as many moves, ΔQ, faint to strong over training; the scale is the same "
     "throughout a task. Where a run's seed decides its layout, each seed has an episode of its own: the events of all "
     "are marked, and the stretches are those of the first."
 )
@@ -151,7 +151,7 @@ def _timeline(axes: Axes, probe: Probed, names: Sequence[str]) -> None:
 
 
 def _changes(axes: Axes, probe: Probed, scale: tuple[float, float]) -> list[Line2D]:
-    """ΔQ for each look at the critic, light to dark."""
+    """ΔQ for each look at the critic, faint to strong."""
     handles: list[Line2D] = []
     last = max(1, len(probe.change) - 1)
     axes.axhline(0, color="#BBBBBB", linewidth=0.5)

@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from reports import charts, inline
-from reports.leaderboard.board import TABS, Board, Curve, Details, Entry, Estimate
+from reports.leaderboard.board import TABS, Board, Curve, Details, Entry, Estimate, Tab
 from reports.page import environment
 
 SHARED = ("elements.js", "theme.js", "tables.js", "charts.js")
@@ -30,10 +30,11 @@ def render(board: Board) -> str:
             vega=charts.packed_bundle(),
             data=inline.inert(
                 {
-                    "tabs": {tab: TABS[tab] for tab in TABS if any(entry.tab == tab for entry in board.entries)},
+                    "tabs": {tab: TABS[tab] for tab in TABS if any(_shown_in(each) == tab for each in board.entries)},
+                    "scripted": TABS["scripted"],
                     "suites": board.suites,
-                    "fields": [each.name for each in fields(Entry)],
-                    "entries": [_values(entry) for entry in board.entries],
+                    "fields": [*(each.name for each in fields(Entry)), "shown_in"],
+                    "entries": [[*_values(entry), _shown_in(entry)] for entry in board.entries],
                     "curves": {
                         key: charts.curves(curve.unit, curve.of, (0.0, 1.0) if curve.share else None)
                         for key, curve in sorted(drawn.items())
@@ -50,6 +51,14 @@ def _curves(details: Details) -> Iterator[Curve]:
     yield details.curve
     for task in details.tasks:
         yield task.curve
+
+
+def _shown_in(entry: Entry) -> Tab:
+    """The tab that lists the row: scripted rows stand beside the rows of their own profile, and are ranked apart."""
+    for tab in ("paper", "quick"):
+        if entry.tab == "scripted" and entry.profile == tab:
+            return tab
+    return entry.tab
 
 
 def _values(entry: Entry) -> list[Any]:

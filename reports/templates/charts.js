@@ -8,6 +8,7 @@
 // policy allows by its hash. Expressions are interpreted, never compiled, and nothing is loaded from anywhere.
 
 const COLOURS = 6;
+const FEW = 4; // curves that share one drawing; of more, each has a drawing of its own with the others behind it
 const DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4]]; // prime to COLOURS: 30 different lines
 const refuse = () => Promise.reject(new Error("a chart loads nothing"));
 const NO_LOADER = { load: refuse, sanitize: refuse, http: refuse, file: refuse };
@@ -48,6 +49,21 @@ function dressed(specification, rows, series) {
   return dress(specification);
 }
 
+// The specification of one series of many: its line and band before the lines of all others, on the axes that all share.
+function inFront(specification, rows, series) {
+  const { layer, ...rest } = dressed(specification, rows.filter((row) => row.series === series), [series]);
+  const line = layer.findLast((unit) => unit.mark.type === "line");
+  const { x, y } = line.encoding;
+  const extent = (values) => [Math.min(...values), Math.max(...values)];
+  const within = (axis, fields) => ({ ...axis, scale: { ...axis.scale, domain: axis.scale.domain ?? extent(rows.flatMap((row) => fields.map((field) => row[field])).filter(Number.isFinite)) } });
+  const behind = {
+    data: { name: "others" },
+    mark: { type: "line", strokeWidth: 1, opacity: 0.35 },
+    encoding: { x: within(x, ["x"]), y: within(y, ["value", "low", "high"]), detail: { field: "series", type: "nominal" }, color: { value: "var(--soft)" } },
+  };
+  return { ...rest, height: 150, layer: [behind, ...layer] };
+}
+
 function showTip(handler, event, item, value) {
   let tip = document.getElementById("tip");
   if (!value) {
@@ -78,20 +94,44 @@ function legend(names, series) {
   return make("ul", { class: "legend" }, series.map((i) => make("li", {}, sample(i), ` ${names[i]}`)));
 }
 
-async function drawChart(host, specification, rows, names) {
+// Draw into `drawing`, which `alt` tells in words; gives what Vega made of it.
+async function drawInto(drawing, alt, specification, datasets) {
   const embed = await loadVega();
-  const series = [...new Set(rows.map((row) => row.series))].sort((a, b) => a - b);
-  const values = rows.map((row) => ({ ...row, series: String(row.series), name: String(names[row.series]) }));
-  const whole = { ...dressed(specification, rows, series), data: { name: "rows" }, datasets: { rows: values } };
-  const words = { role: "img", "aria-label": host.dataset.alt ?? "" };
-  const drawing = make("div", { class: "drawing", ...words });
-  host.replaceChildren(drawing);
-  if (names.length > 1) host.append(legend(names, series));
+  const whole = { ...specification, data: { name: "rows" }, datasets };
   const drawn = await embed(drawing, whole, { mode: "vega-lite", ast: true, actions: false, renderer: "svg", loader: NO_LOADER, config: CHART_CONFIG, defaultStyle: false, tooltip: showTip });
   drawing.querySelector("svg").setAttribute("aria-hidden", "true");
-  for (const [name, value] of Object.entries(words)) drawing.setAttribute(name, value); // which Vega has set anew
+  drawing.setAttribute("role", "img"); // Vega has set both anew
+  drawing.setAttribute("aria-label", alt);
   drawing.removeAttribute("aria-roledescription");
-  host.finalize = () => drawn.finalize();
+  return drawn;
+}
+
+async function drawTogether(host, specification, rows, values, names, series) {
+  const drawing = make("div", { class: "drawing" });
+  host.replaceChildren(drawing);
+  if (names.length > 1) host.append(legend(names, series));
+  return [await drawInto(drawing, host.dataset.alt ?? "", dressed(specification, rows, series), { rows: values })];
+}
+
+async function drawApart(host, specification, rows, values, names, series) {
+  const panels = series.map((i) => {
+    const drawing = make("div", { class: "drawing" });
+    const panel = make("li", {}, make("div", { class: "panel-title" }, sample(i), ` ${names[i]}`), drawing);
+    return { i, drawing, panel };
+  });
+  host.replaceChildren(make("ul", { class: "panels", "aria-label": host.dataset.alt ?? "" }, panels.map(({ panel }) => panel)));
+  return Promise.all(panels.map(({ i, drawing }) => {
+    const mine = ({ series: index }) => index === String(i);
+    return drawInto(drawing, `Curve of ${names[i]}`, inFront(specification, rows, i), { rows: values.filter(mine), others: values.filter((row) => !mine(row)) });
+  }));
+}
+
+async function drawChart(host, specification, rows, names) {
+  await loadVega();
+  const series = [...new Set(rows.map((row) => row.series))].sort((a, b) => a - b);
+  const values = rows.map((row) => ({ ...row, series: String(row.series), name: String(names[row.series]) }));
+  const drawn = await (series.length > FEW ? drawApart : drawTogether)(host, specification, rows, values, names, series);
+  host.finalize = () => drawn.forEach((each) => each.finalize());
   host.dataset.drawn = "";
 }
 

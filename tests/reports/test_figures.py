@@ -65,6 +65,26 @@ def test_rows_differ_in_line_and_marker_not_by_colour_alone(writer: Writer) -> N
     assert len({line.get_color() for line in handles}) == 7
 
 
+@pytest.mark.parametrize(("count", "panels"), [(4, 1), (5, 5), (6, 6)])
+def test_more_than_four_curves_have_a_panel_each_before_the_others(
+    monkeypatch: pytest.MonkeyPatch, count: int, panels: int
+) -> None:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(figures, "saved", lambda figure: (drawn.append(figure), (b"", b""))[1])
+    x = np.array([0.0, 10.0, 20.0])
+    values = [np.array([0.0, 1.0, 2.0]) * i for i in range(count)]
+    curves = [Curve(f"$row {i}", x[: 2 + i % 2], Interval(*[each[: 2 + i % 2]] * 3)) for i, each in enumerate(values)]
+    figures.lines(Chart("t", "x", "y", curves, unit_interval=False), figures.styles(each.label for each in curves))
+    shown = [axes for axes in drawn[0].axes if axes.axison]
+    assert len(shown) == panels
+    for i, axes in enumerate(shown if panels > 1 else []):
+        own, *behind = axes.get_lines()
+        assert axes.get_title() == rf"\$row {i}" and own.get_color() == figures.PALETTE[i]
+        assert own.get_ydata().tolist() == curves[i].values.estimate.tolist() and len(axes.collections) == 1
+        assert {line.get_color() for line in behind} == {figures.BEHIND} and len(behind) == count - 1
+        assert axes.get_xlim() == (0, 20) and axes.get_ylim() == shown[0].get_ylim()
+
+
 def test_a_task_scored_by_its_return_has_the_return_drawn(writer: Writer) -> None:
     writer.cell("a", {seed: {100: [-0.5, 0.5]} for seed in (0, 1)}, score=Score("return"))
     rows = writer.summary().rows

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import base64
+import io
 import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 import results
@@ -14,11 +16,12 @@ from reports import charts, figures, inline, judges, page, summary
 from tests.reports.conftest import Writer, write_rows
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Locator, Page
 
 Open = Callable[..., "Page"]
 CURVES = {seed: {100: [1, 0], 200: [1, 1]} for seed in (0, 1)}
 EVIL = "<script>alert(1)</script>"
+FILTER = "image => getComputedStyle(image).filter"
 
 
 def _page(writer: Writer) -> str:
@@ -149,6 +152,34 @@ def test_a_row_of_a_table_is_sorted_by_its_number(hostile: Path, browser: Open) 
     for expected in (["0.50*", "1.00*"], ["1.00*", "0.50*"]):  # two seeds tell nothing apart
         table.get_by_role("button", name="Final success").press("Enter")
         assert column() == expected
+
+
+def _brightness(element: Locator) -> float:
+    from PIL import Image
+
+    with Image.open(io.BytesIO(element.screenshot())) as picture:
+        return float(np.asarray(picture.convert("L"), dtype=float).mean())
+
+
+def test_drawn_figures_are_dark_on_a_dark_page_and_frames_stay_as_they_were(
+    writer: Writer, tmp_path: Path, browser: Open
+) -> None:
+    writer.cell("a", CURVES)
+    study = results.study(writer.finish())
+    found = summary.summarise(study, results.load(study), reps=200)
+    (curves,) = figures.learning_curves(found.rows)
+    held = figures.Gallery("Figures", "", [curves._replace(chart=None)])
+    frames = [results.Picture("grid/8x8", "none", curves.png)]
+    (tmp_path / "report.html").write_text(page.render(study, found, [held], [], frames))
+    seen = browser(tmp_path / "report.html", color_scheme="dark")
+    figure, frame = seen.locator("img.figure"), seen.locator(".frames img")
+    assert _brightness(figure) < 60 < 200 < _brightness(frame)
+    seen.locator("select.theme").select_option("light")
+    assert _brightness(figure) > 200
+    seen.locator("select.theme").select_option("dark")
+    assert figure.evaluate(FILTER) != "none" and frame.evaluate(FILTER) == "none"
+    seen.emulate_media(media="print")
+    assert figure.evaluate(FILTER) == "none"
 
 
 def test_on_paper_and_without_scripts_the_figure_stands_for_the_chart(hostile: Path, browser: Open) -> None:

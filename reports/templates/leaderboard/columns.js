@@ -13,7 +13,7 @@ function rankCell(entry) {
 
 function rowCell(entry) {
   const box = make("input", { type: "checkbox", "aria-label": `Compare ${entry.label}`, onchange: (event) => tick(entry.id, event.target.checked) });
-  const link = make("a", { href: `#${new URLSearchParams({ tab: entry.tab, open: entry.id })}`, onclick: (event) => {
+  const link = make("a", { href: `#${new URLSearchParams({ tab: entry.shown_in, open: entry.id })}`, onclick: (event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
     go({ open: entry.id });
@@ -48,11 +48,11 @@ const OTHERS = [
   { id: "score", title: "Score", hint: "IQM of the final score over runs and tasks, 95 % interval", first: FALLING, key: (entry) => better(entry, entry.score.value), cell: (entry) => [...spread(entry.score), entry.measure.name === "success" ? null : make("div", { class: "soft" }, scoreName(entry.measure)), bar(entry.score, entry.measure)] },
   { id: "mean", title: "Mean", first: FALLING, key: (entry) => better(entry, entry.mean.value), cell: (entry) => decimal(entry.mean.value) },
   { id: "standing", title: "Standing", text: true, key: (entry) => entry.standing, cell: (entry) => badge(entry.standing) },
-  { id: "model", title: "Model", text: true, key: (entry) => entry.model, cell: (entry) => entry.model || NOTHING },
-  { id: "backend", title: "Backend", text: true, key: (entry) => entry.backend, cell: (entry) => entry.backend || NOTHING },
   { id: "profile", title: "Profile", text: true, key: (entry) => entry.profile, cell: (entry) => entry.profile },
   { id: "seeds", title: "Seeds", first: FALLING, key: (entry) => entry.seeds.length, cell: (entry) => whole(entry.seeds.length) },
   { id: "steps", title: "Steps", first: FALLING, key: (entry) => entry.steps, cell: (entry) => whole(entry.steps) },
+  { id: "model", title: "Model", text: true, key: (entry) => entry.model, cell: (entry) => entry.model || NOTHING },
+  { id: "backend", title: "Backend", text: true, key: (entry) => entry.backend, cell: (entry) => entry.backend || NOTHING },
   { id: "calls", title: "Calls", hint: "to models, over all runs", first: FALLING, key: (entry) => entry.calls, cell: (entry) => whole(entry.calls) },
   { id: "cost", title: "Cost, USD", hint: "over all runs", first: FALLING, key: (entry) => entry.usd, cell: (entry) => decimal(entry.usd) },
   { id: "hardware", title: "Hardware", text: true, key: (entry) => entry.hardware.join("; "), cell: (entry) => make("span", { class: "small" }, entry.hardware.join("; ") || NOTHING) },
@@ -61,6 +61,12 @@ const OTHERS = [
 ];
 const ROW = { id: "row", title: "Row", text: true, row: true, key: (entry) => entry.label, cell: rowCell };
 const COLUMNS = { ranked: [RANK, ROW, ...OTHERS], apart: [ROW, ...OTHERS.slice(0, 3), APART, ...OTHERS.slice(3)] };
+
+// The columns of a table of these entries: those in which at least one entry has something.
+function columnsOf(kind, entries) {
+  const filled = (value) => value !== null && value !== undefined && value !== "";
+  return COLUMNS[kind].filter((column) => entries.some((entry) => filled(column.key(entry))));
+}
 
 function headCell(column) {
   const hint = column.hint ? make("span", { class: "unseen" }, `: ${column.hint}`) : null;

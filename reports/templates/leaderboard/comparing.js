@@ -27,7 +27,8 @@ function warnings(entries, tasks) {
     differ("suite") ? "These rows are of different suites: nothing but their curves is compared." : null,
     !differ("suite") && !tasks.length ? "These rows have no task and score in common: nothing but their curves is compared." : null,
     !differ("suite") && tasks.length && tasks.length < every.size ? `Compared on the tasks that all have: ${tasks.join(", ")}.` : null,
-    differ("tab") ? "These rows are of different tabs, which are never ranked together." : null,
+    differ("shown_in") ? "These rows are of different tabs, which are never ranked together." : null,
+    differ("tab") && entries.some((entry) => entry.tab === "scripted") ? `Some of these rows are scripted and are never ranked with the others; in scripted rows ${DATA.scripted}.` : null,
     differ("conditions") ? "Their suites' settings or demonstrations differ, so they are never ranked together." : null,
     differ("profile") || differ("steps") ? "Their profiles or numbers of steps differ." : null,
   ].filter(Boolean);

@@ -6,17 +6,24 @@ const NONE = make("p", {}, "No row fits the search and the filters. Reset shows 
 const sections = new Map(); // "tab suite" -> its section, built when first shown
 
 function suitesOf(tab) {
-  return DATA.suites.filter((suite) => DATA.entries.some((entry) => entry.tab === tab && entry.suite === suite.name));
+  return DATA.suites.filter((suite) => inTab(tab).some((entry) => entry.suite === suite.name));
 }
 
 function inTab(tab) {
-  return DATA.entries.filter((entry) => entry.tab === tab);
+  return DATA.entries.filter((entry) => entry.shown_in === tab);
 }
 
-// The chosen one, or else the first that ranks anything.
+// The tab with the most ranked rows, or the most rows where none is ranked; of equal ones the first.
+function fullestTab(tabs) {
+  const most = (counted) => tabs.reduce((best, tab) => (counted(tab) > counted(best) ? tab : best), tabs[0]);
+  const ranked = (tab) => inTab(tab).filter((entry) => entry.rank !== null).length;
+  return tabs.some(ranked) ? most(ranked) : most((tab) => inTab(tab).length);
+}
+
+// The chosen one, or else the fullest.
 function currentTab() {
   const tabs = Object.keys(DATA.tabs);
-  return tabs.find((tab) => tab === state.tab) ?? tabs.find((tab) => inTab(tab).some((entry) => entry.rank !== null)) ?? tabs[0];
+  return tabs.find((tab) => tab === state.tab) ?? fullestTab(tabs);
 }
 
 // The suites to show: the chosen one, or all; of a long board the first unless all are asked for or searched.
@@ -27,13 +34,16 @@ function chosenSuite(tab) {
 }
 
 function listed(kind, title, suite, entries) {
-  const columns = COLUMNS[kind];
+  const columns = columnsOf(kind, entries);
   const heads = columns.map(headCell);
   const rows = entries.map((entry) => ({ entry, element: line(columns, entry) }));
   const body = make("tbody", { role: "rowgroup" }, rows.map(({ element }) => element));
   const name = `${suite.title}: ${title}`;
   const head = make("thead", { role: "rowgroup" }, make("tr", { role: "row" }, heads));
   const whole = make("table", { class: `board ${kind} ${entries.length > LONG ? "long" : ""}`, role: "table", "aria-label": name }, make("caption", {}, title), head, body);
+  const widths = columns.map(({ id }) => `var(--${id})`);
+  whole.style.setProperty("--columns", `${widths.slice(0, -1).join(" ")} minmax(${widths.at(-1)}, 1fr)`);
+  whole.style.setProperty("--width", `calc(${widths.join(" + ")})`);
   const region = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": name }, whole);
   sortHeads(heads, (head, descending) => go({ sort: `${descending ? "-" : ""}${head.dataset.column}` }));
   let shown = "";
@@ -56,12 +66,21 @@ function section(tab, suite) {
   if (sections.has(key)) return sections.get(key);
   const entries = inTab(tab).filter((entry) => entry.suite === suite.name);
   // The rows of one tab may be of several profiles (`scripted`), or of one task alone: those are not ranked together.
-  const ranked = [...Map.groupBy(entries.filter((entry) => entry.rank !== null), (entry) => JSON.stringify([entry.profile, entry.board, entry.conditions, entry.measure])).values()];
-  const apart = entries.filter((entry) => entry.rank === null);
+  // Scripted rows have a table of their own below that of the rows whose tasks and conditions they share.
+  const alike = ({ profile, board, conditions, measure }) => JSON.stringify([profile, board, conditions, measure]);
+  const beside = (entry) => entry.tab === "scripted" && tab !== "scripted";
+  const split = (rows) => [rows.filter((entry) => !beside(entry)), rows.filter(beside)].filter((part) => part.length);
+  const ranked = [...Map.groupBy(entries.filter((entry) => entry.rank !== null), alike).values()].flatMap(split);
+  const apart = split(entries.filter((entry) => entry.rank === null));
   const several = new Set(ranked.map(([{ profile }]) => profile)).size > 1;
-  const title = ({ board, profile, conditions, measure }) => `Ranked${board ? ` on ${board} alone` : ""}${measure.name === "success" ? "" : ` by ${scoreName(measure)}`}${conditions ? `, ${conditions}` : ""}${several ? `, ${profile}` : ""}`;
-  const tables = ranked.map((rows) => listed("ranked", title(rows[0]), suite, rows));
-  if (apart.length) tables.push(listed("apart", "Listed apart", suite, apart));
+  const title = (entry) => {
+    const { board, profile, conditions, measure } = entry;
+    return `${beside(entry) ? "Scripted, ranked apart" : "Ranked"}${board ? ` on ${board} alone` : ""}${measure.name === "success" ? "" : ` by ${scoreName(measure)}`}${conditions ? `, ${conditions}` : ""}${several ? `, ${profile}` : ""}`;
+  };
+  const tables = [
+    ...ranked.map((rows) => listed("ranked", title(rows[0]), suite, rows)),
+    ...apart.map((rows) => listed("apart", beside(rows[0]) ? "Scripted, listed apart" : "Listed apart", suite, rows)),
+  ];
   const element = make("section", { "aria-label": suite.title }, make("h2", {}, suite.title, make("span", { class: "soft" }, ` ${suite.name}, version ${suite.version}`)), tables.map(({ region }) => region));
   if (entries.length > LONG) element.style.setProperty("--height", `${3.6 * entries.length + 12}rem`);
   element.classList.toggle("long", entries.length > LONG);
@@ -81,7 +100,8 @@ function showTabs(tab) {
     button.tabIndex = chosen ? 0 : -1;
   }
   document.getElementById("panel").setAttribute("aria-labelledby", `tab-${tab}`);
-  document.getElementById("about-tab").textContent = `${tab}: ${DATA.tabs[tab]}.`;
+  const scripted = tab !== "scripted" && inTab(tab).some((entry) => entry.tab === "scripted");
+  document.getElementById("about-tab").textContent = `${tab}: ${DATA.tabs[tab]}.${scripted ? ` Scripted rows stand below the others and are ranked apart; in them ${DATA.scripted}.` : ""}`;
 }
 
 function fill(select, options, value) {

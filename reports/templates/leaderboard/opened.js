@@ -49,7 +49,7 @@ function facts(entry) {
   const range = entry.rank === null ? NOTHING : `${entry.rank}${entry.tied ? ", tied" : ""} (95 %: ${entry.rank_low}–${entry.rank_high})`;
   const pairs = [
     ["Rank", range], ["Score (IQM)", spread(entry.score)], ["Score is", scoreName(entry.measure)], ["Mean", spread(entry.mean)], ["Standing", badge(entry.standing)],
-    ["Suite", entry.suite], ["Tasks", entry.tasks.join(", ")], ...(entry.conditions ? [["Conditions", entry.conditions]] : []), ["Tab", entry.tab], ["Profile", entry.profile], ["Method", entry.method], ["Learner", entry.learner],
+    ["Suite", entry.suite], ["Tasks", entry.tasks.join(", ")], ...(entry.conditions ? [["Conditions", entry.conditions]] : []), ["Tab", entry.shown_in], ["Profile", entry.profile], ["Method", entry.method], ["Learner", entry.learner],
     ["Model", entry.model || NOTHING], ["Backend", entry.backend || NOTHING], ["Seeds", entry.seeds.join(", ") || NOTHING],
     ["Steps of a run", whole(entry.steps)], ["Episodes of a final evaluation", whole(entry.episodes)], ["Model calls", whole(entry.calls)],
     ["Cost, USD", decimal(entry.usd)], ["Hardware", entry.hardware.join("; ") || NOTHING], ["Protocol", entry.protocol], ["Source", entry.source],
@@ -97,7 +97,8 @@ async function showOpened(place) {
     return;
   }
   const head = make("h2", { tabindex: "-1" }, entry.label);
-  place.replaceChildren(head, ...(entry.apart ? [make("p", { class: "notes" }, `Listed apart: ${entry.apart}.`)] : []), facts(entry));
+  const notes = [entry.apart ? `Listed apart: ${entry.apart}.` : null, entry.tab === "scripted" ? `In this scripted row ${DATA.scripted}.` : null].filter(Boolean);
+  place.replaceChildren(head, ...notes.map((note) => make("p", { class: "notes" }, note)), facts(entry));
   const details = await detailsOf(entry);
   if (state.open === entry.id) place.append(...sectionsOf(entry, details).filter(Boolean));
 }

@@ -79,38 +79,109 @@ def test_every_column_sorts_in_both_directions(browser: Open, file: Path) -> Non
 def test_filters_and_search_leave_the_rows_that_fit_and_tell_their_number(browser: Open, file: Path) -> None:
     page = browser(file, "#tab=quick")
     count = page.get_by_role("status").filter(has_text="row")
-    expect(count).to_have_text("20 rows")
+    expect(count).to_have_text("21 rows")
     page.get_by_label("Method").select_option("vlm_rb")
-    expect(count).to_have_text("2 of 20 rows")
+    expect(count).to_have_text("3 of 21 rows")
     page.get_by_label("Suite").select_option("scene")
     assert shown(page, "Scene: Ranked") == ["scene-vlm_rb"]
     page.get_by_role("button", name="Reset").click()
-    expect(count).to_have_text("20 rows")
+    expect(count).to_have_text("21 rows")
     page.get_by_label("Model").select_option("gpt-4o-mini")
     assert shown(page) == ["grid-rl_sallm_f"]
     page.get_by_role("button", name="Reset").click()
     page.get_by_label("Standing").select_option("disputed")
-    disputed = ids(boards.example(), tab="quick", standing="disputed")
-    expect(count).to_have_text(f"{len(disputed)} of 20 rows")
+    disputed = ids(boards.example(), profile="quick", standing="disputed")
+    expect(count).to_have_text(f"{len(disputed)} of 21 rows")
     page.get_by_role("button", name="Reset").click()
     page.get_by_label("Search").fill("DRAWER qwen3")
-    expect(count).to_have_text("1 of 20 rows")
+    expect(count).to_have_text("1 of 21 rows")
     expect(page.get_by_role("link", name="vlm_rb qwen3-vl-8b")).to_be_visible()
 
 
 def test_tabs_never_share_a_ranking(browser: Open, file: Path) -> None:
     page = browser(file)
     tabs = page.get_by_role("tab")
-    assert [tab.get_attribute("data-tab") for tab in tabs.all()] == ["paper", "quick", "scripted"]  # none for smoke
+    assert [tab.get_attribute("data-tab") for tab in tabs.all()] == ["paper", "quick"]  # none for smoke
     for tab in tabs.all():
         tab.click()
         name = tab.get_attribute("data-tab")
         expect(tab).to_have_attribute("aria-selected", "true")
         expect(page.get_by_role("tabpanel")).to_contain_text(f"{name}: ")
         rows = page.locator("tr[data-id]:visible").evaluate_all("rows => rows.map(row => row.dataset.id)")
-        assert sorted(rows) == sorted(ids(boards.example(), tab=name))
+        assert sorted(rows) == sorted(ids(boards.example(), profile=name))
     page.go_back()
-    expect(page.get_by_role("tab", name="quick")).to_have_attribute("aria-selected", "true")
+    expect(page.get_by_role("tab", name="paper")).to_have_attribute("aria-selected", "true")
+
+
+def test_the_page_opens_on_the_tab_with_the_most_ranked_rows(browser: Open, tmp_path: Path) -> None:
+    def opened(*rows: tuple[Entry, Any]) -> str | None:
+        return browser(write(boards.board(*rows), tmp_path)).get_by_role("tab", selected=True).get_attribute("data-tab")
+
+    def some(tab: str, count: int, rank: tuple[int, int, int] | None) -> list[tuple[Entry, Any]]:
+        return [boards.entry(f"{tab}-{i}-{rank is None}", tab=tab, profile=tab, rank=rank) for i in range(count)]
+
+    one = (1, 1, 1)
+    assert opened(*some("paper", 1, one), *some("quick", 2, one), *some("smoke", 3, None)) == "quick"
+    assert opened(*some("paper", 2, one), *some("quick", 2, one)) == "paper"
+    assert opened(*some("quick", 1, None), *some("smoke", 2, None)) == "smoke"
+
+
+def test_a_column_without_a_value_in_its_table_is_left_out(browser: Open, tmp_path: Path) -> None:
+    bare = {"model": "", "backend": "", "calls": None, "usd": None}
+    plain, judged = (boards.entry(f"{suite}-uer", suite, rank=(1, 1, 1)) for suite in ("grid", "scene"))
+    rows = [
+        (replace(plain[0], **bare), plain[1]),
+        (replace(judged[0], **{**bare, "calls": 0, "model": "m"}), judged[1]),
+    ]
+    page = browser(write(boards.board(*rows), tmp_path))
+
+    def heads(suite: str) -> list[str]:
+        found = page.get_by_role("region", name=f"{suite}: Ranked").locator("th[data-column]")
+        names: list[str] = found.evaluate_all("heads => heads.map(head => head.dataset.column)")
+        return names
+
+    fixed = ["profile", "seeds", "steps"]
+    last = ["hardware", "protocol", "source"]
+    assert heads("Grid") == ["rank", "row", "score", "mean", "standing", *fixed, *last]
+    assert heads("Scene") == ["rank", "row", "score", "mean", "standing", *fixed, "model", "calls", *last]
+    for table in page.locator(".board").all():  # every cell has a column of its own
+        lines = table.locator("tr").evaluate_all("rows => rows.map(row => row.getBoundingClientRect().height)")
+        assert max(lines) < 120
+
+
+def test_scripted_rows_stand_below_those_of_their_profile_and_are_ranked_apart(browser: Open, tmp_path: Path) -> None:
+    one, scripted = (1, 1, 1), {"suite": "grid", "tab": "scripted"}
+    rows = [
+        boards.entry("grid-s8", **scripted, rank=one, board="8x8"),
+        boards.entry("grid-s", **scripted, rank=one),
+        boards.entry("grid-sp", **scripted, rank=one, profile="paper"),
+        boards.entry("grid-sa", **scripted),
+        boards.entry("grid-uer8", rank=one, board="8x8"),
+        boards.entry("grid-uer", rank=one),
+        boards.entry("grid-ua"),
+    ]
+    page = browser(write(boards.board(*rows), tmp_path), "#tab=quick")
+    regions = page.locator("#suites [role=region]")
+    named = {str(each.get_attribute("aria-label")): each.locator("tbody tr") for each in regions.all()}
+    assert {name: each.evaluate_all("rows => rows.map(row => row.dataset.id)") for name, each in named.items()} == {
+        "Grid: Ranked on 8x8 alone": ["grid-uer8"],
+        "Grid: Scripted, ranked apart on 8x8 alone": ["grid-s8"],
+        "Grid: Ranked": ["grid-uer"],
+        "Grid: Scripted, ranked apart": ["grid-s"],
+        "Grid: Listed apart": ["grid-ua"],
+        "Grid: Scripted, listed apart": ["grid-sa"],
+    }
+    assert "tied" not in page.locator("#suites").inner_text()
+    expect(page.locator("#about-tab")).to_contain_text("it knows the task")
+    page.locator("tr[data-id='grid-s'] input").check()
+    page.locator("tr[data-id='grid-uer'] input").check()
+    page.get_by_role("button", name="Compare").click()
+    expect(page.locator("#comparison .notes")).to_contain_text("Some of these rows are scripted")
+    page.get_by_role("button", name="All rows").click()
+    page.get_by_role("tab", name="paper").click()
+    assert shown(page, "Grid: Scripted, ranked apart") == ["grid-sp"]
+    page.locator("tr[data-id='grid-sp'] a").click()
+    expect(page.locator("#opened .notes")).to_contain_text("it knows the task")
 
 
 def test_ties_rank_intervals_and_reasons_are_told_in_words(browser: Open, file: Path) -> None:
@@ -126,10 +197,10 @@ def test_ties_rank_intervals_and_reasons_are_told_in_words(browser: Open, file: 
 
 def test_profiles_of_a_tab_are_ranked_apart(browser: Open, tmp_path: Path) -> None:
     names = {"suite": "grid", "tab": "scripted", "rank": (1, 1, 1)}
-    rows = [boards.entry(f"grid-{name}", **names, profile=name) for name in ("quick", "paper")]
+    rows = [boards.entry(f"grid-{name}", **names, profile=name) for name in ("long", "short")]
     page = browser(write(boards.board(*rows), tmp_path))
-    assert shown(page, "Grid: Ranked, quick") == ["grid-quick"]
-    assert shown(page, "Grid: Ranked, paper") == ["grid-paper"]
+    assert shown(page, "Grid: Ranked, long") == ["grid-long"]
+    assert shown(page, "Grid: Ranked, short") == ["grid-short"]
     assert "tied" not in page.locator("#suites").inner_text()
 
 
@@ -192,6 +263,24 @@ def test_ticked_rows_are_compared_as_the_package_compares_them(browser: Open, fi
     expect(page.locator("#comparison figcaption")).to_contain_text("8x8")
     page.get_by_role("button", name="Remove uer").click()
     expect(page.get_by_role("heading", name="Compare 2 rows")).to_be_visible()
+
+
+def test_more_than_four_rows_have_a_panel_each_on_the_same_axes(
+    browser: Open, axe: Callable[[Page], None], file: Path
+) -> None:
+    names = ("uer", "per", "dsadf", "pebble", "sac")
+    page = browser(file, f"#tab=quick&compare=1&ticked={','.join(f'grid-{name}' for name in names)}", width=800)
+    settled(page)
+    panels = page.locator("#comparison .panels > li")
+    assert panels.locator(".panel-title").all_inner_texts() == list(names)
+    marks = "lines => lines.map(line => getComputedStyle(line).stroke)"
+    strokes = [each.locator(".mark-line path").evaluate_all(marks) for each in panels.all()]
+    assert [len(lines) for lines in strokes] == [5] * 5  # the row's own, and the others behind it
+    assert len({lines[-1] for lines in strokes}) == 5 and len({line for lines in strokes for line in lines[:-1]}) == 1
+    assert len({each.locator(".role-axis").all_inner_texts()[0] for each in panels.all()}) == 1
+    told = page.locator("#comparison .panels").get_attribute("aria-label") or ""
+    assert all(f"{name}: 0." in told for name in names)
+    axe(page)
 
 
 def test_the_pages_statistics_are_the_packages(browser: Open, file: Path) -> None:
@@ -290,9 +379,8 @@ def test_everything_works_by_keyboard(browser: Open, file: Path) -> None:
     expect(page.locator("main")).to_be_focused()
     press_until("Tab", "[role=tab]")
     page.keyboard.press("ArrowRight")
-    expect(page.get_by_role("tab", name="scripted")).to_be_focused()
-    page.keyboard.press("Home")
-    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("tab", name="paper")).to_be_focused()
+    page.keyboard.press("End")
     expect(page.get_by_role("tab", name="quick")).to_have_attribute("aria-selected", "true")
     press_until("Tab", "#search")
     page.keyboard.type("uer")
