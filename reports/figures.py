@@ -232,7 +232,10 @@ def plot(axes: Axes, chart: Chart, places: Mapping[str, int]) -> list[Line2D]:
             clip_on=False,
         )
         if np.isfinite(low).all():
-            axes.fill_between(x, low, high, step="post" if chart.steps else None, color=colour, alpha=0.18, linewidth=0)
+            step: Any = "post" if chart.steps else None
+            many = len(chart.curves) > FEW  # bands lie over each other: their edges tell them apart
+            filled, edge = ((colour, 0.06), 0.4) if many else ((colour, 0.18), 0.0)
+            axes.fill_between(x, low, high, step=step, facecolor=filled, edgecolor=colour, linewidth=edge)
     if chart.unit_interval:
         axes.set_ylim(0, 1)
     last = _shared_ends(axes, chart)

@@ -85,6 +85,15 @@ def test_more_than_four_curves_have_a_panel_each_before_the_others(
         assert axes.get_xlim() == (0, 20) and axes.get_ylim() == shown[0].get_ylim()
 
 
+@pytest.mark.parametrize(("count", "width"), [(4, 0.0), (5, 0.4)])
+def test_bands_of_more_than_four_curves_on_one_axis_have_edges(count: int, width: float) -> None:
+    x, values = np.array([0.0, 1.0]), np.array([0.5, 0.5])
+    curves = [Curve(str(i), x, Interval(values, values - 0.1, values + 0.1)) for i in range(count)]
+    axes = Figure().add_subplot()
+    figures.plot(axes, Chart("t", "x", "y", curves), figures.styles(each.label for each in curves))
+    assert [band.get_linewidth()[0] for band in axes.collections] == [width] * count
+
+
 def test_a_task_scored_by_its_return_has_the_return_drawn(writer: Writer) -> None:
     writer.cell("a", {seed: {100: [-0.5, 0.5]} for seed in (0, 1)}, score=Score("return"))
     rows = writer.summary().rows
