@@ -54,7 +54,7 @@ function inFront(specification, rows, series) {
   const { layer, ...rest } = dressed(specification, rows.filter((row) => row.series === series), [series]);
   const line = layer.findLast((unit) => unit.mark.type === "line");
   const { x, y } = line.encoding;
-  const extent = (values) => [Math.min(...values), Math.max(...values)];
+  const extent = (values) => values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
   const within = (axis, fields) => ({ ...axis, scale: { ...axis.scale, domain: axis.scale.domain ?? extent(rows.flatMap((row) => fields.map((field) => row[field])).filter(Number.isFinite)) } });
   const behind = {
     data: { name: "others" },
