@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.turns import last_timing
 from harness import checkpoints, config
 from harness.building import make_build
 from harness.config import Cell, Names
@@ -119,7 +120,7 @@ def shares(steps: int) -> dict[str, float]:
         (run,) = study.runs
         if run.status != "finished":
             raise SystemExit(f"the run did not finish: {run.error}")
-        clock = json.loads((run.directory / "timings.jsonl").read_text().splitlines()[-1])
+        clock = last_timing(run.directory)
     return {
         "steps": steps,
         "seconds": clock["seconds"],

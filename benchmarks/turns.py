@@ -25,6 +25,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pyarrow import parquet
+
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = ("suite", "task", "method", "profile")
 
@@ -140,8 +142,14 @@ def train(given: Mapping[str, str], stop: Callable[[], bool], seeds: int = 1, de
         job = Job("benchmark", directory, record(cell), seeds=packed, device=device, checkpoint_every=cell.steps)
         with contextlib.suppress(Stopped):
             work(job, lambda event: None, stop)
-        timings = (study.run(cell.directory, 0).path / "timings.jsonl").read_text()
-    return dict(json.loads(timings.splitlines()[-1]))
+        return last_timing(study.run(cell.directory, 0).path)
+
+
+def last_timing(run: Path) -> dict[str, Any]:
+    """The last row of a run's timings: Parquet of a finished run, JSON lines of one that was stopped."""
+    if (run / "timings.parquet").exists():
+        return dict(parquet.read_table(run / "timings.parquet").to_pylist()[-1])
+    return dict(json.loads((run / "timings.jsonl").read_text().splitlines()[-1]))
 
 
 def _plain(text: str) -> int | str:

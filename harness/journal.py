@@ -28,6 +28,8 @@ from harness.records.schema import EVALUATION, SCORE, Identity, evaluation
 from harness.records.study import Lock, RunDirectory, StudyDirectory
 
 LOGS = ("evaluations", "timings", "metrics", "judgements", "labels", "imagined", "ledger", "probes", "subgoals")
+COMPACTED = tuple(name for name in LOGS if name not in ("evaluations", "ledger"))
+"""Logs that a finished run keeps as Parquet. Its ledger stays text, since the last row of it is read by itself."""
 TELL_EVERY = 0.5
 """Seconds between two messages to the launcher about a worker's progress."""
 LIVE_EVERY = 2.0
@@ -177,10 +179,10 @@ class RunJournal:
                     run.show(step=step, rate=rate, score=latest[number], waited=round(waited, 3))
 
     def finish(self, agent: Agent) -> None:
-        """Compact the evaluation rows, keep what acting needs, mark finished, then drop what only training needs."""
+        """Compact the rows, keep what acting needs, mark finished, then drop what only training needs."""
         from safetensors.numpy import save
 
-        from harness.records.compact import to_parquet
+        from harness.records.compact import log_to_parquet, to_parquet
 
         for number, run in enumerate(self.runs):
             for rows in self._rows[number].values():
@@ -189,6 +191,8 @@ class RunJournal:
             if number in self._dropped:
                 continue
             to_parquet(run.path / "evaluations.jsonl", run.path / "evaluations.parquet", self._columns)
+            for name in COMPACTED:
+                log_to_parquet(run.path / f"{name}.jsonl", run.path / f"{name}.parquet")
             policy = {name: np.ascontiguousarray(value) for name, value in agent.parameters(number).items()}
             write_bytes(run.path / "policy.safetensors", save(policy))
             run.update(status="finished", step=self._cell.steps, score=self._score[number], error=None)
@@ -213,6 +217,8 @@ def tidy(run: RunDirectory, keep_replay: bool) -> None:
     if not keep_replay:
         shutil.rmtree(run.path / "replay", ignore_errors=True)
         checkpoints.drop_after(run.path, -1)
+    for name in COMPACTED:
+        (run.path / f"{name}.jsonl").unlink(missing_ok=True)
     (run.path / "evaluations.jsonl").unlink(missing_ok=True)
 
 

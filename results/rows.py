@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -192,10 +192,7 @@ def _read_parquet(
     row: such texts cost more as a million Python strings than all numbers together."""
     import duckdb
 
-    claimed = _claimed(what)
-    columns = {name: f', "{name}"::{_SQL_TYPES[kind]} AS "{name}"' for name, kind in wanted.items()}
-    values = "".join(column for name, column in columns.items() if name not in claimed)
-    claims = "".join(columns[name] for name in claimed)
+    claimed, log = _claimed(what), what != "evaluations"
     source = "FROM read_parquet(?, union_by_name=true, filename=true, file_row_number=true)"
     try:
         found: dict[str, dict[str, str]] = {path: {} for path in paths}
@@ -203,7 +200,17 @@ def _read_parquet(
         for path, name, physical in connection.execute(query, [globs(paths)]).fetchall():
             found[path][name] = physical
         for path, types in found.items():
-            check_columns(path, types, wanted)
+            check_columns(path, types, wanted, OPTIONAL.get(what, {}) if log else None)
+        sql = {name: _SQL_TYPES[kind] for name, kind in {**wanted, **OPTIONAL.get(what, {})}.items()}
+        there = {name for types in found.values() for name in types}
+        if log:
+            sql |= _others(found, sql)
+        columns = {
+            name: f", {_quoted(name) if name in there else 'NULL'}::{kind} AS {_quoted(name)}"
+            for name, kind in sql.items()
+        }
+        values = "".join(column for name, column in columns.items() if name not in claimed)
+        claims = "".join(columns[name] for name in claimed)
         queries = (
             f"SELECT filename, file_row_number + 1 AS row{values} {source}",
             f"SELECT filename, min(file_row_number) + 1 AS row{claims} {source} GROUP BY ALL",
@@ -221,15 +228,44 @@ def _read_parquet(
         raise
 
 
-def check_columns(path: str, types: Mapping[str, str], wanted: Mapping[str, type]) -> None:
-    """UserError if a Parquet file has not the columns that are wanted, `types` being their physical ones by name."""
-    missing, extra = [name for name in wanted if name not in types], [name for name in types if name not in wanted]
+def _others(found: Mapping[str, Mapping[str, str]], declared: Collection[str]) -> dict[str, str]:
+    """The columns of logs beyond the declared ones, each with the SQL type that holds the values of all files."""
+    kinds: dict[str, set[str]] = {}
+    for types in found.values():
+        for name, physical in types.items():
+            if name not in declared and _may_be_column(name):
+                kinds.setdefault(name, set()).add(physical)
+    numbers = {*_PARQUET_TYPES[int], *_PARQUET_TYPES[float]}
+    return {
+        name: "DOUBLE" if own <= numbers else "BOOLEAN" if own == {"BOOLEAN"} else "VARCHAR"
+        for name, own in sorted(kinds.items())
+    }
+
+
+def _may_be_column(name: str) -> bool:
+    return name not in _TAKEN and name.isprintable() and not set(name) & {'"', "\\"}
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
+
+
+def check_columns(
+    path: str, types: Mapping[str, str], wanted: Mapping[str, type], optional: Mapping[str, type] | None = None
+) -> None:
+    """UserError if a Parquet file has not the columns that are wanted, `types` being their physical ones by name.
+
+    `optional`: those that a log may have besides, next to any others; None for evaluation rows, which have no others.
+    """
+    missing = [name for name in wanted if name not in types]
+    extra = [name for name in types if name not in wanted] if optional is None else []
     if missing:
         raise UserError(f"{path} lacks the column {missing[0]!r}; expected {', '.join(wanted)}")
     if extra:
         raise UserError(f"{path} has an unknown column {extra[0]!r}; expected {', '.join(wanted)}")
-    for name, kind in wanted.items():
-        if types[name] not in _PARQUET_TYPES[kind]:
+    for name, kind in {**wanted, **(optional or {})}.items():
+        fitting = _PARQUET_TYPES[kind] + (_PARQUET_TYPES[int] if kind is float and optional is not None else ())
+        if types.get(name, fitting[0]) not in fitting:
             raise UserError(f"{path}: column {name!r} is of type {types[name]}; expected {_WORDS[kind]}")
 
 
@@ -282,7 +318,7 @@ def _further(connection: duckdb.DuckDBPyConnection, wanted: Mapping[str, type]) 
     )
     found = {}
     for key, kinds in connection.execute(query).fetchall():
-        if key in wanted or key in _TAKEN or not key.isprintable() or set(key) & {'"', "\\"}:
+        if key in wanted or not _may_be_column(key):
             continue
         present = {kind for kind in kinds if kind not in (None, "NULL")}
         if present <= {*_JSON_TYPES[int], *_JSON_TYPES[float]}:

@@ -29,7 +29,7 @@ STATED = re.compile(
 """What stands before an integer that is a verdict: `The answer is 0`, `so: 2`."""
 NAMED = re.compile(r"(?:^|\b(?:trajectory|segment|image|option))[\s>*#_\"'(-]*$", re.IGNORECASE)
 """What stands before the integer that names one of the two: nothing, or `Trajectory`."""
-PREFERRED = re.compile(r"\b(?:better|best|preferred|prefer|furthers|wins|choose|pick)\b", re.IGNORECASE)
+PREFERRED = re.compile(r"\b(?:better|best|more|preferred|prefer|furthers|wins|choose|pick)\b", re.IGNORECASE)
 DENIED = re.compile(r"\b(?:not|no|neither|nor|cannot)\b|n['’]t\b", re.IGNORECASE)
 
 

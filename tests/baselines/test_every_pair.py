@@ -4,7 +4,6 @@ says what it drew. What does not fit is refused by name."""
 from __future__ import annotations
 
 import importlib.util
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from safetensors.numpy import load_file
 
 from harness import matrix, registry
 from harness.errors import UserError
+from tests.logs import logged
 
 SHORT = ("training.steps=240", "evaluation.every=80", "learner.learning_starts=64", "judge.delay=16", "seeds=[0,1]")
 SHORTER = (
@@ -43,7 +43,7 @@ def judged(replay: str, settings: tuple[str, ...]) -> list[str]:
 
 
 def last_metrics(run: Path) -> dict[str, Any]:
-    return dict(json.loads((run / "metrics.jsonl").read_text().splitlines()[-1]))
+    return logged(run, "metrics")[-1]
 
 
 @pytest.mark.parametrize("learner", fitting("minigrid_doorkey", "5x5"))

@@ -14,6 +14,7 @@ from harness import building, cli, config, demonstrations, matrix
 from harness.demonstrations import Demonstrations, Wanted
 from harness.errors import Notice, Stopped, UserError
 from suites.minigrid_doorkey import MiniGridDoorKey
+from tests.logs import logged
 
 SUITE = MiniGridDoorKey()
 THREE = Wanted("minigrid_doorkey", SUITE, "5x5", 3)
@@ -162,8 +163,8 @@ def test_every_method_and_seed_stores_the_same_ones_first_and_trains_as_many_ste
 def test_their_clips_are_asked_about_at_step_0_as_those_of_the_agent_are_later(train, three) -> None:
     judged = ("method=vlm_rb", "judge=oracle", "judge.delay=64", "replay.clip_length=4")
     study = train(*judged, *SHORT, "seeds=[0]", packs=[(0,)])
-    (path,) = study.glob("*/*/*/seed-0/judgements.jsonl")
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    (run,) = study.glob("*/*/*/seed-0")
+    rows = logged(run, "judgements")
     shown = [row for row in rows if row["asked"] == 0]
     clips = [[min(4, e.length - start) for start in range(0, e.length, 4)] for e in three.episodes]
     assert [row["slots"] for row in shown] == [size for each in clips for size in each]

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +15,7 @@ from harness.foundation.calls import Told
 from harness.probes import Probes, clip_starts, probed_steps, reference
 from suites.classic import Classic
 from suites.minigrid_doorkey import MiniGridDoorKey
+from tests.logs import logged
 
 SUITE = MiniGridDoorKey()
 TASK = "8x8"
@@ -179,8 +179,7 @@ def test_no_probes_write_nothing() -> None:
 
 
 def read(study: Path, name: str) -> list[list[dict[str, Any]]]:
-    files = sorted(study.glob(f"*/*/*/seed-*/{name}.jsonl"))
-    return [[json.loads(line) for line in file.read_text().splitlines()] for file in files]
+    return [logged(run, name) for run in sorted(study.glob("*/*/*/seed-*"))]
 
 
 @pytest.mark.parametrize("judge", ["sprite", "oracle"])
@@ -190,7 +189,7 @@ def test_a_run_is_the_same_byte_for_byte_with_probes_and_without(train, judge: s
         settings += ("judge.false_positive=0.3", "judge.false_negative=0.3")
     without = train(*settings, packs=[(0, 1)])
     probed = train(*settings, packs=[(0, 1)], probes=3)
-    for name in ("evaluations.parquet", "policy.safetensors", "metrics.jsonl", "judgements.jsonl"):
+    for name in ("evaluations.parquet", "policy.safetensors", "metrics.parquet", "judgements.parquet"):
         ours, theirs = ([file.read_bytes() for file in sorted(d.glob(f"*/*/*/*/{name}"))] for d in (without, probed))
         assert ours == theirs and len(ours) == 2, name
     assert read(without, "probes") == [[], []]

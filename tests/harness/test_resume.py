@@ -26,7 +26,7 @@ SMALL = (
 
 def rows(study: Path) -> dict[str, bytes]:
     """What the runs wrote that holds no clock: evaluations, and what was seen along the reference episode."""
-    names = ("evaluations.parquet", "probes.jsonl")
+    names = ("evaluations.parquet", "probes.parquet")
     found = (path for name in names for path in study.glob(f"*/*/*/seed-*/{name}"))
     return {str(path.relative_to(study)): path.read_bytes() for path in found}
 

@@ -15,6 +15,7 @@ import pytest
 import harness
 import results
 from harness.records.schema import EVALUATION
+from tests.logs import logged
 
 TINY = (
     "training.steps=240",
@@ -89,8 +90,8 @@ def test_an_oracle_that_errs_is_reported_as_privileged_beside_the_events(tmp_pat
     assert done.returncode == 0 and done.stderr == "", done.stdout + done.stderr
     assert "vlm_rb (judge.false_negative=0.3, replay.clip_length=4) · oracle · smoke" in done.stdout
     assert "Judge oracle: oracle, privileged" in " ".join(done.stdout.split())
-    (path,) = tmp_path.glob("s/*/*/*/seed-0/judgements.jsonl")
-    judged = [json.loads(line) for line in path.read_text().splitlines()]
+    (run,) = tmp_path.glob("s/*/*/*/seed-0")
+    judged = logged(run, "judgements")
     eventful = [row["score"] for row in judged if row["events"]]
     assert 0 < sum(eventful) < len(eventful) and not any(row["score"] for row in judged if not row["events"])
     hits, others = f"{sum(eventful) / len(eventful):.3f} of {len(eventful)}", len(judged) - len(eventful)
@@ -103,11 +104,11 @@ def test_an_oracle_that_errs_is_reported_as_privileged_beside_the_events(tmp_pat
 def test_a_finished_run_keeps_results_and_logs_and_drops_the_rest(study) -> None:
     directory, _ = study
     for run in directory.glob("*/*/*/seed-*"):
-        assert {path.name for path in run.iterdir()} - {".lock"} == {
+        assert {path.name for path in run.iterdir()} - {".lock", "judgements.parquet"} == {
             "run.json", "evaluations.parquet", "policy.safetensors",
-            "metrics.jsonl", "timings.jsonl", "judgements.jsonl", "ledger.jsonl", "probes.jsonl",
-            "subgoals.jsonl", "labels.jsonl", "imagined.jsonl",
+            "metrics.parquet", "timings.parquet", "ledger.jsonl",
         }  # fmt: skip
+        assert (run / "judgements.parquet").exists() == ("vlm_rb" in str(run)), "a log without rows is no file"
         content = json.loads((run / "run.json").read_text())
         assert (content["status"], content["step"], content["error"]) == ("finished", 600, None)
         assert content["provenance"]["packages"]["torch"] and content["provenance"]["hardware"]["device"] == "cpu"

@@ -11,7 +11,7 @@ import pytest
 
 import results
 from harness.errors import UserError
-from harness.records.compact import to_parquet
+from harness.records.compact import log_to_parquet, to_parquet
 from harness.records.schema import EVALUATION
 from tests.reports.conftest import Writer, label_row, write_rows
 
@@ -55,6 +55,48 @@ def test_the_harness_own_parquet_is_read(directory: Path) -> None:
     run.write_text(run.read_text().replace("running", "finished"))
     path.unlink()
     pd.testing.assert_frame_equal(results.load(_study(directory)), before)
+
+
+LOGGED: dict[str, list[dict[str, Any]]] = {
+    "metrics": [{"step": 1, "loss": None, "name": "a"}, {"step": 2, "loss": 0.5, "more/of it": True}, {"step": 3}],
+    "probes": [
+        {"step": 0, "t": 1, "quantity": "event", "value": 1},
+        {"step": 0, "t": 2, "quantity": "q", "value": 0.5},
+    ],
+    "judgements": [{"asked": 1, "applied": 2, "score": 0.25}, {"asked": 3, "applied": 4, "failure": "timeout"}],
+    "ledger": [],
+}
+
+
+@pytest.mark.parametrize("what", LOGGED)
+def test_a_log_is_read_alike_from_parquet_and_from_lines(directory: Path, what: Any) -> None:
+    for seed in (0, 1):
+        write_rows(directory / f"seed-{seed}", what, LOGGED[what])
+    lines = results.load(_study(directory), what=what)
+    source = directory / "seed-0" / f"{what}.jsonl"
+    log_to_parquet(source, source.with_suffix(".parquet"))
+    assert source.with_suffix(".parquet").exists() == bool(LOGGED[what])
+    source.unlink()
+    mixed = results.load(_study(directory), what=what)
+    pd.testing.assert_frame_equal(mixed, lines, check_dtype=False)
+    assert len(mixed) == 2 * len(LOGGED[what])
+
+
+def test_a_log_in_parquet_that_lacks_a_column_or_holds_another_type_is_refused(directory: Path) -> None:
+    for rows, message in (
+        ([{"step": 1, "t": 1, "quantity": "q"}], "lacks the column 'value'"),
+        ([{"step": "one", "t": 1, "quantity": "q", "value": 0.5}], "column 'step' is of type BYTE_ARRAY"),
+        ([{"step": 1, "t": 1, "quantity": "\x1b[2J", "value": 0.5}], "expected text"),
+    ):
+        write_rows(directory / "seed-0", "probes", rows, parquet=True)
+        with pytest.raises(UserError, match=message):
+            results.load(_study(directory), what="probes")
+
+
+def test_a_column_of_a_log_that_holds_two_kinds_is_an_error_by_name(tmp_path: Path) -> None:
+    log = write_rows(tmp_path, "metrics", [{"step": 1, "loss": 0.5}, {"step": 2, "loss": "much"}])
+    with pytest.raises(UserError, match=r"metrics\.jsonl, column 'loss': it holds float, str"):
+        log_to_parquet(log, tmp_path / "metrics.parquet")
 
 
 def test_a_last_line_cut_short_is_dropped_with_a_warning(directory: Path) -> None:

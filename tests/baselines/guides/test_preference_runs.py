@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from harness.errors import Stopped, UserError
+from tests.logs import logged
 
 SMALL = (
     "suite=classic", "task=Pendulum-v1", "method=pebble", "training.steps=230", "evaluation.every=115",
@@ -20,17 +20,14 @@ SMALL = (
 
 def rows(study: Path) -> dict[str, bytes]:
     """What the runs wrote that holds no clock."""
-    names = ("evaluations.parquet", "labels.jsonl", "metrics.jsonl", "probes.jsonl")
+    names = ("evaluations.parquet", "labels.parquet", "metrics.parquet", "probes.parquet")
     found = (path for name in names for path in study.glob(f"*/*/*/seed-*/{name}"))
     return {str(path.relative_to(study)): path.read_bytes() for path in found}
 
 
 def test_stopping_anywhere_and_continuing_in_another_packing_changes_no_byte(train) -> None:
     whole = train(*SMALL, packs=[(0, 1, 2)], checkpoint_every=30)
-    labels = [
-        json.loads(line)
-        for line in rows(whole)[next(name for name in rows(whole) if "labels" in name)].split(b"\n")[:-1]
-    ]
+    labels = logged(next(whole.glob("*/*/*/seed-*")), "labels")
     assert [each["step"] for each in labels] == [120] * 4 + [170] * 4 + [220] * 2
     for moment, first, then in [(95, [(0, 1, 2)], [(0,), (1, 2)]), (171, [(0, 2)], [(0, 2), (1,)])]:
         directory = whole.with_name(f"interrupted-{moment}")

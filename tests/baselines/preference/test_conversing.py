@@ -24,6 +24,7 @@ from baselines.preference.conversing import Misread, verdict
         ("> 2.", 2),
         ("I prefer Trajectory 1.", 1),
         ("My answer: 1", 1),
+        ("Image 1 has more of it achieved.", 1),
         ("Verdict = 0", 0),
     ],
 )

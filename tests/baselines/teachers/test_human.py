@@ -15,6 +15,7 @@ from baselines.preference.teaching import Pair, Verdict
 from harness import cli, registry, settings
 from harness.errors import BudgetReached, Stopped
 from harness.interfaces import Coordinates
+from tests.logs import logged
 
 THINGS = (
     Coordinates("tcp", "the hand", (2, 0)),
@@ -111,7 +112,7 @@ def finish(begin: Callable[[], object], study: Path, capsys: pytest.CaptureFixtu
 
 
 def written(study: Path) -> dict[str, bytes]:
-    names = ("evaluations.parquet", "labels.jsonl", "policy.safetensors", "questions/*", "answers.jsonl")
+    names = ("evaluations.parquet", "labels.parquet", "policy.safetensors", "questions/*", "answers.jsonl")
     files = [path for name in names for path in study.glob(f"*/*/*/seed-*/{name}")]
     return {str(path.relative_to(study)): path.read_bytes() for path in files}
 
@@ -123,7 +124,7 @@ def test_a_run_stops_for_its_questions_and_ends_the_same_however_it_was_interrup
     stops = finish(lambda: train(*BOTH, packs=[(0, 1)], directory=whole), whole, capsys)
     assert stops == [6, 4]  # of either seed three, two, and none once the budget is spent
     for run in whole.glob("*/*/*/seed-*"):
-        rows = [json.loads(line) for line in (run / "labels.jsonl").read_text().splitlines()]
+        rows = logged(run, "labels")
         assert [(row["asked"], row["step"], row["query"]) for row in rows] == [
             (60, 61, 0), (60, 61, 1), (60, 61, 2), (100, 101, 3), (100, 101, 4),
         ]  # fmt: skip

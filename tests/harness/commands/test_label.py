@@ -15,6 +15,7 @@ import pytest
 from harness import cli
 from harness.foundation import questions
 from harness.records.study import Lock, StudyDirectory
+from tests.logs import logged
 
 RUN = (
     "run", "suite=classic", "task=Pendulum-v1", "method=pebble", "teacher=human", "profile=smoke", "seeds=2", "pack=2",
@@ -267,7 +268,7 @@ def test_a_labelled_study_is_finished_by_the_same_command_and_waits_no_more(benc
     ended = train(study)
     assert ended.returncode == 0 and "2 finished" in ended.stdout, ended.stdout + ended.stderr
     for run in runs(study):
-        rows = [json.loads(line) for line in (run / "labels.jsonl").read_text().splitlines()]
+        rows = logged(run, "labels")
         assert [(row["step"], row["preference"], row["outcome"]) for row in rows] == [
             (41, 0.0, "labelled"), (41, 1.0, "labelled"),
         ]  # fmt: skip

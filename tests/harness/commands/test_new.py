@@ -13,6 +13,7 @@ import pytest
 
 from harness import cli
 from harness.commands.new_ import SKELETONS
+from tests.logs import logged
 
 ROOT = Path(__file__).parents[3]
 
@@ -46,8 +47,7 @@ def test_every_skeleton_installs_passes_its_tests_is_listed_and_runs(tmp_path: P
     words = ["suite=my_suite", "method=my_replay,my_guide", "profile=smoke", "seeds=1", "output=runs", "--json"]
     runs = json.loads(python("harness", "run", *words))["runs"]
     assert [(run["method"], run["status"]) for run in runs] == [("my_replay", "finished"), ("my_guide", "finished")]
-    metrics = (tmp_path / runs[1]["directory"] / "metrics.jsonl").read_text().splitlines()
-    assert 0 < json.loads(metrics[-1])["guide/bonus"] < 0.1
+    assert 0 < logged(tmp_path / runs[1]["directory"], "metrics")[-1]["guide/bonus"] < 0.1
 
 
 def test_every_skeleton_has_a_page_that_names_its_commands_and_no_gap(tmp_path: Path) -> None:

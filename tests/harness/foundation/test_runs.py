@@ -13,6 +13,7 @@ import pytest
 from harness.errors import BudgetReached, UserError
 from harness.foundation import keeping
 from tests.harness.foundation import tiny_models
+from tests.logs import logged
 
 pytest.importorskip("transformers")
 
@@ -44,7 +45,7 @@ def rows(study: Path, name: str) -> list[bytes]:
 
 
 def lines(study: Path, name: str) -> list[dict]:
-    return [json.loads(line) for text in rows(study, name) for line in text.splitlines()]
+    return [row for run in sorted(study.glob("*/*/*/seed-*")) for row in logged(run, name)]
 
 
 @pytest.mark.parametrize("name", ["perception_lm", "qwen_vl"])
@@ -55,12 +56,12 @@ def test_a_recorded_run_replays_to_the_byte_when_the_model_is_gone(train, models
     recorded = train(*command, packs=[(0, 1)])
     shutil.rmtree(model)
     replayed = train(*command, packs=[(1,), (0,)], models={"mode": "replay", "cassette": str(recorded)})
-    for file in ("evaluations.parquet", "judgements.jsonl"):
+    for file in ("evaluations.parquet", "judgements.parquet"):
         assert len(rows(recorded, file)) == 2 and rows(replayed, file) == rows(recorded, file)
-    scores = [row["score"] for row in lines(recorded, "judgements.jsonl")]
+    scores = [row["score"] for row in lines(recorded, "judgements")]
     assert len(scores) > 30 and len(set(scores)) > 5 and all(0 < score < 1 for score in scores)
-    assert all("mass" in row for row in lines(recorded, "judgements.jsonl"))
-    last = lines(replayed, "ledger.jsonl")[-1]
+    assert all("mass" in row for row in lines(recorded, "judgements"))
+    last = lines(replayed, "ledger")[-1]
     assert last["billed_calls"] == 0 and last["calls"] > 20 and last["images"] == 8 * last["calls"]
 
 
@@ -81,7 +82,7 @@ def test_a_budget_stops_a_run_before_it_is_exceeded_and_a_higher_one_continues_i
     assert run["status"] == "stopped" and "budget_calls=12" in run["error"] and 0 < run["step"] < 240
     train(*command, packs=[(0,)], directory=study, models={"budget_calls": 1_000})
     assert rows(study, "evaluations.parquet") == rows(whole, "evaluations.parquet")
-    asked, wanted = lines(study, "judgements.jsonl"), lines(whole, "judgements.jsonl")
+    asked, wanted = lines(study, "judgements"), lines(whole, "judgements")
     scores = [[row.pop("score") for row in found] for found in (asked, wanted)]
     [row.pop("mass") for row in (*asked, *wanted)]
     assert asked == wanted

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from harness.interfaces import Ask
 from harness.judges.oracle import EventOracle
 from harness.streams import Streams
 from suites.minigrid_doorkey import MiniGridDoorKey
+from tests.logs import logged
 
 SUITE = MiniGridDoorKey()
 JUDGED = ("method=vlm_rb", "judge=oracle", "replay.clip_length=8")
@@ -171,9 +171,9 @@ def test_a_run_draws_no_frame_and_is_the_same_after_a_stop_in_another_packing(tr
     with pytest.raises(Stopped):
         train(*settings, packs=[(0, 1, 2)], directory=broken, stop=stop)
     train(*settings, packs=[(2,), (0, 1)], directory=broken)
-    for name in ("evaluations.parquet", "judgements.jsonl"):
+    for name in ("evaluations.parquet", "judgements.parquet"):
         assert len(rows(whole, name)) == 3 and rows(broken, name) == rows(whole, name)
-    judged = [json.loads(line) for text in rows(whole, "judgements.jsonl").values() for line in text.splitlines()]
+    judged = [row for run in whole.glob("*/*/*/seed-*") for row in logged(run, "judgements")]
     assert len(judged) >= 3 * 500 // 8 and {row["score"] for row in judged} == {0.0, 1.0}
     assert {row["applied"] - row["asked"] for row in judged} == {100}
     assert {(row["score"], row["events"] > 0) for row in judged} == {(0, False), (1, False), (0, True), (1, True)}

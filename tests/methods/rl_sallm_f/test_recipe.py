@@ -10,6 +10,7 @@ import pytest
 
 from harness import matrix, registry, settings, study, variations
 from harness.errors import Stopped, UserError
+from tests.logs import logged
 
 pytest.importorskip("metaworld")
 TASK = "task=button-press"
@@ -85,7 +86,7 @@ def test_every_setting_of_its_parts_says_what_it_means_and_where_its_default_is_
 
 
 def labels(directory: Path) -> dict[str, bytes]:
-    return {path.parent.name: path.read_bytes() for path in directory.glob("*/*/*/seed-*/labels.jsonl")}
+    return {path.parent.name: path.read_bytes() for path in directory.glob("*/*/*/seed-*/labels.parquet")}
 
 
 @pytest.mark.slow
@@ -94,7 +95,7 @@ def test_a_run_is_the_same_after_a_stop_between_question_and_answer_in_another_p
     command = ("suite=metaworld_pbrl", TASK, "method=rl_sallm_f", "chat=scripted", "chat.malformed=0.2", *SHORT)
     command = (*command, "chat.delay=30", "chat.first_bias=0.5")
     whole = train(*command, "seeds=[0,1]", packs=[(0, 1)])
-    rows = [json.loads(line) for text in labels(whole).values() for line in text.splitlines()]
+    rows = [row for run in whole.glob("*/*/*/seed-*") for row in logged(run, "labels")]
     assert len(rows) == 2 * 12 and {row["step"] - row["asked"] for row in rows} == {30}
     assert {row["outcome"] for row in rows} >= {"labelled", "inconsistent"}
     assert any(row.get("imagined") == "kept" and row["reward_imagined"] > row["reward_chosen"] for row in rows)
@@ -113,7 +114,7 @@ def test_the_decision_transformer_learns_from_an_expert_that_loses_its_success(t
     command = ("suite=metaworld_pbrl", "task=door-open", "method=rl_sallm_f", "chat=scripted", *SHORT)
     expert = ("teacher.augment=decision_transformer", "teacher.expert_episodes=2", "teacher.expert_updates=5")
     (run,) = train(*command, *expert, "seeds=[0]", packs=[(0,)]).glob("*/*/*/seed-0")
-    rows = [json.loads(line) for line in (run / "labels.jsonl").read_text().splitlines()]
+    rows = logged(run, "labels")
     assert json.loads((run / "run.json").read_text())["status"] == "finished"
     assert any(row.get("imagined") == "kept" for row in rows)
 

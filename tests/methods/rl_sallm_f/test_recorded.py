@@ -22,7 +22,7 @@ COMMAND = (
 
 def written(study: Path) -> dict[str, bytes]:
     """What a run's results are, by seed: labels, evaluations, the policy."""
-    names = ("labels.jsonl", "evaluations.parquet", "policy.safetensors")
+    names = ("labels.parquet", "evaluations.parquet", "policy.safetensors")
     return {f"{run.name}/{name}": (run / name).read_bytes() for run in study.glob("*/*/*/seed-*") for name in names}
 
 

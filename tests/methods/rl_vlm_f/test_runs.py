@@ -11,6 +11,7 @@ import pytest
 
 from harness.errors import Stopped
 from tests.harness.foundation.canned import completion, serving
+from tests.logs import logged
 
 # not imported here: with it MuJoCo would be, before it is known what draws
 pytestmark = [
@@ -69,14 +70,12 @@ def written(study: Path, *names: str) -> dict[str, bytes]:
 
 
 def labels(study: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for text in written(study, "labels.jsonl").values() for line in text.splitlines()]
+    return [row for run in sorted(study.glob("*/*/*/seed-*")) for row in logged(run, "labels")]
 
 
 def probed(study: Path) -> set[str]:
     """Of what there are rows of probes: a reward of frames says nothing of the states of a reference episode."""
-    return {
-        json.loads(line)["quantity"] for text in written(study, "probes.jsonl").values() for line in text.splitlines()
-    }
+    return {row["quantity"] for run in study.glob("*/*/*/seed-*") for row in logged(run, "probes")}
 
 
 @pytest.mark.slow
@@ -94,7 +93,7 @@ def test_a_run_is_the_same_after_a_stop_between_question_and_answer_in_another_p
     with pytest.raises(Stopped):
         train(*command, packs=[(0, 1)], checkpoint_every=50, directory=broken, stop=stop)
     train(*command, packs=[(1,), (0,)], checkpoint_every=50, directory=broken)
-    names = ("labels.jsonl", "evaluations.parquet", "metrics.jsonl", "policy.safetensors", "probes.jsonl")
+    names = ("labels.parquet", "evaluations.parquet", "metrics.parquet", "policy.safetensors", "probes.parquet")
     assert written(broken, *names) == written(whole, *names) and len(written(whole, *names)) >= 2 * 4
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from harness import config, matrix
 from harness.errors import Stopped, UserError
 from harness.mujoco import gl
 from suites.classic import ClassicDrawing
+from tests.logs import logged
 
 SMALL = ("training.steps=300", "evaluation.every=100", "seeds=[0,1]")
 
@@ -37,7 +37,7 @@ def test_a_learner_trains_on_pendulum_where_no_episode_succeeds(train, learner: 
         rows = pq.read_table(path / "evaluations.parquet").to_pydict()
         assert len(rows["step"]) == 3 * 2 and set(rows["length"]) == {200} and not any(rows["success"])
         assert all(-200 * 16.3 < ret < 0 for ret in rows["return"])  # a step costs at most π² + .1 · 8² + .001 · 2²
-        last = json.loads((path / "metrics.jsonl").read_text().splitlines()[-1])
+        last = logged(path, "metrics")[-1]
         assert last["grad_norm"] > 0 and last["actor_grad_norm"] > 0 and last["loss"] >= 0
     first, second = (load_file(path / "policy.safetensors") for path in found)
     assert any(first[name].tobytes() != second[name].tobytes() for name in first), "seeds are not alike"

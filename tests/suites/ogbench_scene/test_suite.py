@@ -122,7 +122,7 @@ def test_stopping_and_continuing_in_another_packing_changes_no_byte(trained):
     trained(packs=[(1,), (0,)], directory=interrupted)
 
     def written(study):
-        paths = [*study.glob("*/*/*/seed-*/evaluations.parquet"), *study.glob("*/*/*/seed-*/subgoals.jsonl")]
+        paths = [*study.glob("*/*/*/seed-*/evaluations.parquet"), *study.glob("*/*/*/seed-*/subgoals.parquet")]
         return {str(path.relative_to(study)): path.read_bytes() for path in paths}
 
     assert written(interrupted) == written(whole) and len(written(whole)) == 4

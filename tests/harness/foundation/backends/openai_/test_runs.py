@@ -26,9 +26,9 @@ def test_a_run_over_a_server_replays_to_the_byte_when_the_server_is_gone(train, 
     recorded = train(*command(name, url, 60), packs=[(0,)])
     replay = {"mode": "replay", "cassette": str(recorded)}
     replayed = train(*command(name, NOWHERE, 1), packs=[(0,)], models=replay)
-    for file in ("evaluations.parquet", "judgements.jsonl"):
+    for file in ("evaluations.parquet", "judgements.parquet"):
         assert len(rows(recorded, file)) == 1 and rows(replayed, file) == rows(recorded, file)
-    assert {row["score"] for row in lines(recorded, "judgements.jsonl")} <= {0.0, 1.0}
+    assert {row["score"] for row in lines(recorded, "judgements")} <= {0.0, 1.0}
 
 
 def test_a_run_of_which_a_third_of_calls_fail_ends_and_its_ledger_adds_up(
@@ -41,7 +41,7 @@ def test_a_run_of_which_a_third_of_calls_fail_ends_and_its_ledger_adds_up(
         train(*given, packs=[(0,)], directory=study, stop=stop)
     train(*given, packs=[(0,)], directory=study)
 
-    judged, ledger = lines(study, "judgements.jsonl"), lines(study, "ledger.jsonl")
+    judged, ledger = lines(study, "judgements"), lines(study, "ledger")
     failed = [row["failure"] for row in judged if "failure" in row]
     assert 0 < len(failed) < len(judged) / 2 and len(set(proxy.seen) - {PASSED}) >= 4
     assert ledger[-1]["failures"] == len(failed)
@@ -53,4 +53,4 @@ def test_a_run_of_which_a_third_of_calls_fail_ends_and_its_ledger_adds_up(
 
     replayed = train(*given, packs=[(0,)], models={"mode": "replay", "cassette": str(study)})
     assert rows(replayed, "evaluations.parquet") == rows(study, "evaluations.parquet")
-    assert rows(replayed, "judgements.jsonl") == rows(study, "judgements.jsonl")
+    assert rows(replayed, "judgements.parquet") == rows(study, "judgements.parquet")

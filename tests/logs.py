@@ -1,0 +1,18 @@
+"""What a run's logs hold: Parquet of a finished run, JSON lines of any other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+
+def logged(run: Path, name: str) -> list[dict[str, Any]]:
+    """The rows of the log `name` in a run's directory, each with the columns that it has; [] where there is no log."""
+    compact, lines = run / f"{name}.parquet", run / f"{name}.jsonl"
+    if compact.exists():
+        rows = pq.read_table(compact).to_pylist()
+        return [{column: value for column, value in row.items() if value is not None} for row in rows]
+    return [json.loads(line) for line in lines.read_text().splitlines()] if lines.exists() else []
