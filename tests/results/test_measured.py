@@ -1,0 +1,22 @@
+"""What this project has measured stays small enough to be cloned, and reads as any study does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import results
+
+HOME = Path(results.__file__).parent / "measured"
+MOST = 8_000_000
+"""Bytes of all files together."""
+
+
+def test_what_is_measured_is_small_and_its_logs_are_compact() -> None:
+    files = [path for path in HOME.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files if "__pycache__" not in path.parts) < MOST
+    assert {path.name for path in files if path.suffix == ".jsonl"} <= {"ledger.jsonl"}
+
+
+def test_a_measured_study_has_its_logs() -> None:
+    judged = results.load(HOME / "doorkey_8x8", what="judgements")
+    assert len(judged) == 17_503 and judged["score"].between(0, 1).all()
