@@ -106,7 +106,7 @@ def test_a_finished_run_keeps_results_and_logs_and_drops_the_rest(study) -> None
     for run in directory.glob("*/*/*/seed-*"):
         assert {path.name for path in run.iterdir()} - {".lock", "judgements.parquet"} == {
             "run.json", "evaluations.parquet", "policy.safetensors",
-            "metrics.parquet", "timings.parquet", "ledger.jsonl",
+            "metrics.parquet", "timings.parquet", "probes.parquet", "ledger.jsonl",
         }  # fmt: skip
         assert (run / "judgements.parquet").exists() == ("vlm_rb" in str(run)), "a log without rows is no file"
         content = json.loads((run / "run.json").read_text())
