@@ -204,6 +204,9 @@ class RunJournal:
                 run.update(status="stopped", step=step, error=reason or None)
 
     def close(self) -> None:
+        for logs in self._rows:
+            for rows in logs.values():
+                rows.close()
         for board in self._boards:
             board.close()
         for run in self.runs:

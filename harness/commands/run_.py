@@ -113,8 +113,10 @@ def dry_run(plan: Plan, as_json: bool) -> int:
             }
         )
     asked = [(cell.model, usage) for cell in plan.cells if (usage := estimates.questions(cell))]
-    whole = estimates.all_questions((cell, len(plan.seeds)) for cell in plan.cells)
-    short = keeping.shortfall(plan.execution.models, keeping.folder(study.directory_of(plan)), whole)
+    short = ""
+    if plan.execution.models.budgeted:
+        whole = estimates.all_questions((cell, len(plan.seeds)) for cell in plan.cells)
+        short = keeping.shortfall(plan.execution.models, keeping.folder(study.directory_of(plan)), whole)
     needed = dict.fromkeys(
         filter(None, (demonstrations.wanted(cell, seed) for cell in plan.cells for seed in plan.seeds))
     )

@@ -321,7 +321,7 @@ def test_what_a_resumed_run_has_stored_already_is_not_counted_again(small_disk) 
 
     place = small_disk("4m")
     plan = matrix.plan([*SMOKE, "training.steps=40000", "seeds=1", f"output={place}"])
-    jobs = study._jobs(plan, StudyDirectory(place), [Slot("cpu")])
+    jobs = study._jobs(plan, plan.name, StudyDirectory(place), [Slot("cpu")])
     study._check_disk(plan, jobs, 1, place)
     replay = StudyDirectory(place).run(plan.cells[0].directory, 0).path / "replay"
     replay.mkdir(parents=True)
@@ -362,5 +362,6 @@ def test_a_gpu_that_is_not_there_is_named_and_not_tried_twice(bench, tmp_path: P
 
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    code, out, _ = bench("device=cuda", "seeds=1", f"output={tmp_path / 'study'}")
-    assert code == 1 and "finds no GPU here; use device=cpu" in out and "retried" not in out
+    code, out, err = bench("device=cuda", "seeds=1", f"output={tmp_path / 'study'}")
+    assert code == 2 and "finds no GPU here; use device=cpu" in err and "retried" not in out
+    assert not (tmp_path / "study").exists()
