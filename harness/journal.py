@@ -204,6 +204,8 @@ class RunJournal:
                 run.update(status="stopped", step=step, error=reason or None)
 
     def close(self) -> None:
+        """Let go of everything; rows that a broken loop left in memory reach their files now, and not at some later
+        time, behind those of a loop that went on from the checkpoint."""
         for logs in self._rows:
             for rows in logs.values():
                 rows.close()

@@ -151,9 +151,10 @@ def test_how_often_a_run_is_saved_and_where_it_broke_changes_no_byte(train, monk
         return False
 
     broken = whole.with_name("broken")
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as held:  # and with it what the broken loop left in memory
         train(*settings, packs=[(0,)], checkpoint_every=1_000, directory=broken, stop=vanish)
     (run,) = broken.glob("*/*/*/seed-0")
+    assert held and logged(run, "evaluations")[-1]["step"] == 840, "no row reaches its file after the run goes on"
     older, newest = checkpoints.existing(run)
     assert (older.name, newest.name) == ("checkpoint-0000000750", "checkpoint-0000000800")
     (newest / "state.json").write_bytes(b"{}")
