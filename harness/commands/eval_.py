@@ -9,6 +9,8 @@ import argparse
 import json
 from pathlib import Path
 
+from harness.errors import count
+
 HELP = "evaluate a finished run again, with --video or --frames if asked"
 
 
@@ -72,8 +74,10 @@ def run(args: argparse.Namespace) -> int:
         parts = [f"mean return {mean:.3f}", f"mean length {length:.1f}"]
         if score == "success" or successes:
             parts.insert(0, f"{successes} of {len(results)} episodes succeed")
+        else:
+            parts.insert(0, count(len(results), "episode"))
         if score not in ("success", "return"):
-            parts.insert(0, f"mean {score} {worth:.3f}")
+            parts.insert(1, f"mean {score} {worth:.3f}")
         print("; ".join([parts[0], ", ".join(parts[1:])]))
         for recording in recordings:
             print(recording.told)
