@@ -236,4 +236,4 @@ def test_a_matrix_is_not_lost_to_another_around_the_same_cell(tmp_path: Path) ->
         carry_out(perturb("method=vlm_rb", output))
     assert "choose another output=…" in str(no.value) and not list(tmp_path.glob("*/*/*/seed-*"))
     with pytest.raises(UserError, match="would lose it to this one"):  # its ablation is the other's reference
-        carry_out(ablate("method=vlm_rb", output, "replay.td_boost=true"))
+        carry_out(ablate("method=vlm_rb", output, "replay.td_boost=true", only=("td_boost",)))
