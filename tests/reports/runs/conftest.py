@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,8 @@ from harness.foundation import cassette, keeping
 from harness.foundation.calls import Asker, Call, ChatCall, EmbedCall, JudgeCall, Message, Told, Usage
 from harness.foundation.images import png
 from harness.foundation.keys import request
+from harness.journal import COMPACTED
+from tests.logs import logged
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\x1b[31m\u202e\ud800"
 CLIP = np.arange(4 * 8 * 8 * 3, dtype=np.uint8).reshape(4, 8, 8, 3)
@@ -66,9 +69,14 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(trained: Path, tmp_path: Path) -> Path:
-    """The directory of its run in a copy of one's own."""
+    """The directory of its run in a copy of one's own, its logs as the lines in which they were written."""
     shutil.copytree(trained, tmp_path / "study")
-    return next((tmp_path / "study").glob("*/*/*/seed-0"))
+    home = next((tmp_path / "study").glob("*/*/*/seed-0"))
+    for name in COMPACTED:
+        lines = "".join(json.dumps(row) + "\n" for row in logged(home, name))
+        (home / f"{name}.parquet").unlink(missing_ok=True)
+        (home / f"{name}.jsonl").write_text(lines)
+    return home
 
 
 @pytest.fixture

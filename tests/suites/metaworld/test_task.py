@@ -18,7 +18,7 @@ from harness import checkpoints
 from harness.interfaces import Array
 from suites.metaworld import MT10, PBRL, REDUCED, TASKS, MetaWorld, MetaWorldMT10, MetaWorldPbRL
 from suites.metaworld.task import MetaWorldTask
-from suites.metaworld.words import INSTRUCTIONS
+from suites.metaworld.words import LAGEA
 
 TOUCHED = (
     "button-press", "door-open", "door-unlock", "drawer-open", "hammer", "peg-insert-side", "pick-place", "window-open",
@@ -205,7 +205,7 @@ def test_tasks_take_turns_in_fifty_layouts_and_say_which_they_are() -> None:
         name = MT10[int(observation[39:].argmax())]
         names.add(name)
         layouts.add((name, observation[:39].tobytes()))
-        assert task.instruction == INSTRUCTIONS[name]
+        assert task.instruction == LAGEA[name]
         step = task.step(np.zeros(4, np.float32))
         assert np.array_equal(step.observation[39:], observation[39:])
         assert set(task.subgoals()) == {name, "success_any"}

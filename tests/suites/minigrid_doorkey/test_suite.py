@@ -57,7 +57,7 @@ def test_a_task_tells_of_as_many_events_as_the_suite_names():
 def test_the_protocol_is_the_papers():
     values = {key: cited.value for key, cited in MiniGridDoorKey.defaults.items() if key[:6] != "judge."}
     assert values == {"training.steps": 1_000_000, "evaluation.every": 2_000, "evaluation.episodes": 32}
-    assert MiniGridDoorKey.profiles["paper"] == {"tasks": ("8x8", "12x12", "16x16")}
+    assert MiniGridDoorKey.profiles["paper"] == {"tasks": ("8x8", "12x12", "16x16"), "judge": "transformers"}
 
 
 def test_every_value_of_every_layer_has_a_source():
@@ -65,7 +65,7 @@ def test_every_value_of_every_layer_has_a_source():
         suite = get("suite", name)
         for layer in (suite.defaults, *suite.profiles.values(), *_by_task(suite)):
             for key, value in layer.items():
-                assert key in ("tasks", "by_task") or (isinstance(value, Cited) and value.source), (name, key)
+                assert key in ("tasks", "by_task", "judge") or (isinstance(value, Cited) and value.source), (name, key)
         for profile in suite.profiles.values():
             assert set(profile.get("tasks", ())) | set(profile.get("by_task", ())) <= set(suite.tasks)
 

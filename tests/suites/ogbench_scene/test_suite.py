@@ -78,7 +78,7 @@ def test_every_value_of_every_layer_has_a_source():
     layers += [layer for profile in OgbenchScene.profiles.values() for layer in profile.get("by_task", {}).values()]
     for layer in layers:
         for key, value in layer.items():
-            assert key in ("tasks", "by_task") or (isinstance(value, Cited) and value.source), key
+            assert key in ("tasks", "by_task", "judge") or (isinstance(value, Cited) and value.source), key
     assert not fields(OgbenchScene)
 
 
