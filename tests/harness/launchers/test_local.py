@@ -38,7 +38,7 @@ def test_gpus_are_those_named_or_those_visible(monkeypatch: pytest.MonkeyPatch) 
 
 def packs(tmp_path: Path, slots: list[Slot], *overrides: str) -> list[tuple[str, tuple[int, ...]]]:
     plan = matrix.plan([*PLAN, f"output={tmp_path}", *overrides])
-    return [(job.cell["method"], job.seeds) for job in study._jobs(plan, StudyDirectory(tmp_path), slots)]
+    return [(job.cell["method"], job.seeds) for job in study._jobs(plan, "study", StudyDirectory(tmp_path), slots)]
 
 
 def test_on_a_cpu_every_seed_is_a_job_and_cells_take_turns(tmp_path: Path) -> None:

@@ -274,8 +274,8 @@ def test_new_layouts_too_few_to_show_anything_verify_nothing(handed: Handed) -> 
 
 
 def test_only_some_runs_are_played_where_that_is_asked_for(handed: Handed) -> None:
-    verdict = handed.verdict("--runs", 1, "--episodes", 32)
-    assert verdict.standing == "verified" and verdict.renewed.episodes == 32
+    verdict = handed.verdict("--runs", 1, "--episodes", 128)
+    assert verdict.standing == "verified" and verdict.renewed.episodes == 128
     assert verdict.checks[1].detail == "1 of 2 were played, drawn by the seed"
 
 

@@ -27,6 +27,9 @@ from results.verification import record, verifying
 from results.verification.playing import Played, Player, Wanted
 from results.verification.record import CellVerdict, Verification
 
+SEED = 7
+"""Decides the runs that are played and their new layouts."""
+
 
 @dataclass
 class Handed:
@@ -100,8 +103,8 @@ class Handed:
         return code, found
 
     def verdict(self, *words: object, task: str = "CartPole-v1") -> CellVerdict:
-        """Of the cell on a task."""
-        _, found = self.verify(*words)
+        """Of the cell on a task, on the same new layouts each time."""
+        _, found = self.verify("--seed", SEED, *words)
         return found.cells[self.cell(task).name.rpartition("-")[2]]
 
 
