@@ -18,7 +18,7 @@ from reports import wording as words
 from reports.grids import Grid
 from reports.legends import INTERVAL, PM
 from reports.matrices import Line
-from reports.statistics import Array, Interval, contrast
+from reports.statistics import Array, Interval, standard_error
 from reports.summary import Row, Summary, summarise
 from reports.tables import aggregates_by_label, by_task, columns, matrix_digits, number
 from reports.wording import AGGREGATES, DIFFERENCES, FURTHER, PLAIN, RESULTS, USUAL, Wording, numbered
@@ -356,7 +356,7 @@ def _difference(line: Line, reference: Row, style: Style, digits: int) -> Cell:
     if line.comparison is None:
         return Cell("")
     ours, theirs = line.row.scores[:, -1], reference.scores[:, -1]
-    error = contrast(ours, theirs, line.comparison.paired).error
+    error = standard_error(ours, theirs, line.comparison.paired)
     return estimate(line.comparison.adjusted, style, error, digits=digits)
 
 

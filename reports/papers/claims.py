@@ -292,19 +292,25 @@ def _findings(
         return
     for of, found in compared.items():
         if claim.formula in ("best", "ordering"):
-            verdict = _sided(found, refuting)
+            verdict, why = _sided(found, LEVEL, refuting), equivalence.why_inconclusive(found.tested)
         else:
             high = claim.high if claim.high == claim.high else claim.value
-            theirs = Published(claim.value, high, seeds=seeds or equivalence.UNSTATED_SEEDS)
+            origin = equivalence.origin(claim.metric, claim.formula)
+            theirs = Published(claim.value, high, seeds=seeds or equivalence.UNSTATED_SEEDS, origin=origin)
             margin = equivalence.margin(claim.metric, claim.formula, claim.value)
             directed = claim.formula in _DIFFERENCES
             verdict = str(equivalence.decided(found.tested, theirs, margin, directed=directed, level=refuting))
-        yield Finding(of, found.interval, verdict), equivalence.why_inconclusive(found.tested)
+            why = equivalence.why_inconclusive(found.tested, theirs, margin)
+        yield Finding(of, found.interval, verdict), why
 
 
 def _wins(claim: Claim, compared: Sequence[Estimated], refuting: float) -> tuple[Finding, tuple[str, ...]]:
-    """How often the method is better: as many as are shown to be, at least, and as many as are not refuted, at most."""
-    sided = [_sided(each, refuting) for each in compared]
+    """How often the method is better: as many as are shown to be, at least, and as many as are not refuted, at most.
+
+    Of a claim that it is never better, a win is what refutes it.
+    """
+    levels = (LEVEL, refuting) if claim.value else (refuting, LEVEL)
+    sided = [_sided(each, *levels) for each in compared]
     count = sum(float(each.tested.value[0]) > 0 for each in compared)
     shown, refuted = (sided.count(each) for each in (verdicts.REPRODUCED, verdicts.NOT_REPRODUCED))
     most = len(sided) - refuted
@@ -316,12 +322,12 @@ def _wins(claim: Claim, compared: Sequence[Estimated], refuting: float) -> tuple
     return Finding(f"of {len(sided)} settings", interval, verdict), why
 
 
-def _sided(found: Estimated, refuting: float) -> str:
-    """Whether the first of two is better."""
-    if equivalence.better(found.tested):
+def _sided(found: Estimated, better: float, worse: float) -> str:
+    """Whether the first of two is better, or worse, each at a level of its own."""
+    if equivalence.better(found.tested, level=better):
         return verdicts.REPRODUCED
-    worse = equivalence.better(found.tested, -1.0, refuting)
-    return verdicts.NOT_REPRODUCED if worse else verdicts.INCONCLUSIVE
+    refuted = equivalence.better(found.tested, -1.0, worse)
+    return verdicts.NOT_REPRODUCED if refuted else verdicts.INCONCLUSIVE
 
 
 def _compared(claim: Claim, cases: Sequence[_Case], estimator: Estimator) -> Estimated:

@@ -4,7 +4,9 @@ Both errors count. Ours is a standard error over seeds with its degrees of freed
 standard deviation is divided by the root of its number of seeds, and an error whose kind the paper does not say is
 taken as a standard error, the wider of its two meanings. Where a paper prints no error, or a smaller one than its
 number of seeds would give it with the spread of ours, its seeds are given the spread of ours: for the same method that
-is right, and three or five seeds often show too small a spread. The two are added as Welch and Satterthwaite do.
+is right, and three or five seeds often show too small a spread. A ratio varies as it is large: a gain of a few hundred
+percent comes from a baseline that happened to be low. So the paper's spread of a gain or saving is ours times its ratio
+over ours, where that is above 1. The two errors are added as Welch and Satterthwaite do.
 
 Seeds of which most are within a tenth of the least or the greatest score show next to nothing of the spread: five
 seeds out of five come out alike in a third of all studies of a method of which one seed in five fails. One more seed
@@ -35,7 +37,9 @@ EQUAL_LEVEL = 2 * LEVEL - 1
 NEAR = 0.1
 """How near a bound of the score, as a share of its range, is at the bound."""
 
-TOO_WIDE = "the interval of the difference is wider than the margin"
+TOO_WIDE = "the interval of the difference reaches beyond the margin, yet no difference is shown"
+NO_SIGN = "the size is within the margin, but that there is a gain or saving at all is not shown"
+UNDECIDED = "the interval of the difference between the two holds zero"
 SEEDS_ALIKE = "most seeds at a bound, so that few seeds show no spread"
 
 SUCCESS = {
@@ -78,6 +82,8 @@ class Published(NamedTuple):
     error: Array | float = float("nan")
     """Standard error; NaN where the paper prints none."""
     seeds: int = UNSTATED_SEEDS
+    origin: float = float("nan")
+    """Of a gain or saving the value at which the ratio that it tells of is 0 (`origin`); NaN of any other number."""
 
 
 def printed(value: float, error: float, kind: str, seeds: int | None) -> Published:
@@ -96,6 +102,15 @@ def margin(metric: str, formula: str, value: float) -> float:
     if metric in SUCCESS:
         return 0.2 * SUCCESS[metric]
     return 5.0 if metric.endswith(SHARES) else 0.2 * abs(value)
+
+
+def origin(metric: str, formula: str) -> float:
+    """As `Published.origin`, by metric and formula as `margin` has them: a gain of g % is a ratio of 100 + g, a saving
+    of s % one of 100 - s."""
+    if formula == "relative_saving" or metric.endswith("saving_percent"):
+        return 100.0
+    relative = formula == "relative_gain" or metric.endswith(("gain_percent", "change_percent"))
+    return -100.0 if relative else float("nan")
 
 
 def of_seeds(scores: Array, greatest: float = np.inf) -> Estimate:
@@ -121,7 +136,7 @@ def ends(ours: Estimate, theirs: Published | None = None, level: float = LEVEL) 
 
     error, freedom = ours.error, ours.freedom
     if theirs is not None:
-        alike = ours.error * np.sqrt(ours.seeds / theirs.seeds)
+        alike = ours.error * np.sqrt(ours.seeds / theirs.seeds) * _larger(ours, theirs)
         shown = np.nan_to_num(np.asarray(theirs.error, float))
         error = np.hypot(ours.error, np.maximum(alike, shown))
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -135,15 +150,24 @@ def ends(ours: Estimate, theirs: Published | None = None, level: float = LEVEL) 
     return low.min(axis=0), high.max(axis=0)
 
 
+def _larger(ours: Estimate, theirs: Published) -> Array | float:
+    """How much larger the paper's spread is than ours because its ratio is; at least 1."""
+    if np.isnan(theirs.origin):
+        return 1.0
+    ratio = np.fmax(np.abs(theirs.low - theirs.origin), np.abs(theirs.high - theirs.origin))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        larger = ratio / np.abs(ours.value - theirs.origin)
+    return np.where(np.isfinite(larger), np.fmax(larger, 1.0), 1.0)
+
+
 def decided(ours: Estimate, theirs: Published, margin: float, *, directed: bool = False, level: float = LEVEL) -> Array:
     """One of `verdicts.TESTED`; `directed`: the number says by how much a method is better, so its sign counts too,
     unless it is published as zero. `level` is that at which ours must differ; higher where several are tested."""
     low, high = ends(ours, theirs, level)
-    inner, outer = ends(ours, theirs, EQUAL_LEVEL)
     point, least = ours.value[0], SMALLEST * margin
     above, below = point - theirs.high, theirs.low - point
     apart = ((low > theirs.high) & (above > least)) | ((high < theirs.low) & (below > least))
-    within = (inner > theirs.low - margin) & (outer < theirs.high + margin)
+    within = equal(ours, theirs, margin)
     toward = np.zeros_like(apart)
     sided = directed and bool(np.all(np.asarray(theirs.low) * theirs.high > 0))
     if sided:
@@ -157,12 +181,24 @@ def decided(ours: Estimate, theirs: Published, margin: float, *, directed: bool 
     )
 
 
-def why_inconclusive(ours: Estimate) -> tuple[str, ...]:
-    """What keeps our numbers from deciding, in words that are the same for every number."""
+def equal(ours: Estimate, theirs: Published, margin: float) -> Array:
+    """Whether the difference lies within the margin by two one-sided tests."""
+    low, high = ends(ours, theirs, EQUAL_LEVEL)
+    return np.asarray((low > theirs.low - margin) & (high < theirs.high + margin))
+
+
+def why_inconclusive(ours: Estimate, theirs: Published | None = None, margin: float = 0.0) -> tuple[str, ...]:
+    """What keeps our numbers from deciding, in words that are the same for every number.
+
+    `theirs` and `margin`: as `decided` was given them; without them the question was which of two is better.
+    """
     if ours.seeds < FEWEST_SEEDS:
         return ("fewer than five seeds",)
-    alike = len(ours.value) > 1 and bool(np.any(ours.error[1:] != ours.error[0]))
-    return (SEEDS_ALIKE,) if alike else (TOO_WIDE,)
+    if len(ours.value) > 1 and bool(np.any(ours.error[1:] != ours.error[0])):
+        return (SEEDS_ALIKE,)
+    if theirs is None:
+        return (UNDECIDED,)
+    return (NO_SIGN if equal(ours, theirs, margin) else TOO_WIDE,)
 
 
 def better(ours: Estimate, sign: float = 1.0, level: float = LEVEL) -> Array:

@@ -91,10 +91,11 @@ def entry(number: Number, paper: Paper, shelf: Shelf, estimator: Estimator) -> E
     missing = "not defined here: a baseline that never succeeded" if undefined else ""
     reasons = tuple(filter(None, [*found.reasons, paper.unclear.get(metric, ""), missing]))
     theirs = equivalence.printed(number.value, number.error, number.error_kind, number.seeds or paper.seeds)
+    theirs = theirs._replace(origin=equivalence.origin(metric, ""))
     within = equivalence.margin(metric, "", number.value)
     alone = str(equivalence.decided(ours.tested, theirs, within, directed=estimates.compares(metric)))
     if not reasons and alone == verdicts.INCONCLUSIVE:
-        reasons = equivalence.why_inconclusive(ours.tested)
+        reasons = equivalence.why_inconclusive(ours.tested, theirs, within)
         return Entry(number, ours.interval, alone, reasons, alone, rows)
     decided = verdicts.NOT_COMPARABLE if reasons else alone
     return Entry(number, ours.interval, decided, tuple(dict.fromkeys(reasons)), "" if undefined else alone, rows)

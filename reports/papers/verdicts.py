@@ -24,14 +24,15 @@ TESTED = (REPRODUCED, SAME_DIRECTION, NOT_REPRODUCED, INCONCLUSIVE)
 """Those that a test of our numbers can end with."""
 
 DEFINITION = (
-    "Reproduced: the 90 % interval of our difference from the published value, with the errors of both, lies within "
-    "the margin (two one-sided tests at 5 %), and a gain or saving is above zero by itself. The margin is 20 points "
-    "of success or of a saving, 20 % of 100 + g for a gain of g %, 5 points of a share of labels or draws, and 20 % "
-    "of any other value. Same direction: a gain or saving differs from zero on the published side, but its size is "
-    "another or too uncertain. Not reproduced: the 95 % interval of the difference leaves out zero, and the "
-    "difference is more than a quarter of the margin. Inconclusive: none of these could be shown, or a row of ours "
-    "has fewer than five seeds. Not comparable: ours is shown, and the letters say what differs. Published only: no "
-    "run of ours can have it, as on a real robot. Not run: no chosen study has it."
+    "Verdicts rest on our difference from the published value, with the errors of both. Not reproduced: its 95 % "
+    "interval leaves out zero, and it is more than a quarter of the margin. Reproduced: otherwise, where its 90 % "
+    "interval lies within the margin (two one-sided tests at 5 %); a gain or saving must also differ from zero on the "
+    "published side. Same direction: a gain or saving differs from zero on the published side, but its size is another "
+    "or too uncertain; it is then not called not reproduced. The margin is 20 points of success or of a saving, 20 % "
+    "of 100 + g for a gain of g %, 5 points of a share of labels or draws, and 20 % of any other value. Inconclusive: "
+    "none of these could be shown, or a row of ours has fewer than five seeds. Not comparable: ours is shown, and the "
+    "letters say what differs. Published only: no run of ours can have it, as on a real robot. Not run: no chosen "
+    "study has it."
 )
 SCRIPTED = ("scripted", "oracle")
 

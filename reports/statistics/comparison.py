@@ -60,11 +60,6 @@ class Contrast(NamedTuple):
         half = self._width([0.5 + level / 2])
         return Interval(np.asarray(self.gap), np.asarray(self.gap - half), np.asarray(self.gap + half))
 
-    @property
-    def error(self) -> float:
-        """The standard error that counts; NaN where none can be estimated."""
-        return max((error for error, _ in self.errors), default=float("nan"))
-
     def _width(self, chances: Sequence[float]) -> float:
         from scipy import stats
 
@@ -149,6 +144,17 @@ def contrast(first: Array, second: Array, paired: bool = False) -> Contrast:
     if paired:
         return told(gap, spread_of(first - second))
     return told(gap, spread_of(first), spread_of(second))
+
+
+def standard_error(first: Array, second: Array, paired: bool = False) -> float:
+    """Of the difference of means, scores as in `contrast`; NaN where a side has one run.
+
+    It is s / sqrt(n) of the differences where paired, else sqrt(v / n + w / m): 0 where no run differs from its peers,
+    which the test takes for no knowledge of the error.
+    """
+    first, second = np.asarray(first, float), np.asarray(second, float)
+    spreads = [spread_of(first - second)] if paired else [spread_of(first), spread_of(second)]
+    return float(np.sqrt(sum(each.variance / each.runs for each in spreads)))
 
 
 def told(gap: float, first: Spread, second: Spread | None = None) -> Contrast:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import results
-from reports.papers import claims, text, verdicts
+from reports.papers import claims, equivalence, text, verdicts
 from reports.papers.claims import Outcome
 from reports.papers.estimates import Estimator
 from reports.papers.matching import Shelf
@@ -84,6 +84,23 @@ def test_wins_are_those_that_are_shown_and_at_most_those_that_are_not_refuted(te
     assert tested(claim("wins", baseline="uer", value=1, high=1)).verdict == verdicts.REPRODUCED
     assert tested(claim("wins", method="uer", baseline="per", value=1, high=1)).verdict == verdicts.NOT_REPRODUCED
     assert tested(claim("wins", method="uer", baseline="per", value=0, high=1)).verdict == verdicts.REPRODUCED
+
+
+def test_a_claim_that_a_method_never_wins_is_refuted_at_the_level_that_its_comparisons_share(
+    add: Callable[..., None], tested: Callable[..., Outcome]
+) -> None:
+    """One gain of .09 ± .085 at 95 % (t(4) 2.776), ± .107 at the 97.5 % that two comparisons have each (3.495)."""
+    ends = (0.59 + 0.0685 * place for place in (-1.0, -0.5, 0.0, 0.5, 1.0))
+    add("near", {seed: {100: 0.0, END: end} for seed, end in enumerate(ends)}, method="aer")
+    add("flat", {seed: {100: 0.0, END: 0.5} for seed in range(5)}, method="ero")
+    never = {"method": "aer", "value": 0.0}
+    assert tested(claim("wins", baseline="ero", high=1, **never)).verdict == verdicts.NOT_REPRODUCED
+    assert tested(claim("wins", baseline="ero,per", high=2, **never)).verdict == verdicts.INCONCLUSIVE
+
+
+def test_what_is_inconclusive_says_what_could_not_be_shown(tested: Callable[..., Outcome]) -> None:
+    assert tested(claim("best", baseline="uer,per")).reasons == (equivalence.UNDECIDED,)
+    assert tested(claim("relative_gain", baseline="per", value=15.0)).reasons == (equivalence.NO_SIGN,)
 
 
 def test_best_and_ordering_need_intervals_off_zero(tested: Callable[..., Outcome]) -> None:

@@ -153,6 +153,50 @@ def test_an_identical_method_is_refuted_and_a_worse_one_reproduced_in_at_most_on
                 assert worse[verdicts.REPRODUCED] <= allowed, told
 
 
+def gain(ours: Array, theirs: Array) -> Estimate:
+    """In percent of the baseline's, from scores [studies, seeds], with the error of the delta method."""
+    seeds = ours.shape[1]
+    one, other = ours.mean(axis=1), theirs.mean(axis=1)
+    shares = [ours.var(axis=1, ddof=1) / one**2, theirs.var(axis=1, ddof=1) / other**2]
+    freedom = sum(shares) ** 2 / sum(share**2 for share in shares) * (seeds - 1)
+    error = 100 * one / other * np.sqrt(sum(shares) / seeds)
+    return Estimate(100 * (one / other - 1)[None], error[None], freedom[None], seeds)
+
+
+@pytest.mark.parametrize(("mean", "baseline", "strength"), [(0.3, 0.1, 10), (0.5, 0.2, 4), (0.4, 0.4, 4)])
+@pytest.mark.parametrize(("seeds", "theirs"), [(5, 3), (10, 3), (10, 5)])
+def test_an_identical_gain_is_refuted_in_at_most_one_study_of_twenty(
+    mean: float, baseline: float, strength: float, seeds: int, theirs: int
+) -> None:
+    """Where baselines are low the paper's gain is large in many studies, and says little about its size."""
+    rng, score = np.random.default_rng(0), beta(strength)
+    paper = score(mean, (STUDIES, theirs), rng).mean(axis=1) / score(baseline, (STUDIES, theirs), rng).mean(axis=1)
+    value = (100 * (paper - 1)).round(1)
+    ours = gain(score(mean, (STUDIES, seeds), rng), score(baseline, (STUDIES, seeds), rng))
+    margins = 0.2 * (100 + np.maximum(value, 0.0))
+    published = Published(value, value, seeds=theirs, origin=equivalence.origin("gain_percent", ""))
+    found = equivalence.decided(ours, published, margins, directed=False)
+    assert float((found == verdicts.NOT_REPRODUCED).mean()) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / STUDIES)
+
+
+def test_the_paper_s_spread_of_a_gain_grows_with_its_ratio() -> None:
+    """A published gain of 200 % is three times the ratio of no gain: an error of 2 sqrt(1 + 9), not of 2 sqrt(2)."""
+    ours = estimate(0, 2)
+    plain, grown = (
+        equivalence.ends(ours, Published(200, 200, seeds=5, origin=origin)) for origin in (float("nan"), -100.0)
+    )
+    assert float(grown[1]) / float(plain[1]) == pytest.approx((10 / 2) ** 0.5)
+    below = equivalence.ends(ours, Published(-50, -50, seeds=5, origin=-100.0))
+    assert float(below[1]) == pytest.approx(float(plain[1])), "never smaller than ours"
+    assert [equivalence.origin(*kind) for kind in (("time_saving_percent", ""), ("success_rate", "relative_gain"))] == [
+        100.0,
+        -100.0,
+    ]
+    assert np.isnan(equivalence.origin("success_rate", "difference"))
+    certain = equivalence.ends(estimate(-100, 0), Published(200, 200, seeds=5, origin=-100.0))
+    assert (float(certain[0]), float(certain[1])) == (-100, -100), "ours never succeeds"
+
+
 def test_three_seeds_decide_nothing() -> None:
     assert rates(bernoulli, 0.8, 0.0, 3, 5, "none")[verdicts.INCONCLUSIVE] == 1
     assert rates(SCORES["gaussian .05"], 0.8, 0.2, 3, 5, "printed")[verdicts.INCONCLUSIVE] == 1

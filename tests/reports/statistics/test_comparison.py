@@ -149,7 +149,7 @@ def test_without_a_spread_the_p_value_is_the_largest_chance_of_this_for_two_outc
         found = statistics.contrast(np.ones((runs, 1)), np.zeros((runs, 1)))
         assert found.p == pytest.approx(p) and (found.interval().low > 0) == (p < 0.05)
     same = statistics.contrast(np.ones((3, 1)), np.ones((3, 1)))
-    assert same.p == 1 and np.isnan(same.interval().low) and np.isnan(same.error)
+    assert same.p == 1 and np.isnan(same.interval().low) and not same.errors
 
 
 def test_unequal_variances_and_numbers_of_runs_are_welchs() -> None:
@@ -166,7 +166,7 @@ def test_three_runs_that_happen_to_be_equal_are_not_taken_to_be_certain() -> Non
     """Ten runs of which seven succeed beside three that all do: pooled variance 2.1 / 11, e = sqrt(.191 × 13 / 30)."""
     ten, three = np.array([1.0] * 7 + [0.0] * 3), np.ones(3)
     found = statistics.contrast(three, ten)
-    assert found.error == pytest.approx((2.1 / 11 * 13 / 30) ** 0.5) and found.p > 0.3
+    assert max(found.errors)[0] == pytest.approx((2.1 / 11 * 13 / 30) ** 0.5) and found.p > 0.3
     alone = 0.3 / (2.1 / 9 / 10) ** 0.5  # the t value of Welch's test by itself
     assert alone == pytest.approx(1.964, abs=1e-3)
 
@@ -274,3 +274,13 @@ def test_the_measured_learners_are_not_shown_equal_to_their_peers(
     last = found[found["step"] == found["step"].max()].groupby(["cell", "seed"])["return"].mean()
     tested = statistics.equivalence(last[ours].to_numpy(), last[theirs].to_numpy(), margin)
     assert tested.p == pytest.approx(p, abs=0.005) and not tested.shown
+
+
+def test_the_standard_error_of_a_difference_is_that_of_its_definition() -> None:
+    """Variances 1 and 0: of three and of ten runs sqrt(1 / 3 + 0 / 10), though the test pools them to a larger one."""
+    first, second = np.array([[1.0], [2.0], [3.0]]), np.zeros((10, 1))
+    assert statistics.standard_error(first, second) == pytest.approx(3**-0.5)
+    assert statistics.standard_error(second, first) == pytest.approx(3**-0.5)
+    assert statistics.standard_error(first, np.array([[0.0], [1.0], [5.0]]), paired=True) == pytest.approx(1.0)
+    assert statistics.standard_error(np.ones((3, 1)), np.zeros((3, 1)), paired=True) == 0, "no run differs from another"
+    assert np.isnan(statistics.standard_error(first, second[:1]))
