@@ -179,7 +179,7 @@ def _volume(usages: Sequence[Usage], seeds: int) -> str:
     )
     price = f", {usd:,.2f} USD by the prices known" if usd else ""
     if images and not tokens_out:
-        return f"about at least {count(calls, 'clip')} ({count(images, 'frame')}{price})"
+        return f"at least {count(calls, 'clip')} ({count(images, 'frame')}{price})"
     shown = f"{count(images, 'image')}, " if images else ""
     return f"about {count(calls, 'time')} ({shown}{tokens_in:,} tokens read and {tokens_out:,} written{price})"
 
@@ -196,8 +196,14 @@ RESTS_ON = {
 def _rests_on(bases: Sequence[str]) -> str:
     found = Counter(bases)
     if len(found) == 1:
-        return f"estimated {RESTS_ON[bases[0]].replace(' it ', ' these cells ').replace(' its ', ' their ')}"
-    return "; ".join(f"{count(found[basis], 'cell')} {words}" for basis, words in RESTS_ON.items() if found[basis])
+        return f"estimated {_several(RESTS_ON[bases[0]])}"
+    told = ((found[basis], words) for basis, words in RESTS_ON.items() if found[basis])
+    return "; ".join(f"{count(number, 'cell')} {words if number == 1 else _several(words)}" for number, words in told)
+
+
+def _several(words: str) -> str:
+    """What an estimate rests on, of cells in place of one."""
+    return words.replace(" it ", " these cells ").replace(" its ", " their ")
 
 
 def _hours(hours: float) -> str:

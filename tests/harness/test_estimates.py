@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness import cli, estimates, matrix, timing
+from harness.commands import run_
 from harness.launchers import local
 from harness.matrix import Plan
 
@@ -97,3 +98,9 @@ def test_a_dry_run_times_cells_once_and_says_what_it_rests_on(
         assert "about 2.0 hours" in told and "likely between 1.6 hours and 5.0 hours" in told
         assert "a few seconds of their own updates" in told
     assert asked == [1]
+
+
+def test_what_estimates_rest_on_is_told_of_one_cell_and_of_several() -> None:
+    told = run_._rests_on(["timed", "timed", "scaled"])
+    assert told.startswith("2 cells by a few seconds of their own updates, timed here; 1 cell by operation counts")
+    assert run_._rests_on(["timed", "recorded"]).endswith("1 cell by a few seconds of its own updates, timed here")
