@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
+import subprocess
+import sys
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -23,46 +27,65 @@ EVERY = 0.05
 GRACE = 10
 """Seconds after which a process ends by itself that has outlived its time, as where whoever watched it was killed."""
 
+_SAFE = "PYTHONSAFEPATH"
+_STARTING = threading.Lock()
+_BEGIN = """
+import sys
+from multiprocessing.connection import Connection
+connection = Connection(int(sys.argv[1]))
+sys.path[:] = connection.recv()
+connection.recv()(connection)
+"""
+
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
 
 
 class Apart:
-    """The process, begun when it is first asked and anew after `close`; a context manager."""
+    """The process, begun when it is first asked and anew after `close`; a context manager.
 
-    def __init__(self, serve: Callable[[Connection], None], name: str) -> None:
+    It imports what this process would. Neither the working directory is searched for modules, where a stranger's study
+    may lie, nor is the script imported that this process runs, which may have no `if __name__ == "__main__"`.
+    """
+
+    def __init__(self, serve: Callable[[Connection], None]) -> None:
         """`serve`, of a module's top level, answers what comes over its connection (see `asked`)."""
-        self._serve, self._name = serve, name
-        self._process: Any = None
+        self._serve = serve
+        self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
+        self._end: Callable[[], object] = bool  # nothing to end yet
 
     @property
     def pid(self) -> int:
         """Of the process, which has begun."""
-        return int(self._process.pid)
+        assert self._process is not None
+        return self._process.pid
 
     def begun(self) -> Connection:
         """This side of the connection to it."""
         if self._connection is None:
-            context = multiprocessing.get_context("spawn")
-            self._connection, theirs = context.Pipe()
-            self._process = context.Process(target=self._serve, args=(theirs,), daemon=True, name=self._name)
-            self._process.start()
-            theirs.close()
+            self._connection, theirs = multiprocessing.Pipe()
+            with theirs:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-c", _BEGIN, str(theirs.fileno())],
+                    stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()],
+                )  # fmt: skip
+            self._end = weakref.finalize(self, _end, self._process, os.getpid())
+            with contextlib.suppress(ConnectionError):  # it ended at once, which whoever asks it is told
+                self._connection.send([path or os.getcwd() for path in sys.path])
+                self._connection.send(self._serve)
         return self._connection
 
     def ended(self) -> int:
         """The exit code of a process that broke down."""
-        self._process.join()
-        code = int(self._process.exitcode)
+        assert self._process is not None
+        code = self._process.wait()
         self.close()
         return code
 
     def close(self) -> None:
         """End the process, whatever it does."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
+        self._end()
         if self._connection is not None:
             self._connection.close()
         self._process, self._connection = None, None
@@ -76,6 +99,13 @@ class Apart:
         self.close()
 
 
+def _end(process: subprocess.Popen[bytes], owner: int) -> None:
+    """End a process, unless this one is a fork of its owner."""
+    if os.getpid() == owner:
+        process.kill()
+        process.wait()
+
+
 class Caller(Apart):
     """Calls functions of modules in a process of its own, which may hold so much memory, each call for so long.
 
@@ -84,8 +114,8 @@ class Caller(Apart):
     have broken down because of what earlier calls left in it.
     """
 
-    def __init__(self, memory: int = MEMORY, name: str = "reader") -> None:
-        super().__init__(_call, name)
+    def __init__(self, memory: int = MEMORY) -> None:
+        super().__init__(_call)
         self._memory = memory
         self._used = False
         self._one_at_a_time = threading.Lock()
@@ -96,10 +126,12 @@ class Caller(Apart):
     ) -> Found:
         """What `function` gives, whose warnings are repeated here. UserError as it raises, OSError for a full disk or a
         place that cannot be written. `what` is done there, as in `FILE: reading its rows`, begins the message of any
-        other failure."""
+        other failure. In such a process it is called on the spot: the process is bounded already."""
+        if _INSIDE.is_set():
+            return function(*args, **named)
         with self._one_at_a_time:
             if self._owner != os.getpid():  # a fork must not talk over its parent's connection
-                self._process, self._connection, self._owner = None, None, os.getpid()
+                self._process, self._connection, self._end, self._owner = None, None, bool, os.getpid()
             used = self._used and self._connection is not None
             try:
                 answer, remarks = self._asked(what, seconds, function, args, named)
@@ -153,6 +185,22 @@ def call(
     return _SHARED(what, seconds, function, *args, **named)
 
 
+@contextlib.contextmanager
+def guarded() -> Iterator[None]:
+    """Processes of `multiprocessing` that begin inside do not search the working directory for modules, as Python
+    would do before it takes over the paths of this process."""
+    with _STARTING:
+        before = os.environ.get(_SAFE)
+        os.environ[_SAFE] = "1"
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ[_SAFE]
+            else:
+                os.environ[_SAFE] = before
+
+
 def asked(connection: Connection) -> Iterator[Any]:
     """In the process: what it is asked, until the other side hangs up. Ctrl-C is for the other side, which ends it."""
     import signal
@@ -171,6 +219,7 @@ def _call(connection: Connection) -> None:
     import resource
     import signal
 
+    _INSIDE.set()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     silent = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):  # a library that aborts writes what a stranger may have chosen
@@ -209,3 +258,5 @@ def _held(pid: int) -> int:
 
 
 _SHARED = Caller()
+_INSIDE = threading.Event()
+"""Set in the process of a `Caller`."""

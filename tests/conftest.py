@@ -75,7 +75,9 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pat
         (info / "entry_points.txt").write_text("\n".join(lines))
         if str(site) not in sys.path:
             monkeypatch.syspath_prepend(str(site))
-            monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")]))
+            monkeypatch.setenv(
+                "PYTHONPATH", os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
+            )
         return site
 
     yield install  # type: ignore[misc]

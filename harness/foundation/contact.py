@@ -17,6 +17,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from harness import apart
 from harness.errors import BudgetReached, UserError
 from harness.execution import Models
 from harness.foundation import keeping
@@ -105,7 +106,9 @@ def _apart(each: Asked, models: Models, directory: Path, device: str) -> Told:
     """The same in a process of its own, which ends with what it has loaded."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         try:
-            return pool.submit(_ask, each, models, directory, device).result()
+            with apart.guarded():
+                answer = pool.submit(_ask, each, models, directory, device)
+            return answer.result()
         except BrokenProcessPool:
             raise UserError("its process ended while it was loaded or asked; memory may be too small for it") from None
 

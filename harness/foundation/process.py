@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
+from harness import apart
 from harness.errors import BudgetReached, UserError
 from harness.foundation.asks import InFlight, Memory
 from harness.foundation.calls import Told
@@ -171,7 +172,8 @@ class ModelProcess:
         self._arrivals = select.poll()
         self._arrivals.register(self._connection.fileno(), select.POLLIN)
         self._process = context.Process(target=serve, args=(theirs, self._assignment), daemon=True, name="model")
-        self._process.start()
+        with apart.guarded():
+            self._process.start()
         theirs.close()
 
     def _send(self) -> None:

@@ -65,7 +65,7 @@ class Player(Apart):
 
     def __init__(self, limit: float) -> None:
         """`limit`: seconds for one run."""
-        super().__init__(serve, "player")
+        super().__init__(serve)
         self._limit = limit
 
     def __call__(self, wanted: Wanted) -> Played:

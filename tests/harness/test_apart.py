@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -12,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import apart
 from harness.apart import Caller
 from harness.errors import MissingCall, UserError
 
@@ -81,7 +84,7 @@ def test_a_relative_path_means_the_same_there(call: Caller, tmp_path: Path, monk
         (ValueError("\x1b[2J"), r"^reading x fails \(ValueError: \?\[2J\)$"),
         (MemoryError(), "^reading x takes too much memory$"),
         (SystemExit(3), "^reading x made its process end with exit code 3$"),
-        (KeyboardInterrupt(), "^reading x made its process end with exit code 1$"),
+        (KeyboardInterrupt(), "^reading x made its process end with exit code -2$"),
     ],
 )
 def test_whatever_is_raised_is_told_as_an_error_of_the_user(call: Caller, error: BaseException, words: str) -> None:
@@ -124,3 +127,36 @@ def leaking(flag: str) -> str:
 def test_what_earlier_calls_left_behind_is_not_held_against_the_next(call: Caller) -> None:
     assert call("reading x", 60.0, leaking, "GUIDEBENCH_TEST_LEFT") == "read"
     assert call("reading y", 60.0, leaking, "GUIDEBENCH_TEST_LEFT") == "read"
+
+
+def nested() -> int:
+    return apart.call("looking", 60.0, os.getpid)
+
+
+def test_a_call_within_a_call_needs_no_further_process(call: Caller) -> None:
+    assert call("calling", 60.0, nested) == call.pid
+
+
+SCRIPT = """
+import math
+from harness import apart
+print(apart.call("taking a root", 60.0, math.sqrt, 4.0))
+"""
+
+
+def test_neither_the_working_directory_nor_the_calling_script_is_imported(tmp_path: Path) -> None:
+    study = tmp_path / "study"
+    study.mkdir()
+    for module in ("multiprocessing", "pickle", "random", "resource", "sitecustomize", "harness"):
+        (study / f"{module}.py").write_text("open('imported', 'w').close()")
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    done = subprocess.run([sys.executable, script], cwd=study, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "2.0\n", done.stderr
+    assert not (study / "imported").exists()
+
+
+def test_the_process_ends_with_the_one_that_began_it(tmp_path: Path) -> None:
+    code = "import math; from harness import apart; apart.call('x', 9.0, math.sqrt, 4.0); print(apart._SHARED.pid)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert not Path(f"/proc/{int(done.stdout)}").exists() and not done.stderr

@@ -138,7 +138,11 @@ class Here:
     async def close(self) -> None: ...
 
 
-def test_a_model_of_this_machine_is_asked_in_a_process_of_its_own(tmp_path: Path) -> None:
+def test_a_model_of_this_machine_is_asked_in_a_process_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "multiprocessing.py").write_text("raise SystemExit('the working directory was searched')")
+    monkeypatch.chdir(tmp_path)
     (said,) = asked_once(contact.Asked("judge", Here()), directory=tmp_path)
     assert said == "judge local answered a first call in 0.0 s"
     with pytest.raises(UserError, match=r"judge broken did not answer a first call.*holds no weights"):

@@ -114,6 +114,19 @@ def test_memory_is_the_least_and_the_most_of_what_was_told() -> None:
     assert found == (2.0, 4.0)
 
 
+def test_the_working_directory_is_not_searched_for_modules(plugin, tmp_path, monkeypatch) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    (place / "multiprocessing.py").write_text("raise SystemExit('the working directory was searched')")
+    monkeypatch.chdir(place)
+    judge = process(plugin, tmp_path)
+    try:
+        judge.ask(item(0, 3))
+        assert judge.take(0)[0].value == 0.03
+    finally:
+        judge.close()
+
+
 def test_a_process_killed_between_clips_is_started_again(plugin, tmp_path) -> None:
     judge = process(plugin, tmp_path)
     try:
