@@ -135,7 +135,7 @@ class Caller(Apart):
             used = self._used and self._connection is not None
             try:
                 answer, remarks = self._asked(what, seconds, function, args, named)
-            except _Broken:
+            except Broken:
                 if not used:
                     raise
                 answer, remarks = self._asked(what, seconds, function, args, named)
@@ -156,10 +156,12 @@ class Caller(Apart):
                 if time.monotonic() > until:
                     raise UserError(f"{what} takes longer than {seconds:g} s")
                 if not ready and _held(self.pid) > self._memory:
-                    raise _Broken(f"{what} takes more than {self._memory >> 20} MiB of memory")
+                    raise Broken(f"{what} takes more than {self._memory >> 20} MiB of memory")
             answer, remarks = connection.recv()
+        except RecursionError:  # of a stranger's values, on their way there
+            raise UserError(f"{what} fails: its values are nested too deep") from None
         except (EOFError, ConnectionError):
-            raise _Broken(f"{what} made its process end with exit code {self.ended()}") from None
+            raise Broken(f"{what} made its process end with exit code {self.ended()}") from None
         except BaseException:  # Ctrl-C too: its answer would be taken for that of the next call
             self.close()
             raise
@@ -167,7 +169,7 @@ class Caller(Apart):
         return answer, remarks
 
 
-class _Broken(UserError):
+class Broken(UserError):
     """The process is gone, or had to be ended."""
 
 

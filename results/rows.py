@@ -6,13 +6,16 @@ short is forgiven, with a warning. pandas and DuckDB are imported when rows are 
 
 from __future__ import annotations
 
+import functools
 import json
 import math
+import os
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from harness import apart
 from harness.errors import UserError, unknown
 from harness.records import schema
 from harness.scores import Score
@@ -64,6 +67,8 @@ _JSON_TYPES = {
 }
 _PARQUET_TYPES = {int: ("INT32", "INT64"), float: ("DOUBLE", "FLOAT"), bool: ("BOOLEAN",), str: ("BYTE_ARRAY",)}
 _SQL_TYPES = {int: "BIGINT", float: "DOUBLE", bool: "BOOLEAN", str: "VARCHAR"}
+SECONDS, PER_FILE, SPEED = 120.0, 0.1, 2**20
+"""For reading a study's rows: so long, so long for each file, and a second more for so many of their bytes."""
 _TAKEN = ("filename", "row", "variant", "label", "directory", *IDENTITY)
 _WORDS = {int: "a whole number", float: "a finite number", bool: "true or false", str: "text"}
 
@@ -89,14 +94,11 @@ def load(source: str | Path | Study, *, what: What = "evaluations", threads: int
         path = file_of(opened.directory / run.directory, what, run.status == "finished")
         if path is not None:
             files[str(path)] = run
-    frames = []
-    with connection(**({} if threads is None else {"threads": threads})) as database:
-        for suffix, read in ((".parquet", _read_parquet), (".jsonl", _read_lines)):
-            groups: dict[tuple[str, ...], list[str]] = {}
-            for name, run in files.items():
-                if name.endswith(suffix):
-                    groups.setdefault(tuple(columns(what, run)), []).append(name)
-            frames += [read(database, chosen, what, columns(what, files[chosen[0]])) for chosen in groups.values()]
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name, run in files.items():
+        groups.setdefault((Path(name).suffix, *columns(what, run)), []).append(name)
+    chosen = [(paths, columns(what, files[paths[0]])) for paths in groups.values()]
+    frames = _apart(opened.directory, what, chosen, threads) if chosen else []
     wanted, claimed = COLUMNS[what], _claimed(what)
     rank = {path: index for index, path in enumerate(files)}
     owners = pd.DataFrame(
@@ -127,6 +129,45 @@ def load(source: str | Path | Study, *, what: What = "evaluations", threads: int
         _score(rows, files)
     found = pd.concat([owner, rows.drop(columns=["filename", "row"])], axis=1)
     return found[[*wanted, schema.SCORE, "variant", "label", "directory"]] if what == "evaluations" else found
+
+
+Group = tuple[list[str], dict[str, type]]
+"""Files of one kind, and the columns that their rows must have."""
+Read = list[tuple["pd.DataFrame", "pd.DataFrame"]]
+"""Of each group: its rows, and what they claim to be of."""
+
+
+def _apart(directory: Path, what: str, groups: list[Group], threads: int | None) -> Read:
+    """`_read` in a process of its own: a library may crash on damaged bytes. UserError names the file then."""
+    files = [path for paths, _ in groups for path in paths]
+    try:
+        return _reader()(f"{directory}: reading its {what}", _seconds(files), _read, what, groups, threads)
+    except apart.Broken:
+        if len(files) > 1:
+            for paths, wanted in groups:
+                for path in paths:
+                    _reader()(f"{path}: reading it", _seconds([path]), _read, what, [([path], wanted)], threads)
+        raise
+
+
+@functools.cache
+def _reader() -> apart.Caller:
+    """The process, which ends with this one. Studies of one's own may be large: it may hold half of the memory."""
+    return apart.Caller(max(apart.MEMORY, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2))
+
+
+def _seconds(files: Sequence[str]) -> float:
+    return SECONDS + PER_FILE * len(files) + sum(map(os.path.getsize, files)) / SPEED
+
+
+def _read(what: str, groups: list[Group], threads: int | None) -> Read:
+    found = []
+    with connection(**({} if threads is None else {"threads": threads})) as database:
+        for paths, wanted in groups:
+            read = _read_parquet if paths[0].endswith(".parquet") else _read_lines
+            rows, claims = (part.astype({"filename": "category"}) for part in read(database, paths, what, wanted))
+            found.append((rows, claims))
+    return found
 
 
 def columns(what: What, run: Run) -> dict[str, type]:

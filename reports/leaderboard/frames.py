@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 import results
+from harness import apart
 from harness.errors import UserError
 from reports.leaderboard.board import Frames
 from reports.leaderboard.rows import Member, Row
@@ -26,6 +27,8 @@ LARGEST = 60_000
 WIDTH = 1_280
 PIXELS, ALL_PIXELS = 2**24, 2**28
 """A picture with more is left out, and all those that are made smaller have no more."""
+SECONDS = 60.0
+"""For making one of them smaller."""
 CLIPS = 6
 """Most strips of a row's episodes."""
 
@@ -102,21 +105,26 @@ class Samples:
         self._pixels -= width * height
         if self._pixels < 0:
             return png
-        from PIL import Image
-
         try:
-            with warnings.catch_warnings(), Image.open(io.BytesIO(png), formats=["PNG"]) as opened:
-                warnings.simplefilter("ignore")
-                image = opened.convert("RGB")
-        except (OSError, ValueError, SyntaxError, MemoryError):
+            return apart.call("making a picture smaller", SECONDS, _shrunk, png)
+        except (UserError, OSError):
             return b""
-        for width in (WIDTH, WIDTH // 2, WIDTH // 4):
-            image.thumbnail((width, width))
-            held = io.BytesIO()
-            image.quantize(64).save(held, "PNG", optimize=True)
-            if held.tell() <= LARGEST:
-                return held.getvalue()
-        return b""
+
+
+def _shrunk(png: bytes) -> bytes:
+    """A PNG no larger than `LARGEST`, or nothing; whatever it raises, it is no picture."""
+    from PIL import Image
+
+    with warnings.catch_warnings(), Image.open(io.BytesIO(png), formats=["PNG"]) as opened:
+        warnings.simplefilter("ignore")
+        image = opened.convert("RGB")
+    for width in (WIDTH, WIDTH // 2, WIDTH // 4):
+        image.thumbnail((width, width))
+        held = io.BytesIO()
+        image.quantize(64).save(held, "PNG", optimize=True)
+        if held.tell() <= LARGEST:
+            return held.getvalue()
+    return b""
 
 
 def _evenly(clips: Sequence[Clip], most: int) -> list[Clip]:

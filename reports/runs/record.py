@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import results
+from harness import apart
 from harness.errors import UserError
 from reports.runs import calls, episodes
 from reports.runs.reading import brief, names, tail, within
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 ROWS = 2**26
 """Bytes of a file of rows: 64 MiB, a thousand times what a run of the paper's length writes."""
+PATIENCE = 60.0
+"""Seconds for reading a file of rows."""
+CASSETTES = (calls.FILES + 1) * 2 * calls.PATIENCE
+"""Seconds for the calls in all cassettes."""
 LINES = 200
 """Of the log."""
 LOGS = 10_000
@@ -75,10 +80,12 @@ def read(directory: str | Path) -> Record:
     home = study.directory / run.directory
     rows = {}
     for what in COLUMNS:
-        frame = _attempt(partial(_rows, study, home, cast("What", what)), notes)
+        rows_of = partial(_rows, _bare(study), home, cast("What", what))
+        frame = _attempt(partial(apart.call, f"{home}: reading its {what}", PATIENCE, rows_of), notes)
         if frame is not None and not frame.empty:
             rows[what] = frame
-    found = calls.recorded(study.directory, f"{run.cell.id}/{run.seed}")
+    asked = partial(calls.recorded, study.directory, f"{run.cell.id}/{run.seed}")
+    found = _attempt(partial(apart.call, "models/: reading the calls", CASSETTES, asked), notes) or calls.Calls()
     seen = episodes.episodes(home)
     log = _attempt(partial(_log, study.directory, run), notes)
     said = [brief(note.replace(f"{study.directory}/", ""), 600) for note in notes]
@@ -101,6 +108,12 @@ def _told(read: Callable[[], Found], notes: list[str]) -> Found:
         found = read()
     notes += [str(each.message) for each in caught if each.category is UserWarning]
     return found
+
+
+def _bare(study: Study) -> Study:
+    """What the rows of a run are checked against, without the further content of its records, however deep that is."""
+    cell = replace(study.cells[0], settings={}, versions={}, parts={})
+    return replace(study, cells=(cell,), runs=(replace(study.runs[0], cell=cell, provenance={}),))
 
 
 def _rows(study: Study, home: Path, what: What) -> pd.DataFrame | None:

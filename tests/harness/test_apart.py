@@ -92,6 +92,15 @@ def test_whatever_is_raised_is_told_as_an_error_of_the_user(call: Caller, error:
         call("reading x", 60.0, fail, error)
 
 
+def test_a_value_nested_too_deep_to_be_sent_is_an_error_and_the_next_call_is_answered(call: Caller) -> None:
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(UserError, match="^reading x fails: its values are nested too deep$"):
+        call("reading x", 60.0, len, deep)
+    assert call("doubling", 60.0, double, 2) == 4
+
+
 def test_a_full_disk_is_told_as_it_is(call: Caller) -> None:
     with pytest.raises(OSError, match="No space left") as caught:
         call("unpacking", 60.0, fail, OSError(errno.ENOSPC, "No space left on device", "x"))

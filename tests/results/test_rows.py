@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +12,11 @@ import pandas as pd
 import pytest
 
 import results
+import results.rows
 from harness.errors import UserError
 from harness.records.compact import log_to_parquet, to_parquet
 from harness.records.schema import EVALUATION
+from results.rows import _read as read
 from tests.reports.conftest import Writer, label_row, write_rows
 
 CURVES = {0: {100: [1, 0], 200: [1, 1]}, 1: {100: [0, 0]}}
@@ -304,6 +308,29 @@ def test_globbing_characters_in_a_path_stand_for_themselves(tmp_path: Path) -> N
         writer.cell("a", CURVES, status={1: "running"})
         writer.finish()
     assert len(results.load(tmp_path / "study [1] 'quoted' *")) == 6
+
+
+def aborting(what: str, groups: list[results.rows.Group], threads: int | None) -> results.rows.Read:
+    """As a library does that meets damaged bytes."""
+    if any(path.endswith("seed-1/evaluations.jsonl") for paths, _ in groups for path in paths):
+        os.abort()
+    return read(what, groups, threads)
+
+
+def test_a_file_at_which_a_library_crashes_is_refused_by_name(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results.rows, "_read", aborting)
+    words = f"^{re.escape(str(directory))}/seed-1/evaluations.jsonl: reading it made its process end with exit code -6$"
+    with pytest.raises(UserError, match=words):
+        results.load(_study(directory))
+    (directory / "seed-1" / "evaluations.jsonl").unlink()
+    assert set(results.load(_study(directory))["seed"]) == {0}
+
+
+def test_rows_are_read_by_a_script_without_a_main_guard(directory: Path, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(f"import results\nprint(len(results.load({str(_study(directory))!r})))\n")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "6\n", done.stderr
 
 
 def test_importing_results_loads_neither_pandas_nor_duckdb() -> None:

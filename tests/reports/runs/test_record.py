@@ -5,6 +5,9 @@ import os
 import time
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from harness.errors import UserError
@@ -116,13 +119,14 @@ def test_the_newest_log_of_the_workers_that_trained_the_seed_is_shown(run: Path)
     assert log is not None and log.text == f"{begin}-0_1.log"
 
 
-def test_what_is_too_large_is_named_and_not_read(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_too_large_is_named_and_not_read(run: Path) -> None:
     with open(run / "metrics.jsonl", "wb") as file:
         file.truncate(record.ROWS + 1)
-    monkeypatch.setattr(limits, "ROWS", 5)
+    many = pa.table({"step": np.zeros(limits.ROWS + 1, np.int8)})
+    pq.write_table(many, run / "evaluations.parquet")
     found = record.read(run)
     assert any("metrics.jsonl has 67,108,865 bytes; at most 67,108,864 are read" in note for note in found.notes)
-    assert any("evaluations.parquet has 6 rows; at most 5 are read" in note for note in found.notes)
+    assert any("evaluations.parquet has 250,001 rows; at most 250,000 are read" in note for note in found.notes)
     assert "judgements" in found.rows
 
 
