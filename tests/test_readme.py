@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness import cli
+from tests.conftest import need
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -39,8 +40,7 @@ def test_readme_s_other_commands_have_these_arguments_and_name_what_make_run_wro
 
 
 def test_make_shell_finds_bench(tmp_path: Path) -> None:
-    if (make := shutil.which("make")) is None:
-        pytest.skip("make is missing")
+    need("make", "make")
     bench = tmp_path / ".venv" / "bin" / "bench"
     bench.parent.mkdir(parents=True)
     bench.write_text("#!/bin/sh\necho found\n")
@@ -50,6 +50,6 @@ def test_make_shell_finds_bench(tmp_path: Path) -> None:
     stamp = tmp_path / ".venv" / ".installed"
     stamp.touch()
     environment = {"PATH": "/usr/bin:/bin", "SHELL": "/bin/sh"}
-    command = [make, "--no-print-directory", "-o", ".venv/.installed", "shell"]
+    command = ["make", "--no-print-directory", "-o", ".venv/.installed", "shell"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, input="bench\n", capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "found", done.stderr

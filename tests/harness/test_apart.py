@@ -96,7 +96,7 @@ def test_a_value_nested_too_deep_to_be_sent_is_an_error_and_the_next_call_is_ans
     deep: list[object] = []
     for _ in range(100_000):
         deep = [deep]
-    with pytest.raises(UserError, match="^reading x fails: its values are nested too deep$"):
+    with pytest.raises(UserError, match=r"^reading x fails: its values are nested too deep$"):
         call("reading x", 60.0, len, deep)
     assert call("doubling", 60.0, double, 2) == 4
 

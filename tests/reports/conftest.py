@@ -157,6 +157,25 @@ def writer(tmp_path: Path) -> Writer:
     return Writer(tmp_path / "study")
 
 
+def ending(*finals: int) -> dict[int, dict[int, list[int]]]:
+    """Seeds that have none of four at 100 and so many at 200."""
+    return {seed: {100: [0] * 4, 200: [1] * final + [0] * (4 - final)} for seed, final in enumerate(finals)}
+
+
+def pair(writer: Writer, second: str = "per") -> None:
+    """uer and another method on two tasks; on the second they tie."""
+    for task, uer, other in (("easy", (0, 1), (2, 4)), ("hard", (2, 2), (2, 2))):
+        writer.cell(f"uer-{task}", ending(*uer), steps=200, task=task)
+        writer.cell(f"per-{task}", ending(*other), steps=200, task=task, method=second)
+
+
+@pytest.fixture
+def two(writer: Writer) -> Writer:
+    """uer and per as in `pair`."""
+    pair(writer)
+    return writer
+
+
 @pytest.fixture
 def rows_writer() -> Callable[..., Path]:
     return write_rows

@@ -11,21 +11,7 @@ from harness.interfaces import Score
 from reports import export, figures, latex, legends, overviews, statistics
 from reports.aggregates import SHARE, STEPS, Overview
 from reports.summary import Summary
-from tests.reports.conftest import Writer
-
-
-def _curves(*finals: int) -> dict[int, dict[int, list[int]]]:
-    """Seeds that have none of four at 100 and so many at 200."""
-    return {seed: {100: [0] * 4, 200: [1] * final + [0] * (4 - final)} for seed, final in enumerate(finals)}
-
-
-@pytest.fixture
-def two(writer: Writer) -> Writer:
-    """uer and per on two tasks; on the second they tie."""
-    for task, uer, per in (("easy", (0, 1), (2, 4)), ("hard", (2, 2), (2, 2))):
-        writer.cell(f"uer-{task}", _curves(*uer), steps=200, task=task)
-        writer.cell(f"per-{task}", _curves(*per), steps=200, task=task, method="per")
-    return writer
+from tests.reports.conftest import Writer, ending
 
 
 def _overview(found: Summary) -> Overview:
@@ -56,8 +42,8 @@ def test_how_methods_stand_of_a_worked_example(two: Writer) -> None:
 
 
 def test_the_worse_of_two_has_the_interval_of_the_better_from_the_other_end(writer: Writer) -> None:
-    writer.cell("a", _curves(0, 3, 3), steps=200)
-    writer.cell("b", _curves(2, 4, 4), steps=200, method="per")
+    writer.cell("a", ending(0, 3, 3), steps=200)
+    writer.cell("b", ending(2, 4, 4), steps=200, method="per")
     found = _overview(writer.summary(2_000)).improvement
     better, worse = found["per · quick", "uer · quick"], found["uer · quick", "per · quick"]
     assert better.low < better.estimate < better.high
@@ -65,9 +51,9 @@ def test_the_worse_of_two_has_the_interval_of_the_better_from_the_other_end(writ
 
 
 def test_of_a_single_task_only_the_probability_of_improvement_is_known(writer: Writer) -> None:
-    writer.cell("a", _curves(0, 1), steps=200)
+    writer.cell("a", ending(0, 1), steps=200)
     assert writer.summary(2_000).overviews == ()
-    writer.cell("b", _curves(2, 4), steps=200, method="per")
+    writer.cell("b", ending(2, 4), steps=200, method="per")
     found = writer.summary(2_000)
     overview = _overview(found)
     assert len(overview.improvement) == 2
@@ -109,7 +95,7 @@ def test_aggregates_are_those_of_statistics_and_have_the_spread_of_their_resampl
 def test_the_highest_aggregate_and_what_is_tied_with_it_lead_and_the_lowest_gap(writer: Writer) -> None:
     for task in ("easy", "hard"):
         for method, finals in {"a": (4, 3, 4, 4, 3), "b": (3, 4, 3, 4, 4), "c": (0, 1, 0, 0, 1)}.items():
-            writer.cell(f"{method}-{task}", _curves(*finals), steps=200, task=task, method=method)
+            writer.cell(f"{method}-{task}", ending(*finals), steps=200, task=task, method=method)
     leading = {(entry.label, entry.metric) for entry in writer.summary(2_000).aggregates if entry.leading}
     assert leading == {(f"{name} · quick", metric) for name in "ab" for metric in statistics.METRICS}
 
@@ -129,7 +115,7 @@ def test_all_pairs_agree_with_each_pair_by_itself() -> None:
 def test_one_seed_has_values_and_no_intervals(writer: Writer) -> None:
     for task in ("easy", "hard"):
         for method in ("uer", "per"):
-            writer.cell(f"{method}-{task}", _curves(2), steps=200, task=task, method=method)
+            writer.cell(f"{method}-{task}", ending(2), steps=200, task=task, method=method)
     found = writer.summary(2_000)
     overview = _overview(found)
     for interval in (*overview.improvement.values(), *overview.profiles.values(), *overview.efficiency.values()):
@@ -178,7 +164,7 @@ def test_a_row_without_a_planned_seed_leads_no_aggregate_and_tells_nothing_apart
         for method, finals in {"a": (4, 4, 3, 4, 4), "b": (0, 1, 0, 0, 1), "c": (0, 1, 1, 0, 1)}.items():
             planned, state = (range(6), {}) if method == "a" and task == "hard" else (None, {})
             writer.cell(
-                f"{method}-{task}", _curves(*finals), steps=200, task=task, method=method, planned=planned, status=state
+                f"{method}-{task}", ending(*finals), steps=200, task=task, method=method, planned=planned, status=state
             )
     found = writer.summary(2_000)
     assert {entry.label for entry in found.aggregates if entry.leading} == {"b · quick", "c · quick"}
@@ -193,7 +179,7 @@ def test_a_row_without_a_planned_seed_leads_no_aggregate_and_tells_nothing_apart
 
 def test_more_rows_than_a_column_can_show_have_no_matrix(writer: Writer) -> None:
     for number in range(overviews.MOST + 1):
-        writer.cell(f"c{number}", _curves(0, 1), steps=200, method=f"m{number}")
+        writer.cell(f"c{number}", ending(0, 1), steps=200, method=f"m{number}")
     found = writer.summary(2_000)
     assert overviews.drawings(found.overviews, {}) == []
     assert len(_overview(found).improvement) == 110
@@ -239,7 +225,7 @@ def test_other_conditions_are_aggregated_apart(writer: Writer) -> None:
         for task in ("reach", "push"):
             settings = {"suite.goal": {"value": goal}}
             variant = f"suite.goal={goal}"
-            writer.cell(f"{goal}-{task}", _curves(2, 3), steps=200, task=task, settings=settings, variant=variant)
+            writer.cell(f"{goal}-{task}", ending(2, 3), steps=200, task=task, settings=settings, variant=variant)
     found = writer.summary(200)
     assert {entry.heading for entry in found.aggregates} == {
         "grid, 2 tasks, quick profile, goal=hidden",

@@ -10,23 +10,9 @@ from harness.interfaces import Score
 from reports import engines, figures, legends, overviews
 from reports.commands import report as command
 from reports.statistics import REPS, with_rliable
-from tests.reports.conftest import Writer
+from tests.reports.conftest import Writer, pair
 
 COST = Score("cost", "lower")
-
-
-def _curves(*finals: int) -> dict[int, dict[int, list[int]]]:
-    """Seeds that have none of four at 100 and so many at 200."""
-    return {seed: {100: [0] * 4, 200: [1] * final + [0] * (4 - final)} for seed, final in enumerate(finals)}
-
-
-@pytest.fixture
-def two(writer: Writer) -> Writer:
-    """uer and per on two tasks; on the second they tie."""
-    for task, uer, per in (("easy", (0, 1), (2, 4)), ("hard", (2, 2), (2, 2))):
-        writer.cell(f"uer-{task}", _curves(*uer), steps=200, task=task)
-        writer.cell(f"per-{task}", _curves(*per), steps=200, task=task, method="per, $x$")
-    return writer
 
 
 def test_points_stay_and_intervals_are_rliable_s(two: Writer) -> None:
@@ -59,8 +45,9 @@ def test_lower_scores_win_where_they_are_better_and_without_a_range_there_are_no
     assert [drawing.name.partition("-")[0] for drawing in drawn] == ["ranks", "improvement"]
 
 
-def test_the_command_names_rliable_and_draws_with_it(two: Writer, capsys: pytest.CaptureFixture[str]) -> None:
-    root = two.finish()
+def test_the_command_names_rliable_and_draws_with_it(writer: Writer, capsys: pytest.CaptureFixture[str]) -> None:
+    pair(writer, "per, $x$")
+    root = writer.finish()
     assert command.main([str(root), "--statistics", "rliable", "--resamples", "100"]) == 0
     files = {path.name: path.read_bytes() for path in (root / "report").iterdir()}
     assert f"by {with_rliable.version()} with 100 resamples" in capsys.readouterr().out

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
@@ -19,6 +22,7 @@ from reports.leaderboard.page import render
 from results.verification.record import Check
 from tests.reports.leaderboard import boards
 
+ROOT = Path(__file__).parents[3]
 Open = Callable[..., Page]
 EVIL = (
     '</script><script>window.pwned = 1</script><img src="x" onerror="window.pwned = 1"><a href="javascript:pwned=1">'
@@ -525,5 +529,12 @@ def test_numbers_that_are_none_and_boards_without_rows(browser: Open, tmp_path: 
     expect(empty.get_by_text("No row can be shown.")).to_be_visible()
 
 
-def test_the_same_board_is_the_same_page() -> None:
-    assert render(boards.example()) == render(boards.example())
+def test_the_same_board_is_the_same_page_in_every_process() -> None:
+    """The order of a set differs from process to process."""
+    code = (
+        "import sys; from reports.leaderboard.page import render; from tests.reports.leaderboard import boards;"
+        "sys.stdout.buffer.write(render(boards.example()).encode())"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": "1"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, check=True)
+    assert done.stdout.decode() == render(boards.example())
