@@ -229,6 +229,7 @@ def test_a_row_opens_and_the_back_button_closes_it(browser: Open, file: Path) ->
     assert told.get_attribute("role") == "img" and told.get_attribute("aria-roledescription") is None
     assert re.search(r"IQM.*vlm_rb.*: 0\.\d\d at 1,000, 0\.\d\d at 10,000\.", str(told.get_attribute("aria-label")))
     expect(opened.get_by_role("row", name="6x6").first).to_be_visible()
+    expect(opened.get_by_text("not corrected for the number of variations")).to_be_visible()
     assert opened.locator("img").evaluate("image => image.complete && image.naturalWidth") == 96
     page.get_by_text("12 settings").click()
     expect(opened.get_by_role("row", name="learner.setting_3")).to_contain_text("0.125")
