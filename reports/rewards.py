@@ -28,7 +28,8 @@ REMARK = (
     "The learned reward at each move of the task's reference episode, at the last look at it, shifted and scaled to "
     "[0, 1] for each run, then their mean; dashed: the task's own, likewise; grey: random moves. Below, how often the "
     "learned reward prefers the segment with more of the task's own reward, of pairs of mixed quality that no run has "
-    "seen. With 95 % intervals over seeds."
+    "seen. With 95 % intervals over seeds. Where a run's seed decides its layout, each run is held to an episode of its "
+    "own, and the random moves are those of the first."
 )
 NOTE = (
     "At the last look that all runs have had. Correlation (Pearson's) with the task's own reward over the moves of the "
@@ -44,9 +45,9 @@ class Learned(NamedTuple):
     where: str
     seeds: int
     random: Array
-    """Moves of the reference episode that chance made."""
+    """Moves of the reference episode that chance made; of the first run, where each has an episode of its own."""
     true: Array
-    """The task's own reward of each of its moves, in [0, 1], [T]."""
+    """The task's own reward of each of its moves, in [0, 1], [T]; the mean where each run has an episode of its own."""
     learned: Interval
     """The learned one at the last look that all runs have had, in [0, 1], [T]."""
     correlation: Interval
@@ -71,19 +72,21 @@ def learned(study: Study, labels: Mapping[str, str], reps: int = statistics.REPS
             continue
         label = labels.get(cell.id, cell.label)
         last = by_name["reward"][by_name["reward"]["step"] == steps[-1]]
-        along = last.pivot(index="seed", columns="t", values="value").to_numpy(float)  # [runs, T]
-        true = by_name["true_reward"].groupby("t")["value"].first().to_numpy(float)
-        if along.shape[1] != len(true) or not np.isfinite(along).all():
+        told = last.pivot(index="seed", columns="t", values="value")
+        paid = by_name["true_reward"].groupby(["seed", "t"])["value"].first().unstack().reindex(told.index)
+        along, true = told.to_numpy(float), paid.to_numpy(float)  # [runs, T]
+        if along.shape != true.shape or not (np.isfinite(along) & np.isfinite(true)).all():
             continue  # a reward that was no number at some move
         expert = by_name["expert"].groupby("t")["value"].first().to_numpy() > 0
-        together = np.array([_correlation(run, true) for run in along])
+        together = np.array([_correlation(run, own) for run, own in zip(along, true, strict=True)])
+        scaled = np.stack([_scaled(run) for run in true])
         found.append(
             Learned(
                 label=label,
                 where=f"{cell.suite}/{cell.task}",
                 seeds=len(along),
                 random=np.flatnonzero(~expert),
-                true=_scaled(true),
+                true=scaled[0] if (scaled == scaled[0]).all() else scaled.mean(axis=0),
                 learned=_over_runs(np.stack([_scaled(run) for run in along]), reps, label),
                 correlation=grids.over_runs(together, reps, label),
                 steps=steps,

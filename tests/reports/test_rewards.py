@@ -68,6 +68,20 @@ def test_only_looks_that_all_runs_have_had_count(writer: Writer) -> None:
     assert each.accuracy is None
 
 
+def test_each_run_is_held_to_the_episode_of_its_own_layout(writer: Writer) -> None:
+    """The second run's task pays 4, 2, 0 along its episode, and its learned reward falls with that."""
+    root = writer.cell("a", CURVES)
+    write_rows(root / "seed-0", "probes", rows({200: [1, 2, 3]}))
+    own = [
+        {**row, "value": 4 - row["value"]} if row["quantity"] == "true_reward" else row
+        for row in rows({200: [3, 2, 1]})
+    ]
+    write_rows(root / "seed-1", "probes", own)
+    each = found(results.study(writer.finish()))
+    assert float(each.correlation.estimate) == pytest.approx(1), "beside the first run's rewards it would be 0"
+    assert each.true.tolist() == [0.5, 0.5, 0.5] and each.learned.estimate.tolist() == [0.5, 0.5, 0.5]
+
+
 def test_a_constant_reward_has_no_correlation(writer: Writer) -> None:
     root = writer.cell("a", CURVES)
     write_rows(root / "seed-0", "probes", rows({100: [7, 7, 7]}))
