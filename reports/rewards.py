@@ -28,8 +28,8 @@ REMARK = (
     "The learned reward at each move of the task's reference episode, at the last look at it, shifted and scaled to "
     "[0, 1] for each run, then their mean; dashed: the task's own, likewise; grey: random moves. Below, how often the "
     "learned reward prefers the segment with more of the task's own reward, of pairs of mixed quality that no run has "
-    "seen. With 95 % intervals over seeds. Where a run's seed decides its layout, each run is held to an episode of its "
-    "own, and the random moves are those of the first."
+    "seen. With 95 % intervals over seeds. Where a run's seed decides its layout, each run is held to an episode of "
+    "its own, and the random moves are those of the first."
 )
 NOTE = (
     "At the last look that all runs have had. Correlation (Pearson's) with the task's own reward over the moves of the "
