@@ -207,6 +207,8 @@ def _several(words: str) -> str:
 
 
 def _hours(hours: float) -> str:
+    if hours < 2 / 60:
+        return count(max(1, round(hours * 3600)), "second")
     if hours < 1:
         return count(round(hours * 60), "minute")
     return f"{hours:.1f} hours" if hours < 100 else f"{hours:,.0f} hours"

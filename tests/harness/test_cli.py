@@ -217,7 +217,7 @@ def test_a_dry_run_prints_cells_seeds_steps_and_hours_and_writes_nothing(bench, 
         assert line.split()[1:4] == ["minigrid_doorkey/5x5", "900", "2"]
         assert f"{cell.names.method} (training.steps=900) · smoke" in line
     assert "2 cells × 2 seeds (3,5)" in out
-    assert re.search(r"about \d+ minutes on this machine with \d+ worker", out)
+    assert re.search(r"about \d+ (seconds|minutes) on this machine with \d+ worker", out)
 
 
 def test_a_dry_run_as_json_says_the_same(bench, tmp_path, monkeypatch) -> None:

@@ -104,3 +104,9 @@ def test_what_estimates_rest_on_is_told_of_one_cell_and_of_several() -> None:
     told = run_._rests_on(["timed", "timed", "scaled"])
     assert told.startswith("2 cells by a few seconds of their own updates, timed here; 1 cell by operation counts")
     assert run_._rests_on(["timed", "recorded"]).endswith("1 cell by a few seconds of its own updates, timed here")
+
+
+def test_a_study_of_seconds_is_not_said_to_take_no_minutes() -> None:
+    assert [run_._hours(seconds / 3600) for seconds in (0, 20, 120, 7200)] == [
+        "1 second", "20 seconds", "2 minutes", "2.0 hours"
+    ]  # fmt: skip
