@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +17,27 @@ SURROGATES = re.compile("[\ud800-\udfff]")
 UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters, which a terminal obeys, but for tabs and new lines; marks that turn the direction of a text; and
 halves of a character."""
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {text[:20]} is too large")
+    return number
+
+
+def _whole(text: str) -> int:
+    _finite(text)
+    return int(text)
+
+
+def _none(name: str) -> float:
+    raise ValueError(f"{name} is no JSON number")
+
+
+JSON = json.JSONDecoder(parse_float=_finite, parse_int=_whole, parse_constant=_none)
+"""Reads JSON whose numbers are all finite as floats too, so that they can be computed with and written again;
+ValueError for others (1e999, NaN, a whole number of 400 digits)."""
 
 
 def mended(text: str) -> str:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from harness.foundation.calls import Failure, Json, Message
-from harness.texts import each_text, mended
+from harness.texts import JSON, each_text, mended
 
 BEGUN = "Answer:"
 """With what a prefilled answer begins, as the prompts ask (VLM-RB, app. C)."""
@@ -110,11 +110,10 @@ def _begun(text: str) -> int | None:
 
 def _first_object(text: str) -> dict[str, Json]:
     text = text[:LONGEST]
-    decoder = json.JSONDecoder(parse_constant=_no_number)
     error = "it holds no JSON object"
     for begin in _braces(text):
         try:
-            found = each_text(decoder.raw_decode(text, begin)[0], mended)
+            found = each_text(JSON.raw_decode(text, begin)[0], mended)
         except (ValueError, RecursionError) as problem:
             error = f"its JSON cannot be parsed: {problem}"
             continue
@@ -125,7 +124,3 @@ def _first_object(text: str) -> dict[str, Json]:
 def _braces(text: str) -> list[int]:
     """Where an object may begin; a bounded number of places, since a parser tries each."""
     return [match.start() for match, _ in zip(re.finditer(r"\{", text), range(64), strict=False)]
-
-
-def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is no JSON number")

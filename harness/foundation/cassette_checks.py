@@ -21,6 +21,7 @@ from harness.foundation import keys, schemas
 from harness.foundation.calls import FailureKind, Usage
 from harness.foundation.cassette_file import COLUMNS, STRANGERS, decoded, faults_of, opened
 from harness.foundation.images import pixels
+from harness.texts import JSON
 
 LONGEST = 2**26
 """Bytes of one value: 64 MiB, the vectors of a large batch."""
@@ -120,7 +121,7 @@ def _asked(row: Row, db: sqlite3.Connection) -> dict[str, Any]:
         fits = isinstance(row[name], (int, float) if name in ("seconds", "usd") else int)
         if not fits or not 0 <= row[name] <= MOST:
             raise ValueError(f"{name} is {row[name]!r}")
-    detail = json.loads(_text(row["detail"], DETAIL))
+    detail = JSON.decode(_text(row["detail"], DETAIL))
     if not isinstance(detail, dict) or not all(isinstance(value, (str, float)) for value in detail.values()):
         raise ValueError("detail is no mapping of names to numbers and texts")
     found = db.execute("SELECT text FROM requests WHERE key = ?", (row["key"],)).fetchone()

@@ -16,7 +16,7 @@ import numpy as np
 
 from harness.errors import UserError
 from harness.foundation.calls import Usage
-from harness.texts import each_text, mended
+from harness.texts import JSON, each_text, mended
 
 PATIENCE = 60.0
 """Seconds to wait for a process that is just writing."""
@@ -161,7 +161,7 @@ def encoded(value: Any) -> str:
 
 def decoded(text: str) -> Any:
     """The answer that `encoded` was given; ValueError for anything else."""
-    match json.loads(text):
+    match JSON.decode(text):
         case {"float32": str(data), "shape": [n, d], **rest} if not rest and _count(n) and _count(d):
             return np.frombuffer(base64.b64decode(data, validate=True), "<f4").astype(np.float32).reshape(n, d)
         case {"text": str(answer), **rest} if not rest:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.texts import each_text, mended, one_line, printable
+from harness.texts import JSON, each_text, mended, one_line, printable
 
 
 def test_a_half_of_a_character_is_replaced_and_a_whole_one_kept() -> None:
@@ -25,3 +25,10 @@ def test_every_text_of_a_value_is_changed_and_depth_is_bounded() -> None:
         deep = [deep]
     with pytest.raises(ValueError, match="more than 100 levels"):
         each_text(deep, str.upper)
+
+
+@pytest.mark.parametrize("text", ["1e999", "-1e999", "NaN", "-Infinity", "9" * 400, "9" * 5_000])
+def test_json_holds_numbers_that_one_can_compute_with(text: str) -> None:
+    assert JSON.decode("[1, 1e308, -0.5]") == [1, 1e308, -0.5]
+    with pytest.raises(ValueError, match=r"too large|no JSON number"):
+        JSON.decode(f"[{text}]")

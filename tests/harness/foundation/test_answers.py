@@ -38,6 +38,8 @@ def test_the_first_object_is_found_whatever_stands_around_it(text: str) -> None:
         ("[0.5]", "no JSON object"),
         ('{"score": 0.5', "cannot be parsed"),
         ('{"score": NaN}', "NaN is no JSON number"),
+        ('{"score": 1e999}', "the number 1e999 is too large"),
+        ('{"score": 1, "n": -%s}' % ("9" * 400), "the number -9999999999999999999 is too large"),
         ('{"score": 2}', r"at \['score'\]: 2 is greater than the maximum"),
         ('{"why": "so"}', "'score' is a required property"),
         ('{"score": 1, "run": "rm"}', "'run' was unexpected"),

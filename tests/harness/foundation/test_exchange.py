@@ -171,6 +171,9 @@ HOSTILE = {
         file, "INSERT INTO images VALUES ('0', ?)", given=(png(np.zeros((4_200, 4_100, 3), np.uint8)),)
     ),
     "blob of 70 MB": lambda file: change(file, "INSERT INTO images VALUES ('0', zeroblob(70000000))"),
+    "object with a number beyond floats": forged(chat(SCHEMA), '{"object": {"steps": [1e999]}}'),
+    "object with NaN": forged(chat(SCHEMA), '{"object": {"steps": [NaN]}}'),
+    "detail with NaN": sets("answers", "detail", '{"mass": NaN}'),
     "object that does not fit": forged(chat(SCHEMA), '{"object": {"steps": 1}}'),
     "schema elsewhere": forged(chat({"$ref": "http://127.0.0.1:9/schema.json"}), '{"object": {}}'),
     "schema without end": forged(chat({"$ref": "#"}), '{"object": {}}'),

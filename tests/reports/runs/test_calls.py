@@ -79,7 +79,7 @@ def test_images_are_shown_as_long_as_there_is_room(study: Path, monkeypatch: pyt
         ),
         ("UPDATE images SET png = x'00'", "a row of answers"),
         ("UPDATE answers SET value = '7'", "'7' is no recorded answer"),
-        ("UPDATE answers SET value = '{\"object\": 1e999}'", "no recorded answer"),
+        ("UPDATE answers SET value = '{\"object\": 1e999}'", "1e999 is too large"),
         ("UPDATE answers SET seconds = 'long'", "could not convert"),
         ("UPDATE failures SET ordinal = 'last'", "a row of failures"),
         ("DELETE FROM requests", "a row of answers"),
