@@ -1,4 +1,5 @@
-"""Multiply-adds that the networks of `baselines.networks` take for one input of one seed, from their widths alone.
+"""Multiply-adds that the networks of `guidebench.baselines.networks` take for one input of one seed, from their widths
+alone.
 
 Estimates of hours need these numbers and nothing else of a network, so that `--dry-run` answers without torch.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from harness.interfaces import Observations
+from guidebench.harness.interfaces import Observations
 
 BLOCKS = 3
 """Residual blocks of the grid encoder (VLM-RB, app. E.1)."""
@@ -29,14 +30,14 @@ def grid_encoder(observations: Observations, channels: int, features: int) -> in
 
 
 def encoder(observations: Observations, channels: int, features: int, hidden: Sequence[int]) -> int:
-    """Of the network that `baselines.networks.encoder` makes of the same arguments; 0 if it makes none."""
+    """Of the network that `guidebench.baselines.networks.encoder` makes of the same arguments; 0 if it makes none."""
     if observations.categories is not None and len(observations.shape) == 3:
         return grid_encoder(observations, channels, features)
     return mlp((observations.shape[0], *hidden))
 
 
 def for_observations(observations: Observations, channels: int, features: int, hidden: Sequence[int], out: int) -> int:
-    """Of the network that `baselines.networks.for_observations` makes of the same arguments."""
+    """Of the network that `guidebench.baselines.networks.for_observations` makes of the same arguments."""
     if observations.categories is not None and len(observations.shape) == 3:
         return grid_encoder(observations, channels, features) + mlp((features, *hidden, out))
     return mlp((observations.shape[0], *hidden, out))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.interfaces import Array, State
+from guidebench.harness.interfaces import Array, State
 
 LONGEST = 1_024
 """Most transitions of a segment. One that has lost some to the ring's reuse cannot be checked any more."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.interfaces import (
+from guidebench.harness.interfaces import (
     Answer,
     Array,
     Batch,

@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from baselines.parameters import Spec
-from harness.interfaces import Observations
+from guidebench.baselines.parameters import Spec
+from guidebench.harness.interfaces import Observations
 
 DILATIONS = (1, 2, 4)
 """Of the three residual blocks [choice: the paper gives only their number]; less where the kernel outgrows the grid."""

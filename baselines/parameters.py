@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harness.errors import UserError
-from harness.interfaces import Array, State
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array, State
 
 ALIGNMENT = 16
 """Every parameter of every row starts at a multiple of 64 bytes: elsewhere products may sum in another order."""

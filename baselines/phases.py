@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.interfaces import Array, Column, Metrics, Span, State, Store, Transition
+from guidebench.harness.interfaces import Array, Column, Metrics, Span, State, Store, Transition
 
 
 class TaskPhases:

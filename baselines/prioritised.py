@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from baselines.sampling import BaseSampler
-from baselines.sum_tree import SumTree
-from harness.interfaces import Array, Draw, Moment, State
+from guidebench.baselines.sampling import BaseSampler
+from guidebench.baselines.sum_tree import SumTree
+from guidebench.harness.interfaces import Array, Draw, Moment, State
 
 
 class PrioritisedSampler(BaseSampler):

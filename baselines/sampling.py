@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.interfaces import Array, Column, Difference, Metrics, Span, State, Transition, Update
+from guidebench.harness.interfaces import Array, Column, Difference, Metrics, Span, State, Transition, Update
 
 
 class BaseSampler:

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from baselines.checksums import Checksums, crc
-from harness import checkpoints
-from harness.errors import UserError
-from harness.interfaces import Array, Batch, Build, Column, Span, State, Transition
+from guidebench.baselines.checksums import Checksums, crc
+from guidebench.harness import checkpoints
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array, Batch, Build, Column, Span, State, Transition
 
 
 class Storage:

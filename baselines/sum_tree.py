@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from harness.errors import UserError
-from harness.interfaces import Array, Span
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array, Span
 
 FAN = 16
 TOP = 64

@@ -5,7 +5,7 @@
 
 Settings are those of the suite `classic`, which are RL Baselines3 Zoo's. For speed the two take turns of training (see
 benchmarks/turns.py). `--returns` trains Stable-Baselines3 and records ten greedy episodes every 5,000 steps with
-`harness.Recorder`; a study that also holds ours, by
+`guidebench.Recorder`; a study that also holds ours, by
 
     bench run suite=classic task=CartPole-v1 method=uer profile=paper seeds=10 output=STUDY
 
@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from benchmarks.turns import Contender, Turns, cell_arguments, interleave, rate, ratios, tell
-from harness import config
+from guidebench.harness import config
 
 CELL = {"suite": "classic", "task": "CartPole-v1", "profile": "paper", "method": "uer"}
 PEER = "stable_baselines3"
@@ -102,13 +102,13 @@ def returns(
     """Train the peer, `settings["steps"]` steps, and record its greedy episodes as `method`."""
     import gymnasium
 
-    import harness
+    import guidebench
 
     total = int(settings["steps"])
     environment = gymnasium.make(task)
     known = environment.spec.reward_threshold  # type: ignore[union-attr]
     threshold = math.inf if known is None else known
-    record = harness.Recorder(
+    record = guidebench.Recorder(
         study, suite="classic", task=task, method=method, learner="sb3", seed=seed, steps=total,
         settings={**settings, "stable_baselines3": importlib.metadata.version("stable-baselines3")},
     )  # fmt: skip

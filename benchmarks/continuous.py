@@ -9,8 +9,8 @@ critics, actor and, for SAC, entropy coefficient on a batch that is already ther
 process. For training they take turns as processes (see benchmarks/turns.py). Both step this project's task. Of S seeds
 trained together, rates count each seed's steps. `--device cuda` measures a GPU, ours and theirs.
 
-`--returns` trains Stable-Baselines3 and records ten greedy episodes every 1,000 steps with `harness.Recorder`; a study
-that also holds ours, by
+`--returns` trains Stable-Baselines3 and records ten greedy episodes every 1,000 steps with `guidebench.Recorder`; a
+study that also holds ours, by
 
     bench run suite=classic task=Pendulum-v1 learner=sac,td3 method=uer profile=paper seeds=5 output=STUDY
 
@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.cartpole import PEER, after_each_step, returns
 from benchmarks.turns import Contender, Turns, cell_arguments, interleave, ratios, tell
-from harness import config
+from guidebench.harness import config
 
 LEARNERS = ("sac", "td3")
 Update = Callable[[], object]
@@ -60,7 +60,7 @@ class Where(NamedTuple):
         import gymnasium
         import numpy as np
 
-        from harness import registry
+        from guidebench.harness import registry
 
         suite = registry.get("suite", self.suite)()
         observations, actions = suite.spaces(self.task)
@@ -138,9 +138,9 @@ def our_update(where: Where, learner: str, seeds: int, device: str) -> Update:
     """A gradient step of `seeds` learners together on a batch that stays the same."""
     import numpy as np
 
-    from harness import registry, settings
-    from harness.interfaces import Batch, Build
-    from harness.streams import Streams
+    from guidebench.harness import registry, settings
+    from guidebench.harness.interfaces import Batch, Build
+    from guidebench.harness.streams import Streams
 
     suite, task = registry.get("suite", where.suite)(), where.task
     observations, actions = suite.spaces(task)

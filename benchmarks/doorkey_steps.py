@@ -20,8 +20,8 @@ import numpy as np
 from minigrid.envs.doorkey import DoorKeyEnv
 from minigrid.wrappers import FullyObsWrapper
 
-from suites.minigrid_doorkey import DoorKeyDrawing, MiniGridDoorKey, Sprite
-from suites.minigrid_doorkey.task import DoorKey
+from guidebench.suites.minigrid_doorkey import DoorKeyDrawing, MiniGridDoorKey, Sprite
+from guidebench.suites.minigrid_doorkey.task import DoorKey
 
 SIZES = (8, 12, 16)
 TILE_SIZE = 32

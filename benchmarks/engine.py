@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.turns import last_timing
-from harness import checkpoints, config
-from harness.building import make_build
-from harness.config import Cell, Names
-from harness.interfaces import Transition
+from guidebench.harness import checkpoints, config
+from guidebench.harness.building import make_build
+from guidebench.harness.config import Cell, Names
+from guidebench.harness.interfaces import Transition
 
 METHODS = ("uer", "per", "vlm_rb")
 
@@ -75,7 +75,7 @@ def checkpoint(method: str, slots: int, repeats: int) -> dict[str, float]:
 
 def stored(count: int) -> dict[str, float]:
     """Bytes for each stored 16x16 transition: of the ring on disk, and in memory of each method's sampler."""
-    from baselines.storage import Storage
+    from guidebench.baselines.storage import Storage
 
     with tempfile.TemporaryDirectory() as directory:
         build = make_build(cell("16x16", "uer", count), (0,), "cpu", [Path(directory)])
@@ -110,10 +110,11 @@ def stored(count: int) -> dict[str, float]:
 
 def shares(steps: int) -> dict[str, float]:
     """Seconds of a real run and the shares that evaluation and checkpoints have in it."""
-    import harness
+
+    import guidebench
 
     with tempfile.TemporaryDirectory() as directory:
-        study = harness.run(
+        study = guidebench.run(
             "suite=minigrid_doorkey", "task=5x5", "method=uer", "profile=quick", "seeds=1", "report=false",
             f"training.steps={steps}", f"evaluation.every={min(steps, 2_000)}", f"output={directory}/study",
         )  # fmt: skip

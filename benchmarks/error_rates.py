@@ -14,9 +14,9 @@ from itertools import combinations
 
 import numpy as np
 
-from reports import statistics
-from reports.statistics import Spread, coverage
-from reports.statistics.resampling import Array, ends
+from guidebench.reports import statistics
+from guidebench.reports.statistics import Spread, coverage
+from guidebench.reports.statistics.resampling import Array, ends
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Array]
 ERROR = 0.05
@@ -89,7 +89,7 @@ def placed_apart(
 
     By the bootstrap: the percentile interval of the difference of their scores leaves out 0.
     """
-    from reports.leaderboard import ranking
+    from guidebench.reports.leaderboard import ranking
 
     rng = np.random.default_rng(seed)
     ours = theirs = 0

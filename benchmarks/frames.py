@@ -17,9 +17,9 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from harness.mujoco import gl
-from suites.ogbench_scene import SceneDrawing
-from suites.ogbench_scene.task import Scene
+from guidebench.harness.mujoco import gl
+from guidebench.suites.ogbench_scene import SceneDrawing
+from guidebench.suites.ogbench_scene.task import Scene
 
 MOMENTS = 16
 

@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from harness.foundation.calls import JudgeCall
-from harness.interfaces import Array
-from suites.minigrid_doorkey import PROMPT, DoorKeyDrawing
-from suites.minigrid_doorkey.task import DoorKey
+from guidebench.harness.foundation.calls import JudgeCall
+from guidebench.harness.interfaces import Array
+from guidebench.suites.minigrid_doorkey import PROMPT, DoorKeyDrawing
+from guidebench.suites.minigrid_doorkey.task import DoorKey
 
 REAL_TEXT = {
     "hidden_size": 2048,
@@ -52,8 +52,8 @@ ARCHITECTURES = ["perception_lm", "qwen_vl"]
 
 def measure(asked: argparse.Namespace, architecture: str) -> dict[str, Any]:
     """Clips per second of each way, and its ratio to the plain loop."""
-    from harness.foundation.backends.transformers_.loading import Source
-    from harness.foundation.backends.transformers_.model import TransformersModel
+    from guidebench.harness.foundation.backends.transformers_.loading import Source
+    from guidebench.harness.foundation.backends.transformers_.model import TransformersModel
     from tests.harness.foundation import tiny_models
 
     torch.set_num_threads(1)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.leaderboard_browser import browser_times
-from harness.records import schema
+from guidebench.harness.records import schema
 
 BENCH = Path(sys.executable).with_name("bench")
 EVERY = 1_000

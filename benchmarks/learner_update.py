@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from baselines.learners.dqn import Dqn
-from baselines.learners.iqn import Iqn
-from harness.interfaces import Actions, Batch, Build, Observations
-from harness.streams import Streams
+from guidebench.baselines.learners.dqn import Dqn
+from guidebench.baselines.learners.iqn import Iqn
+from guidebench.harness.interfaces import Actions, Batch, Build, Observations
+from guidebench.harness.streams import Streams
 
 CATEGORIES = (11, 6, 4)
 VECTOR = Observations((4,), "float32")

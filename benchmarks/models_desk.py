@@ -25,13 +25,13 @@ from unittest import mock
 
 import numpy as np
 
-from harness import settings
-from harness.foundation import desk as desks
-from harness.foundation import keys
-from harness.foundation.budget import Budget, Limits
-from harness.foundation.calls import Asker, Call, ChatCall, JudgeCall, Message, Reply, Usage, images_of
-from harness.foundation.cassette import Cassette, merge
-from harness.foundation.desk import Desk, Policy
+from guidebench.harness import settings
+from guidebench.harness.foundation import desk as desks
+from guidebench.harness.foundation import keys
+from guidebench.harness.foundation.budget import Budget, Limits
+from guidebench.harness.foundation.calls import Asker, Call, ChatCall, JudgeCall, Message, Reply, Usage, images_of
+from guidebench.harness.foundation.cassette import Cassette, merge
+from guidebench.harness.foundation.desk import Desk, Policy
 
 PROMPT = "You see frames of a small grid world in the order of time. Has the agent come closer to its goal? " * 5
 IDENTITY = {"model": "instant", "backend": "scripted", "revision": "", "scoring": "prefill"}
@@ -58,7 +58,7 @@ def chats(count: int) -> list[Call]:
 
 def clips(count: int, length: int, tile: int) -> list[Call]:
     """Clips of a solved task, each of whose frames is another one than any before."""
-    from suites.minigrid_doorkey import MiniGridDoorKey
+    from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 
     suite = MiniGridDoorKey()
     task = suite.make("8x8")

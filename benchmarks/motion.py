@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from harness.foundation.serving import padded
-from harness.interfaces import Array
-from suites.ogbench_scene import TASKS, SceneDrawing, dynamics
-from suites.ogbench_scene.demonstrations import SOLUTIONS, Expert
-from suites.ogbench_scene.motion import MOVED, MotionJudge
-from suites.ogbench_scene.task import DRAWN_GEOMS, SNAPSHOT, Scene
+from guidebench.harness.foundation.serving import padded
+from guidebench.harness.interfaces import Array
+from guidebench.suites.ogbench_scene import TASKS, SceneDrawing, dynamics
+from guidebench.suites.ogbench_scene.demonstrations import SOLUTIONS, Expert
+from guidebench.suites.ogbench_scene.motion import MOVED, MotionJudge
+from guidebench.suites.ogbench_scene.task import DRAWN_GEOMS, SNAPSHOT, Scene
 
 CLIP = 32
 FIRST = 1_000

@@ -53,8 +53,8 @@ def training(task: str, pairs: int, turns: int, settings: Mapping[str, int]) -> 
 
 
 def build(seeds: int, directory: Path, capacity: int) -> Any:
-    from harness.interfaces import Actions, Build, Observations
-    from harness.streams import Streams
+    from guidebench.harness.interfaces import Actions, Build, Observations
+    from guidebench.harness.streams import Streams
 
     directories = tuple(directory / str(seed) for seed in range(seeds))
     return Build(
@@ -71,8 +71,8 @@ def updates(labels: int, rounds: int) -> dict[str, Any]:
     import torch.nn.functional as F
     from torch import nn
 
-    from baselines.preference.rewards import Preferences, RewardEnsemble
-    from baselines.preference.seeing import States
+    from guidebench.baselines.preference.rewards import Preferences, RewardEnsemble
+    from guidebench.baselines.preference.seeing import States
 
     rng = np.random.default_rng(0)
     preferences = Preferences(LENGTH, OBSERVED)
@@ -118,11 +118,11 @@ def relabelling(transitions: int, rounds: int) -> dict[str, Any]:
     """Seconds in which a full buffer gets the reward of an ensemble, as the guide does it."""
     import numpy as np
 
-    from baselines.guides.preference import Preference
-    from baselines.guides.preference.guide import PreferenceGuide
-    from baselines.storage import Storage
-    from baselines.teachers.oracle import Oracle
-    from harness.interfaces import Transition
+    from guidebench.baselines.guides.preference import Preference
+    from guidebench.baselines.guides.preference.guide import PreferenceGuide
+    from guidebench.baselines.storage import Storage
+    from guidebench.baselines.teachers.oracle import Oracle
+    from guidebench.harness.interfaces import Transition
 
     with tempfile.TemporaryDirectory() as directory:
         built = build(1, Path(directory), transitions)

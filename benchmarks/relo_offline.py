@@ -24,10 +24,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness import config
-from harness.building import make_build
-from harness.config import Names
-from harness.interfaces import Array, Batch, Moment, Observations, Span
+from guidebench.harness import config
+from guidebench.harness.building import make_build
+from guidebench.harness.config import Names
+from guidebench.harness.interfaces import Array, Batch, Moment, Observations, Span
 
 SUITE, TASK, PROFILE = "minigrid_doorkey", "5x5", "quick"
 TRANSITIONS, SOLVED = 20_000, 0.1
@@ -69,7 +69,7 @@ class Data(NamedTuple):
 
 def collected(count: int, solved: float, discount: float, seed: int = 0) -> Data:
     """Episodes of DoorKey 5x5, each on a new layout; a share `solved` of the actions is the solver's."""
-    from suites.minigrid_doorkey.task import DoorKey
+    from guidebench.suites.minigrid_doorkey.task import DoorKey
 
     task, rng = DoorKey(5), np.random.default_rng(seed)
     rows: list[tuple[Any, ...]] = []

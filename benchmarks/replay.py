@@ -32,9 +32,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from baselines.replay.per import Per
-from baselines.replay.per.sampler import PerSampler
-from harness.interfaces import Moment, Span, Update
+from guidebench.baselines.replay.per import Per
+from guidebench.baselines.replay.per.sampler import PerSampler
+from guidebench.harness.interfaces import Moment, Span, Update
 
 ALPHA, BETA = 0.7, 1.0
 Round = Callable[[], object]

@@ -14,7 +14,7 @@ import statistics
 from typing import Any
 
 from benchmarks.turns import Contender, cell_arguments, interleave, rate, ratios
-from harness import registry
+from guidebench.harness import registry
 
 LEARNERS = ("dqn", "iqn")
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.records import schema
+from guidebench.harness.records import schema
 
 BENCH = Path(sys.executable).with_name("bench")
 EVALUATIONS, EPISODES, EVERY = 50, 10, 1_000

@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from harness import config, registry
-from harness.building import make_build
-from harness.config import Names
-from harness.interfaces import Moment, Transition, Update
+from guidebench.harness import config, registry
+from guidebench.harness.building import make_build
+from guidebench.harness.config import Names
+from guidebench.harness.interfaces import Moment, Transition, Update
 
 TRAIN_EVERY = 4
 SEEDS = (1, 5)
@@ -31,7 +31,7 @@ SEEDS = (1, 5)
 
 def round_seconds(replay: str, seeds: int, size: int, batch: int, rounds: int) -> list[float]:
     """Seconds of each round, early in the run, where AER's pool is four batches."""
-    from baselines.storage import Storage
+    from guidebench.baselines.storage import Storage
 
     parts = config.parts_of("minigrid_doorkey", "8x8", replay, "paper", {})
     names = Names("minigrid_doorkey", "8x8", replay, "paper", parts)

@@ -18,7 +18,7 @@ from itertools import combinations
 
 import numpy as np
 
-from reports import statistics
+from guidebench.reports import statistics
 
 METHODS, SEEDS, TASKS, POINTS = 6, 5, 10, 50
 WORK = ("aggregates", "curves", "improvement")

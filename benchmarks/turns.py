@@ -6,8 +6,8 @@ Every contender is a process of its own, on one thread. It trains up to `--start
 steps for each line that it is sent, while the others wait; so a ratio within a round compares two runs seconds apart on
 the same machine. Imports, first steps, evaluation and checkpoints are outside of what is timed.
 
-Here a cell of this project is the contender. It trains as `bench run` would train it (`harness.worker.work`); the turn
-ends in the question that the loop asks after every step, whether to stop.
+Here a cell of this project is the contender. It trains as `bench run` would train it
+(`guidebench.harness.worker.work`); the turn ends in the question that the loop asks after every step, whether to stop.
 """
 
 from __future__ import annotations
@@ -117,12 +117,12 @@ def train(given: Mapping[str, str], stop: Callable[[], bool], seeds: int = 1, de
     """Train `seeds` seeds of a cell together until `stop`, which comes before any evaluation; what its clock says.
 
     Settings other than names are whole numbers or texts."""
-    from harness import config, settings
-    from harness.errors import Stopped
-    from harness.job import Job
-    from harness.records.cells import record, write_cell
-    from harness.records.study import StudyDirectory
-    from harness.worker import work
+    from guidebench.harness import config, settings
+    from guidebench.harness.errors import Stopped
+    from guidebench.harness.job import Job
+    from guidebench.harness.records.cells import record, write_cell
+    from guidebench.harness.records.study import StudyDirectory
+    from guidebench.harness.worker import work
 
     values = {name: given[name] for name in NAMES}
     chosen = {kind: given[kind] for kind in config.PARTS if kind in given}

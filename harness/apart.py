@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
-from harness.errors import UserError, of_system
+from guidebench.harness.errors import UserError, of_system
 
 MEMORY = 3 * 2**30
 """Bytes that a process which reads strangers' files may hold, unless its maker says otherwise. (Its address space is no

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness import config
-from harness.config import Cell
-from harness.interfaces import Build
-from harness.streams import Streams
+from guidebench.harness import config
+from guidebench.harness.config import Cell
+from guidebench.harness.interfaces import Build
+from guidebench.harness.streams import Streams
 
 SPACING = 5_000
 """Most steps between two checkpoints of a run that is longer than its ring (see `make_build`)."""

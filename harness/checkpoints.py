@@ -18,8 +18,8 @@ import numpy as np
 from safetensors.numpy import load_file
 from safetensors.numpy import save as to_bytes
 
-from harness.errors import Notice
-from harness.interfaces import State
+from guidebench.harness.errors import Notice
+from guidebench.harness.interfaces import State
 
 KEPT = 2
 _ARRAY = "$array"

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from harness.errors import UserError, of_system, unknown
-from harness.texts import printable
+from guidebench.harness.errors import UserError, of_system, unknown
+from guidebench.harness.texts import printable
 
 COMMANDS = ("list", "show", "run", "ablate", "perturb", "status", "label", "eval", "demos", "models", "new", "doctor")
-"""Subcommands in `harness.commands`; others join through the entry point group `guidebench.commands`. A command is a
-module with HELP, add_arguments(parser) and run(args) -> exit code."""
+"""Subcommands in `guidebench.harness.commands`; others join through the entry point group `guidebench.commands`. A
+command is a module with HELP, add_arguments(parser) and run(args) -> exit code."""
 
 EXAMPLES = """\
 examples:
@@ -100,7 +100,7 @@ def _parser(
     chosen = _chosen(arguments)
     modules: dict[str, Any] = {}
     for name in COMMANDS:
-        modules[name] = importlib.import_module(f"harness.commands.{name}_")
+        modules[name] = importlib.import_module(f"guidebench.harness.commands.{name}_")
     # A built-in name needs no look at what is installed, which takes longer than the rest of the start; another name
     # needs its own module only, and help needs all.
     if chosen not in COMMANDS:

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from harness import registry, settings
-from harness.errors import UserError, unknown
-from harness.interfaces import SUCCESS, Score
-from harness.layouts import repeats
-from harness.recipes import Evaluation, Layer, Method, Training
-from harness.settings import Cited, Field
+from guidebench.harness import registry, settings
+from guidebench.harness.errors import UserError, unknown
+from guidebench.harness.interfaces import SUCCESS, Score
+from guidebench.harness.layouts import repeats
+from guidebench.harness.recipes import Evaluation, Layer, Method, Training
+from guidebench.harness.settings import Cited, Field
 
 PARTS = ("learner", "replay", "guide", "agent", "judge", "teacher", "chat", "embedder")
 FIRST_PARTS = PARTS[:5]

@@ -1,9 +1,9 @@
 """Demonstrations: a few verified episodes of a suite's own solver that every run of a cell begins with.
 
 They follow from (suite, its version and settings, task, count) alone, so every method and seed gets the same ones;
-where a run's seed decides its layout (`harness.layouts`), a seed gets those of its own layout. They are made once,
-replayed in a fresh task before they count, and kept by content: arrays as safetensors beside a JSON file that holds
-their hash.
+where a run's seed decides its layout (`guidebench.harness.layouts`), a seed gets those of its own layout. They are
+made once, replayed in a fresh task before they count, and kept by content: arrays as safetensors beside a JSON file
+that holds their hash.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.config import Cell
-from harness.errors import Notice, UserError
-from harness.interfaces import Array, Suite, Task, Transition
-from harness.layouts import of_run, repeats
-from harness.records.files import write_bytes, write_json
-from harness.records.provenance import packages
+from guidebench.harness.config import Cell
+from guidebench.harness.errors import Notice, UserError
+from guidebench.harness.interfaces import Array, Suite, Task, Transition
+from guidebench.harness.layouts import of_run, repeats
+from guidebench.harness.records.files import write_bytes, write_json
+from guidebench.harness.records.provenance import packages
 
 SCHEMA = 1
 ENTROPY = 20

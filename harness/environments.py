@@ -1,7 +1,7 @@
 """Tasks of the suites as Gymnasium environments, for training scripts of one's own, and ones that record themselves.
 
 A script steps `Recorded` to train and its `evaluation` to evaluate, on the layouts that a run of the harness with the
-same seed is evaluated on at the same step, and then stands in every report (`harness.Recorder`).
+same seed is evaluated on at the same step, and then stands in every report (`guidebench.Recorder`).
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from harness import config, registry
-from harness.config import Cell, Names
-from harness.errors import UserError, unknown
-from harness.evaluation import scored
-from harness.interfaces import Actions, Array, Observations
-from harness.layouts import of_run
-from harness.recorder import Recorder
-from harness.settings import fields, given
-from harness.streams import Streams
+from guidebench.harness import config, registry
+from guidebench.harness.config import Cell, Names
+from guidebench.harness.errors import UserError, unknown
+from guidebench.harness.evaluation import scored
+from guidebench.harness.interfaces import Actions, Array, Observations
+from guidebench.harness.layouts import of_run
+from guidebench.harness.recorder import Recorder
+from guidebench.harness.settings import fields, given
+from guidebench.harness.streams import Streams
 
 METHOD = "uer"
 """The method whose cell tells the suite's settings, the budget and the evaluation: it changes none of them itself."""
@@ -205,3 +205,52 @@ def _taken(actions: Actions) -> spaces.Space[Any]:
     if actions.count is not None:
         return spaces.Discrete(actions.count)
     return spaces.Box(-1.0, 1.0, actions.shape, np.float32)
+
+
+@overload
+def make(
+    name: str,
+    *,
+    record: str | Path,
+    method: str,
+    seed: int = ...,
+    steps: int | None = ...,
+    learner: str = ...,
+    model: str = ...,
+    settings: Mapping[str, Any] | None = ...,
+    profile: str = ...,
+    **suite: Any,
+) -> Recorded: ...
+
+
+@overload
+def make(name: str, *, profile: str = ..., **suite: Any) -> Environment: ...
+
+
+def make(
+    name: str,
+    *,
+    record: str | Path | None = None,
+    method: str = "",
+    seed: int = 0,
+    steps: int | None = None,
+    learner: str = "",
+    model: str = "",
+    settings: Mapping[str, Any] | None = None,
+    profile: str = "paper",
+    **suite: Any,
+) -> Environment:
+    """SUITE/TASK as a Gymnasium environment; `suite` are settings of the suite (`bench show suite=…`).
+
+    With `record`, the directory of a study, it is one run of `method` with this `seed`: its steps count as training,
+    episodes of its `evaluation` are logged, and `close()` finishes the run. `steps` are the profile's unless given;
+    `settings` are the method's hyperparameters. Raises UserError on a mistake before anything is written.
+    """
+    cell = cell_of(name, profile, **suite)
+    if record is not None:
+        return recorded(
+            cell, record, method=method, seed=seed, steps=steps, learner=learner, model=model, settings=settings or {}
+        )
+    if method or seed or steps is not None or learner or model or settings:
+        raise UserError("method, seed, steps, learner, model and settings describe a run: give record=STUDY with them")
+    return Environment(cell)

@@ -14,14 +14,14 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from harness import config, timing
-from harness.config import Cell
-from harness.foundation import keeping, recipes
-from harness.foundation.calls import Usage
-from harness.launchers import local
-from harness.launchers.local import Slot
-from harness.matrix import Plan
-from harness.timing import Basis, Timing
+from guidebench.harness import config, timing
+from guidebench.harness.config import Cell
+from guidebench.harness.foundation import keeping, recipes
+from guidebench.harness.foundation.calls import Usage
+from guidebench.harness.launchers import local
+from guidebench.harness.launchers.local import Slot
+from guidebench.harness.matrix import Plan
+from guidebench.harness.timing import Basis, Timing
 
 SECONDS = 1.5
 """For which a cell's own updates are timed; starting, loading and evaluating it once come on top."""

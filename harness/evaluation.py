@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.interfaces import SUCCESS, Agent, Array, Ask, Mode, Score, Task
-from harness.streams import Streams
+from guidebench.harness.interfaces import SUCCESS, Agent, Array, Ask, Mode, Score, Task
+from guidebench.harness.streams import Streams
 
 
 class Result(NamedTuple):
@@ -25,7 +25,7 @@ class Result(NamedTuple):
     success: bool
     length: int
     score: float
-    """What it is worth by the score that the suite names (`harness.interfaces.Score`)."""
+    """What it is worth by the score that the suite names (`guidebench.harness.interfaces.Score`)."""
     subgoals: Mapping[str, bool] = {}
     """Which subgoals held when the episode ended, of a task that tells of some and whose episodes are run out."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from harness.settings import Bounds, Unit
+from guidebench.harness.settings import Bounds, Unit
 
 
 @dataclass(frozen=True)

@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from harness.config import Names
-from harness.errors import UserError
-from harness.evaluation import Result
-from harness.interfaces import Array, Task
-from harness.probes import ORDINALS, STRETCH
-from harness.records.files import write_bytes, write_json
-from harness.records.schema import SCHEMA_VERSION
-from harness.records.study import FRAMES
-from harness.reevaluation import SHIFT, load_run
-from harness.sample_frames import strip
-from harness.streams import Streams
+from guidebench.harness.config import Names
+from guidebench.harness.errors import UserError
+from guidebench.harness.evaluation import Result
+from guidebench.harness.interfaces import Array, Task
+from guidebench.harness.probes import ORDINALS, STRETCH
+from guidebench.harness.records.files import write_bytes, write_json
+from guidebench.harness.records.schema import SCHEMA_VERSION
+from guidebench.harness.records.study import FRAMES
+from guidebench.harness.reevaluation import SHIFT, load_run
+from guidebench.harness.sample_frames import strip
+from guidebench.harness.streams import Streams
 
 MOMENTS = 8
 """Frames of a clip in its strip."""
@@ -101,7 +101,7 @@ class Filmstrips:
             return lambda number, frames, events: oracle(events, streams.of_question(ORDINALS + number)), ""
         if judge.backend != "scripted":
             return None, f"judge {self._cell.names.part('judge')} is a foundation model, which is not asked for this"
-        from harness.foundation.serving import padded
+        from guidebench.harness.foundation.serving import padded
 
         length, scripted = self._cell.section("replay").clip_length, judge.spawn(suite, task)
         return lambda number, frames, events: float(scripted([padded(frames, length)])[0]), ""

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.layouts import of_run
-from harness.scores import SUCCESS as SUCCESS
-from harness.scores import Score as Score
+from guidebench.harness.layouts import of_run
+from guidebench.harness.scores import SUCCESS as SUCCESS
+from guidebench.harness.scores import Score as Score
 
 if TYPE_CHECKING:
-    from harness.foundation.calls import Call, Told
-    from harness.streams import Streams
+    from guidebench.harness.foundation.calls import Call, Told
+    from guidebench.harness.streams import Streams
 
 Array = NDArray[Any]
 State = dict[str, Any]
@@ -147,7 +147,7 @@ class Suite(Protocol):
     # `ready(task: str) -> None`: UserError where a package is missing that the task needs; asked by `--dry-run` and
     #   before anything starts, and it imports nothing;
     # `demonstrate(task: str, seed: int) -> Demonstration | None`: an episode of its own solver that begins with
-    #   `reset(seed)` (see `harness.demonstrations.play`), or None where the solver never succeeds;
+    #   `reset(seed)` (see `guidebench.harness.demonstrations.play`), or None where the solver never succeeds;
     # `scores: ClassVar[Mapping[str, Score]]`: task -> what its evaluation episodes are judged by, where that is not
     #   success;
     # `aliases: ClassVar[Mapping[str, str]]`: other names of tasks -> theirs here;
@@ -157,7 +157,7 @@ class Suite(Protocol):
     # `rewards(task: str, observations: Array) -> Array`: the task's own reward of observations [n, D], float [n], as
     #   far as it follows from them; privileged, for diagnostics;
     # `of_run(seed: int) -> Suite`: the suite as the run of this seed has it, where the seed decides more than random
-    #   streams, such as one layout for all its episodes (`harness.layouts`);
+    #   streams, such as one layout for all its episodes (`guidebench.harness.layouts`);
     # `repeats(task: str) -> bool`: whether every episode of a run begins alike and nothing in it is left to chance.
     #   Such a task has one evaluation episode, since a second one would be the first again.
 
@@ -278,7 +278,7 @@ class Context(Protocol):
         """Send a question; its answer comes to `answered` when its delay is over."""
 
     def note(self, log: str, row: int, values: Mapping[str, Any]) -> None:
-        """A row of diagnosis of one seed, with the step, in the run's LOG.jsonl (`harness.journal.LOGS`)."""
+        """A row of diagnosis of one seed, with the step, in the run's LOG.jsonl (`guidebench.harness.journal.LOGS`)."""
 
 
 class Agent(Protocol):
@@ -578,10 +578,11 @@ class Judge(Protocol):
     or ""). By its backend it also has
 
     - scripted, hand-written code: `timeout` and `spawn(suite, task)`, which returns a Judge;
-    - oracle: `spawn(suite, task)`, which returns a `harness.foundation.oracle.Oracle`, told events and shown no frame;
+    - oracle: `spawn(suite, task)`, which returns a `guidebench.harness.foundation.oracle.Oracle`, told events and
+    shown no frame;
     - any other, a foundation model: `model`, `prompt`, `in_flight`, `spawn_model(device)`, which returns a
-      `harness.foundation.calls.Model`, `policy()`, how its `harness.foundation.desk.Desk` asks it, and `ready()`, a
-      UserError for what is missing, asked before training begins.
+      `guidebench.harness.foundation.calls.Model`, `policy()`, how its `guidebench.harness.foundation.desk.Desk` asks
+      it, and `ready()`, a UserError for what is missing, asked before training begins.
     """
 
     def __call__(self, clips: Sequence[Array]) -> list[float]:

@@ -13,19 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from harness import checkpoints
-from harness.config import Cell
-from harness.errors import Notice
-from harness.evaluation import Result
-from harness.foundation.asks import Account, Backend, Due
-from harness.interfaces import Agent, Array, State
-from harness.job import Job
-from harness.pace import Pace
-from harness.probes import Point
-from harness.records.cells import record
-from harness.records.files import Rows, write_bytes
-from harness.records.schema import EVALUATION, SCORE, Identity, evaluation
-from harness.records.study import Lock, RunDirectory, StudyDirectory
+from guidebench.harness import checkpoints
+from guidebench.harness.config import Cell
+from guidebench.harness.errors import Notice
+from guidebench.harness.evaluation import Result
+from guidebench.harness.foundation.asks import Account, Backend, Due
+from guidebench.harness.interfaces import Agent, Array, State
+from guidebench.harness.job import Job
+from guidebench.harness.pace import Pace
+from guidebench.harness.probes import Point
+from guidebench.harness.records.cells import record
+from guidebench.harness.records.files import Rows, write_bytes
+from guidebench.harness.records.schema import EVALUATION, SCORE, Identity, evaluation
+from guidebench.harness.records.study import Lock, RunDirectory, StudyDirectory
 
 LOGS = ("evaluations", "timings", "metrics", "judgements", "labels", "imagined", "ledger", "probes", "subgoals")
 COMPACTED = tuple(name for name in LOGS if name not in ("evaluations", "ledger"))
@@ -182,7 +182,7 @@ class RunJournal:
         """Compact the rows, keep what acting needs, mark finished, then drop what only training needs."""
         from safetensors.numpy import save
 
-        from harness.records.compact import log_to_parquet, to_parquet
+        from guidebench.harness.records.compact import log_to_parquet, to_parquet
 
         for number, run in enumerate(self.runs):
             for rows in self._rows[number].values():

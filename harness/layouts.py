@@ -1,4 +1,4 @@
-"""What a run's seed decides of its suite, for suites that declare it (see `harness.interfaces.Suite`).
+"""What a run's seed decides of its suite, for suites that declare it (see `guidebench.harness.interfaces.Suite`).
 
 Most suites lay out every episode anew from a random stream, so the seed of the run changes nothing else. A suite may
 instead give a run one layout, which follows from the run's seed and is the same in training and in evaluation.

@@ -18,11 +18,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from harness import config, registry, settings
-from harness.config import ANSWERING, PARTS, Cell, Names
-from harness.errors import UserError, unknown
-from harness.execution import Execution, Models
-from harness.records.schema import label
+from guidebench.harness import config, registry, settings
+from guidebench.harness.config import ANSWERING, PARTS, Cell, Names
+from guidebench.harness.errors import UserError, unknown
+from guidebench.harness.execution import Execution, Models
+from guidebench.harness.records.schema import label
 
 NAME_KEYS = ("suite", "task", "method", "profile", *PARTS)
 PATHS = ("output", "against", "models.cassette")
@@ -33,7 +33,7 @@ MOST_SEEDS, MOST_CELLS = 10_000, 100_000
 
 
 class Role(NamedTuple):
-    """A cell's place in a matrix around a reference (`harness.variations`)."""
+    """A cell's place in a matrix around a reference (`guidebench.harness.variations`)."""
 
     kind: Literal["ablation", "perturbation"]
     name: str

@@ -34,7 +34,7 @@ class Standing(NamedTuple):
     """How far one run is."""
 
     status: str
-    """One of `harness.records.schema.STATUSES`."""
+    """One of `guidebench.harness.records.schema.STATUSES`."""
     step: int
     steps: int
     rate: float | None = None

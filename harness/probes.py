@@ -2,7 +2,7 @@
 figure 3; RL-SaLLM-F, figure 5).
 
 The episode belongs to the task: every seed, method and study looks at the same one, unless the seed decides the layout
-of a run (`harness.layouts`), whose episode then has that layout. Looking draws no random number
+of a run (`guidebench.harness.layouts`), whose episode then has that layout. Looking draws no random number
 and changes no state, so a run writes the same evaluation rows with probes and without. A learnt reward is also put to
 pairs of segments of mixed quality that no run has seen (RL-SaLLM-F, table 6).
 """
@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.errors import Stopped
-from harness.foundation.asks import Backend, InFlight
-from harness.interfaces import Actions, Agent, Array, Ask, Build, Suite
+from guidebench.harness.errors import Stopped
+from guidebench.harness.foundation.asks import Backend, InFlight
+from guidebench.harness.interfaces import Actions, Agent, Array, Ask, Build, Suite
 
 STRETCH = 32
 """Random moves in a row; also the window of a method without a judge (VLM-RB, figure 3)."""

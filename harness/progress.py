@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from harness import pace
-from harness.errors import count
-from harness.job import Job
-from harness.launchers.local import Event
-from harness.matrix import Plan
-from harness.pace import Standing
-from harness.records.schema import label
-from harness.records.shown import counted
+from guidebench.harness import pace
+from guidebench.harness.errors import count
+from guidebench.harness.job import Job
+from guidebench.harness.launchers.local import Event
+from guidebench.harness.matrix import Plan
+from guidebench.harness.pace import Standing
+from guidebench.harness.records.schema import label
+from guidebench.harness.records.shown import counted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -40,7 +40,7 @@ class Display:
     """Keeps how far every run is; says nothing."""
 
     def __init__(self, plan: Plan, clock: Callable[[], float] = time.monotonic) -> None:
-        from harness import study
+        from guidebench.harness import study
 
         self.study = study.name_of(plan)
         self.rows = {cell.id: plan.row(cell) for cell in plan.cells}

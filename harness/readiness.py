@@ -6,12 +6,12 @@ import importlib.util
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from harness import config
-from harness.config import Cell
-from harness.errors import UserError
-from harness.foundation import keeping
-from harness.launchers import local
-from harness.matrix import Plan
+from guidebench.harness import config
+from guidebench.harness.config import Cell
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation import keeping
+from guidebench.harness.launchers import local
+from guidebench.harness.matrix import Plan
 
 
 def missing(plan: Plan, directory: Path, cells: Collection[Cell] | None = None) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from harness.settings import Bounds, Unit
+from guidebench.harness.settings import Bounds, Unit
 
 Layer = Mapping[str, Any]
 """Overrides: `section.field` or `kind.name.field` -> value or `cite(value, source)`."""

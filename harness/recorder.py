@@ -1,7 +1,7 @@
 """A foreign training script takes part: it logs its own evaluation episodes and stands in every report.
 
-with harness.Recorder("runs/mine", suite="minigrid_doorkey", task="8x8", method="my_dqn", seed=0, steps=100_000) as log:
-    …
+with guidebench.Recorder("runs/mine", suite="minigrid_doorkey", task="8x8", method="my_dqn", seed=0, steps=100_000) as
+    log: …
     log.episode(step=10_000, ret=0.9, success=True, length=37)
 
 Where the task has another score than success, `score=Score("return")` names it, or the suite does if it is installed.
@@ -19,15 +19,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from harness import config, registry
-from harness.config import SCHEMA
-from harness.errors import UserError
-from harness.interfaces import SUCCESS, Score
-from harness.records.compact import to_parquet
-from harness.records.files import Rows, read_json, write_json
-from harness.records.provenance import provenance
-from harness.records.schema import SCHEMA_VERSION, SCORE, Identity, evaluation, limits, score_of, within
-from harness.records.study import Lock, StudyDirectory
+from guidebench.harness import config, registry
+from guidebench.harness.config import SCHEMA
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import SUCCESS, Score
+from guidebench.harness.records.compact import to_parquet
+from guidebench.harness.records.files import Rows, read_json, write_json
+from guidebench.harness.records.provenance import provenance
+from guidebench.harness.records.schema import SCHEMA_VERSION, SCORE, Identity, evaluation, limits, score_of, within
+from guidebench.harness.records.study import Lock, StudyDirectory
 
 BACKEND = "external"
 

@@ -10,16 +10,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from harness import config, registry
-from harness.building import make_build
-from harness.config import Cell, Names
-from harness.errors import UserError
-from harness.evaluation import Evaluator, Result
-from harness.interfaces import Agent, Array, Drawer, Score, Task
-from harness.layouts import of_run, repeats
-from harness.records.cells import recorded
-from harness.records.files import read_json
-from harness.records.study import RunDirectory
+from guidebench.harness import config, registry
+from guidebench.harness.building import make_build
+from guidebench.harness.config import Cell, Names
+from guidebench.harness.errors import UserError
+from guidebench.harness.evaluation import Evaluator, Result
+from guidebench.harness.interfaces import Agent, Array, Drawer, Score, Task
+from guidebench.harness.layouts import of_run, repeats
+from guidebench.harness.records.cells import recorded
+from guidebench.harness.records.files import read_json
+from guidebench.harness.records.study import RunDirectory
 
 SHIFT = 2**32
 """Added to the seed, so that a re-evaluation never replays layouts of training or of a run's own evaluations."""

@@ -17,13 +17,16 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
-from harness.errors import UserError, unknown
-from harness.recipes import Method
+from guidebench.harness.errors import UserError, unknown
+from guidebench.harness.recipes import Method
 
 KINDS = ("suite", "method", "learner", "replay", "guide", "agent", "judge", "teacher", "chat", "embedder")
-BUILT_IN = (
-    "suites", "baselines.learners", "baselines.replay", "baselines.guides", "baselines.agents", "baselines.teachers",
-    "methods", "harness.judges", "harness.chats", "harness.embedders",
+BUILT_IN = tuple(
+    f"guidebench.{package}"
+    for package in (
+        "suites", "baselines.learners", "baselines.replay", "baselines.guides", "baselines.agents",
+        "baselines.teachers", "methods", "harness.judges", "harness.chats", "harness.embedders",
+    )
 )  # fmt: skip
 T = TypeVar("T")
 
@@ -59,7 +62,9 @@ def _check(kind: str, name: str, thing: Any) -> None:
     """UserError for what would stop whoever lists all things of a kind."""
     if kind == "method":
         if not isinstance(thing, Method):
-            raise UserError(f"method {name!r} is a {type(thing).__name__}; register a harness.recipes.Method")
+            raise UserError(
+                f"method {name!r} is a {type(thing).__name__}; register a guidebench.harness.recipes.Method"
+            )
         return
     if not (isinstance(thing, type) and dataclasses.is_dataclass(thing)):
         raise UserError(f"{kind} {name!r} is no dataclass; write @dataclass(frozen=True) below @register.{kind}")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.config import Cell
-from harness.interfaces import Array
-from harness.matrix import Plan
-from harness.records.study import frames_file
+from guidebench.harness.config import Cell
+from guidebench.harness.interfaces import Array
+from guidebench.harness.matrix import Plan
+from guidebench.harness.records.study import frames_file
 
 SEED = 0
 GAP = 8

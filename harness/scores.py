@@ -1,5 +1,5 @@
-"""What an episode is worth. It is apart from `harness.interfaces` because reading a record needs it, and so does the
-help of every command, which imports nothing heavy."""
+"""What an episode is worth. It is apart from `guidebench.harness.interfaces` because reading a record needs it, and so
+does the help of every command, which imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.errors import UserError
+from guidebench.harness.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from harness.errors import UserError, unknown
+from guidebench.harness.errors import UserError, unknown
 
 
 class Bounds(NamedTuple):

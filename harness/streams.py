@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.interfaces import State
+from guidebench.harness.interfaces import State
 
 PURPOSES = ("environment", "initial", "explore", "sample", "noise", "judge", "evaluation", "teach")
 

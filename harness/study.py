@@ -12,22 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from harness import checkpoints, config, demonstrations, estimates, readiness
-from harness.building import most_stored, ring_slots
-from harness.config import Cell
-from harness.errors import UserError
-from harness.foundation import keeping
-from harness.job import Job
-from harness.journal import tidy
-from harness.launchers import local
-from harness.launchers.local import Event, Slot
-from harness.layouts import of_run
-from harness.matrix import Plan
-from harness.records import shown
-from harness.records.cells import record, write_cell
-from harness.records.provenance import commit
-from harness.records.sources import Sources, differing
-from harness.records.study import Lock, RunDirectory, StudyDirectory
+from guidebench.harness import checkpoints, config, demonstrations, estimates, matrix, readiness
+from guidebench.harness.building import most_stored, ring_slots
+from guidebench.harness.config import Cell
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation import keeping
+from guidebench.harness.job import Job
+from guidebench.harness.journal import tidy
+from guidebench.harness.launchers import local
+from guidebench.harness.launchers.local import Event, Slot
+from guidebench.harness.layouts import of_run
+from guidebench.harness.matrix import Plan
+from guidebench.harness.records import shown
+from guidebench.harness.records.cells import record, write_cell
+from guidebench.harness.records.provenance import commit
+from guidebench.harness.records.sources import Sources, differing
+from guidebench.harness.records.study import Lock, RunDirectory, StudyDirectory
+from guidebench.harness.settings import show
 
 SHOWN = 6
 """Most changed parts that are named in an error."""
@@ -124,6 +125,27 @@ def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -
         return look(plan, stopped, recorder.failed)
     finally:
         lock.release()
+
+
+def run(*overrides: str, **settings: Any) -> Study:
+    """Train what `bench run` would, and return the study.
+
+    `guidebench.run("suite=classic", "method=uer", seeds=3)`: settings as strings of the command line's grammar, or as
+    keywords (`method=["uer", "per"]` sweeps; dotted names by `**{"learner.lr": 1e-4}`). Raises UserError on a mistake
+    before anything starts. A run that fails does not raise: look at `study.runs`. Reports and comparisons are written
+    by `bench report` and `bench compare`, so `report` and `against` do nothing here.
+    """
+    texts = [
+        *overrides,
+        *(f"{key}={_text(value) if key != 'seeds' else show(value)}" for key, value in settings.items()),
+    ]
+    return carry_out(matrix.plan(texts))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return ",".join(show(item) for item in value)
+    return show(value)
 
 
 def look(plan: Plan, stopped: bool = False, failed: Mapping[Path, str] | None = None) -> Study:
@@ -359,7 +381,7 @@ def _warn_of_budget(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watc
 
 def _contact(plan: Plan, jobs: Sequence[Job], device: str, directory: Path, watch: Callable[[Event], None]) -> None:
     """Ask every model of the runs to come one small question: a server that is not there must not cost a training."""
-    from harness.foundation import contact
+    from guidebench.harness.foundation import contact
 
     first = {job.cell["cell"]: job for job in reversed(jobs)}
     asked = {

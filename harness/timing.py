@@ -1,9 +1,9 @@
 """How long a cell's steps really take on this machine: its own agent, tasks and judge at work for a few seconds.
 
-`python -m harness.timing` is a process that reads cells as JSON from standard input and writes one line for each: what
-`Timing` holds, or an error. The cell is built as a worker builds it, takes some hundred steps, and is moved on to the
-first step of each of its phases that learns, of which some steps are timed. Nothing of it is kept. On a CPU its own
-processor time counts, so that what else runs here does not.
+`python -m guidebench.harness.timing` is a process that reads cells as JSON from standard input and writes one line for
+each: what `Timing` holds, or an error. The cell is built as a worker builds it, takes some hundred steps, and is moved
+on to the first step of each of its phases that learns, of which some steps are timed. Nothing of it is kept. On a CPU
+its own processor time counts, so that what else runs here does not.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from harness.config import ANSWERING, Cell
-from harness.foundation import keeping
-from harness.records.cells import record, recorded
-from harness.records.files import write_json
-from harness.records.provenance import hardware, packages
+from guidebench.harness.config import ANSWERING, Cell
+from guidebench.harness.foundation import keeping
+from guidebench.harness.records import sources
+from guidebench.harness.records.cells import record, recorded
+from guidebench.harness.records.files import write_json
+from guidebench.harness.records.provenance import hardware, packages
 
 if TYPE_CHECKING:
-    from harness.job import Job
-    from harness.training import Loop
+    from guidebench.harness.job import Job
+    from guidebench.harness.training import Loop
 
 Basis = Literal["recorded", "timed"]
 """What a timing is of: a whole run, or a few seconds of one."""
@@ -65,7 +66,7 @@ def timed(cells: Sequence[Cell], seeds: int, device: str, seconds: float) -> lis
     """Each cell at work for about so many seconds, one after the other in a process of its own; None for one that could
     not be timed in time."""
     environment = dict(os.environ) | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    root = str(Path(__file__).resolve().parents[1])
+    root = str(sources.ROOT)
     environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [environment.get("PYTHONPATH")])])
     asked = {"seeds": seeds, "device": device, "seconds": seconds, "cells": [record(cell) for cell in cells]}
     found: list[Timing | None] = []
@@ -75,8 +76,9 @@ def timed(cells: Sequence[Cell], seeds: int, device: str, seconds: float) -> lis
         with open(output, "wb") as lines, contextlib.suppress(OSError, subprocess.TimeoutExpired):
             # -P: a file of the current directory must not stand in for a module of ours.
             subprocess.run(
-                [sys.executable, "-P", "-m", "harness.timing"], input=json.dumps(asked).encode(), stdout=lines,
-                stderr=subprocess.DEVNULL, env=environment, timeout=START + 4 * seconds * len(cells), cwd=scratch,
+                [sys.executable, "-P", "-m", "guidebench.harness.timing"], input=json.dumps(asked).encode(),
+                stdout=lines, stderr=subprocess.DEVNULL, env=environment,
+                timeout=START + 4 * seconds * len(cells), cwd=scratch,
             )  # fmt: skip
         for line in output.read_bytes().splitlines():
             try:
@@ -143,14 +145,14 @@ def _file(cell: Cell, seeds: int, device: str) -> Path:
 
 def measure(cell: Cell, seeds: Sequence[int], device: str, seconds: float, directory: Path) -> Timing:
     """As `Timing`, by the process that asks; what the cell stores goes into `directory`."""
-    from harness.building import make_build
-    from harness.evaluation import Evaluator
-    from harness.execution import Models
-    from harness.foundation.asks import Backend
-    from harness.interfaces import Agent, Channel
-    from harness.job import Job
-    from harness.training import Loop
-    from harness.worker import asks_over, backend_of, channels_of
+    from guidebench.harness.building import make_build
+    from guidebench.harness.evaluation import Evaluator
+    from guidebench.harness.execution import Models
+    from guidebench.harness.foundation.asks import Backend
+    from guidebench.harness.interfaces import Agent, Channel
+    from guidebench.harness.job import Job
+    from guidebench.harness.training import Loop
+    from guidebench.harness.worker import asks_over, backend_of, channels_of
 
     clock = _clock(device)
     names = cell.names
@@ -256,7 +258,7 @@ class Silent:
     restarts, clips, seconds, halted = 0, 0, 0.0, ""
 
     def __init__(self) -> None:
-        from harness.foundation.asks import Memory
+        from guidebench.harness.foundation.asks import Memory
 
         self.memory = Memory()
 
@@ -268,7 +270,7 @@ class Silent:
         return True
 
     def take(self, number: int) -> tuple[Any, float]:
-        from harness.foundation.calls import Told
+        from guidebench.harness.foundation.calls import Told
 
         return Told(None, "breaker"), 0.0
 

@@ -10,12 +10,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from harness.demonstrations import Demonstration, together
-from harness.errors import BudgetReached, Stopped, UserError
-from harness.evaluation import Evaluator, Result
-from harness.foundation.asks import Account, Asks, Due
-from harness.interfaces import Agent, Array, Ask, Channel, Episode, Metrics, Mode, State, Task, Transition
-from harness.streams import Streams
+from guidebench.harness.demonstrations import Demonstration, together
+from guidebench.harness.errors import BudgetReached, Stopped, UserError
+from guidebench.harness.evaluation import Evaluator, Result
+from guidebench.harness.foundation.asks import Account, Asks, Due
+from guidebench.harness.interfaces import Agent, Array, Ask, Channel, Episode, Metrics, Mode, State, Task, Transition
+from guidebench.harness.streams import Streams
 
 METRICS_EVERY = 1_000
 """Environment steps over which losses and training episodes are averaged into one row."""

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from harness import config, registry, settings
-from harness.config import PARTS, Cell, Value
-from harness.errors import UserError, unknown
-from harness.matrix import Plan, Role
-from harness.recipes import Layer
-from harness.settings import Cited
+from guidebench.harness import config, registry, settings
+from guidebench.harness.config import PARTS, Cell, Value
+from guidebench.harness.errors import UserError, unknown
+from guidebench.harness.matrix import Plan, Role
+from guidebench.harness.recipes import Layer
+from guidebench.harness.settings import Cited
 
 FULL = "full"
 STANDARD = "standard"

@@ -20,26 +20,26 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness import checkpoints, demonstrations, timing
-from harness.building import checkpoint_spacing, make_build
-from harness.config import Cell
-from harness.errors import BudgetReached, Notice, Stopped, UserError, of_system
-from harness.evaluation import Evaluator
-from harness.execution import Models
-from harness.foundation import keeping
-from harness.foundation.asks import Asks, Backend
-from harness.foundation.human import HumanBackend
-from harness.foundation.oracle import OracleBackend
-from harness.foundation.process import Assignment, ModelProcess, Part
-from harness.interfaces import Agent, Build, Channel, Task
-from harness.job import EXIT_STOPPED, EXIT_USER_ERROR, Job
-from harness.journal import RunJournal, resume_point
-from harness.probes import Probes
-from harness.records.cells import recorded
-from harness.records.provenance import provenance
-from harness.records.sources import differing
-from harness.records.study import dumps
-from harness.training import Loop
+from guidebench.harness import checkpoints, demonstrations, timing
+from guidebench.harness.building import checkpoint_spacing, make_build
+from guidebench.harness.config import Cell
+from guidebench.harness.errors import BudgetReached, Notice, Stopped, UserError, of_system
+from guidebench.harness.evaluation import Evaluator
+from guidebench.harness.execution import Models
+from guidebench.harness.foundation import keeping
+from guidebench.harness.foundation.asks import Asks, Backend
+from guidebench.harness.foundation.human import HumanBackend
+from guidebench.harness.foundation.oracle import OracleBackend
+from guidebench.harness.foundation.process import Assignment, ModelProcess, Part
+from guidebench.harness.interfaces import Agent, Build, Channel, Task
+from guidebench.harness.job import EXIT_STOPPED, EXIT_USER_ERROR, Job
+from guidebench.harness.journal import RunJournal, resume_point
+from guidebench.harness.probes import Probes
+from guidebench.harness.records.cells import recorded
+from guidebench.harness.records.provenance import provenance
+from guidebench.harness.records.sources import differing
+from guidebench.harness.records.study import dumps
+from guidebench.harness.training import Loop
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Of glibc's malloc.h: free bytes at the heap's end from which on they are returned; bytes of an allocation of its

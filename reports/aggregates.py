@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from harness.interfaces import Score
-from reports import comparability, scoring, statistics
-from reports.statistics import Array, Contrast, Interval
-from reports.statistics.resampling import ends
+from guidebench.harness.interfaces import Score
+from guidebench.reports import comparability, scoring, statistics
+from guidebench.reports.statistics import Array, Contrast, Interval
+from guidebench.reports.statistics.resampling import ends
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from reports.comparability import Place
-    from reports.summary import Row
+    from guidebench.reports.comparability import Place
+    from guidebench.reports.summary import Row
 
 STEPS = "environment steps per seed and task"
 SHARE = "share of a task's training steps"

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from reports import inline
-from reports.kept import kept
+from guidebench.reports import inline
+from guidebench.reports.kept import kept
 
 
 @kept("vl-convert-python")

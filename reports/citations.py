@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
-from harness import registry
-from harness.errors import UserError
-from reports import bibtex
-from results import Study
+from guidebench.harness import registry
+from guidebench.harness.errors import UserError
+from guidebench.reports import bibtex
+from guidebench.results import Study
 
 GUIDEBENCH = """@misc{{guidebench,
   title = {{{{guidebench}}: Benchmark and Evaluation Harness for Reinforcement Learning Guided by Foundation Models}},

@@ -12,14 +12,14 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from harness import settings
-from harness.errors import UserError
-from harness.interfaces import SUCCESS, Score
-from harness.recipes import Training
-from harness.records import schema
-from harness.settings import Cited
-from reports import registered, scoring
-from results import Cell
+from guidebench.harness import settings
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import SUCCESS, Score
+from guidebench.harness.recipes import Training
+from guidebench.harness.records import schema
+from guidebench.harness.settings import Cited
+from guidebench.reports import registered, scoring
+from guidebench.results import Cell
 
 PROFILES = "--mixed-profiles"
 PROTOCOLS = "--mixed-protocols"
@@ -89,7 +89,7 @@ def headings(found: Iterable[Place]) -> dict[Place, str]:
 
 
 def planned(record: Mapping[str, Any]) -> Place:
-    """The place of a cell that is about to run, by its record (`harness.records.cells.record`)."""
+    """The place of a cell that is about to run, by its record (`guidebench.harness.records.cells.record`)."""
     suite, task, profile = record["suite"], record["task"], record["profile"]
     return Place(
         f"{suite}/{task}", record["method"], profile, record["versions"]["suite"], record["steps"],

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.errors import UserError
-from reports import comparability, matrices, statistics, summary
-from reports.comparability import UNMIXED, Mixing, Place, place
-from reports.matrices import Line, Matrix
-from reports.summary import BASELINES, Row, Summary
-from results import Cell, Joined
+from guidebench.harness.errors import UserError
+from guidebench.reports import comparability, matrices, statistics, summary
+from guidebench.reports.comparability import UNMIXED, Mixing, Place, place
+from guidebench.reports.matrices import Line, Matrix
+from guidebench.reports.summary import BASELINES, Row, Summary
+from guidebench.results import Cell, Joined
 
 
 class Compared(NamedTuple):

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.interfaces import Score
-from harness.records import schema
-from reports import figures, scoring
-from reports.figures import Cells, Drawing
-from reports.summary import Row
-from results import Cell
+from guidebench.harness.interfaces import Score
+from guidebench.harness.records import schema
+from guidebench.reports import figures, scoring
+from guidebench.reports.figures import Cells, Drawing
+from guidebench.reports.summary import Row
+from guidebench.results import Cell
 
 REMARK = (
     "The final score, the mean over seeds, for every pair of two settings. Bold: the best of the task, or not told "

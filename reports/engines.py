@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reports import figures, scoring, statistics
-from reports.aggregates import Aggregate, Overview
-from reports.figures import Drawing
-from reports.statistics import Array, Interval, with_rliable
-from reports.summary import Summary, with_notes
+from guidebench.reports import figures, scoring, statistics
+from guidebench.reports.aggregates import Aggregate, Overview
+from guidebench.reports.figures import Drawing
+from guidebench.reports.statistics import Array, Interval, with_rliable
+from guidebench.reports.summary import Summary, with_notes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

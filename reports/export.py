@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from reports import statistics
-from reports.aggregates import STEPS
-from reports.preferences import Teaching
-from reports.rewards import Learned
-from reports.statistics import Array, Comparison, Interval
-from reports.subgoals import Subgoals
-from reports.summary import Summary
+from guidebench.reports import statistics
+from guidebench.reports.aggregates import STEPS
+from guidebench.reports.preferences import Teaching
+from guidebench.reports.rewards import Learned
+from guidebench.reports.statistics import Array, Comparison, Interval
+from guidebench.reports.subgoals import Subgoals
+from guidebench.reports.summary import Summary
 
 
 def plain(summary: Summary) -> dict[str, Any]:

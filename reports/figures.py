@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from reports import comparability, scoring
-from reports.statistics import Array, Interval
-from reports.summary import Row
+from guidebench.reports import comparability, scoring
+from guidebench.reports.statistics import Array, Interval
+from guidebench.reports.summary import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reports import statistics
-from reports.statistics import Array, Interval
-from reports.summary import NONE
+from guidebench.reports import statistics
+from guidebench.reports.statistics import Array, Interval
+from guidebench.reports.summary import NONE
 
 
 class Grid(NamedTuple):

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-import results
-from reports import figures
-from reports.figures import Drawing, literal
-from reports.statistics import Array
-from results import Study
+from guidebench import results
+from guidebench.reports import figures
+from guidebench.reports.figures import Drawing, literal
+from guidebench.reports.statistics import Array
+from guidebench.results import Study
 
 AXES = ("x", "y", "z")
 SEGMENTS = ("imagined", "preferred", "other")

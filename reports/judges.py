@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-import results
-from results import Cell, Study
+from guidebench import results
+from guidebench.results import Cell, Study
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +82,7 @@ class Judging(NamedTuple):
 
 
 def is_judge(backend: str) -> bool:
-    """Whether a cell of this backend asked a judge; rows of `harness.Recorder` carry a backend and have none."""
+    """Whether a cell of this backend asked a judge; rows of `guidebench.Recorder` carry a backend and have none."""
     return backend not in ("", "external")
 
 

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import ParamSpec, TypeVar, cast
 
-from harness.records.files import write_bytes
+from guidebench.harness.records.files import write_bytes
 
 Given = ParamSpec("Given")
 Made = TypeVar("Made")

@@ -11,17 +11,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-import results
-from harness.errors import unknown
-from reports import legends, matrices, scoring, statistics
-from reports import wording as words
-from reports.grids import Grid
-from reports.legends import INTERVAL, PM
-from reports.matrices import Line
-from reports.statistics import Array, Interval, standard_error
-from reports.summary import Row, Summary, summarise
-from reports.tables import aggregates_by_label, by_task, columns, matrix_digits, number
-from reports.wording import AGGREGATES, DIFFERENCES, FURTHER, PLAIN, RESULTS, USUAL, Wording, numbered
+from guidebench import results
+from guidebench.harness.errors import unknown
+from guidebench.reports import legends, matrices, scoring, statistics
+from guidebench.reports import wording as words
+from guidebench.reports.grids import Grid
+from guidebench.reports.legends import INTERVAL, PM
+from guidebench.reports.matrices import Line
+from guidebench.reports.statistics import Array, Interval, standard_error
+from guidebench.reports.summary import Row, Summary, summarise
+from guidebench.reports.tables import aggregates_by_label, by_task, columns, matrix_digits, number
+from guidebench.reports.wording import AGGREGATES, DIFFERENCES, FURTHER, PLAIN, RESULTS, USUAL, Wording, numbered
 
 METRICS = {"mean": "Mean", "median": "Median", "iqm": "IQM"}
 DAGGER = r"\rlap{$^{\dagger}$}"

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import results
-from harness.errors import count
-from harness.records import schema
-from reports import judges
-from results import Cell, Study
+from guidebench import results
+from guidebench.harness.errors import count
+from guidebench.harness.records import schema
+from guidebench.reports import judges
+from guidebench.results import Cell, Study
 
 REMARK = (
     "Sums over runs, as if no answer had come from a cassette; billed: what was really asked of the model for what the "

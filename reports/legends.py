@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from reports import judges, matrices, scoring
-from reports.statistics import coverage
-from reports.summary import Summary
+from guidebench.reports import judges, matrices, scoring
+from guidebench.reports.statistics import coverage
+from guidebench.reports.summary import Summary
 
 BEST = "t tests of all pairs of rows, Holm-corrected, at 5 %"
 """What decides which rows are marked."""

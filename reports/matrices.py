@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from harness.records.schema import INSTRUMENT_CHECK
-from reports import scoring, statistics
+from guidebench.harness.records.schema import INSTRUMENT_CHECK
+from guidebench.reports import scoring, statistics
 
 if TYPE_CHECKING:
-    from reports.statistics import Comparison
-    from reports.summary import Row
+    from guidebench.reports.statistics import Comparison
+    from guidebench.reports.summary import Row
 
 PAIRED = "seed by seed where both rows have the same seeds, else by Welch's t test"
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reports import figures, scoring
-from reports.aggregates import Overview, Scores
-from reports.figures import Cells, Chart, Curve, Drawing
-from reports.legends import BEST
+from guidebench.reports import figures, scoring
+from guidebench.reports.aggregates import Overview, Scores
+from guidebench.reports.figures import Cells, Chart, Curve, Drawing
+from guidebench.reports.legends import BEST
 
 if TYPE_CHECKING:
     import pandas as pd

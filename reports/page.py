@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from harness.errors import count
-from reports import charts, figures, inline, judges, ledger, legends, scoring, statistics, tables
-from reports import latex as tex
-from reports.figures import Chart, Gallery
-from reports.grids import Grid
-from reports.judges import Judging
-from reports.ledger import Spent
-from reports.summary import Row, Summary
-from results import Cell, Picture, Study
+from guidebench.harness.errors import count
+from guidebench.reports import charts, figures, inline, judges, ledger, legends, scoring, statistics, tables
+from guidebench.reports import latex as tex
+from guidebench.reports.figures import Chart, Gallery
+from guidebench.reports.grids import Grid
+from guidebench.reports.judges import Judging
+from guidebench.reports.ledger import Spent
+from guidebench.reports.summary import Row, Summary
+from guidebench.results import Cell, Picture, Study
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-import results
-from reports import figures
-from reports.figures import Drawing, literal, short
-from results import Study
+from guidebench import results
+from guidebench.reports import figures
+from guidebench.reports.figures import Drawing, literal, short
+from guidebench.results import Study
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-import results
-from reports import figures, grids, statistics
-from reports.figures import RETURN, Chart, Curve, Drawing, literal
-from reports.grids import Grid
-from reports.statistics import Array, Interval
-from reports.summary import NONE, Row
-from results import Cell, Study
+from guidebench import results
+from guidebench.reports import figures, grids, statistics
+from guidebench.reports.figures import RETURN, Chart, Curve, Drawing, literal
+from guidebench.reports.grids import Grid
+from guidebench.reports.statistics import Array, Interval
+from guidebench.reports.summary import NONE, Row
+from guidebench.results import Cell, Study
 
 if TYPE_CHECKING:
     import pandas as pd

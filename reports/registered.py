@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from harness import registry
+from guidebench.harness import registry
 
 
 @functools.cache

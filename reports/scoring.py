@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from harness.interfaces import SUCCESS, Score
-from reports.statistics import Array
+from guidebench.harness.interfaces import SUCCESS, Score
+from guidebench.reports.statistics import Array
 
 NORMALISED = "normalised score"
 """A score on a scale from 0, the worst of its range, to 1, the best."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-import results
-from reports import statistics
-from reports.grids import Grid
-from reports.statistics import Interval
-from results import Study
+from guidebench import results
+from guidebench.reports import statistics
+from guidebench.reports.grids import Grid
+from guidebench.reports.statistics import Interval
+from guidebench.results import Study
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness.errors import count
-from harness.interfaces import Score
-from harness.records import schema
-from harness.texts import one_line
-from reports import aggregates, comparability, ledger, matrices, statistics
-from reports.aggregates import TOLERANCE, Aggregate, Overview
-from reports.comparability import Place
-from reports.ledger import Answered
-from reports.matrices import Matrix
-from reports.statistics import Array, Interval, Survival
-from results import Cell, Run, Study
+from guidebench.harness.errors import count
+from guidebench.harness.interfaces import Score
+from guidebench.harness.records import schema
+from guidebench.harness.texts import one_line
+from guidebench.reports import aggregates, comparability, ledger, matrices, statistics
+from guidebench.reports.aggregates import TOLERANCE, Aggregate, Overview
+from guidebench.reports.comparability import Place
+from guidebench.reports.ledger import Answered
+from guidebench.reports.matrices import Matrix
+from guidebench.reports.statistics import Array, Interval, Survival
+from guidebench.results import Cell, Run, Study
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from harness.interfaces import Score
-from reports import comparability, judges, scoring, statistics
-from reports.aggregates import TOLERANCE, Aggregate
-from reports.grids import Grid
-from reports.judges import Judging
-from reports.ledger import Spent
-from reports.matrices import Line, Matrix
-from reports.statistics import Array, Interval
-from reports.summary import Row, Summary
+from guidebench.harness.interfaces import Score
+from guidebench.reports import comparability, judges, scoring, statistics
+from guidebench.reports.aggregates import TOLERANCE, Aggregate
+from guidebench.reports.grids import Grid
+from guidebench.reports.judges import Judging
+from guidebench.reports.ledger import Spent
+from guidebench.reports.matrices import Line, Matrix
+from guidebench.reports.statistics import Array, Interval
+from guidebench.reports.summary import Row, Summary
 
 if TYPE_CHECKING:
     from rich.table import Table

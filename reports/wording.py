@@ -9,10 +9,10 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
-from harness.errors import UserError, unknown
-from reports.grids import Grid
-from reports.summary import Summary
-from reports.tables import aggregates_by_label, by_task
+from guidebench.harness.errors import UserError, unknown
+from guidebench.reports.grids import Grid
+from guidebench.reports.summary import Summary
+from guidebench.reports.tables import aggregates_by_label, by_task
 
 RESULTS, AGGREGATES, DIFFERENCES, FURTHER = TABLES = ("results", "aggregates", "differences", "further")
 """Kinds of tables: rows by task, aggregates over tasks, a matrix beside its reference, what guides note."""

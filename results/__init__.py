@@ -1,10 +1,13 @@
 """The record, read back: `study` (what was asked for), `run` (one run alone), `runs` (what became of all), `load` (the
 rows they wrote), `join` (several studies as one)."""
 
-from results.joining import MEASURED, Joined, join, opened, select
-from results.pictures import Picture, pictures
-from results.rows import load
-from results.store import Cell, Role, Run, Study, run, runs, study
+if __name__ != "guidebench.results":  # under two names there would be two registries
+    raise ImportError(f"this package is guidebench.results; import it by that name, not as {__name__!r}")
+
+from guidebench.results.joining import MEASURED, Joined, join, opened, select
+from guidebench.results.pictures import Picture, pictures
+from guidebench.results.rows import load
+from guidebench.results.store import Cell, Role, Run, Study, run, runs, study
 
 __all__ = [
     "MEASURED",

@@ -1,7 +1,7 @@
 """What a run scored at each of its evaluations, without its single episodes: for readers of many studies at once.
 
-Nothing is believed that `results.load` would refuse, and no more is read than `results.limits` allows. A file in which
-something is amiss is given to `results.load`, which names the row and column.
+Nothing is believed that `results.load` would refuse, and no more is read than `guidebench.results.limits` allows. A
+file in which something is amiss is given to `results.load`, which names the row and column.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.errors import UserError
-from harness.records import schema
-from results import limits, rows
-from results.store import IDENTITY, Run, Study, identity
+from guidebench.harness.errors import UserError
+from guidebench.harness.records import schema
+from guidebench.results import limits, rows
+from guidebench.results.store import IDENTITY, Run, Study, identity
 
 if TYPE_CHECKING:
     import duckdb
@@ -58,7 +58,7 @@ def evaluations(study: Study) -> dict[tuple[str, int], Evaluations]:
     """(Cell id, seed) -> what each run with rows scored.
 
     UserError naming file, row and column of the first value that the schema does not allow, and for more rows than
-    `results.limits` has room for. The study's directory is to have passed `results.limits.check`.
+    `guidebench.results.limits` has room for. The study's directory is to have passed `guidebench.results.limits.check`.
     """
     import duckdb
 

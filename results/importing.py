@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.errors import UserError
-from harness.recorder import Recorder
+from guidebench.harness.errors import UserError
+from guidebench.harness.recorder import Recorder
 
 LONGEST = 100
 TRUTH = {"1": True, "true": True, "0": False, "false": False}

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from harness.errors import UserError
-from results.rows import load
-from results.store import Cell, Run, Study, study
+from guidebench.harness.errors import UserError
+from guidebench.results.rows import load
+from guidebench.results.store import Cell, Run, Study, study
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.errors import UserError
+from guidebench.harness.errors import UserError
 
 MIB = 2**20
 
@@ -93,7 +93,7 @@ def footer(path: Path) -> Any:
     """The metadata of a Parquet file (pyarrow's), whose rows are few enough to be read; UserError otherwise.
 
     A damaged footer can crash the library, and the process with it: strangers' files are given to it in a process of
-    their own (`harness.apart`).
+    their own (`guidebench.harness.apart`).
     """
     import pyarrow.parquet as pq
 

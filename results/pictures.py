@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from harness.errors import UserError
-from harness.records.study import frames_file
-from results.store import Study
+from guidebench.harness.errors import UserError
+from guidebench.harness.records.study import frames_file
+from guidebench.results.store import Study
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 LARGEST, TOGETHER = 2**24, 2**26

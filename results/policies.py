@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.interfaces import Array
+from guidebench.harness.interfaces import Array
 
 LARGEST = 2**30
 """Bytes of a file."""

@@ -1,11 +1,11 @@
-"""`results.evaluations` in a process of its own, for strangers' studies: however a file lies about what it takes to
-unpack, that process is ended before it takes more memory or time than it may have."""
+"""`guidebench.results.evaluations` in a process of its own, for strangers' studies: however a file lies about what it
+takes to unpack, that process is ended before it takes more memory or time than it may have."""
 
 from __future__ import annotations
 
-from harness.apart import Caller
-from results.evaluations import Evaluations, evaluations
-from results.store import Study
+from guidebench.harness.apart import Caller
+from guidebench.results.evaluations import Evaluations, evaluations
+from guidebench.results.store import Study
 
 MEMORY = 3 * 2**29
 """Bytes that the process may hold."""

@@ -15,11 +15,11 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from harness import apart
-from harness.errors import UserError, unknown
-from harness.records import schema
-from harness.scores import Score
-from results.store import IDENTITY, Run, Study, identity, study
+from guidebench.harness import apart
+from guidebench.harness.errors import UserError, unknown
+from guidebench.harness.records import schema
+from guidebench.harness.scores import Score
+from guidebench.results.store import IDENTITY, Run, Study, identity, study
 
 if TYPE_CHECKING:
     import duckdb

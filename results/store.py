@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from harness.errors import UserError
-from harness.records import schema, shown
-from harness.records.files import read_json
-from harness.scores import SUCCESS, Score
+from guidebench.harness.errors import UserError
+from guidebench.harness.records import schema, shown
+from guidebench.harness.records.files import read_json
+from guidebench.harness.scores import SUCCESS, Score
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,7 +14,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 
-from harness import registry
+from guidebench.harness import registry
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -37,7 +37,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def untimed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Estimates rest on operation counts: no test but those of timing waits for updates to be timed."""
-    from harness import estimates
+    from guidebench.harness import estimates
 
     monkeypatch.setattr(estimates, "SECONDS", 0.0)
 
@@ -45,8 +45,8 @@ def untimed(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def opengl(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests that draw frames of MuJoCo's; other packages are told to draw with what we draw with."""
-    from harness.errors import UserError
-    from harness.mujoco import gl
+    from guidebench.harness.errors import UserError
+    from guidebench.harness.mujoco import gl
 
     try:
         monkeypatch.setenv("MUJOCO_GL", gl.backend())
@@ -107,11 +107,11 @@ def train(tmp_path: Path) -> Callable[..., Path]:
     process, one worker after the other, and returns the study's directory."""
     import itertools
 
-    from harness import matrix, study
-    from harness.job import Job
-    from harness.records.cells import record, write_cell
-    from harness.records.study import StudyDirectory
-    from harness.worker import work
+    from guidebench.harness import matrix, study
+    from guidebench.harness.job import Job
+    from guidebench.harness.records.cells import record, write_cell
+    from guidebench.harness.records.study import StudyDirectory
+    from guidebench.harness.worker import work
 
     count = itertools.count()
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("harness", "suites", "baselines", "methods", "results", "reports")
+PACKAGES = ("guidebench", "harness", "suites", "baselines", "methods", "results", "reports")
 SECTIONS = re.split(r"^## ", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
 
 
@@ -22,7 +22,7 @@ SECTIONS = re.split(r"^## ", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-
 def test_the_recipe_works_as_written(section: str, tmp_path: Path) -> None:
     tree, site = tmp_path / "tree", tmp_path / "site"
     for package in PACKAGES:
-        shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__", "measured"))
+        shutil.copytree(ROOT / package, tree / package, True, shutil.ignore_patterns("__pycache__", "measured"))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tree), str(site)])}
     blocks = re.findall(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```", section, flags=re.MULTILINE | re.DOTALL)
     assert any(language == "sh" for language, _, _ in blocks)
@@ -39,7 +39,7 @@ def test_the_recipe_works_as_written(section: str, tmp_path: Path) -> None:
 
 def run(words: list[str], tree: Path, site: Path, environment: dict[str, str]) -> str:
     if words[0] == "bench":
-        words = [sys.executable, "-m", "harness", *words[1:]]
+        words = [sys.executable, "-m", "guidebench", *words[1:]]
     else:  # pip, into a folder of its own and without the network
         assert words[:2] == ["pip", "install"]
         options = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check", "--target", str(site)]

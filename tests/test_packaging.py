@@ -8,8 +8,9 @@ import re
 import shutil
 import subprocess
 import sys
+import venv
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ def tracked() -> list[Path]:
         pytest.skip("this is not a git checkout")
     command = ["git", "-C", str(ROOT), "ls-files", "-coz", "--exclude-standard"]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return [Path(name) for name in listed.split("\0") if name and (ROOT / name).is_file()]
+    return [Path(name) for name in listed.split("\0") if name and (ROOT / name).exists()]
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("dist")
     for name in tracked():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, tree / name)
+        shutil.copy(ROOT / name, tree / name, follow_symlinks=False)
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(tree)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -42,24 +43,38 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory into which the wheel is installed, without the network."""
-    directory = tmp_path_factory.mktemp("site")
-    options = ["--no-deps", "--no-index", "--no-build-isolation", "--disable-pip-version-check", "--quiet"]
-    command = [sys.executable, "-m", "pip", "install", *options, "--target", str(directory), str(wheel)]
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new environment into which the wheel is installed, without the network. It sees the packages that this one has,
+    but not this project: the `.pth` file of an editable install counts in its own environment alone."""
+    directory = tmp_path_factory.mktemp("environment")
+    venv.create(directory, symlinks=True)
+    (site,) = directory.glob("lib/python*/site-packages")
+    present = [path for path in sys.path if path.endswith("site-packages")]
+    (site / "dependencies.pth").write_text("\n".join(present))
+    options = ["--no-deps", "--no-index", "--ignore-installed", "--disable-pip-version-check", "--quiet"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        str(directory / "bin" / "python"),
+        "install",
+        *options,
+        str(wheel),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return directory
 
 
 @pytest.fixture
-def outside(site: Path, tmp_path: Path):
-    """`outside("-m", "harness", "list")`: Python in an empty directory that sees the installed wheel first."""
+def outside(environment: Path, tmp_path: Path) -> Callable[..., str]:
+    """`outside("bench", "list")`: what a program of the new environment prints in an empty directory."""
+    variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
 
-    def run(*words: str) -> str:
-        environment = {**os.environ, "PYTHONPATH": str(site)}
-        command = [sys.executable, *words]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)
+    def run(program: str, *words: str) -> str:
+        command = [str(environment / "bin" / program), *words]
+        done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=240)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -70,34 +85,39 @@ def outside(site: Path, tmp_path: Path):
 def test_the_wheel_holds_the_packages_with_their_data_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     top = {name.split("/")[0] for name in names if ".dist-info/" not in name}
-    assert top == set(PACKAGES)
+    assert top == {"guidebench"}
     assert not [name for name in names if re.search(r"(^|/)(tests?|benchmarks|docs)/|__pycache__|\.pyc$", name)]
     templates = {
-        str(path) for path in tracked() if path.parts[:2] in (("harness", "templates"), ("reports", "templates"))
-    }
+        f"guidebench/{path}" for path in tracked()
+        if path.parts[:2] in (("harness", "templates"), ("reports", "templates"))
+    }  # fmt: skip
     assert len(templates) >= 6 and templates <= set(names)
-    assert {"harness/py.typed", "harness/foundation/recipes.toml", "results/py.typed"} <= set(names)
-    sources = {str(path) for path in tracked() if path.parts[0] in PACKAGES and path.suffix == ".py"}
+    assert {"guidebench/py.typed", "guidebench/harness/foundation/recipes.toml"} <= set(names)
+    sources = {f"guidebench/{path}" for path in tracked() if path.parts[0] in PACKAGES and path.suffix == ".py"}
     assert sources <= set(names)
-    published = {str(path) for path in tracked() if path.match("results/published/*.csv")}
+    published = {f"guidebench/{path}" for path in tracked() if path.match("results/published/*.csv")}
     assert len(published) == 10 and published <= set(names)
     # Of what was measured, only what comparing with it reads, all of it.
     read = {"study.json", "cell.json", "run.json", "evaluations.parquet"}
-    measured = {name for name in names if name.startswith("results/measured/")}
+    measured = {name for name in names if name.startswith("guidebench/results/measured/")}
     assert {Path(name).name for name in measured} == read
     kept = {path for path in tracked() if path.parts[:2] == ("results", "measured") and path.name in read}
-    assert measured == {str(path) for path in kept}
+    assert measured == {f"guidebench/{path}" for path in kept}
 
 
 @pytest.mark.slow
-def test_the_installed_wheel_lists_trains_and_reports_outside_the_tree(site: Path, outside, tmp_path: Path) -> None:
-    program = "import harness, suites, reports; print(harness.__file__, suites.__file__, reports.__file__, sep='\\n')"
-    for file in outside("-c", program).splitlines():
-        assert Path(file).is_relative_to(site), "the editable install must not win"
-    names = json.loads(outside("-m", "harness", "list", "--json"))
+def test_the_installed_wheel_lists_trains_and_reports_in_an_empty_environment(
+    environment: Path, outside: Callable[..., str], tmp_path: Path
+) -> None:
+    program = (
+        "import guidebench; from guidebench import reports; print(guidebench.__file__, reports.__file__, sep='\\n')"
+    )
+    for file in outside("python", "-c", program).splitlines():
+        assert Path(file).is_relative_to(environment), "the editable install must not win"
+    names = json.loads(outside("bench", "list", "--json"))
     assert {"uer", "per", "vlm_rb"} <= set(names["method"])
     command = ("run", "suite=minigrid_doorkey", "method=uer,vlm_rb", "profile=smoke", "seeds=1", "output=study")
-    out = outside("-m", "harness", *command)
+    out = outside("bench", *command)
     assert "2 finished" in out and "vlm_rb · sprite · smoke" in out
     assert (tmp_path / "study" / "report" / "report.html").exists()
     run = json.loads(next(tmp_path.glob("study/*/*/uer-*/seed-0/run.json")).read_text())
@@ -106,17 +126,19 @@ def test_the_installed_wheel_lists_trains_and_reports_outside_the_tree(site: Pat
 
 
 @pytest.mark.slow
-def test_the_installed_wheel_compares_with_what_was_measured(site: Path, outside, tmp_path: Path) -> None:
-    out = outside("-m", "harness", "compare", "measured", "--task", "5x5", "--method", "uer,per", "--json")
+def test_the_installed_wheel_compares_with_what_was_measured(
+    environment: Path, outside: Callable[..., str], tmp_path: Path
+) -> None:
+    out = outside("bench", "compare", "measured", "--task", "5x5", "--method", "uer,per", "--json")
     (table,) = json.loads(out)["tables"]
     assert table["reference"]["studies"] == ["measured/doorkey_5x5"] and table["rows"][0]["difference"] is not None
-    assert Path(table["reference"]["runs"][0]).is_relative_to(site), "the editable install must not win"
+    assert Path(table["reference"]["runs"][0]).is_relative_to(environment), "the editable install must not win"
     assert (tmp_path / "comparison" / "table.tex").is_file()
 
 
 @pytest.mark.slow
-def test_the_installed_wheel_writes_a_method_s_skeleton(outside, tmp_path: Path) -> None:
-    out = outside("-m", "harness", "new", "replay", "my_replay")
+def test_the_installed_wheel_writes_a_method_s_skeleton(outside: Callable[..., str], tmp_path: Path) -> None:
+    out = outside("python", "-m", "guidebench", "new", "replay", "my_replay")
     assert "pip install -e my_replay" in out
     assert (tmp_path / "my_replay" / "guidebench_my_replay" / "sampler.py").exists()
     assert "$" not in (tmp_path / "my_replay" / "pyproject.toml").read_text()
@@ -140,7 +162,8 @@ FORBIDDEN = {
 
 def contents() -> Iterator[tuple[Path, str]]:
     for name in tracked():
-        yield name, (ROOT / name).read_bytes().decode(errors="replace")
+        if (ROOT / name).is_file():
+            yield name, (ROOT / name).read_bytes().decode(errors="replace")
 
 
 @pytest.mark.parametrize("what", FORBIDDEN)

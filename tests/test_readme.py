@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import cli
+from guidebench.harness import cli
 from tests.conftest import need
 
 ROOT = Path(__file__).parents[1]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from harness.interfaces import (
+from guidebench.harness.interfaces import (
     Agent,
     Answer,
     Array,
@@ -29,11 +29,11 @@ from harness.interfaces import (
     Transition,
     Update,
 )
-from harness.registry import register
+from guidebench.harness.registry import register
 
 if TYPE_CHECKING:
-    from baselines.phases import TaskPhases
-    from baselines.storage import Storage
+    from guidebench.baselines.phases import TaskPhases
+    from guidebench.baselines.storage import Storage
 
 
 @register.agent("standard")
@@ -45,8 +45,8 @@ class Standard:
     citation: ClassVar[str] = "% it joins the other parts"
 
     def spawn(self, build: Build) -> Agent:
-        from baselines.phases import TaskPhases
-        from baselines.storage import Storage
+        from guidebench.baselines.phases import TaskPhases
+        from guidebench.baselines.storage import Storage
 
         parts = build.parts
         # the learner first, so that its random start is the same under every replay

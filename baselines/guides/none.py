@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from baselines.guiding import BaseGuide
-from harness.interfaces import Build, Guide
-from harness.registry import register
+from guidebench.baselines.guiding import BaseGuide
+from guidebench.harness.interfaces import Build, Guide
+from guidebench.harness.registry import register
 
 
 @register.guide("none")

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from baselines.preference.teaching import Pair, Verdict
-from harness.foundation.questions import is_label
-from harness.interfaces import Array, Ask, Channel, Coordinates
+from guidebench.baselines.preference.teaching import Pair, Verdict
+from guidebench.harness.foundation.questions import is_label
+from guidebench.harness.interfaces import Array, Ask, Channel, Coordinates
 
 DECIMALS = 4
 """Of coordinates (choice: a tenth of a millimetre)."""

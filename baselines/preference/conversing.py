@@ -10,8 +10,8 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from baselines.preference.teaching import Verdict
-from harness.foundation.calls import Call, ChatCall, Message, Told
+from guidebench.baselines.preference.teaching import Verdict
+from guidebench.harness.foundation.calls import Call, ChatCall, Message, Told
 
 Ask = Callable[[Call], Awaitable[Told]]
 Read = TypeVar("Read")

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from harness.interfaces import Array
+from guidebench.harness.interfaces import Array
 
 WIDTH, LAYERS, HEADS = 128, 3, 1
 """Chen et al. 2021, table 9 (OpenAI Gym)."""

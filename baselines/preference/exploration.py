@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harness.interfaces import Array, State
+from guidebench.harness.interfaces import Array, State
 
 FLOOR = 1e-6
 """Least distance whose logarithm is taken, of a state that was seen before (choice: below what single precision tells

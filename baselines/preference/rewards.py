@@ -1,6 +1,7 @@
 """The learnt reward: per seed an ensemble of networks of what it sees, trained on preferences between segments.
 
-All networks of a part of the seeds (`baselines.parameters`) are one batched product, for training and for relabelling.
+All networks of a part of the seeds (`guidebench.baselines.parameters`) are one batched product, for training and for
+relabelling.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from baselines.networks import Network, ensemble
-from baselines.parameters import Adam, Parameters
-from harness.interfaces import Array, Build, State
+from guidebench.baselines.networks import Network, ensemble
+from guidebench.baselines.parameters import Adam, Parameters
+from guidebench.harness.interfaces import Array, Build, State
 
 
 class Preferences:
@@ -64,7 +65,7 @@ class RewardEnsemble:
     def __init__(
         self, build: Build, network: Network, members: int, rate: float, batch_size: int, smoothing: float
     ) -> None:
-        """`network`: what is seen, [S, B, …], to a number, [S, B, 1] (`baselines.preference.seeing`)."""
+        """`network`: what is seen, [S, B, …], to a number, [S, B, 1] (`guidebench.baselines.preference.seeing`)."""
         self.network = network
         self.parameters = Parameters(self.network.specs(), build.rows, build.device, members=members)
         self.parameters.initialise([streams.initial for streams in build.streams])

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from baselines.preference.teaching import Pair, Verdict
-from baselines.teachers.oracle import Oracle
+from guidebench.baselines.preference.teaching import Pair, Verdict
+from guidebench.baselines.teachers.oracle import Oracle
 
 
 class ScriptedTeacher:

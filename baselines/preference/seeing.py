@@ -17,9 +17,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from baselines.networks import MLP, Network, ToOne, linear_specs
-from baselines.parameters import Spec
-from harness.interfaces import Array, Build, Column, Coordinates, Drawer, Transition
+from guidebench.baselines.networks import MLP, Network, ToOne, linear_specs
+from guidebench.baselines.parameters import Spec
+from guidebench.harness.interfaces import Array, Build, Column, Coordinates, Drawer, Transition
 
 LAYERS = ((16, 5, 3), (32, 3, 2), (64, 3, 2), (128, 3, 2))
 """Channels, kernel and stride of the convolutions (RL-VLM-F's code)."""

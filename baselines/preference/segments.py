@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.interfaces import Array, Store
+from guidebench.harness.interfaces import Array, Store
 
 RATED = 10
 """Episodes over whose return a scripted teacher's thresholds are scaled, as B-Pref has it."""

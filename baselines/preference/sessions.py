@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from baselines.preference.teaching import Pair, Verdict
-from harness.interfaces import Array, State
+from guidebench.baselines.preference.teaching import Pair, Verdict
+from guidebench.harness.interfaces import Array, State
 
 
 @dataclass(eq=False)

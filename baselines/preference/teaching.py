@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from harness.interfaces import Array, Ask, Channel
+from guidebench.harness.interfaces import Array, Ask, Channel
 
 Outcome = Literal["labelled", "equal", "inconsistent", "unreadable", "failed", "skipped"]
 """What became of a query: a preference; no difference seen; answers that contradict each other when the order is
@@ -59,7 +59,7 @@ class AskedTeacher(Protocol):
     """Is asked over a channel, and says what comes of the answer.
 
     Its configuration class names the channel in `asks` and, if it asks a model, has `dialogue(suite, task)`
-    (`harness.interfaces.Dialogue`).
+    (`guidebench.harness.interfaces.Dialogue`).
     """
 
     to: Channel

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from baselines.sampling import BaseSampler
-from harness.interfaces import Build, Draw, Moment, Sampler
-from harness.recipes import Method
-from harness.registry import register
+from guidebench.baselines.sampling import BaseSampler
+from guidebench.harness.interfaces import Build, Draw, Moment, Sampler
+from guidebench.harness.recipes import Method
+from guidebench.harness.registry import register
 
 
 @register.replay("uer")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from harness.interfaces import Build, Channel
-from harness.registry import register
+from guidebench.harness.interfaces import Build, Channel
+from guidebench.harness.registry import register
 
 if TYPE_CHECKING:
-    from baselines.preference.teaching import Teacher
+    from guidebench.baselines.preference.teaching import Teacher
 
 
 @register.teacher("human")
@@ -35,7 +35,7 @@ class Human:
 }"""
 
     def spawn(self, build: Build) -> Teacher:
-        from baselines.preference.asking import HumanTeacher
+        from guidebench.baselines.preference.asking import HumanTeacher
 
         suite = build.parts["suite"]
         things = suite.coordinates(build.task) if hasattr(suite, "coordinates") else ()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from harness.interfaces import Build
-from harness.registry import register
-from harness.settings import Bounds, Unit
+from guidebench.harness.interfaces import Build
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Unit
 
 if TYPE_CHECKING:
-    from baselines.preference.teaching import Teacher
+    from guidebench.baselines.preference.teaching import Teacher
 
 
 @register.teacher("oracle")
@@ -44,6 +44,6 @@ class Oracle:
 }"""
 
     def spawn(self, build: Build) -> Teacher:
-        from baselines.preference.scripted import ScriptedTeacher
+        from guidebench.baselines.preference.scripted import ScriptedTeacher
 
         return ScriptedTeacher(self)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from harness.errors import UserError
-from harness.foundation.access import Served, Writing
-from harness.registry import register
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation.access import Served, Writing
+from guidebench.harness.registry import register
 
 if TYPE_CHECKING:
-    from harness.foundation.calls import Model
+    from guidebench.harness.foundation.calls import Model
 
 
 @register.chat("openai")
@@ -42,6 +42,6 @@ class OpenAI(Served, Writing):
     def spawn_model(self, device: str) -> Model:
         """The model, wherever it runs: `device` is none of its business. UserError for a missing package, key or
         address."""
-        from harness.foundation.backends.openai_.model import OpenAIModel
+        from guidebench.harness.foundation.backends.openai_.model import OpenAIModel
 
         return OpenAIModel(self.model, self.server(), detail=self.detail, prices=self.prices())

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from harness.foundation.access import Local, Writing
-from harness.registry import register
+from guidebench.harness.foundation.access import Local, Writing
+from guidebench.harness.registry import register
 
 if TYPE_CHECKING:
-    from harness.foundation.calls import Model
+    from guidebench.harness.foundation.calls import Model
 
 
 @register.chat("transformers")
@@ -31,8 +31,8 @@ class Transformers(Local, Writing):
 
     def spawn_model(self, device: str) -> Model:
         """The model, loaded; `device` is the worker's. UserError for a missing package, an unknown model or device."""
-        from harness.foundation.backends.transformers_.loading import Source
-        from harness.foundation.backends.transformers_.model import TransformersModel
+        from guidebench.harness.foundation.backends.transformers_.loading import Source
+        from guidebench.harness.foundation.backends.transformers_.model import TransformersModel
 
         source = Source(self.model, self.revision, self.dtype, self.device or device, self.trust_remote_code)
         return TransformersModel(source, batch_size=self.batch_size)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 
-from harness.commands import run_
+from guidebench.harness.commands import run_
 
 HELP = "run a method beside its declared ablations"
 
@@ -19,6 +19,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from harness import matrix, variations
+    from guidebench.harness import matrix, variations
 
     return run_.carry_out(variations.ablations(matrix.plan(args.overrides), run_.only(args)), args)

@@ -14,7 +14,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.findings import Finding
+from guidebench.harness.findings import Finding
 
 HELP = "check packages, GPU, disk and system programs, or a model"
 EXTRAS = {"transformers": "vlm", "openai": "openai"}
@@ -42,9 +42,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _model(overrides: Sequence[str]) -> list[Finding]:
-    from harness import matrix
-    from harness.config import ANSWERING
-    from harness.errors import UserError
+    from guidebench.harness import matrix
+    from guidebench.harness.config import ANSWERING
+    from guidebench.harness.errors import UserError
 
     if not overrides:
         return []
@@ -52,7 +52,7 @@ def _model(overrides: Sequence[str]) -> list[Finding]:
     kind = next((kind for kind in ANSWERING if kind in given), None)
     if kind is None:
         raise UserError(f"{next(iter(given))}= is given and no model; add judge=…, chat=… or embedder=…")
-    from harness.foundation import checkup, once
+    from guidebench.harness.foundation import checkup, once
 
     config = once.model(kind, given)
     return [*_packages(EXTRAS.get(config.backend, "none")), *checkup.findings(config, kind)]
@@ -88,7 +88,7 @@ def _packages(extra: str = "") -> list[Finding]:
 def _plugins() -> list[Finding]:
     import warnings
 
-    from harness import registry
+    from guidebench.harness import registry
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -100,8 +100,8 @@ def _plugins() -> list[Finding]:
 def _machine() -> list[Finding]:
     import shutil
 
-    from harness.errors import count
-    from harness.launchers import local
+    from guidebench.harness.errors import count
+    from guidebench.harness.launchers import local
 
     findings = [Finding("processor", True, count(local.cores(), "core"))]
     gpus = local.visible_gpus()
@@ -125,8 +125,8 @@ def _machine() -> list[Finding]:
 def _system() -> list[Finding]:
     import shutil
 
-    from harness.errors import UserError
-    from harness.mujoco import gl
+    from guidebench.harness.errors import UserError
+    from guidebench.harness.mujoco import gl
 
     try:
         findings = [Finding("opengl", True, f"{gl.backend()} draws MuJoCo's frames for judges")]

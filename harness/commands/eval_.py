@@ -9,7 +9,7 @@ import argparse
 import json
 from pathlib import Path
 
-from harness.errors import count
+from guidebench.harness.errors import count
 
 HELP = "evaluate a finished run again, with --video or --frames if asked"
 
@@ -30,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from harness import filmstrips, reevaluation
-    from harness.errors import UserError
+    from guidebench.harness import filmstrips, reevaluation
+    from guidebench.harness.errors import UserError
 
     chosen = dict(text.split("=", 1) for text in args.overrides if "=" in text)
     extra = sorted(set(chosen) - {"suite", "task"})

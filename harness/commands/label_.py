@@ -21,11 +21,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from harness.texts import one_line
+from guidebench.harness.texts import one_line
 
 if TYPE_CHECKING:
-    from harness.foundation.questions import Question
-    from harness.records.study import StudyDirectory
+    from guidebench.harness.foundation.questions import Question
+    from guidebench.harness.records.study import StudyDirectory
 
 HELP = "answer the questions of runs whose teacher is a person"
 WORDS: Mapping[str, float | None] = {"1": 0, "2": 1, "0": 0.5, "s": None}
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from harness.records.study import StudyDirectory
+    from guidebench.harness.records.study import StudyDirectory
 
     study = StudyDirectory(args.study)
     if args.list:
@@ -83,9 +83,9 @@ class Open(NamedTuple):
 
 def _waiting(study: StudyDirectory) -> list[Waiting]:
     """The runs whose newest checkpoint holds questions to a person; UserError if the study asks nobody."""
-    from harness import checkpoints
-    from harness.errors import UserError
-    from harness.foundation import questions
+    from guidebench.harness import checkpoints
+    from guidebench.harness.errors import UserError
+    from guidebench.harness.foundation import questions
 
     found, asked = [], False
     for entry, run in study.runs():
@@ -105,8 +105,8 @@ def _waiting(study: StudyDirectory) -> list[Waiting]:
 @contextmanager
 def _held(runs: Sequence[Waiting]) -> Iterator[list[Waiting]]:
     """Those of `runs` that nobody else writes; for as long as it lasts, nobody else can. UserError if there is none."""
-    from harness.errors import UserError
-    from harness.records.study import Lock
+    from guidebench.harness.errors import UserError
+    from guidebench.harness.records.study import Lock
 
     locks, found = [], []
     try:
@@ -128,7 +128,7 @@ def _held(runs: Sequence[Waiting]) -> Iterator[list[Waiting]]:
 
 
 def _open(runs: Sequence[Waiting]) -> list[Open]:
-    from harness.foundation import questions
+    from guidebench.harness.foundation import questions
 
     return [
         Open(run.name, question)
@@ -146,7 +146,7 @@ def _listed(each: Open) -> dict[str, Any]:
 
 def _remark(runs: Sequence[Waiting]) -> None:
     """Tell of answers on disk that do not count."""
-    from harness.foundation import questions
+    from guidebench.harness.foundation import questions
 
     for run in runs:
         seen: dict[int, int] = {}
@@ -168,8 +168,8 @@ def _remark(runs: Sequence[Waiting]) -> None:
 
 def _converse(asked: Sequence[Open], frames: bool) -> None:
     """Put the questions to whoever sits at the terminal, until they are answered or wanted no more."""
-    from harness.errors import UserError
-    from harness.foundation import questions, showing
+    from guidebench.harness.errors import UserError
+    from guidebench.harness.foundation import questions, showing
 
     pictures = showing.Pictures() if frames else None
     meanings: Mapping[str, str] = {}
@@ -215,8 +215,8 @@ def _word() -> str:
 
 def _take(file: Path, runs: Sequence[Waiting]) -> None:
     """Answers of a file, once every one of them has been checked; of two to one question the last counts."""
-    from harness.errors import UserError
-    from harness.foundation import questions
+    from guidebench.harness.errors import UserError
+    from guidebench.harness.foundation import questions
 
     by_name = {run.name: run for run in runs}
     before = {(run.name, ordinal) for run in runs for ordinal, _ in questions.latest(run.path)}
@@ -250,7 +250,7 @@ def _rows(file: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
     import csv
     import io
 
-    from harness.errors import UserError
+    from guidebench.harness.errors import UserError
 
     try:
         text = file.read_text(encoding="utf-8-sig")

@@ -18,8 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from harness import registry
-    from harness.errors import unknown
+    from guidebench.harness import registry
+    from guidebench.harness.errors import unknown
 
     kind = args.kind.removesuffix("s") if args.kind else None
     if kind is not None and kind not in registry.KINDS:

@@ -15,12 +15,12 @@ import argparse
 import importlib
 
 SUBCOMMANDS = {
-    "stats": "harness.commands.models.stats",
-    "export": "harness.commands.models.export",
-    "import": "harness.commands.models.import_",
-    "convert": "harness.commands.models.convert",
-    "list": "harness.commands.models.list_",
-    "prompt": "harness.commands.models.prompt",
+    "stats": "guidebench.harness.commands.models.stats",
+    "export": "guidebench.harness.commands.models.export",
+    "import": "guidebench.harness.commands.models.import_",
+    "convert": "guidebench.harness.commands.models.convert",
+    "list": "guidebench.harness.commands.models.list_",
+    "prompt": "guidebench.harness.commands.models.prompt",
 }
 """Name -> module; each imports what is heavy in its `run`."""
 HELP = "foundation models: recipes, prompts, recorded calls and what they took"

@@ -45,8 +45,8 @@ def run(args: argparse.Namespace) -> int:
     import string
     from importlib import resources
 
-    from harness import registry
-    from harness.errors import UserError
+    from guidebench.harness import registry
+    from guidebench.harness.errors import UserError
 
     name, kind = str(args.name), str(args.kind)
     skeleton = SKELETONS[kind]
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
         **{f"{kind}/{module}.py": f"{package}/{module}.py" for module in skeleton.modules},
         f"{kind}/test.py": f"tests/test_{name}.py",
     }
-    templates = resources.files("harness") / "templates"
+    templates = resources.files("guidebench.harness") / "templates"
     for source, target in files.items():
         text = string.Template((templates / f"{source}.template").read_text(encoding="utf-8")).substitute(words)
         path = directory / target

@@ -10,11 +10,11 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from harness.commands import run_
+from guidebench.harness.commands import run_
 
 if TYPE_CHECKING:
-    from harness.matrix import Plan
-    from harness.study import Study
+    from guidebench.harness.matrix import Plan
+    from guidebench.harness.study import Study
 
 HELP = "run judged methods on standard and on perturbed frames"
 
@@ -25,8 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from harness import matrix, sample_frames, variations
-    from harness.records.study import FRAMES
+    from guidebench.harness import matrix, sample_frames, variations
+    from guidebench.harness.records.study import FRAMES
 
     plan = variations.perturbations(matrix.plan(args.overrides), run_.only(args))
 
@@ -42,8 +42,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _remind(plan: Plan) -> None:
     """Say which judges are not models."""
-    from harness import registry
-    from harness.records.schema import INSTRUMENT_CHECK
+    from guidebench.harness import registry
+    from guidebench.harness.records.schema import INSTRUMENT_CHECK
 
     judges = dict.fromkeys(cell.names.part("judge") for cell in plan.cells)
     scripted = [name for name in judges if name and registry.get("judge", name).backend == "scripted"]

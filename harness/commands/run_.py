@@ -23,12 +23,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import count
+from guidebench.harness.errors import count
 
 if TYPE_CHECKING:
-    from harness.foundation.calls import Usage
-    from harness.matrix import Plan
-    from harness.study import Run, Study
+    from guidebench.harness.foundation.calls import Usage
+    from guidebench.harness.matrix import Plan
+    from guidebench.harness.study import Run, Study
 
 ERRORS = 2
 LINES = 15
@@ -56,7 +56,7 @@ def only(args: argparse.Namespace) -> list[str]:
 
 
 def run(args: argparse.Namespace) -> int:
-    from harness import matrix
+    from guidebench.harness import matrix
 
     return carry_out(matrix.plan(args.overrides), args)
 
@@ -66,7 +66,7 @@ def carry_out(plan: Plan, args: argparse.Namespace, add: Callable[[Study], None]
     comparison = _comparison(plan)
     if args.dry_run:
         return dry_run(plan, args.json)
-    from harness import progress, study
+    from guidebench.harness import progress, study
 
     display = progress.display(plan, quiet=args.json)
     with display:
@@ -90,9 +90,9 @@ def carry_out(plan: Plan, args: argparse.Namespace, add: Callable[[Study], None]
 
 def dry_run(plan: Plan, as_json: bool) -> int:
     """Print what `plan` would do, and what it would miss here: a GPU, a package, a model; 1 where it would miss one."""
-    from harness import demonstrations, estimates, readiness, study
-    from harness.foundation import keeping
-    from harness.launchers import local
+    from guidebench.harness import demonstrations, estimates, readiness, study
+    from guidebench.harness.foundation import keeping
+    from guidebench.harness.launchers import local
 
     places = local.slots(plan.execution)
     jobs = -(-len(plan.seeds) // estimates.packed(plan, places))
@@ -247,7 +247,7 @@ def _summarise(outcome: Study) -> None:
 
 
 def _report(outcome: Study) -> None:
-    from harness.cli import command
+    from guidebench.harness.cli import command
 
     report = command("report")
     if report is None:
@@ -277,10 +277,10 @@ def _comparison(plan: Plan) -> Any | None:
     against = plan.execution.against
     if against is None:
         return None
-    from harness import study
-    from harness.cli import command
-    from harness.errors import UserError
-    from harness.records.cells import record
+    from guidebench.harness import study
+    from guidebench.harness.cli import command
+    from guidebench.harness.errors import UserError
+    from guidebench.harness.records.cells import record
 
     compare = command("compare")
     if compare is None:

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from harness.config import Cell
+    from guidebench.harness.config import Cell
 
 HELP = "show every setting, who set it, and its source"
 LONGEST = 72
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from harness import matrix, registry
+    from guidebench.harness import matrix, registry
 
     overrides = list(args.overrides)
     if not any(text.startswith("suite=") for text in overrides):
@@ -53,8 +53,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _home(overrides: list[str], suites: list[str]) -> str:
     """The suite a method is shown on when none is named: its recipe's, else the first that its own parts fit."""
-    from harness import matrix
-    from harness.errors import UserError
+    from guidebench.harness import matrix
+    from guidebench.harness.errors import UserError
 
     if found := matrix.home({given.key: given for given in matrix.parse(overrides)}):
         return found
@@ -76,8 +76,8 @@ def _show(cell: Cell, tasks: list[str]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from harness import config, registry
-    from harness.settings import show
+    from guidebench.harness import config, registry
+    from guidebench.harness.settings import show
 
     names = cell.names
     console = Console(soft_wrap=True)
@@ -110,9 +110,9 @@ def _show(cell: Cell, tasks: list[str]) -> None:
 
 
 def _json(cell: Cell) -> dict[str, object]:
-    from harness import config, registry
-    from harness.records.cells import record
-    from harness.settings import Cited
+    from guidebench.harness import config, registry
+    from guidebench.harness.records.cells import record
+    from guidebench.harness.settings import Cited
 
     content = record(cell)
     content["ablations"] = {

@@ -9,12 +9,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import count
-from harness.texts import one_line
+from guidebench.harness.errors import count
+from guidebench.harness.texts import one_line
 
 if TYPE_CHECKING:
-    from harness.pace import Standing
-    from harness.records.study import RunDirectory
+    from guidebench.harness.pace import Standing
+    from guidebench.harness.records.study import RunDirectory
 
 HELP = "how far each run of a study is"
 SILENT = 30.0
@@ -27,10 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from harness import pace
-    from harness.records.schema import LEDGER, QUESTIONS
-    from harness.records.shown import counted, last_line
-    from harness.records.study import StudyDirectory
+    from guidebench.harness import pace
+    from guidebench.harness.records.schema import LEDGER, QUESTIONS
+    from guidebench.harness.records.shown import counted, last_line
+    from guidebench.harness.records.study import StudyDirectory
 
     study = StudyDirectory(args.study)
     rows = [_row(entry, found) for entry, found in study.runs()]
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _row(entry: dict[str, Any], found: RunDirectory) -> dict[str, Any]:
     """What is known of a run: what its worker says now, else what its last checkpoint said."""
-    from harness.records.schema import LEDGER, QUESTIONS
+    from guidebench.harness.records.schema import LEDGER, QUESTIONS
 
     content = found.read()
     status = content.get("status", "waiting")
@@ -105,8 +105,8 @@ def _steps(found: RunDirectory) -> int | None:
 
 def _measure(found: RunDirectory) -> str:
     """What the score of a run is called."""
-    from harness.errors import UserError
-    from harness.records.schema import score_of
+    from guidebench.harness.errors import UserError
+    from guidebench.harness.records.schema import score_of
 
     try:
         return score_of(_record(found)).name
@@ -124,7 +124,7 @@ def _record(found: RunDirectory) -> dict[str, Any]:
 
 
 def _standing(row: dict[str, Any]) -> Standing:
-    from harness.pace import Standing
+    from guidebench.harness.pace import Standing
 
     return Standing(
         row["status"],
@@ -143,7 +143,7 @@ def _name(row: dict[str, Any]) -> str:
 
 def _line(row: dict[str, Any], standing: Standing) -> str:
     """A run on a line of 80 characters."""
-    from harness import pace
+    from guidebench.harness import pace
 
     parts = [f"seed {row['seed']:<4} {row['status']:<8}"]
     parts += [f"{row['step']:>9,} of {row['steps']:,}"] if row["steps"] else []

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from harness.foundation import recipes
-from harness.foundation.access import Local
-from harness.registry import register
-from harness.settings import Bounds, Unit
+from guidebench.harness.foundation import recipes
+from guidebench.harness.foundation.access import Local
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Unit
 
 if TYPE_CHECKING:
-    from harness.foundation.calls import Model
+    from guidebench.harness.foundation.calls import Model
 
 
 @register.embedder("transformers")
@@ -45,8 +45,8 @@ class Transformers(Local):
 
     def spawn_model(self, device: str) -> Model:
         """The model, loaded; `device` is the worker's. UserError for a missing package, an unknown model or device."""
-        from harness.foundation.backends.transformers_.loading import Source
-        from harness.foundation.backends.transformers_.model import TransformersModel
+        from guidebench.harness.foundation.backends.transformers_.loading import Source
+        from guidebench.harness.foundation.backends.transformers_.model import TransformersModel
 
         source = Source(self.model, self.revision, self.dtype, self.device or device, self.trust_remote_code)
         return TransformersModel(source, batch_size=self.batch_size)

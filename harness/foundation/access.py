@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from harness.foundation import recipes
-from harness.foundation.calls import Call, ChatCall
-from harness.settings import Bounds, Transport, Unit, Variable
+from guidebench.harness.foundation import recipes
+from guidebench.harness.foundation.calls import Call, ChatCall
+from guidebench.harness.settings import Bounds, Transport, Unit, Variable
 
 if TYPE_CHECKING:
-    from harness.foundation.backends.openai_.model import Prices
-    from harness.foundation.backends.openai_.server import Server
-    from harness.foundation.desk import Policy
+    from guidebench.harness.foundation.backends.openai_.model import Prices
+    from guidebench.harness.foundation.backends.openai_.server import Server
+    from guidebench.harness.foundation.desk import Policy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,12 +55,12 @@ class Served:
 
     def server(self) -> Server:
         """UserError for a missing package, key or address; nothing is asked."""
-        from harness.foundation.backends.openai_.server import Server
+        from guidebench.harness.foundation.backends.openai_.server import Server
 
         return Server(self.base_url, self.key_variable, self.timeout, self.section)
 
     def prices(self) -> Prices:
-        from harness.foundation.backends.openai_.model import Prices
+        from guidebench.harness.foundation.backends.openai_.model import Prices
 
         return Prices(self.price_in, self.price_out)
 
@@ -70,7 +70,7 @@ class Served:
 
     def policy(self) -> Policy:
         """How often and how long it is asked."""
-        from harness.foundation.desk import Policy
+        from guidebench.harness.foundation.desk import Policy
 
         return Policy(timeout=self.timeout, attempts=self.attempts, in_flight=self.in_flight)
 
@@ -108,13 +108,13 @@ class Local:
 
     def ready(self) -> None:
         """UserError for a missing package, or files that are not on this machine; nothing is loaded or downloaded."""
-        from harness.foundation.backends.transformers_.loading import check
+        from guidebench.harness.foundation.backends.transformers_.loading import check
 
         check(self.model, getattr(self, "revision", None))
 
     def policy(self) -> Policy:
         """How often and how long it is asked."""
-        from harness.foundation.desk import Policy
+        from guidebench.harness.foundation.desk import Policy
 
         return Policy(timeout=self.timeout, attempts=self.attempts, in_flight=self.in_flight)
 

@@ -10,8 +10,8 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from harness.foundation.calls import Failure, Json, Message
-from harness.texts import JSON, each_text, mended
+from guidebench.harness.foundation.calls import Failure, Json, Message
+from guidebench.harness.texts import JSON, each_text, mended
 
 BEGUN = "Answer:"
 """With what a prefilled answer begins, as the prompts ask (VLM-RB, app. C)."""

@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from harness.foundation.calls import Told, Usage
-from harness.interfaces import Answer, Ask, Channel, State
+from guidebench.harness.foundation.calls import Told, Usage
+from guidebench.harness.interfaces import Answer, Ask, Channel, State
 
 POLL_EVERY = 8
 """Steps from one look at what has arrived to the next while nothing is due: a judge stays fed, and it costs nothing."""

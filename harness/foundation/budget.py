@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.errors import BudgetReached, UserError
-from harness.foundation.calls import Usage
+from guidebench.harness.errors import BudgetReached, UserError
+from guidebench.harness.foundation.calls import Usage
 
 UNITS = {"usd": "USD", "calls": "calls", "seconds": "seconds of models' time"}
 TINY = 1e-9

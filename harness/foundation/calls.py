@@ -1,7 +1,8 @@
 """The calls to a foundation model, as data: what is asked, what is answered, what that took, how it can fail.
 
 There are three: a clip is judged, a chat is answered, images or texts are embedded. A `Model` answers any number of
-them at a time; what stands between it and who asks (the cassette, retries, the budget) is `harness.foundation.desk`.
+them at a time; what stands between it and who asks (the cassette, retries, the budget) is
+`guidebench.harness.foundation.desk`.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
-from harness.foundation import schemas
-from harness.interfaces import Array
+from guidebench.harness.foundation import schemas
+from guidebench.harness.interfaces import Array
 
 Json = Any
 """What JSON can hold."""
@@ -42,7 +43,7 @@ class Message(NamedTuple):
 @dataclass(frozen=True, eq=False)
 class ChatCall:
     """A chat to be continued, as free text or, with a JSON schema, as an object that fits it; ValueError for a schema
-    with other keywords than those of `harness.foundation.schemas`."""
+    with other keywords than those of `guidebench.harness.foundation.schemas`."""
 
     messages: tuple[Message, ...]
     schema: Mapping[str, Json] | None = None

@@ -15,9 +15,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.errors import UserError
-from harness.foundation.calls import Asker, Told, Usage
-from harness.foundation.cassette_file import (
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation.calls import Asker, Told, Usage
+from guidebench.harness.foundation.cassette_file import (
     COLUMNS,
     PATIENCE,
     TOOK,
@@ -33,8 +33,8 @@ from harness.foundation.cassette_file import (
     transaction,
     uri,
 )
-from harness.foundation.keys import Request
-from harness.records.study import Lock
+from guidebench.harness.foundation.keys import Request
+from guidebench.harness.records.study import Lock
 
 MERGED = "cassette.sqlite"
 SHARDS = "shard-*.sqlite"

@@ -2,7 +2,8 @@
 
 The file is data. It is opened read-only and without its journals, and only if its layout is ours to the letter, so that
 no view, trigger or generated column of it is run; then each row is looked at: types, sizes, hashes, and that an answer
-is one to its question. Whoever calls `verify` does so in a process of its own (`harness.apart`), which has `seconds`.
+is one to its question. Whoever calls `verify` does so in a process of its own (`guidebench.harness.apart`), which has
+`seconds`.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from typing import Any, get_args
 
 import numpy as np
 
-from harness.errors import UserError
-from harness.foundation import keys, schemas
-from harness.foundation.calls import FailureKind, Usage
-from harness.foundation.cassette_file import COLUMNS, STRANGERS, decoded, faults_of, opened
-from harness.foundation.images import pixels
-from harness.texts import JSON
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation import keys, schemas
+from guidebench.harness.foundation.calls import FailureKind, Usage
+from guidebench.harness.foundation.cassette_file import COLUMNS, STRANGERS, decoded, faults_of, opened
+from guidebench.harness.foundation.images import pixels
+from guidebench.harness.texts import JSON
 
 LONGEST = 2**26
 """Bytes of one value: 64 MiB, the vectors of a large batch."""

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import UserError
-from harness.foundation.calls import Usage
-from harness.texts import JSON, each_text, mended
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation.calls import Usage
+from guidebench.harness.texts import JSON, each_text, mended
 
 PATIENCE = 60.0
 """Seconds to wait for a process that is just writing."""

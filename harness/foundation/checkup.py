@@ -13,10 +13,10 @@ from typing import Any, get_args
 
 import numpy as np
 
-from harness.errors import UserError
-from harness.findings import Finding
-from harness.foundation import once, recipes
-from harness.foundation.calls import Call, ChatCall, EmbedCall, Failure, JudgeCall, Message
+from guidebench.harness.errors import UserError
+from guidebench.harness.findings import Finding
+from guidebench.harness.foundation import once, recipes
+from guidebench.harness.foundation.calls import Call, ChatCall, EmbedCall, Failure, JudgeCall, Message
 
 GIB = 2**30
 PROMPT = 'Does the bright square move? Reply with exactly "Answer: Yes" or "Answer: No".'
@@ -90,7 +90,7 @@ def _asked(name: str, config: Any, call: Call, missing: bool | None = False) -> 
 
 def _weights(config: Any) -> Generator[Finding, None, bool]:
     """Files and memory of a model that runs here; ends with whether the model can be loaded without a download."""
-    from harness.foundation.backends.transformers_.loading import absent, where
+    from guidebench.harness.foundation.backends.transformers_.loading import absent, where
 
     try:
         name = recipes.repository(config.model)
@@ -158,7 +158,7 @@ def _free_memory(device: str) -> float:
 
 def _server(config: Any, kind: str) -> Iterator[Finding]:
     """Whether a server answers, serves the model, and which ways of scoring it bears, by trying each."""
-    from harness.foundation.backends.openai_.server import Server
+    from guidebench.harness.foundation.backends.openai_.server import Server
 
     async def listed() -> tuple[str, list[str] | Failure | UserError]:
         server = Server(config.base_url, config.key_variable, config.timeout)

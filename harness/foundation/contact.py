@@ -17,12 +17,12 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness import apart
-from harness.errors import BudgetReached, UserError
-from harness.execution import Models
-from harness.foundation import keeping
-from harness.foundation.calls import Asker, FailureKind, Told
-from harness.foundation.checkup import tiny
+from guidebench.harness import apart
+from guidebench.harness.errors import BudgetReached, UserError
+from guidebench.harness.execution import Models
+from guidebench.harness.foundation import keeping
+from guidebench.harness.foundation.calls import Asker, FailureKind, Told
+from guidebench.harness.foundation.checkup import tiny
 
 ASKER = Asker("before training", 0, 0)
 ATTEMPTS = 3

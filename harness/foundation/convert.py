@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.errors import UserError
+from guidebench.harness.errors import UserError
 
 WRAPPINGS = ("module.", "model.")
 """What training code puts before every name: DataParallel and a class around the model."""

@@ -14,10 +14,10 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from harness.errors import MissingCall
-from harness.foundation import keys
-from harness.foundation.budget import Budget
-from harness.foundation.calls import (
+from guidebench.harness.errors import MissingCall
+from guidebench.harness.foundation import keys
+from guidebench.harness.foundation.budget import Budget
+from guidebench.harness.foundation.calls import (
     RETRYABLE,
     Asker,
     Call,
@@ -30,11 +30,11 @@ from harness.foundation.calls import (
     Usage,
     images_of,
 )
-from harness.foundation.cassette import Cassette
-from harness.foundation.faults import Breaker, kept, scrubbed
-from harness.foundation.images import png
-from harness.foundation.keys import Request
-from harness.interfaces import Array
+from guidebench.harness.foundation.cassette import Cassette
+from guidebench.harness.foundation.faults import Breaker, kept, scrubbed
+from guidebench.harness.foundation.images import png
+from guidebench.harness.foundation.keys import Request
+from guidebench.harness.interfaces import Array
 
 Mode = Literal["record", "live", "replay"]
 Result = TypeVar("Result")

@@ -9,12 +9,12 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from harness import apart
-from harness.errors import UserError
-from harness.foundation import cassette_checks
-from harness.foundation.calls import Usage
-from harness.foundation.cassette import MERGED, files
-from harness.foundation.cassette_file import (
+from guidebench.harness import apart
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation import cassette_checks
+from guidebench.harness.foundation.calls import Usage
+from guidebench.harness.foundation.cassette import MERGED, files
+from guidebench.harness.foundation.cassette_file import (
     PATIENCE,
     STRANGERS,
     TOOK,
@@ -25,8 +25,8 @@ from harness.foundation.cassette_file import (
     transaction,
     uri,
 )
-from harness.foundation.faults import REMOVED, secrets
-from harness.records.study import Lock
+from guidebench.harness.foundation.faults import REMOVED, secrets
+from guidebench.harness.records.study import Lock
 
 TAKEN = ("images", "requests", "answers", "failures")
 """What goes elsewhere; what was spent stays with the study that spent it."""

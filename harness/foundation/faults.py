@@ -7,7 +7,7 @@ import re
 import time
 from typing import Any
 
-from harness.texts import each_text, mended, printable
+from guidebench.harness.texts import each_text, mended, printable
 
 LONGEST = 300
 """Characters that are kept of what a model or server said of itself."""

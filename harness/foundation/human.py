@@ -10,11 +10,11 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from harness.errors import BudgetReached
-from harness.foundation import questions
-from harness.foundation.asks import InFlight, Memory
-from harness.foundation.calls import ONE_CALL, Told
-from harness.foundation.questions import Answer, Question
+from guidebench.harness.errors import BudgetReached
+from guidebench.harness.foundation import questions
+from guidebench.harness.foundation.asks import InFlight, Memory
+from guidebench.harness.foundation.calls import ONE_CALL, Told
+from guidebench.harness.foundation.questions import Answer, Question
 
 
 class HumanBackend:

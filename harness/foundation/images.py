@@ -8,7 +8,7 @@ import zlib
 
 import numpy as np
 
-from harness.interfaces import Array
+from guidebench.harness.interfaces import Array
 
 MOST_PIXELS = 2**24
 """Of an image that is read: 16 million, far beyond any frame."""

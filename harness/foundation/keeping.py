@@ -15,14 +15,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import settings
-from harness.errors import UserError
-from harness.execution import Models
-from harness.foundation import recipes
-from harness.foundation.calls import Usage
+from guidebench.harness import settings
+from guidebench.harness.errors import UserError
+from guidebench.harness.execution import Models
+from guidebench.harness.foundation import recipes
+from guidebench.harness.foundation.calls import Usage
 
 if TYPE_CHECKING:
-    from harness.foundation.desk import Desk, Policy
+    from guidebench.harness.foundation.desk import Desk, Policy
 
 BUDGET = "budget.json"
 LOADING = 900.0
@@ -44,7 +44,7 @@ def recorded(model: Any) -> bool:
 
 def sources(models: Models, directory: Path) -> list[Path]:
     """The files of recorded answers that count; UserError if the one that is named is not there."""
-    from harness.foundation import cassette
+    from guidebench.harness.foundation import cassette
 
     found = cassette.files(directory)
     if models.cassette is not None:
@@ -65,7 +65,7 @@ def check(models: Models, directory: Path, asked: Sequence[Any]) -> None:
         for model in asked:
             model.ready()
     answerable(models, directory, asked)
-    from harness.foundation import cassette
+    from guidebench.harness.foundation import cassette
 
     if asked and models.budgeted and cassette.files(directory) and not (directory / BUDGET).exists():
         _count_what_was_spent(directory)
@@ -82,7 +82,7 @@ def answerable(models: Models, directory: Path, asked: Sequence[Any]) -> None:
                 f"models.budget_usd={models.budget_usd:g} is set and what {model.model} costs is not known: give "
                 f"its price_in and price_out (judge.price_in, chat.price_in), or set models.budget_calls"
             )
-    from harness.foundation import cassette
+    from guidebench.harness.foundation import cassette
 
     found = sources(models, directory)
     for file in found:
@@ -108,7 +108,7 @@ def unready(models: Models, asked: Sequence[Any]) -> list[str]:
 
 def shortfall(models: Models, directory: Path, needed: Usage) -> str:
     """Which budget ends before `needed`, an estimate of what the study has yet to ask, in words; "" where none does."""
-    from harness.foundation.budget import UNITS, Budget, Limits
+    from guidebench.harness.foundation.budget import UNITS, Budget, Limits
 
     spent = dict.fromkeys(UNITS, 0.0)
     if (directory / BUDGET).exists():
@@ -133,8 +133,8 @@ def priced(model: Any) -> bool:
 
 def _count_what_was_spent(directory: Path) -> None:
     """Open the account of a study that has asked models without one."""
-    from harness.foundation import exchange
-    from harness.foundation.budget import Budget, Limits
+    from guidebench.harness.foundation import exchange
+    from guidebench.harness.foundation.budget import Budget, Limits
 
     account = Budget(directory / BUDGET, Limits())
     for model in exchange.stats(directory.parent).models:
@@ -145,7 +145,7 @@ def _count_what_was_spent(directory: Path) -> None:
 def settle(directory: Path) -> None:
     """Merge the shards of model processes that have ended; nothing happens where there are none."""
     if any(directory.glob("shard-*.sqlite")):
-        from harness.foundation import cassette
+        from guidebench.harness.foundation import cassette
 
         cassette.merge(directory)
 
@@ -165,9 +165,9 @@ def identity(config: Any) -> dict[str, Any]:
 def desk(config: Any, models: Models, directory: Path, device: str, attempts: int | None = None) -> Desk:
     """The desk of a model process, for the built configuration of a foundation model. `attempts`: at most so many per
     call, where that is fewer than its own."""
-    from harness.foundation import cassette
-    from harness.foundation.budget import Budget, Limits
-    from harness.foundation.desk import Desk
+    from guidebench.harness.foundation import cassette
+    from guidebench.harness.foundation.budget import Budget, Limits
+    from guidebench.harness.foundation.desk import Desk
 
     directory.mkdir(parents=True, exist_ok=True)
     shard = directory / f"shard-{uuid.uuid4().hex}.sqlite"

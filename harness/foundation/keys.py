@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.foundation.calls import Asker, Call, ChatCall, JudgeCall
-from harness.interfaces import Array
+from guidebench.harness.foundation.calls import Asker, Call, ChatCall, JudgeCall
+from guidebench.harness.interfaces import Array
 
 DIGEST = 40
 """Hexadecimal digits of an image's digest: 160 bits."""

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from harness import registry, settings
-from harness.errors import UserError, unknown
-from harness.foundation.calls import Call, Failure, Reply
+from guidebench.harness import registry, settings
+from guidebench.harness.errors import UserError, unknown
+from guidebench.harness.foundation.calls import Call, Failure, Reply
 
 
 def judge(given: Mapping[str, Any]) -> Any:
@@ -38,7 +38,7 @@ def model(kind: str, given: Mapping[str, Any]) -> Any:
 
 def device() -> str:
     """Where a model is run when asked outside a study: on the first GPU, if there is one."""
-    from harness.launchers import local
+    from guidebench.harness.launchers import local
 
     return "cuda" if local.visible_gpus() else "cpu"
 

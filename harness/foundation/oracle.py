@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from harness.foundation.asks import InFlight, Memory
-from harness.foundation.calls import Told, Usage
-from harness.interfaces import Array
-from harness.streams import Streams
+from guidebench.harness.foundation.asks import InFlight, Memory
+from guidebench.harness.foundation.calls import Told, Usage
+from guidebench.harness.interfaces import Array
+from guidebench.harness.streams import Streams
 
 Oracle = Callable[[Array, np.random.Generator], float]
 """The events of a clip, bool [m, E], and the question's own generator -> P(yes), in [0, 1]."""

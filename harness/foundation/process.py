@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-from harness import apart
-from harness.errors import BudgetReached, UserError
-from harness.foundation.asks import InFlight, Memory
-from harness.foundation.calls import Told
-from harness.interfaces import Array
+from guidebench.harness import apart
+from guidebench.harness.errors import BudgetReached, UserError
+from guidebench.harness.foundation.asks import InFlight, Memory
+from guidebench.harness.foundation.calls import Told
+from guidebench.harness.interfaces import Array
 
 DEATHS = 2
 """How often the process may end without one answer in between before that is an error."""
@@ -165,7 +165,7 @@ class ModelProcess:
             self._process = None
 
     def _start(self) -> None:
-        from harness.foundation.serving import serve
+        from guidebench.harness.foundation.serving import serve
 
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()

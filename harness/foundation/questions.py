@@ -21,9 +21,9 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from harness.errors import UserError
-from harness.interfaces import Array
-from harness.records.files import write_bytes, write_json
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array
+from guidebench.harness.records.files import write_bytes, write_json
 
 ANSWERS, QUESTIONS = "answers.jsonl", "questions"
 LABELS = (0, 0.5, 1)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, fields
 from importlib.resources import files
 from typing import Any, Literal, get_args
 
-from harness.errors import UserError
-from harness.foundation.calls import Usage
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation.calls import Usage
 
 CallKind = Literal["judge", "chat", "embed"]
 Backend = Literal["transformers", "openai"]
@@ -118,7 +118,7 @@ def _instead(found: Recipe) -> str:
 
 @functools.cache
 def _recipes() -> Mapping[str, Recipe]:
-    return parse(files("harness.foundation").joinpath("recipes.toml").read_text(encoding="utf-8"))
+    return parse(files("guidebench.harness.foundation").joinpath("recipes.toml").read_text(encoding="utf-8"))
 
 
 @functools.cache

@@ -23,13 +23,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from harness.errors import BudgetReached, MissingCall, UserError
-from harness.execution import Models
-from harness.foundation.asks import Memory
-from harness.foundation.backends.scripted import ScriptedChat, ScriptedModel
-from harness.foundation.calls import Asker, Call, JudgeCall, Model, Told, Usage
-from harness.foundation.process import FAREWELL, Assignment, Message, Part, Sent
-from harness.interfaces import Array, Dialogue
+from guidebench.harness.errors import BudgetReached, MissingCall, UserError
+from guidebench.harness.execution import Models
+from guidebench.harness.foundation.asks import Memory
+from guidebench.harness.foundation.backends.scripted import ScriptedChat, ScriptedModel
+from guidebench.harness.foundation.calls import Asker, Call, JudgeCall, Model, Told, Usage
+from guidebench.harness.foundation.process import FAREWELL, Assignment, Message, Part, Sent
+from guidebench.harness.interfaces import Array, Dialogue
 
 
 class Answers(Protocol):
@@ -156,7 +156,7 @@ class Studio:
     """Draws the frames of a task, in the thread that builds it, and knows what is to be said about them."""
 
     def __init__(self, assignment: Assignment) -> None:
-        from harness import settings
+        from guidebench.harness import settings
 
         suite, speaker = built(assignment.suite), assignment.speaker
         self._draw: Callable[[Array], Array] | None = None
@@ -179,7 +179,7 @@ class Studio:
 
 def built(part: Part) -> Any:
     """The configuration of a registered thing."""
-    from harness import registry, settings
+    from guidebench.harness import registry, settings
 
     return settings.build(registry.get(part.kind, part.name), part.settings, part.kind)
 
@@ -190,7 +190,7 @@ def answers(assignment: Assignment, hand: ThreadPoolExecutor) -> Answers:
     if config.backend == "scripted":
         scripted = ScriptedModel if assignment.model.kind == "judge" else ScriptedChat
         return Unaided(scripted(assignment.model.name, lambda: config.spawn(built(assignment.suite), task), hand))
-    from harness.foundation import keeping
+    from guidebench.harness.foundation import keeping
 
     models = Models(**assignment.models)
     return keeping.desk(config, models, Path(assignment.directory), assignment.device)

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from harness.config import Cell
-from harness.errors import UserError
-from harness.foundation.questions import Question
-from harness.interfaces import Array, Drawer
-from harness.records.cells import recorded
-from harness.records.files import read_json, write_bytes
-from harness.sample_frames import GAP, strip
-from harness.texts import one_line
+from guidebench.harness.config import Cell
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation.questions import Question
+from guidebench.harness.interfaces import Array, Drawer
+from guidebench.harness.records.cells import recorded
+from guidebench.harness.records.files import read_json, write_bytes
+from guidebench.harness.sample_frames import GAP, strip
+from guidebench.harness.texts import one_line
 
 FRAMES = 6
 """Moments of a segment in its picture."""

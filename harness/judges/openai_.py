@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from harness.foundation.access import Served
-from harness.interfaces import Suite
-from harness.registry import register
-from harness.settings import Bounds, Text, Unit
+from guidebench.harness.foundation.access import Served
+from guidebench.harness.interfaces import Suite
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Text, Unit
 
 if TYPE_CHECKING:
-    from harness.foundation.calls import Model
+    from guidebench.harness.foundation.calls import Model
 
 
 @register.judge("openai")
@@ -47,6 +47,6 @@ class OpenAI(Served):
     def spawn_model(self, device: str) -> Model:
         """The model, wherever it runs: `device` is none of its business. UserError for a missing package, key or
         address."""
-        from harness.foundation.backends.openai_.model import OpenAIModel
+        from guidebench.harness.foundation.backends.openai_.model import OpenAIModel
 
         return OpenAIModel(self.model, self.server(), self.scoring, self.detail, self.prices())

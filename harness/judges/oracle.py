@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from harness.foundation.oracle import Oracle
-from harness.interfaces import Array, Suite
-from harness.registry import register
-from harness.settings import Bounds, Unit
+from guidebench.harness.foundation.oracle import Oracle
+from guidebench.harness.interfaces import Array, Suite
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Unit
 
 
 @register.judge("oracle")

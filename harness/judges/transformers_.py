@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from harness.errors import UserError
-from harness.foundation.access import Local
-from harness.interfaces import Suite
-from harness.registry import register
-from harness.settings import Bounds, Text, Unit
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation.access import Local
+from guidebench.harness.interfaces import Suite
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Text, Unit
 
 if TYPE_CHECKING:
-    from harness.foundation.calls import Model
+    from guidebench.harness.foundation.calls import Model
 
 
 @register.judge("transformers")
@@ -63,8 +63,8 @@ class Transformers(Local):
 
     def spawn_model(self, device: str) -> Model:
         """The model, loaded; `device` is the worker's. UserError for a missing package, an unknown model or device."""
-        from harness.foundation.backends.transformers_.loading import Source
-        from harness.foundation.backends.transformers_.model import TransformersModel
+        from guidebench.harness.foundation.backends.transformers_.loading import Source
+        from guidebench.harness.foundation.backends.transformers_.model import TransformersModel
 
         source = Source(self.model, self.revision, self.dtype, self.device or device, self.trust_remote_code)
         return TransformersModel(source, self.scoring, self.clips, self.batch_size)

@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from harness.execution import Execution
-from harness.job import EXIT_STOPPED, EXIT_USER_ERROR, Job
-from harness.texts import each_text, printable
+from guidebench.harness.execution import Execution
+from guidebench.harness.job import EXIT_STOPPED, EXIT_USER_ERROR, Job
+from guidebench.harness.records import sources
+from guidebench.harness.texts import each_text, printable
 
 TOGETHER = 0.5
 """Seconds within which signals to stop count as one; a second one that comes later ends the workers at once."""
@@ -135,7 +136,7 @@ def _start(job: Job, slot: Slot, logs: Path, retried: bool) -> _Running:
     # One thread per worker: more would change the last bits of sums, and the cores are shared out already.
     environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     environment["CUDA_VISIBLE_DEVICES"] = slot.gpu or ""
-    root = str(Path(__file__).resolve().parents[2])
+    root = str(sources.ROOT)
     environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [environment.get("PYTHONPATH")])])
     seeds = "_".join(map(str, job.seeds)) if len(job.seeds) <= 8 else f"{job.seeds[0]}_to_{job.seeds[-1]}"
     log = logs / f"{job.cell['method']}-{job.cell['cell']}-{seeds}.log"
@@ -143,7 +144,7 @@ def _start(job: Job, slot: Slot, logs: Path, retried: bool) -> _Running:
     with open(log, "ab") as errors:
         process = subprocess.Popen(
             # -P: a file of the current directory must not stand in for a module of ours.
-            [sys.executable, "-P", "-m", "harness.worker"],
+            [sys.executable, "-P", "-m", "guidebench.harness.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,

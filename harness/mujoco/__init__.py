@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 
-from harness.errors import UserError
+from guidebench.harness.errors import UserError
 
 
 def need(package: str, what: str) -> None:
@@ -14,6 +14,6 @@ def need(package: str, what: str) -> None:
     if importlib.util.find_spec(package) is None:
         raise UserError(f"{what} needs the package {package}: pip install 'guidebench[mujoco]'")
     if os.environ.get("MUJOCO_GL", "").lower() == "osmesa":
-        from harness.mujoco import gl
+        from guidebench.harness.mujoco import gl
 
         gl.before_mesa()

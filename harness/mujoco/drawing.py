@@ -15,9 +15,9 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from harness.errors import UserError
-from harness.interfaces import Array
-from harness.mujoco import gl
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array
+from guidebench.harness.mujoco import gl
 
 Change = Callable[[mujoco.MjModel], object]
 """Alters how a model looks, given the model as a snapshot shows it."""

@@ -14,7 +14,7 @@ import importlib
 import os
 from typing import Any, Literal
 
-from harness.errors import UserError
+from guidebench.harness.errors import UserError
 
 PACKAGE = "libosmesa6"
 SOFTWARE = b"EGL_MESA_device_software"

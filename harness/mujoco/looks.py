@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from harness.mujoco import need
+from guidebench.harness.mujoco import need
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class Looks:
 
     def ready(self) -> None:
         """UserError where nothing can be drawn."""
-        from harness.mujoco import gl
+        from guidebench.harness.mujoco import gl
 
         need(self.package, f"suite {self.suite}")
         need("OpenGL", "drawing frames")
@@ -30,6 +30,6 @@ class Looks:
 
     def opengl(self, task: str) -> str:
         """What draws: `egl` or `osmesa`."""
-        from harness.mujoco import gl
+        from guidebench.harness.mujoco import gl
 
         return gl.backend()

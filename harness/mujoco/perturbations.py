@@ -12,9 +12,9 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from harness.errors import UserError
-from harness.interfaces import Array
-from harness.mujoco.drawing import LOOKS, Change
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array
+from guidebench.harness.mujoco.drawing import LOOKS, Change
 
 Colour = tuple[float, float, float]
 INKS = np.array([(0, 0, 0), (255, 0, 0), (0, 255, 0), (0, 0, 255)], np.uint8)

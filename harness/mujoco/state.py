@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import mujoco
 import numpy as np
 
-from harness.errors import UserError
-from harness.interfaces import Array, State
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array, State
 
 INTEGRATION = mujoco.mjtState.mjSTATE_INTEGRATION
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from harness import config
-from harness.config import PARTS, Cell, Names, Value
-from harness.errors import UserError
-from harness.records.files import write_json
-from harness.records.study import StudyDirectory
+from guidebench.harness import config
+from guidebench.harness.config import PARTS, Cell, Names, Value
+from guidebench.harness.errors import UserError
+from guidebench.harness.records.files import write_json
+from guidebench.harness.records.study import StudyDirectory
 
 
 def record(cell: Cell) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UserError
-from harness.records.files import write_bytes
-from harness.records.schema import EVALUATION, SCORE
+from guidebench.harness.errors import UserError
+from guidebench.harness.records.files import write_bytes
+from guidebench.harness.records.schema import EVALUATION, SCORE
 
 _ARROW = {str: "string", int: "int64", float: "float64", bool: "bool"}
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UserError
+from guidebench.harness.errors import UserError
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -10,10 +10,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.records import sources
+from guidebench.harness.records import sources
 
 if TYPE_CHECKING:
-    from harness.config import Cell
+    from guidebench.harness.config import Cell
 
 PACKAGES = (
     "guidebench", "torch", "numpy", "gymnasium", "minigrid", "mujoco", "gymnasium-robotics", "ogbench", "safetensors",
@@ -21,7 +21,7 @@ PACKAGES = (
 )  # fmt: skip
 
 
-PACKAGED = ("harness", "suites", "baselines", "methods", ":(glob)results/*.py", ":(glob)*.py")
+PACKAGED = ("harness", "suites", "baselines", "methods", "guidebench", ":(glob)results/*.py", ":(glob)*.py")
 """Where a file that git does not know yet can change a run; elsewhere lie studies and notes."""
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, NamedTuple
 
-from harness.errors import UserError
-from harness.scores import SUCCESS, Score
+from guidebench.harness.errors import UserError
+from guidebench.harness.scores import SUCCESS, Score
 
 SCHEMA_VERSION = 1
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 
-from harness.errors import count
-from harness.records.schema import STATUSES
+from guidebench.harness.errors import count
+from guidebench.harness.records.schema import STATUSES
 
 MOST = 200
 """Rows of a table in a notebook."""

@@ -21,17 +21,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from harness import registry
-from harness.config import PARTS, Names
-from harness.records.files import write_bytes
+from guidebench.harness import registry
+from guidebench.harness.config import PARTS, Names
+from guidebench.harness.records.files import write_bytes
 
-ROOT = Path(__file__).resolve().parents[2]
-PROJECT = ("harness", "suites", "baselines", "methods")
+PACKAGE = "guidebench"
+ROOT = Path(__file__).absolute().parents[3]
+"""The directory from which this project is imported: that of the checkout, or of installed packages."""
+PROJECT = ("guidebench.harness", "guidebench.suites", "guidebench.baselines", "guidebench.methods")
 """The packages of this project whose code a run executes."""
-ENGINE = "harness.worker"
-BEFORE = (
-    "harness.study", "harness.matrix", "harness.estimates", "harness.findings", "harness.foundation.checkup",
-    "harness.foundation.contact", "harness.readiness", "harness.timing",
+ENGINE = "guidebench.harness.worker"
+BEFORE = tuple(
+    f"guidebench.harness.{name}"
+    for name in (
+        "study", "matrix", "estimates", "findings", "foundation.checkup", "foundation.contact", "readiness", "timing",
+    )
 )  # fmt: skip
 """Modules that have done their part before a worker begins, and nothing in it passes through them."""
 DATA = (".toml", ".json", ".csv", ".txt")
@@ -63,7 +67,7 @@ def differing(recorded: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 def plugins(names: Names) -> dict[str, str]:
     """Distribution -> version, of those that are not this project and announce a part of a cell of these names."""
-    outside = (part for part in _parts(names) if registry.home(*part).partition(".")[0] not in PROJECT)
+    outside = (part for part in _parts(names) if _top(registry.home(*part)) not in PROJECT)
     return dict(filter(None, (registry.distribution(kind, name) for kind, name in outside)))
 
 
@@ -98,7 +102,7 @@ class Sources:
         return self._found[homes]
 
     def _digests(self, homes: Iterable[str]) -> dict[str, str]:
-        tops = {*PROJECT, *(home.partition(".")[0] for home in homes)}
+        tops = {*PROJECT, *map(_top, homes)}
         waiting, reached = [ENGINE, *homes], set[str]()
         while waiting:
             name = waiting.pop()
@@ -106,9 +110,7 @@ class Sources:
                 continue
             reached.add(name)
             package = name.rpartition(".")[0]
-            waiting.extend(
-                other for other in (package, *self._imported(name)) if other and other.partition(".")[0] in tops
-            )
+            waiting.extend(other for other in (package, *self._imported(name)) if other and _top(other) in tops)
         groups: dict[str, list[str]] = {}
         for name in sorted(reached):
             groups.setdefault(_group(name), []).append(f"{name} {self._module(name).digest}")
@@ -138,11 +140,11 @@ class Sources:
     def _file(self, name: str) -> Path | None:
         """Where a module's source is; None for a name that is no module of source."""
         if name not in self._files:
-            top, _, rest = name.partition(".")
-            place = ROOT if top in PROJECT else _place(top)
+            top, *rest = name.split(".")
+            place = ROOT if top == PACKAGE else _place(top)
             self._files[name] = None
             if place is not None:
-                path = place.joinpath(top, *filter(None, rest.split(".")))
+                path = place.joinpath(top, *rest)
                 candidates = (path / "__init__.py", path.with_name(f"{path.name}.py"))
                 self._files[name] = next((file for file in candidates if file.is_file()), None)
         return self._files[name]
@@ -158,9 +160,16 @@ def _place(top: str) -> Path | None:
     return None
 
 
+def _top(name: str) -> str:
+    """The package that a module belongs to: one of this project's, or the top one of a plug-in."""
+    return ".".join(name.split(".")[: 2 if name.startswith(f"{PACKAGE}.") else 1])
+
+
 def _group(name: str) -> str:
-    depth = 3 if name.startswith("baselines.") else 2 if name.partition(".")[0] in PROJECT else 1
-    return ".".join(name.split(".")[:depth])
+    top, _, own = name.partition(".")
+    if top != PACKAGE:
+        return top
+    return ".".join(own.split(".")[: 3 if own.startswith("baselines.") else 2])
 
 
 def _data(directory: Path) -> bytes:

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from harness.errors import UserError
-from harness.records.files import read_json, write_json
-from harness.records.schema import SCHEMA_VERSION
+from guidebench.harness.errors import UserError
+from guidebench.harness.records.files import read_json, write_json
+from guidebench.harness.records.schema import SCHEMA_VERSION
 
 FRAMES = "frames"
 """Directory of sample frames, in a study, and of an episode's frames, in a run."""

@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-from baselines.teachers.llm import Llm
-from harness.recipes import Method
-from harness.registry import register
-from harness.settings import cite
+from guidebench.baselines.teachers.llm import Llm
+from guidebench.harness.recipes import Method
+from guidebench.harness.registry import register
+from guidebench.harness.settings import cite
 
 register.method("rl_sallm_f")(
     Method(

@@ -6,10 +6,10 @@ RL-SaLLM-F reproduces it (app. B.4).
 
 from __future__ import annotations
 
-from baselines.teachers.vlm import Vlm
-from harness.recipes import Method
-from harness.registry import register
-from harness.settings import cite
+from guidebench.baselines.teachers.vlm import Vlm
+from guidebench.harness.recipes import Method
+from guidebench.harness.registry import register
+from guidebench.harness.settings import cite
 
 register.method("rl_vlm_f")(
     Method(

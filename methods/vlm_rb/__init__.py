@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from harness.interfaces import Build, Sampler
-from harness.recipes import Method
-from harness.registry import register
-from harness.settings import Bounds, Unit, cite
+from guidebench.harness.interfaces import Build, Sampler
+from guidebench.harness.recipes import Method
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Unit, cite
 
 
 @register.replay("vlm_rb")
@@ -44,7 +44,7 @@ class VlmRb:
     """|TD error| that a new transition is taken to have under td_boost (choice: as app. E has it for ERO)."""
 
     def spawn(self, build: Build) -> Sampler:
-        from methods.vlm_rb.sampler import BoostedSampler, JudgedSampler
+        from guidebench.methods.vlm_rb.sampler import BoostedSampler, JudgedSampler
 
         sampler = BoostedSampler if self.td_boost else JudgedSampler
         return sampler(self, build.rows, build.slots, build.steps)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines.sampling import BaseSampler
-from baselines.sum_tree import SumTree
-from harness.interfaces import Array, Draw, Metrics, Moment, Span, State, Transition, Update
+from guidebench.baselines.sampling import BaseSampler
+from guidebench.baselines.sum_tree import SumTree
+from guidebench.harness.interfaces import Array, Draw, Metrics, Moment, Span, State, Transition, Update
 
 if TYPE_CHECKING:
-    from methods.vlm_rb import VlmRb
+    from guidebench.methods.vlm_rb import VlmRb
 
 
 def prioritised_share(config: VlmRb, step: int, steps: int) -> float:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from harness.interfaces import Build, Dialogue, Guide, Suite
-from harness.recipes import Method
-from harness.registry import register
-from harness.settings import Bounds, Text, Unit, cite
+from guidebench.harness.interfaces import Build, Dialogue, Guide, Suite
+from guidebench.harness.recipes import Method
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Text, Unit, cite
 
 OURS = "choice: VLM-RM has other tasks; its baselines name what is seen before anything is done"
 BASELINES = {
@@ -59,13 +59,13 @@ class VlmRm:
         return ""
 
     def spawn(self, build: Build) -> Guide:
-        from methods.vlm_rm.guide import FrameRewardGuide
+        from guidebench.methods.vlm_rm.guide import FrameRewardGuide
 
         return FrameRewardGuide(build.rows, self.stretch)
 
     def dialogue(self, suite: Suite, task: str) -> Dialogue:
         """What is asked of the embedder about a stretch's frames."""
-        from methods.vlm_rm.dialogue import GoalBaseline
+        from guidebench.methods.vlm_rm.dialogue import GoalBaseline
 
         return GoalBaseline(self.goal or suite.make(task).instruction, self.baseline, self.alpha)
 

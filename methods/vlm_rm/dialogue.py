@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import UserError
-from harness.foundation.calls import Call, EmbedCall, Told
-from harness.interfaces import Array
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation.calls import Call, EmbedCall, Told
+from guidebench.harness.interfaces import Array
 
 
 class GoalBaseline:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from baselines.agents.standard import Clip
-from baselines.guiding import BaseGuide
-from harness.interfaces import Answer, Array, Batch, Column, Context, Metrics, State, Store, Transition
+from guidebench.baselines.agents.standard import Clip
+from guidebench.baselines.guiding import BaseGuide
+from guidebench.harness.interfaces import Answer, Array, Batch, Column, Context, Metrics, State, Store, Transition
 
 COLUMN = "frame_reward"
 

@@ -21,8 +21,8 @@ def run(args: argparse.Namespace) -> int:
     """Print the entries; what none is known of is named there as a comment and on the error stream."""
     from dataclasses import replace
 
-    import results
-    from reports import citations
+    from guidebench import results
+    from guidebench.reports import citations
 
     found = [study for name in args.studies for study in results.opened(name).values()]
     everything = replace(found[0], cells=tuple(cell for study in found for cell in study.cells))

@@ -16,12 +16,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import UserError
+from guidebench.harness.errors import UserError
 
 if TYPE_CHECKING:
-    from reports.comparability import Place
-    from reports.summary import Summary
-    from results import Cell, Study
+    from guidebench.reports.comparability import Place
+    from guidebench.reports.summary import Summary
+    from guidebench.results import Cell, Study
 
 HELP = "new runs beside stored ones: difference, interval, p value, detectable difference"
 STORED = "what the rows are compared with: a study's directory, or `measured`: all that this project has measured"
@@ -46,9 +46,9 @@ def run(args: argparse.Namespace) -> int:
     """Print the comparison and write it; UserError where nothing can be compared."""
     if args.resamples < 100:
         raise UserError(f"--resamples {args.resamples}: a 95 % interval needs at least 100; 50000 is the default")
-    import results
-    from reports import comparability, comparing, figures, latex, summary
-    from reports.commands.report import write
+    from guidebench import results
+    from guidebench.reports import comparability, comparing, figures, latex, summary
+    from guidebench.reports.commands.report import write
 
     mixing = comparability.Mixing(args.mixed_profiles, args.mixed_protocols)
     with warnings.catch_warnings(record=True) as caught:
@@ -105,8 +105,8 @@ def check(against: str, records: Iterable[Mapping[str, Any]], output: Path) -> N
 
     `records`: of each cell that is planned, as in cell.json.
     """
-    import results
-    from reports.comparability import UNMIXED, place, planned, require
+    from guidebench import results
+    from guidebench.reports.comparability import UNMIXED, place, planned, require
 
     ours = [planned(record) for record in records]
     stored = [place(cell) for study in _others(results.opened(against), [output]).values() for cell in study.cells]
@@ -121,7 +121,7 @@ def _others(studies: dict[str, Study], own: Iterable[Path]) -> dict[str, Study]:
 
 
 def _places(name: str, side: dict[str, Study], args: argparse.Namespace) -> list[Place]:
-    from reports.comparability import listed, place
+    from guidebench.reports.comparability import listed, place
 
     cells = [cell for study in side.values() for cell in study.cells]
     found = [place(cell) for cell in cells if _wanted(cell, args)]
@@ -140,8 +140,8 @@ def _where(cell: Cell) -> str:
 
 
 def _print(found: Summary, files: list[Path]) -> None:
-    from reports import legends, matrices, tables
-    from reports.commands.report import console, tell
+    from guidebench.reports import legends, matrices, tables
+    from guidebench.reports.commands.report import console, tell
 
     screen = console()
     for table in found.matrices:

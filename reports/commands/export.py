@@ -11,7 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from harness.errors import UserError
+from guidebench.harness.errors import UserError
 
 HELP = "evaluation episodes as marl-eval's JSON or as CSV"
 
@@ -25,8 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write or print the file; what its reader should know goes to the error stream."""
-    import results
-    from reports import exchange, summary
+    from guidebench import results
+    from guidebench.reports import exchange, summary
 
     study = results.study(args.study)
     rows = results.load(study)

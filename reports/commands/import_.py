@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from harness.errors import count
+from guidebench.harness.errors import count
 
 HELP = "evaluation episodes logged elsewhere, from CSV, as a study"
 
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the study; UserError, before anything is written, for a file that does not fit."""
-    from results import importing
+    from guidebench.results import importing
 
     log = importing.read(args.file)
     runs = importing.record(log, Path(args.output), args.suite, args.profile, args.steps)

@@ -16,13 +16,13 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.errors import UserError
-from harness.texts import one_line, printable
+from guidebench.harness.errors import UserError
+from guidebench.harness.texts import one_line, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reports.leaderboard.board import Board, Entry, Measure
+    from guidebench.reports.leaderboard.board import Board, Entry, Measure
 
 COLUMNS = ("rank", "row", "IQM", "seeds", "standing", "source")
 MOST = 30
@@ -53,8 +53,8 @@ def run(args: argparse.Namespace) -> int:
     failed = _added(args, directory)
     gc.disable()  # a tenth of the time on many studies, for no memory that matters
     try:
-        from reports.commands.report import write
-        from reports.leaderboard import files, gathering, page
+        from guidebench.reports.commands.report import write
+        from guidebench.reports.leaderboard import files, gathering, page
 
         board = gathering.gather(args.studies, directory, args.title or gathering.TITLE)
         contents = {
@@ -71,14 +71,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _added(args: argparse.Namespace, directory: Path) -> list[tuple[str, str]]:
     """Pull and add what was asked for, telling of each; what was refused, and why."""
-    from results import submissions
+    from guidebench.results import submissions
 
     added: list[Path] = []
     refused: list[tuple[str, str]] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if args.pull:
-            from results.submissions import hub
+            from guidebench.results.submissions import hub
 
             pulled = hub.pull(args.pull, directory)
             added += pulled.added
@@ -102,8 +102,8 @@ def _print(board: Board, written: list[Path]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from reports.commands.report import console, tell
-    from reports.leaderboard.board import TABS
+    from guidebench.reports.commands.report import console, tell
+    from guidebench.reports.leaderboard.board import TABS
 
     screen = console()
     titles = {suite.name: suite.title for suite in board.suites}
@@ -154,7 +154,7 @@ def _rank(entry: Entry) -> str:
 
 
 def _score(entry: Entry) -> str:
-    from reports import scoring
+    from guidebench.reports import scoring
 
     score = entry.score
     digits = scoring.digits([score.value or 0.0])

@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from harness.errors import UserError
+from guidebench.harness.errors import UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from reports.grids import Grid
-    from reports.judges import Judging
-    from reports.ledger import Spent
-    from reports.summary import Summary
-    from results import Study
+    from guidebench.reports.grids import Grid
+    from guidebench.reports.judges import Judging
+    from guidebench.reports.ledger import Spent
+    from guidebench.reports.summary import Summary
+    from guidebench.results import Study
 
 HELP = "tables, learning curves, LaTeX and an HTML page from a study, finished or not; or the page of one run"
 RESAMPLES, RLIABLE_RESAMPLES = 50_000, 2_000
@@ -131,8 +131,8 @@ def run(args: argparse.Namespace) -> int:
 def _study(args: argparse.Namespace, rliable_resamples: int) -> int:
     """Write and print the report of one study."""
     _alone(args)
-    import results
-    from reports import (
+    from guidebench import results
+    from guidebench.reports import (
         crossed,
         engines,
         export,
@@ -224,7 +224,7 @@ def _study(args: argparse.Namespace, rliable_resamples: int) -> int:
 def _run(args: argparse.Namespace) -> int:
     """Write the page of one run."""
     _alone(args)
-    from reports.runs import page, record
+    from guidebench.reports.runs import page, record
 
     found = record.read(args.study[0])
     directory = Path(args.output or Path(args.study[0]) / "report")
@@ -269,8 +269,8 @@ def relative(file: Path, directory: Path) -> str:
 
 def _paper(args: argparse.Namespace) -> int:
     """Write and print a paper's report."""
-    import results
-    from reports.papers import catalogue, report
+    from guidebench import results
+    from guidebench.reports.papers import catalogue, report
 
     catalogue.paper(args.paper)
     stand_ins = dict(_stand_in(text) for text in args.stand_in)
@@ -328,7 +328,7 @@ def write(directory: Path, contents: dict[str, bytes]) -> list[Path]:
 
 
 def _print(found: Summary, further: list[Grid], judgings: list[Judging], bills: list[Spent], files: list[Path]) -> None:
-    from reports import legends, tables
+    from guidebench.reports import legends, tables
 
     screen = console()
     for table in tables.terminal(found):

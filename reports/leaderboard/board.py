@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from results.verification.record import Check, Standing
+from guidebench.results.verification.record import Check, Standing
 
 BOARD_VERSION = 1
 
@@ -36,7 +36,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Measure:
-    """What a score is: `harness.interfaces.Score`, as the suite names it."""
+    """What a score is: `guidebench.harness.interfaces.Score`, as the suite names it."""
 
     name: str
     direction: str

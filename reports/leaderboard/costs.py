@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.errors import UserError
-from reports import ledger
-from reports.ledger import Answered
-from results import Run, Study
+from guidebench.harness.errors import UserError
+from guidebench.reports import ledger
+from guidebench.reports.ledger import Answered
+from guidebench.results import Run, Study
 
 TAIL = 2**16
 """Bytes of a ledger's end in which its last row lies."""

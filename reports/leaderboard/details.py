@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from harness.interfaces import Score
-from reports import citations, page, registered, scoring, statistics
-from reports.leaderboard import ranking
-from reports.leaderboard.board import Curve, Estimate, Measure, Origin, Setting, TaskScore, Variation
-from reports.leaderboard.rows import Measured, Member, Row
-from reports.leaderboard.sources import clean
-from reports.statistics import Array, Interval, name_seed
-from results import Run, Study
-from results.verification.record import Check
+from guidebench.harness.interfaces import Score
+from guidebench.reports import citations, page, registered, scoring, statistics
+from guidebench.reports.leaderboard import ranking
+from guidebench.reports.leaderboard.board import Curve, Estimate, Measure, Origin, Setting, TaskScore, Variation
+from guidebench.reports.leaderboard.rows import Measured, Member, Row
+from guidebench.reports.leaderboard.sources import clean
+from guidebench.reports.statistics import Array, Interval, name_seed
+from guidebench.results import Run, Study
+from guidebench.results.verification.record import Check
 
 CURVE_REPS = 1_000
 """Resamples of a curve's band."""

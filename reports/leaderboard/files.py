@@ -8,7 +8,7 @@ import json
 import unicodedata
 from typing import Any
 
-from reports.leaderboard.board import Board, Entry
+from guidebench.reports.leaderboard.board import Board, Entry
 
 ESTIMATES = ("score", "mean")
 MEASURED = ("direction", "low", "high")

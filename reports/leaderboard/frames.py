@@ -10,15 +10,15 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-import results
-from harness import apart
-from harness.errors import UserError
-from reports.leaderboard.board import Frames
-from reports.leaderboard.rows import Member, Row
-from reports.leaderboard.sources import Source, clean
-from reports.runs.episodes import Clip, Episode, strips
-from results import Picture
-from results.pictures import size
+from guidebench import results
+from guidebench.harness import apart
+from guidebench.harness.errors import UserError
+from guidebench.reports.leaderboard.board import Frames
+from guidebench.reports.leaderboard.rows import Member, Row
+from guidebench.reports.leaderboard.sources import Source, clean
+from guidebench.reports.runs.episodes import Clip, Episode, strips
+from guidebench.results import Picture
+from guidebench.results.pictures import size
 
 BUDGET = 1_500_000
 """Bytes of all samples of a board."""

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.errors import UserError
-from harness.records import provenance, schema
-from reports import comparability, ledger, registered
-from reports.leaderboard import costs, details, minimum, ranking, rows, sources
-from reports.leaderboard.board import TABS, Board, Details, Entry, Estimate, Refused, Suite
-from reports.leaderboard.costs import Cost
-from reports.leaderboard.frames import Samples
-from reports.leaderboard.rows import Measured, Member, Peers, Row
-from reports.leaderboard.sources import Source, clean
-from results.verification.record import Standing
+from guidebench.harness.errors import UserError
+from guidebench.harness.records import provenance, schema
+from guidebench.reports import comparability, ledger, registered
+from guidebench.reports.leaderboard import costs, details, minimum, ranking, rows, sources
+from guidebench.reports.leaderboard.board import TABS, Board, Details, Entry, Estimate, Refused, Suite
+from guidebench.reports.leaderboard.costs import Cost
+from guidebench.reports.leaderboard.frames import Samples
+from guidebench.reports.leaderboard.rows import Measured, Member, Peers, Row
+from guidebench.reports.leaderboard.sources import Source, clean
+from guidebench.results.verification.record import Standing
 
 TITLE = "guidebench leaderboard"
 ROWS = 5_000

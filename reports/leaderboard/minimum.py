@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.errors import UserError
-from harness.layouts import repeats
-from harness.recipes import Training
-from harness.records.schema import ENOUGH_ANSWERED
-from harness.settings import Cited
-from reports import registered
-from reports.leaderboard import costs
-from reports.leaderboard.rows import Measured, Row
-from results import Cell
+from guidebench.harness.errors import UserError
+from guidebench.harness.layouts import repeats
+from guidebench.harness.recipes import Training
+from guidebench.harness.records.schema import ENOUGH_ANSWERED
+from guidebench.harness.settings import Cited
+from guidebench.reports import registered
+from guidebench.reports.leaderboard import costs
+from guidebench.reports.leaderboard.rows import Measured, Row
+from guidebench.results import Cell
 
 SEEDS = 3
 EPISODES = 10

@@ -1,10 +1,10 @@
 """Who is better than whom by the test: ranks with ties and intervals.
 
 A row's score is the interquartile mean (IQM) of its final scores over runs and tasks. Each row is resampled on
-its own, stratified by task (reports.statistics), with draws that depend on its name and scores alone, so rows elsewhere
-on the board change nothing. Two scores are told apart by Welch's t test with the bootstrap's standard errors, since the
-percentile interval of a few runs is too narrow: with three seeds on one task it sets one of two equal rows below the
-other in a fifth of cases.
+its own, stratified by task (guidebench.reports.statistics), with draws that depend on its name and scores alone, so
+rows elsewhere on the board change nothing. Two scores are told apart by Welch's t test with the bootstrap's standard
+errors, since the percentile interval of a few runs is too narrow: with three seeds on one task it sets one of two
+equal rows below the other in a fifth of cases.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reports import statistics
-from reports.statistics import Array, Contrast, Interval, Spread, distribution, name_seed
-from reports.statistics.comparison import ROUNDING
-from reports.statistics.resampling import ends, spread
+from guidebench.reports import statistics
+from guidebench.reports.statistics import Array, Contrast, Interval, Spread, distribution, name_seed
+from guidebench.reports.statistics.comparison import ROUNDING
+from guidebench.reports.statistics.resampling import ends, spread
 
 REPS = 10_000
 """Resamples of a score. Chance moves the ends of its interval by a hundredth of its width or two."""

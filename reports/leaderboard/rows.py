@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.interfaces import Score
-from harness.records import schema
-from reports import comparability, judges, registered, scoring
-from reports.leaderboard.board import Tab
-from reports.leaderboard.sources import Source
-from reports.statistics import Array
-from results import Cell, Run
-from results.evaluations import Evaluations
+from guidebench.harness.interfaces import Score
+from guidebench.harness.records import schema
+from guidebench.reports import comparability, judges, registered, scoring
+from guidebench.reports.leaderboard.board import Tab
+from guidebench.reports.leaderboard.sources import Source
+from guidebench.reports.statistics import Array
+from guidebench.results import Cell, Run
+from guidebench.results.evaluations import Evaluations
 
 TASKS = 500
 """Most tasks of a row."""

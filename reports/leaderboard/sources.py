@@ -8,21 +8,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import results
-from harness import recorder
-from harness.errors import UserError
-from reports import registered
-from reports.leaderboard.board import Refused
-from results import Cell, Run, Study, limits
-from results.evaluations import Evaluations
-from results.joining import SAME, directories
-from results.reading import Reader
-from results.submissions import opened
-from results.submissions.manifest import MANIFEST
-from results.submissions.opening import SUBMISSIONS
-from results.verification import record
-from results.verification.configuration import Altered, Unusable, configuration
-from results.verification.record import Verification
+from guidebench import results
+from guidebench.harness import recorder
+from guidebench.harness.errors import UserError
+from guidebench.reports import registered
+from guidebench.reports.leaderboard.board import Refused
+from guidebench.results import Cell, Run, Study, limits
+from guidebench.results.evaluations import Evaluations
+from guidebench.results.joining import SAME, directories
+from guidebench.results.reading import Reader
+from guidebench.results.submissions import opened
+from guidebench.results.submissions.manifest import MANIFEST
+from guidebench.results.submissions.opening import SUBMISSIONS
+from guidebench.results.verification import record
+from guidebench.results.verification.configuration import Altered, Unusable, configuration
+from guidebench.results.verification.record import Verification
 
 DEEPEST = 16
 """Levels of settings and provenance."""

@@ -1,10 +1,21 @@
-"""How each paper's tables and figures are laid out; their numbers are in `results.published`."""
+"""How each paper's tables and figures are laid out; their numbers are in `guidebench.results.published`."""
 
 from __future__ import annotations
 
-from harness.errors import unknown
-from reports.papers.layouts import Bars, Column, Episode, Imagined, Labels, Layout, Panels, Paper, Rewards, Trajectories
-from results.published import PAPERS as NAMES
+from guidebench.harness.errors import unknown
+from guidebench.reports.papers.layouts import (
+    Bars,
+    Column,
+    Episode,
+    Imagined,
+    Labels,
+    Layout,
+    Panels,
+    Paper,
+    Rewards,
+    Trajectories,
+)
+from guidebench.results.published import PAPERS as NAMES
 
 _VLM_RB = "vlm_rb"
 _STEPS = Column(
@@ -236,7 +247,7 @@ PAPERS: dict[str, Paper] = {
 
 
 def paper(name: str) -> Paper:
-    """The layout of a paper; UserError for a name that is not in `results.published.PAPERS`."""
+    """The layout of a paper; UserError for a name that is not in `guidebench.results.published.PAPERS`."""
     if name not in PAPERS:
         raise unknown("paper", name, NAMES)
     return PAPERS[name]

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from reports.papers import equivalence, estimates, matching, verdicts
-from reports.papers.equivalence import Published
-from reports.papers.estimates import Estimated, Estimator, Setting
-from reports.papers.matching import ALL, Shelf
-from reports.papers.measures import OF_DRAWS
-from reports.statistics import LEVEL, Array, Interval
-from reports.summary import Row
-from results import published
+from guidebench.reports.papers import equivalence, estimates, matching, verdicts
+from guidebench.reports.papers.equivalence import Published
+from guidebench.reports.papers.estimates import Estimated, Estimator, Setting
+from guidebench.reports.papers.matching import ALL, Shelf
+from guidebench.reports.papers.measures import OF_DRAWS
+from guidebench.reports.statistics import LEVEL, Array, Interval
+from guidebench.reports.summary import Row
+from guidebench.results import published
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +37,8 @@ OF_THE_METHOD = ("ablation", "model", "prompt", "planner", "performer")
 
 
 class Claim(NamedTuple):
-    """A row of `results.published.claims`, its variant taken apart; `value` and `high` are NaN where it has none."""
+    """A row of `guidebench.results.published.claims`, its variant taken apart; `value` and `high` are NaN where it has
+    none."""
 
     claim: str
     where: str
@@ -114,7 +115,7 @@ _DIFFERENCES: dict[str, Callable[[Array, Array], Array]] = {
 
 
 def test(claims: pd.DataFrame, numbers: pd.DataFrame, shelf: Shelf, estimator: Estimator) -> list[Outcome]:
-    """Every claim of a paper; `claims` and `numbers` as `results.published` has them."""
+    """Every claim of a paper; `claims` and `numbers` as `guidebench.results.published` has them."""
     found = []
     for row in claims.itertuples(index=False):
         values: dict[str, Any] = {name: getattr(row, name) for name in Claim._fields}

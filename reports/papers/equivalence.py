@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reports.papers import verdicts
-from reports.statistics import LEVEL, Array
+from guidebench.reports.papers import verdicts
+from guidebench.reports.statistics import LEVEL, Array
 
 FEWEST_SEEDS = 5
 """Of a row of ours; with fewer, nothing is decided."""

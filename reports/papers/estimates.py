@@ -20,12 +20,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reports import statistics
-from reports.papers import equivalence
-from reports.papers.equivalence import SUCCESS, Estimate
-from reports.papers.measures import MEASURES
-from reports.statistics import LEVEL, Array, Interval
-from reports.summary import Row
+from guidebench.reports import statistics
+from guidebench.reports.papers import equivalence
+from guidebench.reports.papers.equivalence import SUCCESS, Estimate
+from guidebench.reports.papers.measures import MEASURES
+from guidebench.reports.statistics import LEVEL, Array, Interval
+from guidebench.reports.summary import Row
 
 _CHUNK = 1 << 22
 """Numbers in one chunk of resampled curves."""

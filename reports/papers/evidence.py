@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from reports import figures, preferences, probes, rewards
-from reports.figures import Drawing, literal
-from reports.imagined import draw as paths
-from reports.imagined import sketches
-from reports.papers import text
-from reports.papers.estimates import Setting
-from reports.papers.filled import words
-from reports.papers.layouts import Bars, Episode, Imagined, Labels, Named, Rewards, Trajectories
-from reports.papers.sources import Sources
-from reports.summary import Row
+from guidebench.reports import figures, preferences, probes, rewards
+from guidebench.reports.figures import Drawing, literal
+from guidebench.reports.imagined import draw as paths
+from guidebench.reports.imagined import sketches
+from guidebench.reports.papers import text
+from guidebench.reports.papers.estimates import Setting
+from guidebench.reports.papers.filled import words
+from guidebench.reports.papers.layouts import Bars, Episode, Imagined, Labels, Named, Rewards, Trajectories
+from guidebench.reports.papers.sources import Sources
+from guidebench.reports.summary import Row
 
 
 def episode(figure: Episode, name: str, sources: Sources) -> list[Drawing]:

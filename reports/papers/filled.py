@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from reports.papers import equivalence, estimates, matching, verdicts
-from reports.papers.estimates import Estimator
-from reports.papers.layouts import Column, Layout, Paper
-from reports.papers.matching import ALL, Missing, Number, Shelf
-from reports.statistics import Interval
-from reports.summary import Row
-from results import published
+from guidebench.reports.papers import equivalence, estimates, matching, verdicts
+from guidebench.reports.papers.estimates import Estimator
+from guidebench.reports.papers.layouts import Column, Layout, Paper
+from guidebench.reports.papers.matching import ALL, Missing, Number, Shelf
+from guidebench.reports.statistics import Interval
+from guidebench.reports.summary import Row
+from guidebench.results import published
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +54,7 @@ class Filled(NamedTuple):
 
 
 def fill(paper: Paper, numbers: pd.DataFrame, shelf: Shelf, estimator: Estimator) -> list[Filled]:
-    """The tables of a paper; `numbers` as `results.published.load(name)` has them."""
+    """The tables of a paper; `numbers` as `guidebench.results.published.load(name)` has them."""
     tables = []
     for layout in paper.layouts:
         mine = [number(row) for row in numbers[numbers["table"] == layout.table].itertuples(index=False)]
@@ -65,7 +65,7 @@ def fill(paper: Paper, numbers: pd.DataFrame, shelf: Shelf, estimator: Estimator
 
 
 def number(row: object) -> Number:
-    """A row of `results.published.load()` (as `itertuples` gives it) as a Number."""
+    """A row of `guidebench.results.published.load()` (as `itertuples` gives it) as a Number."""
     values = {name: getattr(row, name) for name in Number._fields}
     seeds = None if str(values["seeds"]) == "<NA>" else int(values["seeds"])
     return Number(**{**values, "variant": published.variant(values["variant"]), "seeds": seeds})

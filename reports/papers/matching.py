@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from reports.papers import estimates, verdicts
-from reports.papers.estimates import Setting
-from reports.papers.layouts import Paper
-from reports.papers.measures import OF_MACHINES, OFFLINE
-from reports.summary import Row
+from guidebench.reports.papers import estimates, verdicts
+from guidebench.reports.papers.estimates import Setting
+from guidebench.reports.papers.layouts import Paper
+from guidebench.reports.papers.measures import OF_MACHINES, OFFLINE
+from guidebench.reports.summary import Row
 
 RELATIVE = "baseline"
 """The key of a variant that names what a number is relative to; the others describe the method's own run."""
@@ -28,7 +28,7 @@ _MEANT = ("command line", ABLATION, "perturbation")
 
 
 class Number(NamedTuple):
-    """One published number, as `results.published` has it; `variant` taken apart."""
+    """One published number, as `guidebench.results.published` has it; `variant` taken apart."""
 
     table: str
     suite: str

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-import results
-from reports import judges, ledger, phases, preferences, rewards
-from reports.statistics import Array
-from reports.summary import Row
-from results import Study
-from results.rows import What
+from guidebench import results
+from guidebench.reports import judges, ledger, phases, preferences, rewards
+from guidebench.reports.statistics import Array
+from guidebench.reports.summary import Row
+from guidebench.results import Study
+from guidebench.results.rows import What
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING
 
-from reports.page import environment
-from reports.papers import text, verdicts
+from guidebench.reports.page import environment
+from guidebench.reports.papers import text, verdicts
 
 if TYPE_CHECKING:
-    from reports.papers.report import PaperReport
+    from guidebench.reports.papers.report import PaperReport
 
 
 def render(found: PaperReport) -> str:

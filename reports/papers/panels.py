@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-import results
-from reports import figures
-from reports.figures import Drawing, literal, short
-from reports.papers.layouts import Panels
-from reports.papers.matching import Shelf
-from reports.papers.sources import Sources
-from reports.statistics import Array, Interval
-from reports.summary import Row
+from guidebench import results
+from guidebench.reports import figures
+from guidebench.reports.figures import Drawing, literal, short
+from guidebench.reports.papers.layouts import Panels
+from guidebench.reports.papers.matching import Shelf
+from guidebench.reports.papers.sources import Sources
+from guidebench.reports.statistics import Array, Interval
+from guidebench.reports.summary import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

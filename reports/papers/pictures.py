@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from reports import figures
-from reports.figures import Drawing
-from reports.papers import evidence, panels
-from reports.papers.layouts import Bars, Episode, Imagined, Labels, Panels, Paper, Rewards, Trajectories
-from reports.papers.sources import Sources
+from guidebench.reports import figures
+from guidebench.reports.figures import Drawing
+from guidebench.reports.papers import evidence, panels
+from guidebench.reports.papers.layouts import Bars, Episode, Imagined, Labels, Panels, Paper, Rewards, Trajectories
+from guidebench.reports.papers.sources import Sources
 
 DRAWN: Mapping[type, Callable[[Any, str, Sources], list[Drawing]]] = {
     Panels: panels.draw,

@@ -7,22 +7,22 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import results
-from harness.errors import UserError
-from reports import summary
-from reports.latex import escape
-from reports.papers import catalogue, claims, filled, pictures, text, verdicts
-from reports.papers.claims import Outcome
-from reports.papers.estimates import Estimator
-from reports.papers.filled import Entry, Filled
-from reports.papers.layouts import Paper
-from reports.papers.matching import Shelf
-from reports.papers.measures import Measured
-from reports.papers.pictures import Figures
-from reports.papers.sources import Sources
-from reports.statistics import Interval
-from reports.summary import Row
-from results import Picture, Study, published
+from guidebench import results
+from guidebench.harness.errors import UserError
+from guidebench.reports import summary
+from guidebench.reports.latex import escape
+from guidebench.reports.papers import catalogue, claims, filled, pictures, text, verdicts
+from guidebench.reports.papers.claims import Outcome
+from guidebench.reports.papers.estimates import Estimator
+from guidebench.reports.papers.filled import Entry, Filled
+from guidebench.reports.papers.layouts import Paper
+from guidebench.reports.papers.matching import Shelf
+from guidebench.reports.papers.measures import Measured
+from guidebench.reports.papers.pictures import Figures
+from guidebench.reports.papers.sources import Sources
+from guidebench.reports.statistics import Interval
+from guidebench.reports.summary import Row
+from guidebench.results import Picture, Study, published
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -111,7 +111,7 @@ def with_notes(found: PaperReport, notes: Sequence[str]) -> PaperReport:
 
 def files(found: PaperReport) -> dict[str, bytes]:
     """The files of a report, by name."""
-    from reports.papers import page
+    from guidebench.reports.papers import page
 
     contents = {
         f"{found.name}.html": page.render(found).encode(),

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from reports import preferences, rewards
-from reports.papers.estimates import Estimator
-from reports.papers.layouts import Named
-from reports.papers.matching import Shelf
-from reports.preferences import Teaching
-from reports.rewards import Learned
-from reports.summary import Row
-from results import Study
+from guidebench.reports import preferences, rewards
+from guidebench.reports.papers.estimates import Estimator
+from guidebench.reports.papers.layouts import Named
+from guidebench.reports.papers.matching import Shelf
+from guidebench.reports.preferences import Teaching
+from guidebench.reports.rewards import Learned
+from guidebench.reports.summary import Row
+from guidebench.results import Study
 
 
 class Sources(NamedTuple):

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reports.latex import escape
-from reports.papers import verdicts
-from reports.papers.claims import Outcome
-from reports.papers.filled import Entry, Filled, Line, words
-from reports.papers.measures import OF_DRAWS
-from reports.statistics import Interval
+from guidebench.reports.latex import escape
+from guidebench.reports.papers import verdicts
+from guidebench.reports.papers.claims import Outcome
+from guidebench.reports.papers.filled import Entry, Filled, Line, words
+from guidebench.reports.papers.measures import OF_DRAWS
+from guidebench.reports.statistics import Interval
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from reports import judges
-from results import Cell
+from guidebench.reports import judges
+from guidebench.results import Cell
 
 if TYPE_CHECKING:
-    from reports.papers.layouts import Paper
-    from reports.summary import Row
+    from guidebench.reports.papers.layouts import Paper
+    from guidebench.reports.summary import Row
 
 REPRODUCED = "reproduced"
 SAME_DIRECTION = "same direction"

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.errors import UserError
-from harness.foundation import cassette, keeping
-from harness.foundation.calls import Usage
-from harness.foundation.cassette_checks import CHECKS
-from harness.foundation.cassette_file import COLUMNS, STRANGERS, decoded, faults_of, opened
-from reports.runs.reading import brief, pixels, within
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation import cassette, keeping
+from guidebench.harness.foundation.calls import Usage
+from guidebench.harness.foundation.cassette_checks import CHECKS
+from guidebench.harness.foundation.cassette_file import COLUMNS, STRANGERS, decoded, faults_of, opened
+from guidebench.reports.runs.reading import brief, pixels, within
 
 SHOWN = 50
 """Calls of each of: the first that failed, the first and the last that were answered."""

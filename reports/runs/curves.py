@@ -7,9 +7,9 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from reports import probes, rewards
-from reports.runs.reading import brief
-from reports.runs.record import Record
+from guidebench.reports import probes, rewards
+from guidebench.reports.runs.reading import brief
+from guidebench.reports.runs.record import Record
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +40,7 @@ class Chart(NamedTuple):
 
     @property
     def rows(self) -> list[dict[str, float]]:
-        """As a specification of `reports.charts` takes them."""
+        """As a specification of `guidebench.reports.charts` takes them."""
         return [
             {"series": number, "x": x, "value": value}
             for number, points in enumerate(self.lines.values())

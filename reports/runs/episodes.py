@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.errors import UserError
-from harness.records.study import FRAMES, VIDEOS
-from reports.runs.reading import brief, content, document, names, pixels, within
+from guidebench.harness.errors import UserError
+from guidebench.harness.records.study import FRAMES, VIDEOS
+from guidebench.reports.runs.reading import brief, content, document, names, pixels, within
 
 EPISODES, CLIPS = 8, 64
 """Most episodes of a page, and most clips of an episode."""

@@ -6,13 +6,13 @@ import base64
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from harness.foundation.calls import Usage
-from reports import charts, inline, judges, ledger
-from reports.page import SCRIPTS, environment
-from reports.runs import curves
-from reports.runs.calls import SHOWN
-from reports.runs.reading import brief
-from reports.runs.record import Record, provenance, settings
+from guidebench.harness.foundation.calls import Usage
+from guidebench.reports import charts, inline, judges, ledger
+from guidebench.reports.page import SCRIPTS, environment
+from guidebench.reports.runs import curves
+from guidebench.reports.runs.calls import SHOWN
+from guidebench.reports.runs.reading import brief
+from guidebench.reports.runs.record import Record, provenance, settings
 
 if TYPE_CHECKING:
     import pandas as pd

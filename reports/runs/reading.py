@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UserError
-from results.pictures import size
+from guidebench.harness.errors import UserError
+from guidebench.results.pictures import size
 
 DOCUMENT = 2**20
 """Most bytes of a JSON document."""

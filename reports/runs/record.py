@@ -14,13 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import results
-from harness import apart
-from harness.errors import UserError
-from reports.runs import calls, episodes
-from reports.runs.reading import brief, names, tail, within
-from results import Cell, Run, Study, limits
-from results.rows import COLUMNS, What
+from guidebench import results
+from guidebench.harness import apart
+from guidebench.harness.errors import UserError
+from guidebench.reports.runs import calls, episodes
+from guidebench.reports.runs.reading import brief, names, tail, within
+from guidebench.results import Cell, Run, Study, limits
+from guidebench.results.rows import COLUMNS, What
 
 if TYPE_CHECKING:
     import pandas as pd

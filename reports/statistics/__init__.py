@@ -1,6 +1,6 @@
 """Statistics of runs: pure, seeded, vectorised functions of arrays [runs, tasks] and [runs, tasks, checkpoints]."""
 
-from reports.statistics.aggregates import (
+from guidebench.reports.statistics.aggregates import (
     METRICS,
     Metric,
     aggregate,
@@ -11,7 +11,7 @@ from reports.statistics.aggregates import (
     median,
     optimality_gap,
 )
-from reports.statistics.comparison import (
+from guidebench.reports.statistics.comparison import (
     POWER,
     Comparison,
     Contrast,
@@ -34,11 +34,11 @@ from reports.statistics.comparison import (
     told,
     welch,
 )
-from reports.statistics.curves import Reached, Survival, area_under_curve, steps_to_threshold, survival
-from reports.statistics.improvement import improvements, probability_of_improvement
-from reports.statistics.profiles import performance_profile
-from reports.statistics.ranking import ranks
-from reports.statistics.resampling import (
+from guidebench.reports.statistics.curves import Reached, Survival, area_under_curve, steps_to_threshold, survival
+from guidebench.reports.statistics.improvement import improvements, probability_of_improvement
+from guidebench.reports.statistics.profiles import performance_profile
+from guidebench.reports.statistics.ranking import ranks
+from guidebench.reports.statistics.resampling import (
     CURVE_REPS,
     LEVEL,
     ONE_RUN,

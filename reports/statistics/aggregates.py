@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from reports.statistics.resampling import (
+from guidebench.reports.statistics.resampling import (
     CHUNK_BYTES,
     LEVEL,
     ONE_RUN,

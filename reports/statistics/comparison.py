@@ -2,7 +2,7 @@
 
 The test is Student's t: of the seeds' differences where both sides have the same seeds (paired), else Welch's, which
 allows for other variances and other numbers of runs. Percentile intervals of a bootstrap decide nothing: with three
-runs they leave out a true value in one case of four (`reports.statistics.coverage`).
+runs they leave out a true value in one case of four (`guidebench.reports.statistics.coverage`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reports.statistics.aggregates import METRICS, distribution, mean
-from reports.statistics.resampling import (
+from guidebench.reports.statistics.aggregates import METRICS, distribution, mean
+from guidebench.reports.statistics.resampling import (
     LEVEL,
     REPS,
     Array,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from reports.statistics.aggregates import intervals
-from reports.statistics.resampling import LEVEL
+from guidebench.reports.statistics.aggregates import intervals
+from guidebench.reports.statistics.resampling import LEVEL
 
 ENOUGH = 10
 """With fewer runs a report warns."""

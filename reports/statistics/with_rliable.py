@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reports.statistics.resampling import LEVEL, Array, Interval, checked, checked_pair
+from guidebench.reports.statistics.resampling import LEVEL, Array, Interval, checked, checked_pair
 
 REPS = 2_000
 """Resamples unless others are asked for: it is rliable's own number for performance profiles, and the usual 50,000 take

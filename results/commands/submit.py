@@ -15,7 +15,7 @@ import argparse
 import collections
 from pathlib import Path
 
-from harness.errors import count
+from guidebench.harness.errors import count
 
 HELP = "pack a study into one archive to hand in"
 
@@ -38,8 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the archive and say what is in it."""
-    from results.submissions import hub
-    from results.submissions.packing import pack
+    from guidebench.results.submissions import hub
+    from guidebench.results.submissions.packing import pack
 
     if args.push:
         hub.ready(args.push)

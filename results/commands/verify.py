@@ -31,12 +31,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.errors import count
+from guidebench.harness.errors import count
 
 if TYPE_CHECKING:
-    from results.store import Study
-    from results.verification.record import Verification
-    from results.verification.verifying import Tell
+    from guidebench.results.store import Study
+    from guidebench.results.verification.record import Verification
+    from guidebench.results.verification.verifying import Tell
 
 HELP = "play a submission's checkpoints again, and ask its model calls again"
 
@@ -74,9 +74,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from harness.errors import UserError
-    from results.verification import reasking, record
-    from results.verification.verifying import Options, verify
+    from guidebench.harness.errors import UserError
+    from guidebench.results.verification import reasking, record
+    from guidebench.results.verification.verifying import Options, verify
 
     for name, value, low, high in (
         ("episodes", args.episodes, 1, 10_000),
@@ -119,7 +119,7 @@ def _remarks() -> Iterator[None]:
 @contextmanager
 def _opened(source: Path) -> Iterator[tuple[Study, str]]:
     """The study, and the digest of its submission; "" for a study that is none."""
-    from results import limits, store, submissions
+    from guidebench.results import limits, store, submissions
 
     if source.is_file():
         with submissions.unpacked(source) as submission:

@@ -11,7 +11,7 @@
 | models/cassette.sqlite | recorded model calls, on request |
 """
 
-from results.submissions.manifest import Manifest
-from results.submissions.opening import Submission, add, opened, unpacked
+from guidebench.results.submissions.manifest import Manifest
+from guidebench.results.submissions.opening import Submission, add, opened, unpacked
 
 __all__ = ["Manifest", "Submission", "add", "opened", "unpacked"]

@@ -11,19 +11,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import results.rows
-from harness import config, recorder, registry
-from harness.errors import UserError
-from harness.records.schema import LEDGER, QUESTIONS
-from harness.records.study import frames_file
-from results import limits, policies
-from results.evaluations import evaluations
-from results.pictures import HEAD, size
-from results.store import Cell, Run, Study
-from results.submissions import schemas
-from results.submissions.manifest import Manifest
-from results.submissions.strict import fits, parsed, printable
-from results.verification.configuration import Altered, Unusable, configuration
+from guidebench.harness import config, recorder, registry
+from guidebench.harness.errors import UserError
+from guidebench.harness.records.schema import LEDGER, QUESTIONS
+from guidebench.harness.records.study import frames_file
+from guidebench.results import limits, policies, rows
+from guidebench.results.evaluations import evaluations
+from guidebench.results.pictures import HEAD, size
+from guidebench.results.store import Cell, Run, Study
+from guidebench.results.submissions import schemas
+from guidebench.results.submissions.manifest import Manifest
+from guidebench.results.submissions.strict import fits, parsed, printable
+from guidebench.results.verification.configuration import Altered, Unusable, configuration
 
 EXTERNAL = recorder.BACKEND
 _FOREIGN = ("suite", "task", "method", "learner", "model", "profile", "steps")
@@ -56,13 +55,13 @@ def check(study: Study, manifest: Manifest) -> list[str]:
     for path in manifest.files:
         if schemas.kind_of(path) == "ledger":
             _check_columns(study.directory / path, path)
-    results.rows.load(study, what="ledger")
+    rows.load(study, what="ledger")
     for path in manifest.files:
         kind = schemas.kind_of(path)
         if kind in ("frames", "strip"):
             _check_picture(study.directory / path, path)
         elif kind == "cassette":
-            from harness.foundation import cassette_checks
+            from guidebench.harness.foundation import cassette_checks
 
             cassette_checks.verify(study.directory / path)
     return remarks

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UserError
-from results.submissions import schemas
-from results.submissions.opening import SUBMISSIONS, add, unpacked
-from results.submissions.strict import printable
+from guidebench.harness.errors import UserError
+from guidebench.results.submissions import schemas
+from guidebench.results.submissions.opening import SUBMISSIONS, add, unpacked
+from guidebench.results.submissions.strict import printable
 
 REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 ARCHIVE = re.compile(r"(?:[\w-]{1,100}/){0,4}[\w-]{1,100}\.zip", re.ASCII)

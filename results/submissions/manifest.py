@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
-from harness.errors import UserError
-from results.submissions import schemas
-from results.submissions.strict import fits, parsed, printable
+from guidebench.harness.errors import UserError
+from guidebench.results.submissions import schemas
+from guidebench.results.submissions.strict import fits, parsed, printable
 
 MANIFEST = "manifest.json"
 LARGEST_MANIFEST = 16 * schemas.MIB

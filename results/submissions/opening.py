@@ -3,8 +3,9 @@
 An archive is a plain ZIP whose entries are stored, not compressed, one after the other, the manifest first. So no entry
 can grow while it is unpacked, none can hide behind another, and all of it is no larger than the file itself.
 
-All of this happens in a process of its own (`harness.apart`), bounded in time and memory: what it raises, and a library
-that crashes on a file, are refusals. The directory it unpacks to belongs to this process, which removes it in any case.
+All of this happens in a process of its own (`guidebench.harness.apart`), bounded in time and memory: what it raises,
+and a library that crashes on a file, are refusals. The directory it unpacks to belongs to this process, which removes
+it in any case.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-import results.store
-from harness import apart
-from harness.errors import UserError, of_system
-from results.store import Study
-from results.submissions import consistency, schemas
-from results.submissions.manifest import LARGEST_MANIFEST, MANIFEST, Manifest, Packed, read
-from results.submissions.strict import printable
+from guidebench.harness import apart
+from guidebench.harness.errors import UserError, of_system
+from guidebench.results import store
+from guidebench.results.store import Study
+from guidebench.results.submissions import consistency, schemas
+from guidebench.results.submissions.manifest import LARGEST_MANIFEST, MANIFEST, Manifest, Packed, read
+from guidebench.results.submissions.strict import printable
 
 SUBMISSIONS = "submissions"
 """Directory of a leaderboard's directory in which they lie."""
@@ -154,7 +155,7 @@ def opened(directory: Path) -> Submission:
     for path_in, packed in manifest.files.items():
         if (directory / path_in).stat().st_size != packed.bytes or _digest(directory / path_in) != packed.sha256:
             raise UserError(f"{name}: {path_in} was changed since it was packed (its checksum differs); {advice}")
-    return Submission(directory, manifest.digest, manifest, results.store.study(directory))
+    return Submission(directory, manifest.digest, manifest, store.study(directory))
 
 
 def _files(root: Path, advice: str) -> Iterator[str]:

@@ -15,14 +15,14 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import results.store
-from harness.errors import UserError
-from harness.records.files import read_json
-from harness.records.study import FRAMES, frames_file
-from results.store import Run, Study
-from results.submissions import consistency, private, schemas
-from results.submissions.manifest import LARGEST_MANIFEST, MANIFEST, Manifest, Packed
-from results.submissions.opening import ADVICE, PLAIN_FILE, unpacked
+from guidebench.harness.errors import UserError
+from guidebench.harness.records.files import read_json
+from guidebench.harness.records.study import FRAMES, frames_file
+from guidebench.results import store
+from guidebench.results.store import Run, Study
+from guidebench.results.submissions import consistency, private, schemas
+from guidebench.results.submissions.manifest import LARGEST_MANIFEST, MANIFEST, Manifest, Packed
+from guidebench.results.submissions.opening import ADVICE, PLAIN_FILE, unpacked
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """The time of every entry: the earliest that ZIP knows."""
@@ -54,7 +54,7 @@ def pack(
 ) -> Archive:
     """Write the archive of a study, `file` or NAME.zip; UserError where nothing of the study is finished, or where
     `add` would refuse it."""
-    study = results.store.study(directory)
+    study = store.study(directory)
     finished = [run for run in study.runs if run.status == "finished"]
     if not finished:
         raise UserError(f"{directory}: none of {len(study.runs)} runs is finished, so there is nothing to hand in yet")
@@ -64,7 +64,7 @@ def pack(
     with tempfile.TemporaryDirectory(prefix=".packing-", dir=file.parent) as scratch:
         contents = _contents(study, checkpoints, remarks)
         if cassette:
-            from harness.foundation import exchange
+            from guidebench.harness.foundation import exchange
 
             exchange.export(study.directory, Path(scratch) / "cassette.sqlite")
             contents["models/cassette.sqlite"] = Path(scratch) / "cassette.sqlite"

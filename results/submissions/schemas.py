@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from harness.records.schema import MATRICES, SCHEMA_VERSION, STATUSES
-from harness.records.study import FRAMES
+from guidebench.harness.records.schema import MATRICES, SCHEMA_VERSION, STATUSES
+from guidebench.harness.records.study import FRAMES
 
 MANIFEST_VERSION = 1
 MIB = 2**20

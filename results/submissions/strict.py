@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from harness.errors import UserError
+from guidebench.harness.errors import UserError
 
 DEEPEST = 16
 

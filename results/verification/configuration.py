@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from harness import config, settings
-from harness.config import ANSWERING, PARTS, Cell
-from harness.errors import UserError
-from harness.interfaces import SUCCESS
-from harness.records.cells import record, recorded, rehashed
-from harness.records.files import read_json
+from guidebench.harness import config, settings
+from guidebench.harness.config import ANSWERING, PARTS, Cell
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import SUCCESS
+from guidebench.harness.records.cells import record, recorded, rehashed
+from guidebench.harness.records.files import read_json
 
 LARGEST = 2**20
 """Bytes of cell.json."""

@@ -13,11 +13,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.apart import Apart, asked
-from harness.config import Cell
-from harness.errors import UserError
-from harness.evaluation import Result
-from results import policies
+from guidebench.harness.apart import Apart, asked
+from guidebench.harness.config import Cell
+from guidebench.harness.errors import UserError
+from guidebench.harness.evaluation import Result
+from guidebench.results import policies
 
 MEMORY = 2**33
 """Bytes of data of the process."""
@@ -114,12 +114,12 @@ def play(wanted: Wanted) -> Played:
     """Both evaluations of a policy; Misfit where it is not of its configuration, UserError where that is too much."""
     import torch
 
-    from harness.evaluation import Evaluator
-    from harness.layouts import of_run, repeats
-    from harness.records.study import RunDirectory
-    from harness.reevaluation import load_agent
-    from harness.streams import Streams
-    from results.verification.configuration import configuration
+    from guidebench.harness.evaluation import Evaluator
+    from guidebench.harness.layouts import of_run, repeats
+    from guidebench.harness.records.study import RunDirectory
+    from guidebench.harness.reevaluation import load_agent
+    from guidebench.harness.streams import Streams
+    from guidebench.results.verification.configuration import configuration
 
     torch.set_num_threads(1)  # as where runs train on a CPU, so that sums come out the same
     if max(wanted.episodes, wanted.renewed) > MOST_EPISODES:

@@ -17,17 +17,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness import apart, settings
-from harness.config import Cell
-from harness.errors import BudgetReached, UserError, unknown
-from harness.execution import Models
-from harness.foundation import cassette_checks, keeping, keys, once, recipes
-from harness.foundation.backends.transformers_ import loading
-from harness.foundation.budget import Budget, Limits
-from harness.foundation.calls import Asker, Call, ChatCall, EmbedCall, JudgeCall, Message, Told
-from harness.foundation.cassette_file import STRANGERS, decoded, faults_of, opened
-from harness.foundation.images import pixels
-from results.verification.record import Check
+from guidebench.harness import apart, settings
+from guidebench.harness.config import Cell
+from guidebench.harness.errors import BudgetReached, UserError, unknown
+from guidebench.harness.execution import Models
+from guidebench.harness.foundation import cassette_checks, keeping, keys, once, recipes
+from guidebench.harness.foundation.backends.transformers_ import loading
+from guidebench.harness.foundation.budget import Budget, Limits
+from guidebench.harness.foundation.calls import Asker, Call, ChatCall, EmbedCall, JudgeCall, Message, Told
+from guidebench.harness.foundation.cassette_file import STRANGERS, decoded, faults_of, opened
+from guidebench.harness.foundation.images import pixels
+from guidebench.results.verification.record import Check
 
 SECTIONS: Mapping[str, str] = {"judge": "judge", "chat": "chat", "embed": "embedder"}
 """Kind of call -> the part of a cell whose model answers it."""
@@ -288,7 +288,7 @@ def _affordable(config: Any, section: str, account: Account | None) -> None:
 
 async def _asked(config: Any, calls: Sequence[Call], limit: float, account: Account | None) -> list[Told]:
     """What becomes of the calls, all within `limit` seconds or TimeoutError; BudgetReached."""
-    from harness.foundation.desk import Desk
+    from guidebench.harness.foundation.desk import Desk
 
     budget = None if account is None else Budget(*account)
     desk = Desk(config.spawn_model(once.device()), {}, config.model, None, budget, config.policy(), "live")
@@ -314,7 +314,7 @@ def _agrees(then: Recorded, value: Any) -> bool | None:
 def settings_of(words: Sequence[str]) -> tuple[dict[str, Any], Limits | None]:
     """What a command line says of how models are reached, and of what asking them may take; UserError for anything
     else, and for a server that might be asked without end."""
-    from harness import matrix
+    from guidebench.harness import matrix
 
     found: dict[str, Any] = dict(matrix.single([*words])) if words else {}
     limits: dict[str, Any] = {}

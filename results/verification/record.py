@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args
 
-from harness.errors import UserError
-from harness.records.files import write_json
+from guidebench.harness.errors import UserError
+from guidebench.harness.records.files import write_json
 
 SCHEMA = 1
 FOLDER = "verifications"

@@ -7,9 +7,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from harness.evaluation import Result
-from harness.interfaces import Score
-from results.verification.record import Check, Tally
+from guidebench.harness.evaluation import Result
+from guidebench.harness.interfaces import Score
+from guidebench.results.verification.record import Check, Tally
 
 RENEWAL = "new layouts"
 """What the check of success on new layouts is called."""

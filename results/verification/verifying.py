@@ -22,28 +22,29 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from harness import apart, recorder
-from harness.config import Cell as Configured
-from harness.errors import UserError
-from harness.foundation import keeping
-from harness.foundation.budget import Limits
-from harness.foundation.cassette import MERGED
-from harness.records import provenance
-from results import limits
-from results.joining import select
-from results.rows import file_of, load
-from results.store import Cell, Run, Study
-from results.verification import reasking, record, replaying
-from results.verification.configuration import Altered, Unusable, configuration
-from results.verification.playing import Misfit, Played, Player, Wanted
-from results.verification.reasking import Account
-from results.verification.record import CellVerdict, Check, Tally, Verification
+from guidebench.harness import apart, recorder
+from guidebench.harness.config import Cell as Configured
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation import keeping
+from guidebench.harness.foundation.budget import Limits
+from guidebench.harness.foundation.cassette import MERGED
+from guidebench.harness.records import provenance
+from guidebench.results import limits
+from guidebench.results.joining import select
+from guidebench.results.rows import file_of, load
+from guidebench.results.store import Cell, Run, Study
+from guidebench.results.verification import reasking, record, replaying
+from guidebench.results.verification.configuration import Altered, Unusable, configuration
+from guidebench.results.verification.playing import Misfit, Played, Player, Wanted
+from guidebench.results.verification.reasking import Account
+from guidebench.results.verification.record import CellVerdict, Check, Tally, Verification
 
 if TYPE_CHECKING:
     import pandas as pd
 
 LAYOUTS = 2**32
-"""Between the seeds of two runs' new layouts, which begin above every run's own (as `harness.reevaluation.SHIFT`)."""
+"""Between the seeds of two runs' new layouts, which begin above every run's own (as
+`guidebench.harness.reevaluation.SHIFT`)."""
 SECONDS = 60.0
 """For reading the evaluations of a cell."""
 NOTHING = Tally(0, 0)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from harness.errors import unknown
-from harness.interfaces import Actions, Drawer, Observations, Score, Task
-from harness.registry import register
-from harness.settings import cite
+from guidebench.harness.errors import unknown
+from guidebench.harness.interfaces import Actions, Drawer, Observations, Score, Task
+from guidebench.harness.registry import register
+from guidebench.harness.settings import cite
 
 OBSERVED = {"CartPole-v1": 4, "Acrobot-v1": 6, "Pendulum-v1": 3, "HalfCheetah-v5": 17, "Hopper-v5": 11}
 ACTIONS = {
@@ -133,7 +133,7 @@ class ClassicDrawing:
         """What draws the tasks on MuJoCo, `egl` or `osmesa`; "" for the others."""
         if task not in MUJOCO:
             return ""
-        from harness.mujoco import gl
+        from guidebench.harness.mujoco import gl
 
         return gl.backend()
 
@@ -142,10 +142,10 @@ class ClassicDrawing:
         _check(task)
         if task in MUJOCO:
             _need(task)
-            from suites.classic.mujoco import drawer
+            from guidebench.suites.classic.mujoco import drawer
 
             return drawer(task)
-        from suites.classic.task import ClassicDrawer
+        from guidebench.suites.classic.task import ClassicDrawer
 
         return ClassicDrawer(task)
 
@@ -286,10 +286,10 @@ class Classic:
         _check(task)
         if task in MUJOCO:
             _need(task)
-            from suites.classic.mujoco import MujocoTask
+            from guidebench.suites.classic.mujoco import MujocoTask
 
             return MujocoTask(task)
-        from suites.classic.task import ClassicTask
+        from guidebench.suites.classic.task import ClassicTask
 
         return ClassicTask(task)
 
@@ -300,6 +300,6 @@ def _check(task: str) -> None:
 
 
 def _need(task: str) -> None:
-    from harness.mujoco import need
+    from guidebench.harness.mujoco import need
 
     need("mujoco", f"task {task} of suite classic")

@@ -10,8 +10,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from harness.errors import UserError
-from harness.interfaces import Array, State, Step
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array, State, Step
 
 INSTRUCTIONS = {
     "CartPole-v1": "keep the pole upright on the cart",

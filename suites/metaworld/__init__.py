@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from harness.errors import UserError, unknown
-from harness.interfaces import Actions, Array, Coordinates, Drawer, Observations, Task
-from harness.mujoco.looks import Looks
-from harness.registry import register
-from harness.settings import Bounds, Unit, cite, cited
-from suites.metaworld.words import GRIPPER, INSTRUCTIONS, LAGEA, what, where
+from guidebench.harness.errors import UserError, unknown
+from guidebench.harness.interfaces import Actions, Array, Coordinates, Drawer, Observations, Task
+from guidebench.harness.mujoco.looks import Looks
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Unit, cite, cited
+from guidebench.suites.metaworld.words import GRIPPER, INSTRUCTIONS, LAGEA, what, where
 
 if TYPE_CHECKING:
-    from harness.demonstrations import Demonstration
+    from guidebench.harness.demonstrations import Demonstration
 
 TASKS = tuple(INSTRUCTIONS)
 MT10 = (
@@ -148,7 +148,7 @@ class MetaWorldDrawing(Looks):
         """UserError for a task that does not exist, or where nothing can be drawn."""
         check(task)
         self.ready()
-        from suites.metaworld.drawing import drawer
+        from guidebench.suites.metaworld.drawing import drawer
 
         return drawer(parts(task), self)
 
@@ -232,7 +232,7 @@ class MetaWorld:
 
     def ready(self, task: str) -> None:
         """UserError for a task that does not exist, or where the package is missing."""
-        from harness.mujoco import need
+        from guidebench.harness.mujoco import need
 
         self._check(task)
         need("metaworld", "suite metaworld")
@@ -240,13 +240,13 @@ class MetaWorld:
     def make(self, task: str) -> Task:
         """As `ready`."""
         self.ready(task)
-        from suites.metaworld.task import MetaWorldTask
+        from guidebench.suites.metaworld.task import MetaWorldTask
 
         return MetaWorldTask(parts(task), self)
 
     def demonstrate(self, task: str, seed: int) -> Demonstration | None:
         """An episode of layout `seed` by the package's scripted policy; None where it does not end in success."""
-        from harness.demonstrations import play
+        from guidebench.harness.demonstrations import play
 
         acting: Any = self.make(task)
         return play(acting, seed, lambda observation: acting.expert())
@@ -270,11 +270,11 @@ class MetaWorld:
     def rewards(self, task: str, observations: Array) -> Array:
         """The package's reward of observations [n, D], float64 [n], as far as they tell what it looks at; NaN where
         they do not (`suites/metaworld/rewards.py`)."""
-        from harness.mujoco import need
+        from guidebench.harness.mujoco import need
 
         self._check(task)
         need("metaworld", "suite metaworld")
-        from suites.metaworld.rewards import rewards
+        from guidebench.suites.metaworld.rewards import rewards
 
         return rewards(task, observations, self)
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from harness.interfaces import Array, Drawer
-from harness.mujoco.drawing import ModelDrawer
-from suites.metaworld import MetaWorldDrawing, dynamics, perturbations
-from suites.metaworld.task import record
+from guidebench.harness.interfaces import Array, Drawer
+from guidebench.harness.mujoco.drawing import ModelDrawer
+from guidebench.suites.metaworld import MetaWorldDrawing, dynamics, perturbations
+from guidebench.suites.metaworld.task import record
 
 
 class TaskDrawer:

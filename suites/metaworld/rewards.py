@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 import mujoco
 import numpy as np
 
-from harness.interfaces import Array
-from suites.metaworld import MetaWorld, dynamics, entries
+from guidebench.harness.interfaces import Array
+from guidebench.suites.metaworld import MetaWorld, dynamics, entries
 
 FIXED = (
     "button-press", "button-press-topdown", "button-press-topdown-wall", "button-press-wall", "coffee-button",

@@ -10,8 +10,8 @@ import mujoco
 import numpy as np
 from metaworld.policies import ENV_POLICY_MAP
 
-from harness.interfaces import Array, State, Step
-from suites.metaworld import HORIZON, LAYOUTS, MetaWorld, dynamics, entries
+from guidebench.harness.interfaces import Array, State, Step
+from guidebench.suites.metaworld import HORIZON, LAYOUTS, MetaWorld, dynamics, entries
 
 PLACED = ("qpos", "mocap_pos", "mocap_quat")
 """What drawing needs beside what the package writes to the model."""

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from harness.errors import UserError, unknown
-from harness.interfaces import Actions, Drawer, Judge, Observations, Suite
-from harness.registry import register
-from harness.settings import Bounds, Unit, cite
+from guidebench.harness.errors import UserError, unknown
+from guidebench.harness.interfaces import Actions, Drawer, Judge, Observations, Suite
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Unit, cite
 
 if TYPE_CHECKING:
-    from harness.demonstrations import Demonstration
-    from suites.minigrid_doorkey.task import DoorKey
+    from guidebench.harness.demonstrations import Demonstration
+    from guidebench.suites.minigrid_doorkey.task import DoorKey
 
 SIZES = {"5x5": 5, "6x6": 6, "8x8": 8, "12x12": 12, "16x16": 16}
 QUICK = "quick profile: a cell in minutes on two cores"
@@ -42,8 +42,8 @@ class DoorKeyDrawing:
 
     def spawn(self, task: str) -> Drawer:
         """UserError for a task that does not exist."""
-        from suites.minigrid_doorkey.drawing import DoorKeyDrawer
-        from suites.minigrid_doorkey.perturbations import SpriteSwapDrawer, TextureDrawer
+        from guidebench.suites.minigrid_doorkey.drawing import DoorKeyDrawer
+        from guidebench.suites.minigrid_doorkey.perturbations import SpriteSwapDrawer, TextureDrawer
 
         if self.perturbation == "sprite_swap":
             return SpriteSwapDrawer(size(task), self.tile_size)
@@ -135,13 +135,13 @@ class MiniGridDoorKey:
         return 3e-6
 
     def make(self, task: str) -> DoorKey:
-        from suites.minigrid_doorkey.task import DoorKey
+        from guidebench.suites.minigrid_doorkey.task import DoorKey
 
         return DoorKey(size(task))
 
     def demonstrate(self, task: str, seed: int) -> Demonstration | None:
         """The scripted solver's way through layout `seed`, a shortest one to key, door and goal in turn."""
-        from harness.demonstrations import play
+        from guidebench.harness.demonstrations import play
 
         solved = self.make(task)
         return play(solved, seed, lambda observation: solved.expert())
@@ -181,6 +181,6 @@ class Sprite:
         """The judge for frames of `task`, whatever their tiles' size; UserError on any other suite."""
         if not isinstance(suite, MiniGridDoorKey):
             raise UserError(f"judge 'sprite' cannot judge {suite.title}: {self.fits(suite)}; choose another judge=")
-        from suites.minigrid_doorkey.sprite import SpriteJudge
+        from guidebench.suites.minigrid_doorkey.sprite import SpriteJudge
 
         return SpriteJudge(size(task))

@@ -10,8 +10,8 @@ import numpy as np
 from minigrid.core.grid import Grid
 from minigrid.core.world_object import WorldObj
 
-from harness.errors import UserError
-from harness.interfaces import Array
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array
 
 NOBODY = 4
 """Stands in for the agent's direction in cells without it."""

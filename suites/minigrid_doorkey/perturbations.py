@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 from minigrid.core.constants import IDX_TO_OBJECT, OBJECT_TO_IDX
 
-from harness.interfaces import Array
-from suites.minigrid_doorkey.drawing import DoorKeyDrawer
+from guidebench.harness.interfaces import Array
+from guidebench.suites.minigrid_doorkey.drawing import DoorKeyDrawer
 
 SWAP: Mapping[str, str] = {
     "key": "lava",

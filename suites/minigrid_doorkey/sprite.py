@@ -14,8 +14,8 @@ from minigrid.core.constants import COLOR_NAMES
 from minigrid.core.grid import Grid
 from minigrid.core.world_object import Door, Goal, Key, Wall, WorldObj
 
-from harness.errors import UserError
-from harness.interfaces import Array
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array
 
 OTHER, KEY, SHUT, OPEN, REACHED = range(5)
 """What a tile shows: nothing of note, a key, a shut door, an open door (with or without the agent), the agent on a

@@ -15,8 +15,8 @@ from minigrid.core.grid import Grid
 from minigrid.core.world_object import WorldObj
 from minigrid.envs.doorkey import DoorKeyEnv
 
-from harness.errors import UserError
-from harness.interfaces import Array, State, Step
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array, State, Step
 
 LEFT, RIGHT, FORWARD, PICKUP, TOGGLE = range(5)
 MINIGRID_ACTION = {LEFT: 0, RIGHT: 1, FORWARD: 2, PICKUP: 3, TOGGLE: 5}

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from harness.errors import UserError, unknown
-from harness.interfaces import Actions, Drawer, Judge, Observations, Suite, Task
-from harness.mujoco.looks import Looks
-from harness.registry import register
-from harness.settings import Bounds, Unit, cite
+from guidebench.harness.errors import UserError, unknown
+from guidebench.harness.interfaces import Actions, Drawer, Judge, Observations, Suite, Task
+from guidebench.harness.mujoco.looks import Looks
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Unit, cite
 
 if TYPE_CHECKING:
-    from harness.demonstrations import Demonstration
+    from guidebench.harness.demonstrations import Demonstration
 
 SUBGOALS = ("cube", "button_0", "button_1", "drawer", "window")
 PAPER = ("task3", "task4", "task5")
@@ -57,7 +57,7 @@ class SceneDrawing(Looks):
         """UserError for a task that does not exist, or where nothing can be drawn."""
         check(task)
         self.ready()
-        from suites.ogbench_scene import drawing, perturbations
+        from guidebench.suites.ogbench_scene import drawing, perturbations
 
         full = self.quality == "full"
         if self.perturbation == "sprite_swap":
@@ -147,7 +147,7 @@ class OgbenchScene:
 
     def ready(self, task: str) -> None:
         """UserError for a task that does not exist, or where the package is missing."""
-        from harness.mujoco import need
+        from guidebench.harness.mujoco import need
 
         check(task)
         need("ogbench", "suite ogbench_scene")
@@ -155,17 +155,17 @@ class OgbenchScene:
     def make(self, task: str) -> Task:
         """As `ready`."""
         self.ready(task)
-        from suites.ogbench_scene.task import Scene
+        from guidebench.suites.ogbench_scene.task import Scene
 
         return Scene(task)
 
     def demonstrate(self, task: str, seed: int) -> Demonstration | None:
         """A solution of layout `seed` by the package's own oracles; None where one of them fails."""
-        from harness.mujoco import need
+        from guidebench.harness.mujoco import need
 
         check(task)
         need("ogbench", "suite ogbench_scene")
-        from suites.ogbench_scene.demonstrations import demonstrate
+        from guidebench.suites.ogbench_scene.demonstrations import demonstrate
 
         return demonstrate(task, seed)
 
@@ -202,7 +202,7 @@ class Motion:
         """The judge for frames of any size and task of the suite; UserError on any other suite."""
         if not isinstance(suite, OgbenchScene):
             raise UserError(f"judge 'motion' cannot judge {suite.title}: {self.fits(suite)}; choose another judge=")
-        from suites.ogbench_scene.motion import MotionJudge
+        from guidebench.suites.ogbench_scene.motion import MotionJudge
 
         check(task)
         return MotionJudge()

@@ -16,9 +16,9 @@ from ogbench.manipspace.oracles.markov.cube_markov import CubeMarkovOracle
 from ogbench.manipspace.oracles.markov.drawer_markov import DrawerMarkovOracle
 from ogbench.manipspace.oracles.markov.window_markov import WindowMarkovOracle
 
-from harness.demonstrations import Demonstration, play
-from harness.interfaces import Array
-from suites.ogbench_scene.task import Scene
+from guidebench.harness.demonstrations import Demonstration, play
+from guidebench.harness.interfaces import Array
+from guidebench.suites.ogbench_scene.task import Scene
 
 Info = dict[str, Any]
 

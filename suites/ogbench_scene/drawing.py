@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import mujoco
 
-from harness.mujoco.drawing import Change, ModelDrawer
-from suites.ogbench_scene import dynamics
-from suites.ogbench_scene.task import DRAWN_GEOMS, DRAWN_MATERIALS, SNAPSHOT
+from guidebench.harness.mujoco.drawing import Change, ModelDrawer
+from guidebench.suites.ogbench_scene import dynamics
+from guidebench.suites.ogbench_scene.task import DRAWN_GEOMS, DRAWN_MATERIALS, SNAPSHOT
 
 CAMERA = "front"
 """The package's own for observers; `front_pixels` is the one of agents that see."""

@@ -21,7 +21,7 @@ with warnings.catch_warnings():
     from ogbench.manipspace import mjcf_utils
     from ogbench.manipspace.envs.scene_env import SceneEnv
 
-from harness.interfaces import Array
+from guidebench.harness.interfaces import Array
 
 ADDED = {
     "button": {

@@ -14,13 +14,13 @@ import mujoco
 import numpy as np
 from scipy.ndimage import binary_dilation, median_filter
 
-from harness.errors import UserError
-from harness.interfaces import Array
-from harness.mujoco.drawing import ModelDrawer
-from suites.ogbench_scene import dynamics
-from suites.ogbench_scene.drawing import ARM, drawer
-from suites.ogbench_scene.perturbations import LOCKED, UNLOCKED
-from suites.ogbench_scene.task import DRAWN_GEOMS, DRAWN_MATERIALS, SNAPSHOT
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array
+from guidebench.harness.mujoco.drawing import ModelDrawer
+from guidebench.suites.ogbench_scene import dynamics
+from guidebench.suites.ogbench_scene.drawing import ARM, drawer
+from guidebench.suites.ogbench_scene.perturbations import LOCKED, UNLOCKED
+from guidebench.suites.ogbench_scene.task import DRAWN_GEOMS, DRAWN_MATERIALS, SNAPSHOT
 
 SLIDES = (("drawer_slide", "drawer_handle", "btngeom_0"), ("window_slide", "window_handle", "btngeom_1"))
 """What slides, with the material of its handle and the button whose colours both tell whether it is locked."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from harness.mujoco import perturbations
-from harness.mujoco.drawing import ModelDrawer
-from suites.ogbench_scene import dynamics
-from suites.ogbench_scene.drawing import drawer
+from guidebench.harness.mujoco import perturbations
+from guidebench.harness.mujoco.drawing import ModelDrawer
+from guidebench.suites.ogbench_scene import dynamics
+from guidebench.suites.ogbench_scene.drawing import drawer
 
 EXCHANGED = (
     ("geom:object_0", "material:drawer_body"),

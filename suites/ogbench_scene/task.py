@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from harness.interfaces import Array, State, Step
-from harness.mujoco import state as simulation
-from suites.ogbench_scene import HORIZON, SINGLE, SUBGOALS, dynamics
+from guidebench.harness.interfaces import Array, State, Step
+from guidebench.harness.mujoco import state as simulation
+from guidebench.suites.ogbench_scene import HORIZON, SINGLE, SUBGOALS, dynamics
 
 INSTRUCTIONS = {
     "task3": "unlock and close the window, open the drawer, and move the cube to its mark",

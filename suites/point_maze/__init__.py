@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from harness.errors import unknown
-from harness.interfaces import Actions, Array, Coordinates, Drawer, Observations, Surroundings, Task
-from harness.mujoco.looks import Looks
-from harness.registry import register
-from harness.settings import Bounds, Unit, cite, cited
+from guidebench.harness.errors import unknown
+from guidebench.harness.interfaces import Actions, Array, Coordinates, Drawer, Observations, Surroundings, Task
+from guidebench.harness.mujoco.looks import Looks
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Unit, cite, cited
 
 if TYPE_CHECKING:
-    from harness.demonstrations import Demonstration
+    from guidebench.harness.demonstrations import Demonstration
 
 Reward = Literal["dense", "sparse"]
 HORIZON = {"open": 300, "umaze": 300, "medium": 600}
@@ -65,7 +65,7 @@ class MazeDrawing(Looks):
         """UserError for a task that does not exist, or where nothing can be drawn."""
         check(task)
         self.ready()
-        from suites.point_maze.drawing import drawer
+        from guidebench.suites.point_maze.drawing import drawer
 
         return drawer(task, self.size, self.quality == "full")
 
@@ -175,7 +175,7 @@ class PointMaze:
     def make(self, task: str) -> Task:
         """UserError for a task that does not exist, or where the package is missing."""
         self.ready(task)
-        from suites.point_maze.task import Maze
+        from guidebench.suites.point_maze.task import Maze
 
         return Maze(task, self)
 
@@ -198,22 +198,22 @@ class PointMaze:
     def rewards(self, task: str, observations: Array) -> Array:
         """The package's reward of having come to observations [n, 6], float64 [n]."""
         check(task)
-        from suites.point_maze.task import reward
+        from guidebench.suites.point_maze.task import reward
 
         return reward(self.reward, observations[:, BALL], observations[:, TARGET])
 
     def demonstrate(self, task: str, seed: int) -> Demonstration | None:
         """An episode of layout `seed` by the task's scripted solver; None where it does not end at the target."""
         self.ready(task)
-        from harness.demonstrations import play
-        from suites.point_maze.task import Maze
+        from guidebench.harness.demonstrations import play
+        from guidebench.suites.point_maze.task import Maze
 
         solved = Maze(task, self)
         return play(solved, seed, lambda observation: solved.expert())
 
     def ready(self, task: str) -> None:
         """UserError for a task that does not exist, or where the package is missing."""
-        from harness.mujoco import need
+        from guidebench.harness.mujoco import need
 
         check(task)
         need("gymnasium_robotics", "suite point_maze")

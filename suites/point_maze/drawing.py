@@ -6,8 +6,8 @@ from typing import Any
 
 import mujoco
 
-from harness.mujoco.drawing import ModelDrawer
-from suites.point_maze.task import SNAPSHOT, package
+from guidebench.harness.mujoco.drawing import ModelDrawer
+from guidebench.suites.point_maze.task import SNAPSHOT, package
 
 CENTRE = (0.0, 0.0, 0.2)
 """What the camera looks at. The package takes the median place of walls and ball at the first frame it draws: this

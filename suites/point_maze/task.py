@@ -14,9 +14,9 @@ with contextlib.redirect_stderr(io.StringIO()):  # it prints a notice about hand
     from gymnasium_robotics.envs.maze import maps
     from gymnasium_robotics.envs.maze.point_maze import PointMazeEnv
 
-from harness.interfaces import Array, State, Step
-from harness.mujoco import state as simulation
-from suites.point_maze import PointMaze, Reward
+from guidebench.harness.interfaces import Array, State, Step
+from guidebench.harness.mujoco import state as simulation
+from guidebench.suites.point_maze import PointMaze, Reward
 
 MAPS = {"open": maps.OPEN, "umaze": maps.U_MAZE, "medium": maps.MEDIUM_MAZE}
 WALL = 1

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from baselines import arithmetic, networks
-from harness.interfaces import Observations
+from guidebench.baselines import arithmetic, networks
+from guidebench.harness.interfaces import Observations
 
 GRID = Observations((5, 5, 3), "uint8", categories=(11, 6, 4))
 

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
 
-from harness import matrix, registry
-from harness.errors import UserError
+from guidebench.harness import matrix, registry
+from guidebench.harness.errors import UserError
 from tests.logs import logged
 
 SHORT = ("training.steps=240", "evaluation.every=80", "learner.learning_starts=64", "judge.delay=16", "seeds=[0,1]")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from baselines.networks import (
+from guidebench.baselines.networks import (
     MLP,
     Chain,
     GridEncoder,
@@ -16,8 +16,8 @@ from baselines.networks import (
     one_hot,
     pool,
 )
-from baselines.parameters import Parameters, Part
-from harness.interfaces import Observations
+from guidebench.baselines.parameters import Parameters, Part
+from guidebench.harness.interfaces import Observations
 
 GRID = Observations((5, 6, 3), "uint8", (11, 6, 4))
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from baselines.parameters import Adam, Parameters, Spec, clip_by_norm
-from harness.errors import UserError
+from guidebench.baselines.parameters import Adam, Parameters, Spec, clip_by_norm
+from guidebench.harness.errors import UserError
 
 SPECS = {"weight": Spec((5, 3), "uniform", 0.5), "bias": Spec((3,), "uniform", 0.5), "table": Spec((7,), "normal", 1.0)}
 

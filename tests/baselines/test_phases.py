@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from baselines.phases import TaskPhases
-from baselines.storage import Storage
-from harness.interfaces import Actions, Build, Observations, Transition
-from harness.streams import Streams
+from guidebench.baselines.phases import TaskPhases
+from guidebench.baselines.storage import Storage
+from guidebench.harness.interfaces import Actions, Build, Observations, Transition
+from guidebench.harness.streams import Streams
 
 
 def happened(events: list[bool], ended: bool) -> Transition:

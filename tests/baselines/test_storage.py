@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from baselines.storage import Storage
-from harness import checkpoints
-from harness.errors import UserError
-from harness.interfaces import Actions, Build, Column, Observations, Transition
-from harness.streams import Streams
+from guidebench.baselines.storage import Storage
+from guidebench.harness import checkpoints
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Actions, Build, Column, Observations, Transition
+from guidebench.harness.streams import Streams
 
 
 def build(path: Path, rows: int = 2, capacity: int = 6, slots: int = 8) -> Build:

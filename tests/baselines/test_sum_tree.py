@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from baselines import sum_tree
-from baselines.sum_tree import MaxSumTree, SumTree
-from harness.errors import UserError
-from harness.interfaces import Span
+from guidebench.baselines import sum_tree
+from guidebench.baselines.sum_tree import MaxSumTree, SumTree
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Span
 
 
 def test_mass_falls_into_the_slot_whose_share_holds_it() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import error_rates
-from reports import statistics
+from guidebench.reports import statistics
 
 STUDIES = 3_000
 ALLOWED = 0.05 + 3.5 * (0.05 * 0.95 / STUDIES) ** 0.5

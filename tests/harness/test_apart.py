@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import apart
-from harness.apart import Caller
-from harness.errors import MissingCall, UserError
+from guidebench.harness import apart
+from guidebench.harness.apart import Caller
+from guidebench.harness.errors import MissingCall, UserError
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +148,7 @@ def test_a_call_within_a_call_needs_no_further_process(call: Caller) -> None:
 
 SCRIPT = """
 import math
-from harness import apart
+from guidebench.harness import apart
 print(apart.call("taking a root", 60.0, math.sqrt, 4.0))
 """
 
@@ -166,6 +166,9 @@ def test_neither_the_working_directory_nor_the_calling_script_is_imported(tmp_pa
 
 
 def test_the_process_ends_with_the_one_that_began_it(tmp_path: Path) -> None:
-    code = "import math; from harness import apart; apart.call('x', 9.0, math.sqrt, 4.0); print(apart._SHARED.pid)"
+    code = (
+        "import math; from guidebench.harness import apart; apart.call('x', 9.0, math.sqrt, 4.0);"
+        "print(apart._SHARED.pid)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert not Path(f"/proc/{int(done.stdout)}").exists() and not done.stderr

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness import checkpoints
+from guidebench.harness import checkpoints
 
 STATE = {
     "rng": np.random.default_rng(3).bit_generator.state,

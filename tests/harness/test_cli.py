@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from harness import cli, registry
+from guidebench.harness import cli, registry
 
 SMOKE = ("suite=minigrid_doorkey", "profile=smoke")
 
@@ -76,7 +76,7 @@ def test_one_kind_can_be_listed_in_the_singular_or_plural(bench) -> None:
 
 def test_help_names_every_command_and_imports_nothing_heavy() -> None:
     program = (
-        "import sys; from harness import cli\n"
+        "import sys; from guidebench.harness import cli\n"
         "try: cli.main(['--help'])\n"
         "except SystemExit: pass\n"
         "print(sorted({'torch', 'hydra', 'rich', 'numpy', 'pandas', 'gymnasium'} & set(sys.modules)))"
@@ -130,7 +130,7 @@ def test_show_lets_one_check_table_3_with_the_source_of_each_value(bench, overri
 
 @pytest.mark.parametrize("overrides", [("suite=minigrid_doorkey", "method=vlm_rb"), ("method=vlm_rb",)])
 def test_show_prints_setting_value_and_source_on_one_line(bench, overrides: tuple[str, ...]) -> None:
-    from harness.settings import show
+    from guidebench.harness.settings import show
 
     code, out, _ = bench("show", *overrides)
     assert code == 0
@@ -205,7 +205,7 @@ def test_show_tells_which_layer_set_a_value(bench) -> None:
 
 
 def test_a_dry_run_prints_cells_seeds_steps_and_hours_and_writes_nothing(bench, tmp_path, monkeypatch) -> None:
-    from harness import matrix
+    from guidebench.harness import matrix
 
     monkeypatch.chdir(tmp_path)
     command = (*SMOKE, "method=uer,per", "seeds=[3,5]", "training.steps=900")
@@ -221,7 +221,7 @@ def test_a_dry_run_prints_cells_seeds_steps_and_hours_and_writes_nothing(bench, 
 
 
 def test_a_dry_run_as_json_says_the_same(bench, tmp_path, monkeypatch) -> None:
-    from harness import matrix
+    from guidebench.harness import matrix
 
     monkeypatch.chdir(tmp_path)
     command = (*SMOKE, "method=uer,vlm_rb", "replay.lambda_max=0.25,1", "seeds=3", "workers=2", "device=cpu")
@@ -242,7 +242,7 @@ def test_a_dry_run_as_json_says_the_same(bench, tmp_path, monkeypatch) -> None:
 
 def test_a_matrix_of_ten_thousand_cells_is_planned_without_importing_torch() -> None:
     program = (
-        "import sys; from harness import cli\n"
+        "import sys; from guidebench.harness import cli\n"
         "code = cli.main(sys.argv[1:])\n"
         "print(code, sorted({'torch', 'gymnasium', 'minigrid', 'pandas'} & set(sys.modules)))"
     )
@@ -319,9 +319,9 @@ def test_so_is_a_mistake_in_any_command(bench, tmp_path, monkeypatch, command: t
 
 
 def test_status_tells_how_far_each_run_is(bench, tmp_path: Path) -> None:
-    from harness import matrix
-    from harness.records.cells import write_cell
-    from harness.records.study import StudyDirectory
+    from guidebench.harness import matrix
+    from guidebench.harness.records.cells import write_cell
+    from guidebench.harness.records.study import StudyDirectory
 
     plan = matrix.plan([*SMOKE, "method=per", "replay.alpha=0.5", "seeds=4"])
     cell = plan.cells[0]
@@ -351,7 +351,7 @@ def test_status_tells_how_far_each_run_is(bench, tmp_path: Path) -> None:
 
 
 def test_status_tells_what_a_worker_of_another_process_does_now(bench, train, tmp_path: Path, monkeypatch) -> None:
-    from harness import journal, pace
+    from guidebench.harness import journal, pace
 
     for module, name in ((journal, "TELL_EVERY"), (journal, "LIVE_EVERY"), (pace, "SHORTEST")):
         monkeypatch.setattr(module, name, 1e-9)
@@ -412,8 +412,8 @@ def test_one_is_singular_in_a_plan(bench, tmp_path, monkeypatch) -> None:
 
 
 def test_a_second_command_into_a_study_leaves_its_name(tmp_path: Path, monkeypatch) -> None:
-    from harness import matrix, study
-    from harness.launchers import local
+    from guidebench.harness import matrix, study
+    from guidebench.harness.launchers import local
 
     asked: list[str] = []
     monkeypatch.setattr(local, "launch", lambda jobs, *_: asked.extend(job.study for job in jobs))
@@ -442,9 +442,9 @@ def test_a_second_command_into_a_study_leaves_its_name(tmp_path: Path, monkeypat
     ],
 )
 def test_a_study_ends_with_what_its_seeds_show_and_with_its_page(tmp_path: Path, capsys, seeds: int, says: str) -> None:
-    from harness import matrix, study
-    from harness.commands import run_
-    from harness.records.study import StudyDirectory
+    from guidebench.harness import matrix, study
+    from guidebench.harness.commands import run_
+    from guidebench.harness.records.study import StudyDirectory
 
     plan = matrix.plan([*SMOKE, "method=uer", "task=5x5", f"seeds={seeds + 1}", f"output={tmp_path}"])
     for seed in range(seeds):  # one more is not finished
@@ -459,10 +459,10 @@ def test_a_study_ends_with_what_its_seeds_show_and_with_its_page(tmp_path: Path,
 
 
 def test_a_study_is_printed_as_a_line_and_shown_as_a_table(tmp_path: Path) -> None:
-    import results
-    from harness import matrix, study
-    from harness.records.cells import write_cell
-    from harness.records.study import StudyDirectory
+    from guidebench import results
+    from guidebench.harness import matrix, study
+    from guidebench.harness.records.cells import write_cell
+    from guidebench.harness.records.study import StudyDirectory
 
     plan = matrix.plan([*SMOKE, "method=per", "replay.alpha=0.5", "task=5x5", "seeds=2", f"output={tmp_path}"])
     directory = StudyDirectory(tmp_path)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness import matrix
-from harness.config import Cell
-from harness.errors import UserError
-from harness.records.cells import record, recorded
+from guidebench.harness import matrix
+from guidebench.harness.config import Cell
+from guidebench.harness.errors import UserError
+from guidebench.harness.records.cells import record, recorded
 
 
 def cells(*overrides: str, suite: str = "minigrid_doorkey") -> list[Cell]:

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness import building, cli, config, demonstrations, matrix
-from harness.demonstrations import Demonstrations, Wanted
-from harness.errors import Notice, Stopped, UserError
-from suites.minigrid_doorkey import MiniGridDoorKey
+from guidebench.harness import building, cli, config, demonstrations, matrix
+from guidebench.harness.demonstrations import Demonstrations, Wanted
+from guidebench.harness.errors import Notice, Stopped, UserError
+from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 from tests.logs import logged
 
 SUITE = MiniGridDoorKey()

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-import results
-import suites
-from harness import cli, environments
-from harness.errors import UserError
-from harness.evaluation import Evaluator
-from harness.streams import Streams
+import guidebench
+from guidebench import results
+from guidebench.harness import cli, environments
+from guidebench.harness.errors import UserError
+from guidebench.harness.evaluation import Evaluator
+from guidebench.harness.streams import Streams
 
 TASK = "minigrid_doorkey/5x5"
 
@@ -29,7 +29,7 @@ TASK = "minigrid_doorkey/5x5"
 )
 @pytest.mark.filterwarnings("ignore:.*observation space.*:UserWarning", "ignore:.*render.*:UserWarning")
 def test_every_suite_is_an_environment_as_gymnasium_has_them(name: str) -> None:
-    environment = suites.make(name)
+    environment = guidebench.make(name)
     check_env(environment, skip_render_check=True)
     _, told = environment.reset(seed=3)
     *_, told = environment.step(environment.action_space.sample())
@@ -37,21 +37,21 @@ def test_every_suite_is_an_environment_as_gymnasium_has_them(name: str) -> None:
 
 
 def test_frames_are_those_that_judges_see() -> None:
-    environment = suites.make(TASK)
+    environment = guidebench.make(TASK)
     environment.reset(seed=0)
     frame = environment.render()
     assert frame.shape == (160, 160, 3) and frame.dtype == np.uint8 and frame.std() > 0
 
 
 def test_settings_of_a_suite_are_those_of_the_command_line() -> None:
-    hidden, shown = (suites.make("metaworld/reach", goal=goal) for goal in ("hidden", "observable"))
+    hidden, shown = (guidebench.make("metaworld/reach", goal=goal) for goal in ("hidden", "observable"))
     hidden.reset(seed=0), shown.reset(seed=0)
     found, beside = hidden.step(np.zeros(4))[0], shown.step(np.zeros(4))[0]
     assert not found[-3:].any() and beside[-3:].all()
 
 
 def test_an_episode_that_nobody_seeded_is_drawn_at_random() -> None:
-    starts = {suites.make(TASK).reset()[0].tobytes() for _ in range(8)}
+    starts = {guidebench.make(TASK).reset()[0].tobytes() for _ in range(8)}
     assert len(starts) > 1
 
 
@@ -89,7 +89,7 @@ def test_a_foreign_loop_is_evaluated_on_the_layouts_of_our_own_runs_and_stands_i
 ) -> None:
     command = ["run", "suite=minigrid_doorkey", "task=5x5", "method=uer", "profile=smoke", "seeds=1"]
     assert cli.main([*command, f"output={tmp_path}", "report=false"]) == 0
-    environment = suites.make(TASK, record=tmp_path, method="mine", seed=0, profile="smoke", settings={"lr": 0.1})
+    environment = guidebench.make(TASK, record=tmp_path, method="mine", seed=0, profile="smoke", settings={"lr": 0.1})
     assert (environment.steps, environment.every, environment.episodes) == (600, 200, 2)
     told = train(environment, environment.episodes)
     environment.close()
@@ -98,7 +98,7 @@ def test_a_foreign_loop_is_evaluated_on_the_layouts_of_our_own_runs_and_stands_i
     mine, ours = (rows[rows["method"] == method] for method in ("mine", "uer"))
     assert mine["step"].tolist() == ours["step"].tolist() and mine["episode"].tolist() == ours["episode"].tolist()
     assert [tuple(row) for row in mine[["step", "return", "success", "length"]].itertuples(index=False)] == told
-    play = Evaluator(lambda row: suites.make(TASK, profile="smoke").task, environment.episodes, [Streams(0)])
+    play = Evaluator(lambda row: guidebench.make(TASK, profile="smoke").task, environment.episodes, [Streams(0)])
     found = [each for step in (200, 400, 600) for each in play(Sure(), step, [0])]  # type: ignore[arg-type]
     assert [(each.ret, each.success, each.length) for each in found] == [row[1:] for row in told]
     capsys.readouterr()
@@ -108,7 +108,7 @@ def test_a_foreign_loop_is_evaluated_on_the_layouts_of_our_own_runs_and_stands_i
 
 def test_what_is_closed_early_has_failed_and_can_be_recorded_anew(tmp_path: Path) -> None:
     def recorded() -> environments.Recorded:
-        return suites.make(TASK, record=tmp_path, method="mine", profile="smoke", steps=20)
+        return guidebench.make(TASK, record=tmp_path, method="mine", profile="smoke", steps=20)
 
     first = recorded()
     first.reset()
@@ -128,7 +128,7 @@ def test_what_is_closed_early_has_failed_and_can_be_recorded_anew(tmp_path: Path
 
 
 def test_training_that_goes_on_within_an_evaluation_or_beyond_its_budget_is_an_error(tmp_path: Path) -> None:
-    environment = suites.make(TASK, record=tmp_path, method="mine", profile="smoke", steps=2)
+    environment = guidebench.make(TASK, record=tmp_path, method="mine", profile="smoke", steps=2)
     environment.reset()
     environment.evaluation.reset()
     environment.step(0)
@@ -163,5 +163,5 @@ def test_mistakes_are_told_before_anything_is_written(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=says):
-        suites.make(name, **changes)
+        guidebench.make(name, **changes)
     assert not list(tmp_path.iterdir())

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import cli, estimates, matrix, timing
-from harness.commands import run_
-from harness.launchers import local
-from harness.matrix import Plan
+from guidebench.harness import cli, estimates, matrix, timing
+from guidebench.harness.commands import run_
+from guidebench.harness.launchers import local
+from guidebench.harness.matrix import Plan
 
 SERVED = ("suite=minigrid_doorkey", "task=8x8", "method=vlm_rb", "judge=openai")
 

@@ -9,17 +9,17 @@ import imageio.v2 as imageio
 import numpy as np
 import pytest
 
-import harness
-from harness import cli, registry
-from harness.records.study import RunDirectory
-from harness.reevaluation import SHIFT
-from harness.streams import Streams
+import guidebench
+from guidebench.harness import cli, registry
+from guidebench.harness.records.study import RunDirectory
+from guidebench.harness.reevaluation import SHIFT
+from guidebench.harness.streams import Streams
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """One smoke run of each suite, suite -> directory of its run."""
-    study = harness.run(
+    study = guidebench.run(
         "suite=minigrid_doorkey,classic", profile="smoke", seeds=1, output=tmp_path_factory.mktemp("eval") / "study"
     )
     assert study.finished

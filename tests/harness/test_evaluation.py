@@ -7,10 +7,10 @@ import zlib
 import numpy as np
 import pytest
 
-from harness.evaluation import Evaluator
-from harness.interfaces import Score, Step
-from harness.streams import Streams
-from suites.minigrid_doorkey import MiniGridDoorKey
+from guidebench.harness.evaluation import Evaluator
+from guidebench.harness.interfaces import Score, Step
+from guidebench.harness.streams import Streams
+from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 
 
 class Fixed:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import checkpoints, cli
-from harness.errors import Notice, Stopped
+from guidebench.harness import checkpoints, cli
+from guidebench.harness.errors import Notice, Stopped
 
 SMOKE = ("suite=minigrid_doorkey", "profile=smoke", "report=false")
 TINY = (
@@ -31,9 +31,9 @@ FAULTY = """
     from pathlib import Path
     from typing import ClassVar
 
-    from baselines.replay.uer import UerSampler
-    from harness.recipes import Method
-    from harness.registry import register
+    from guidebench.baselines.replay.uer import UerSampler
+    from guidebench.harness.recipes import Method
+    from guidebench.harness.registry import register
 
     @register.replay("faulty")
     @dataclass(frozen=True)
@@ -126,8 +126,8 @@ def test_a_worker_that_is_killed_once_continues_from_its_checkpoint_and_changes_
 
 
 def test_errors_of_many_runs_fit_on_one_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from harness import matrix, study
-    from harness.commands import run_
+    from guidebench.harness import matrix, study
+    from guidebench.harness.commands import run_
 
     plan = matrix.plan([*SMOKE, "method=uer,per", "seeds=20", f"output={tmp_path}"])
     runs = [
@@ -145,7 +145,7 @@ def test_errors_of_many_runs_fit_on_one_screen(tmp_path: Path, capsys: pytest.Ca
 def test_a_second_process_on_the_same_output_is_refused_with_the_pid_of_the_first(bench, tmp_path: Path) -> None:
     study = tmp_path / "study"
     program = (
-        "import sys; from pathlib import Path; from harness.records.study import Lock\n"
+        "import sys; from pathlib import Path; from guidebench.harness.records.study import Lock\n"
         "lock = Lock(Path(sys.argv[1]), 'study'); lock.acquire(); print('held', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", program, str(study)]
@@ -156,7 +156,7 @@ def test_a_second_process_on_the_same_output_is_refused_with_the_pid_of_the_firs
         assert f"study {study} is being written by another process (pid {holder.pid})" in err and "output=…" in err
         assert not (study / "study.json").exists()
         holder.kill()
-    from harness.records.study import Lock
+    from guidebench.harness.records.study import Lock
 
     Lock(study, "study").acquire()  # a lock ends with its process, however that ended
 
@@ -315,9 +315,9 @@ def test_what_cannot_be_stored_is_refused_with_sizes_before_it_starts(bench, sma
 
 
 def test_what_a_resumed_run_has_stored_already_is_not_counted_again(small_disk) -> None:
-    from harness import matrix, study
-    from harness.launchers.local import Slot
-    from harness.records.study import StudyDirectory
+    from guidebench.harness import matrix, study
+    from guidebench.harness.launchers.local import Slot
+    from guidebench.harness.records.study import StudyDirectory
 
     place = small_disk("4m")
     plan = matrix.plan([*SMOKE, "training.steps=40000", "seeds=1", f"output={place}"])

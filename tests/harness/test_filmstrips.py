@@ -9,12 +9,12 @@ from pathlib import Path
 import imageio.v2 as imageio
 import numpy as np
 
-from harness import cli, registry
-from harness.filmstrips import CLIPS, _evenly
-from harness.probes import STRETCH
-from harness.reevaluation import SHIFT
-from harness.sample_frames import GAP
-from harness.streams import Streams
+from guidebench.harness import cli, registry
+from guidebench.harness.filmstrips import CLIPS, _evenly
+from guidebench.harness.probes import STRETCH
+from guidebench.harness.reevaluation import SHIFT
+from guidebench.harness.sample_frames import GAP
+from guidebench.harness.streams import Streams
 
 JUDGED = ("method=vlm_rb", "replay.clip_length=4", "drawing.tile_size=8", "seeds=[0]")
 SIDE = 5 * 8

@@ -11,16 +11,16 @@ import pytest
 
 pytest.importorskip("metaworld")
 
-import results
-import suites
-from harness import demonstrations, matrix, variations
-from harness.config import Cell
-from harness.errors import UserError
-from harness.interfaces import Build
-from harness.layouts import of_run, repeats
-from harness.reevaluation import evaluate_run
-from results.verification.playing import Wanted, play
-from suites.metaworld import MetaWorld, MetaWorldMT10
+import guidebench
+from guidebench import results
+from guidebench.harness import demonstrations, matrix, variations
+from guidebench.harness.config import Cell
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Build
+from guidebench.harness.layouts import of_run, repeats
+from guidebench.harness.reevaluation import evaluate_run
+from guidebench.results.verification.playing import Wanted, play
+from guidebench.suites.metaworld import MetaWorld, MetaWorldMT10
 
 REACH = ("suite=metaworld_mt10", "task=reach", "method=uer")
 
@@ -136,7 +136,7 @@ def test_a_guide_is_told_of_the_suite_as_each_row_has_it() -> None:
 
 
 def test_a_foreign_script_trains_and_is_evaluated_on_the_goal_of_its_seed(tmp_path: Path) -> None:
-    env = suites.make(
+    env = guidebench.make(
         "metaworld_mt10/reach", record=tmp_path / "study", method="mine", seed=4, steps=1, profile="smoke"
     )
     wanted = target(of_run(MetaWorldMT10(), 4))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import matrix
-from harness.errors import UserError
+from guidebench.harness import matrix
+from guidebench.harness.errors import UserError
 
 BASE = ["suite=minigrid_doorkey", "profile=smoke"]
 
@@ -154,7 +154,7 @@ def test_layers_win_in_the_order_of_the_design() -> None:
 
 
 def test_every_override_of_every_suite_and_method_names_a_setting_that_exists() -> None:
-    from harness import config, registry, settings
+    from guidebench.harness import config, registry, settings
 
     known = {f"{section}.{name}" for section, kind in config.PLAIN.items() for name in settings.fields(kind)}
     for kind in config.PARTS:

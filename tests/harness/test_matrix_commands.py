@@ -25,7 +25,7 @@ TINY = (
 
 
 def bench(*words: str, cwd: Path) -> str:
-    command = [sys.executable, "-m", "harness", *words]
+    command = [sys.executable, "-m", "guidebench", *words]
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

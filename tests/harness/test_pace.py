@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness import pace
-from harness.errors import count
-from harness.pace import Pace, Standing
-from harness.records.shown import counted
+from guidebench.harness import pace
+from guidebench.harness.errors import count
+from guidebench.harness.pace import Pace, Standing
+from guidebench.harness.records.shown import counted
 
 
 def test_a_pace_is_that_of_the_last_minute() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness import config, matrix
-from harness.config import Cell
-from harness.errors import UserError
-from harness.records.cells import record, recorded
+from guidebench.harness import config, matrix
+from guidebench.harness.config import Cell
+from guidebench.harness.errors import UserError
+from guidebench.harness.records.cells import record, recorded
 
 
 def cell(*overrides: str) -> Cell:

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import probes
-from harness.errors import Stopped
-from harness.foundation.asks import InFlight, Memory
-from harness.foundation.calls import Told
-from harness.probes import Probes, clip_starts, probed_steps, reference
-from suites.classic import Classic
-from suites.minigrid_doorkey import MiniGridDoorKey
+from guidebench.harness import probes
+from guidebench.harness.errors import Stopped
+from guidebench.harness.foundation.asks import InFlight, Memory
+from guidebench.harness.foundation.calls import Told
+from guidebench.harness.probes import Probes, clip_starts, probed_steps, reference
+from guidebench.suites.classic import Classic
+from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 from tests.logs import logged
 
 SUITE = MiniGridDoorKey()

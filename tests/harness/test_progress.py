@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from harness import matrix, progress
-from harness.job import Job
-from harness.launchers.local import Event
-from harness.matrix import Plan
-from harness.records.cells import record
-from harness.records.study import StudyDirectory
+from guidebench.harness import matrix, progress
+from guidebench.harness.job import Job
+from guidebench.harness.launchers.local import Event
+from guidebench.harness.matrix import Plan
+from guidebench.harness.records.cells import record
+from guidebench.harness.records.study import StudyDirectory
 
 LONG = (
     "suite=minigrid_doorkey", "task=5x5,6x6", "method=vlm_rb", "replay.lambda_max=0.25,0.5", "replay.threshold=0.45",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import cli
+from guidebench.harness import cli
 
 SMOKE = ("suite=minigrid_doorkey", "profile=smoke")
 VLM_RB = (*SMOKE, "method=vlm_rb")

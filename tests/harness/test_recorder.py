@@ -10,19 +10,19 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-import harness
-import results
-from harness import cli
-from harness.errors import UserError
-from harness.records.schema import EVALUATION
+import guidebench
+from guidebench import results
+from guidebench.harness import cli
+from guidebench.harness.errors import UserError
+from guidebench.harness.records.schema import EVALUATION
 
 
-def recorder(output: Path, **changes) -> harness.Recorder:
+def recorder(output: Path, **changes) -> guidebench.Recorder:
     known = {"suite": "classic", "task": "CartPole-v1", "method": "my_dqn", "seed": 0, "steps": 100}
-    return harness.Recorder(output, **{**known, **changes})
+    return guidebench.Recorder(output, **{**known, **changes})
 
 
-def cartpole_at_random(log: harness.Recorder, seed: int, episodes: int = 3) -> list[tuple[int, float, int]]:
+def cartpole_at_random(log: guidebench.Recorder, seed: int, episodes: int = 3) -> list[tuple[int, float, int]]:
     """A foreign loop: evaluates a random policy after 50 and 100 steps; (step, return, length) of each episode."""
     environment = gymnasium.make("CartPole-v1")
     environment.action_space.seed(seed)

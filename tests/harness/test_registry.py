@@ -9,12 +9,12 @@ import textwrap
 
 import pytest
 
-from harness import cli, registry
-from harness.errors import UserError
+from guidebench.harness import cli, registry
+from guidebench.harness.errors import UserError
 
 JUDGE = """
     from dataclasses import dataclass
-    from harness.registry import register
+    from guidebench.harness.registry import register
 
     @register.judge("mine")
     @dataclass(frozen=True)
@@ -27,7 +27,7 @@ JUDGE = """
 
 def test_finding_every_built_in_name_imports_nothing_heavy() -> None:
     program = (
-        "import sys; from harness import registry; [registry.names(kind) for kind in registry.KINDS];"
+        "import sys; from guidebench.harness import registry; [registry.names(kind) for kind in registry.KINDS];"
         "heavy = {'torch', 'numba', 'gymnasium', 'minigrid', 'pandas', 'matplotlib', 'pyarrow', 'hydra', 'rich'};"
         "print(sorted(heavy & set(sys.modules)))"
     )
@@ -75,7 +75,11 @@ def test_a_plug_in_that_breaks_after_it_registered_is_not_listed(plugin, end: st
         ("judge", JUDGE.replace('backend = "scripted"', ""), "judge 'mine' has no backend"),
         ("judge", JUDGE.replace("@dataclass(frozen=True)", ""), "judge 'mine' is no dataclass"),
         ("suite", JUDGE.replace("judge", "suite"), "suite 'mine' has no tasks and no profiles and no method"),
-        ("method", JUDGE.replace("judge", "method"), "method 'mine' is a type; register a harness.recipes.Method"),
+        (
+            "method",
+            JUDGE.replace("judge", "method"),
+            "method 'mine' is a type; register a guidebench.harness.recipes.Method",
+        ),
     ],
 )
 def test_what_would_stop_a_listing_is_left_out(plugin, capsys, kind: str, source: str, says: str) -> None:
@@ -90,13 +94,13 @@ def test_a_broken_module_of_our_own_leaves_the_others_listed(tmp_path) -> None:
     (tmp_path / "half").mkdir()
     (tmp_path / "half" / "__init__.py").write_text("import no_such_module\n")
     program = (
-        "import sys, methods; from harness import cli\n"
+        "from guidebench import methods; from guidebench.harness import cli\n"
         f"methods.__path__.append({str(tmp_path)!r})\n"
         "print(cli.main(['list', 'method']), cli.main(['show', 'suite=minigrid_doorkey', 'method=half']))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "  vlm_rb " in done.stdout and "  half " not in done.stdout and done.stdout.endswith("0 2\n")
-    assert "bench: methods.half is broken and left out: ModuleNotFoundError" in done.stderr
+    assert "bench: guidebench.methods.half is broken and left out: ModuleNotFoundError" in done.stderr
     assert "bench: method 'half' is broken and cannot be used: ModuleNotFoundError" in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import registry
-from harness.errors import Stopped
+from guidebench.harness import registry
+from guidebench.harness.errors import Stopped
 
 SMALL = (
     "training.steps=1200",
@@ -50,7 +50,7 @@ def test_stopping_anywhere_and_continuing_in_another_packing_changes_no_byte(tra
 
 def bench(output: Path, steps: int, checkpoint_every: int = 130, pack: int = 2) -> list[str]:
     return [
-        sys.executable, "-m", "harness", "run", "suite=minigrid_doorkey", "profile=smoke", "method=vlm_rb",
+        sys.executable, "-m", "guidebench", "run", "suite=minigrid_doorkey", "profile=smoke", "method=vlm_rb",
         *SMALL[1:], f"training.steps={steps}", f"output={output}", f"checkpoint_every={checkpoint_every}",
         f"pack={pack}", "report=false",
     ]  # fmt: skip

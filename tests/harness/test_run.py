@@ -12,9 +12,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-import harness
-import results
-from harness.records.schema import EVALUATION
+import guidebench
+from guidebench import harness, results
+from guidebench.harness.records.schema import EVALUATION
 from tests.logs import logged
 
 TINY = (
@@ -31,7 +31,7 @@ SMOKE = ("suite=minigrid_doorkey", "profile=smoke")
 
 
 def bench(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-m", "harness", *words]
+    command = [sys.executable, "-P", "-m", "guidebench", *words]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=240)
 
 
@@ -47,7 +47,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.Co
     """A study of three methods and two seeds, and what its command said. It runs in a directory whose files are named
     as our packages, and none of its processes may import them."""
     directory = tmp_path_factory.mktemp("run")
-    for name in ("harness", "suites", "methods", "results"):
+    for name in ("guidebench", "harness", "suites", "methods", "results"):
         (directory / f"{name}.py").write_text("raise SystemExit('imported from the current directory')")
     done = bench(*COMMAND, "seeds=2", "output=study", cwd=directory)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -130,7 +130,7 @@ def test_another_output_directory_changes_no_byte_of_the_rows(study, train) -> N
 @pytest.mark.parametrize("method", ["per", "vlm_rb", "aer", "ero", "relo"])
 def test_how_often_a_run_is_saved_and_where_it_broke_changes_no_byte(train, monkeypatch, method: str) -> None:
     """The run outgrows its replay, so that the ring comes round; a resume may start two checkpoints back."""
-    from harness import building, checkpoints
+    from guidebench.harness import building, checkpoints
 
     monkeypatch.setattr(building, "SPACING", 50)
     settings = (f"method={method}", "seeds=[0]", *TINY, "training.steps=900", "training.capacity=300")
@@ -178,7 +178,7 @@ def test_the_same_command_trains_nothing_and_more_seeds_train_only_the_new_ones(
 
 def test_from_python_the_same_study_and_its_rows_as_a_data_frame(tmp_path: Path) -> None:
     settings = dict(text.split("=") for text in TINY[:3])
-    done = harness.run(
+    done = guidebench.run(
         *TINY[3:],
         suite="minigrid_doorkey",
         profile="smoke",
@@ -240,30 +240,33 @@ def test_a_resumed_run_repeats_no_point_on_tensorboard(train, tmp_path: Path) ->
 def test_without_the_package_tensorboard_is_refused_before_anything_starts(tmp_path: Path, monkeypatch) -> None:
     import importlib.util
 
-    from harness import cli
+    from guidebench.harness import cli
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(harness.errors.UserError, match=r"pip install 'guidebench\[tensorboard\]'"):
-        harness.run(*SMOKE, tensorboard=True, output=tmp_path / "s")
+        guidebench.run(*SMOKE, tensorboard=True, output=tmp_path / "s")
     assert not (tmp_path / "s").exists()
     assert cli.main(["run", *SMOKE, "tensorboard=true", f"output={tmp_path / 's'}"]) == 2
 
 
 def test_runs_of_changed_code_are_mixed_only_when_asked(study, capsys: pytest.CaptureFixture[str]) -> None:
-    from harness import cli
+    from guidebench.harness import cli
 
     directory, _ = study
     run = next(iter(sorted(directory.glob("*/*/per-*/seed-0/run.json"))))
     content = json.loads(run.read_text())
     made = content["provenance"]
     other = made | {"commit": "0123456789abcdef"}
-    edited = made | {"sources": made["sources"] | {"baselines.replay.per": "0" * 12}}
+    edited = made | {"sources": made["sources"] | {"guidebench.baselines.replay.per": "0" * 12}}
     early = {name: value for name, value in other.items() if name != "sources"}
     command = [*COMMAND, "seeds=2", f"output={directory}", "report=false"]
     try:
         run.write_text(json.dumps(content | {"provenance": other}))
         assert cli.main(command) == 0, "the code of its parts is the same"
-        for changed, says in ((edited, "baselines.replay.per changed"), (early, "changed since commit 0123456789")):
+        for changed, says in (
+            (edited, "guidebench.baselines.replay.per changed"),
+            (early, "changed since commit 0123456789"),
+        ):
             run.write_text(json.dumps(content | {"provenance": changed}))
             assert cli.main(command) == 2
             message = capsys.readouterr().err
@@ -275,7 +278,7 @@ def test_runs_of_changed_code_are_mixed_only_when_asked(study, capsys: pytest.Ca
 
 
 def test_as_json_the_outcome_names_every_run(study, capsys: pytest.CaptureFixture[str]) -> None:
-    from harness import cli
+    from guidebench.harness import cli
 
     directory, _ = study
     assert cli.main([*COMMAND, "seeds=2", f"output={directory}", "--json"]) == 0
@@ -285,7 +288,7 @@ def test_as_json_the_outcome_names_every_run(study, capsys: pytest.CaptureFixtur
 
 
 def test_a_run_killed_while_it_tidies_up_is_tidied_by_the_next_command(study) -> None:
-    from harness import cli
+    from guidebench.harness import cli
 
     directory, _ = study
     run = next(iter(sorted(directory.glob("*/*/uer-*/seed-1"))))

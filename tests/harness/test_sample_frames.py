@@ -7,7 +7,7 @@ from pathlib import Path
 import imageio.v2 as imageio
 import numpy as np
 
-from harness import matrix, sample_frames, variations
+from guidebench.harness import matrix, sample_frames, variations
 
 
 def test_each_perturbation_draws_the_same_moments_of_one_episode(tmp_path: Path) -> None:

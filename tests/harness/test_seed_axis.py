@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from safetensors.numpy import load_file
 
-from harness import registry
+from guidebench.harness import registry
 
 STEPS = ("evaluation.episodes=4", "learner.learning_starts=128")
 

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 import pytest
 
-from harness import settings
-from harness.errors import UserError
-from harness.settings import Bounds, Text, Unit
+from guidebench.harness import settings
+from guidebench.harness.errors import UserError
+from guidebench.harness.settings import Bounds, Text, Unit
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.texts import JSON, each_text, mended, one_line, printable
+from guidebench.harness.texts import JSON, each_text, mended, one_line, printable
 
 
 def test_a_half_of_a_character_is_replaced_and_a_whole_one_kept() -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from harness import matrix, timing
-from harness.config import Cell
-from harness.job import Job
-from harness.timing import Timing
+from guidebench.harness import matrix, timing
+from guidebench.harness.config import Cell
+from guidebench.harness.job import Job
+from guidebench.harness.timing import Timing
 
 TINY = ("learner.channels=4", "learner.features=8", "learner.hidden=[8]", "learner.batch_size=16")
 
@@ -50,8 +50,8 @@ def test_the_process_tells_a_line_for_each_cell_and_none_for_one_that_cannot_be_
 ) -> None:
     source = """
         from dataclasses import dataclass
-        from baselines.replay.uer import Uer
-        from harness.registry import register
+        from guidebench.baselines.replay.uer import Uer
+        from guidebench.harness.registry import register
 
         @register.replay("breaks")
         @dataclass(frozen=True)

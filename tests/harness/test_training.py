@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from baselines.learners.dqn import Dqn
-from baselines.replay.uer import Uer
-from baselines.storage import Storage
-from harness.errors import Stopped
-from harness.evaluation import Evaluator
-from harness.interfaces import Build, Mode, Moment, Phase
-from harness.streams import Streams
-from harness.training import Loop
-from suites.minigrid_doorkey import MiniGridDoorKey
+from guidebench.baselines.learners.dqn import Dqn
+from guidebench.baselines.replay.uer import Uer
+from guidebench.baselines.storage import Storage
+from guidebench.harness.errors import Stopped
+from guidebench.harness.evaluation import Evaluator
+from guidebench.harness.interfaces import Build, Mode, Moment, Phase
+from guidebench.harness.streams import Streams
+from guidebench.harness.training import Loop
+from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 
 PERIOD = 7
 DQN = Dqn(lr=1e-3, batch_size=16, learning_starts=32, train_every=4, channels=4, features=16, hidden=(16,))

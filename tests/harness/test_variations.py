@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from harness import matrix, registry, variations
-from harness.config import Cell
-from harness.errors import UserError
-from harness.matrix import Plan
-from harness.recipes import Method
-from harness.records.cells import record, recorded, write_cell
-from harness.records.study import StudyDirectory
-from harness.study import carry_out
+from guidebench.harness import matrix, registry, variations
+from guidebench.harness.config import Cell
+from guidebench.harness.errors import UserError
+from guidebench.harness.matrix import Plan
+from guidebench.harness.recipes import Method
+from guidebench.harness.records.cells import record, recorded, write_cell
+from guidebench.harness.records.study import StudyDirectory
+from guidebench.harness.study import carry_out
 
 BASE = ["suite=minigrid_doorkey", "profile=smoke"]
 
@@ -181,7 +181,7 @@ def test_frames_drawn_in_several_ways_are_refused_since_samples_are_of_one() -> 
 
 
 def test_a_suite_without_perturbations_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness import config
+    from guidebench.harness import config
 
     fields = config.cell_fields(perturb("method=vlm_rb").cells[0].names)
     drawing = {name: field for name, field in fields["drawing"].items() if name != "perturbation"}
@@ -213,7 +213,7 @@ def enter(plan: Plan, study: StudyDirectory) -> None:
 
 
 def test_roles_come_back_from_the_record_and_outlast_a_plain_run(tmp_path: Path) -> None:
-    import results
+    from guidebench import results
 
     plan = ablate("method=vlm_rb", only=("td_boost",))
     study = StudyDirectory(tmp_path)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pytest
 
-import results
-from harness.interfaces import SUCCESS, Score
-from harness.records import schema
-from reports import summary
-from reports.summary import Summary
+from guidebench import results
+from guidebench.harness.interfaces import SUCCESS, Score
+from guidebench.harness.records import schema
+from guidebench.reports import summary
+from guidebench.reports.summary import Summary
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

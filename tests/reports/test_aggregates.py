@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from harness.interfaces import Score
-from reports import export, figures, latex, legends, overviews, statistics
-from reports.aggregates import SHARE, STEPS, Overview
-from reports.summary import Summary
+from guidebench.harness.interfaces import Score
+from guidebench.reports import export, figures, latex, legends, overviews, statistics
+from guidebench.reports.aggregates import SHARE, STEPS, Overview
+from guidebench.reports.summary import Summary
 from tests.reports.conftest import Writer, ending
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from reports.bibtex import entries
+from guidebench.reports.bibtex import entries
 
 TWO = r"""% a comment with { and @
 @article{first2020,

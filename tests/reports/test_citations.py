@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-import results
-from harness import cli, registry
-from harness.recipes import Method
-from reports import bibtex, citations
+from guidebench import results
+from guidebench.harness import cli, registry
+from guidebench.harness.recipes import Method
+from guidebench.reports import bibtex, citations
 from tests.reports.conftest import Writer
 
 REQUIRED = {

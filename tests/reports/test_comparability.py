@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.errors import UserError
-from harness.interfaces import Score
-from reports.comparability import UNMIXED, Mixing, Place, obstacle, require
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Score
+from guidebench.reports.comparability import UNMIXED, Mixing, Place, obstacle, require
 
 QUICK = Place("grid/8x8", "uer", "quick", 1, 300)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-import results
-from harness.errors import UserError
-from reports import comparing, matrices
-from reports.comparability import UNMIXED, Mixing
+from guidebench import results
+from guidebench.harness.errors import UserError
+from guidebench.reports import comparing, matrices
+from guidebench.reports.comparability import UNMIXED, Mixing
 from tests.reports.conftest import Writer
 
 

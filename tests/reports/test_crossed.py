@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-import results
-from reports import crossed, figures, summary
-from reports.crossed import Grid
+from guidebench import results
+from guidebench.reports import crossed, figures, summary
+from guidebench.reports.crossed import Grid
 from tests.reports.conftest import Writer
 
 SPRITE = {"method": "vlm_rb", "backend": "scripted", "model": "sprite"}

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from harness.interfaces import Score
-from reports import engines, figures, legends, overviews
-from reports.commands import report as command
-from reports.statistics import REPS, with_rliable
+from guidebench.harness.interfaces import Score
+from guidebench.reports import engines, figures, legends, overviews
+from guidebench.reports.commands import report as command
+from guidebench.reports.statistics import REPS, with_rliable
 from tests.reports.conftest import Writer, pair
 
 COST = Score("cost", "lower")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import results
-from harness import cli
-from reports import exchange
+from guidebench import results
+from guidebench.harness import cli
+from guidebench.reports import exchange
 from tests.reports.conftest import Writer
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from reports import export
+from guidebench.reports import export
 from tests.reports.conftest import Writer
 
 UER = {0: {100: [0, 0, 0, 0], 200: [1, 1, 1, 0], 300: [1, 1, 0, 0]}}

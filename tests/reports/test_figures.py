@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from harness.interfaces import Score
-from reports import figures
-from reports.figures import Cells, Chart, Curve
-from reports.statistics import Interval
-from reports.summary import Row
+from guidebench.harness.interfaces import Score
+from guidebench.reports import figures
+from guidebench.reports.figures import Cells, Chart, Curve
+from guidebench.reports.statistics import Interval
+from guidebench.reports.summary import Row
 from tests.reports.conftest import Writer
 
 RISING = {seed: {100: [0, 0], 200: [seed, 1], 300: [1, 1]} for seed in (0, 1)}

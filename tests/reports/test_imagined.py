@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-import results
-from reports import imagined
-from reports.commands import report as command
-from reports.imagined import Sketch
+from guidebench import results
+from guidebench.reports import imagined
+from guidebench.reports.commands import report as command
+from guidebench.reports.imagined import Sketch
 from tests.reports.conftest import Writer, write_rows
 
 CURVES = {seed: {100: [0, 0], 200: [seed, 1]} for seed in (0, 1)}

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reports import charts, inline
-from reports.leaderboard.board import Estimate
+from guidebench.reports import charts, inline
+from guidebench.reports.leaderboard.board import Estimate
 
 
 def test_data_on_a_page_end_no_element_and_no_line() -> None:

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-import results
-from reports import judges, tables
+from guidebench import results
+from guidebench.reports import judges, tables
 from tests.reports.conftest import Writer, write_rows
 
 CURVES = {0: {100: [1]}, 1: {100: [1]}}

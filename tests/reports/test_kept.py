@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.kept import kept
+from guidebench.reports.kept import kept
 
 
 @pytest.fixture(autouse=True)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from reports import latex
-from reports.latex import Cell, Style
-from reports.summary import Summary
+from guidebench.reports import latex
+from guidebench.reports.latex import Cell, Style
+from guidebench.reports.summary import Summary
 from tests.reports.conftest import Writer
 
 HIGH = {seed: {100: [0, 1, 1, 1], 200: [1, 1, 1, 1]} for seed in (0, 1)}

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-import results
-from harness.records import schema
-from reports import ledger
+from guidebench import results
+from guidebench.harness.records import schema
+from guidebench.reports import ledger
 from tests.reports.conftest import Writer, write_rows
 
 CURVES = {0: {100: [1]}, 1: {100: [1]}}

@@ -7,11 +7,11 @@ import re
 import pytest
 from rich.console import Console
 
-import results
-from harness.errors import UserError
-from reports import export, figures, latex, matrices, page, summary, tables
-from reports.summary import Summary
-from results import Study
+from guidebench import results
+from guidebench.harness.errors import UserError
+from guidebench.reports import export, figures, latex, matrices, page, summary, tables
+from guidebench.reports.summary import Summary
+from guidebench.results import Study
 from tests.reports.conftest import Writer
 
 FULL = {0: {100: [0, 0, 0, 0], 200: [1, 1, 1, 1]}, 1: {100: [0, 0, 0, 0], 200: [1, 1, 0, 0]}}

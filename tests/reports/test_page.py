@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-import results
-from reports import charts, figures, inline, judges, page, summary
+from guidebench import results
+from guidebench.reports import charts, figures, inline, judges, page, summary
 from tests.reports.conftest import Writer, write_rows
 
 if TYPE_CHECKING:

@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import results
-from reports import phases
-from reports.commands import report as command
-from reports.phases import Spread
+from guidebench import results
+from guidebench.reports import phases
+from guidebench.reports.commands import report as command
+from guidebench.reports.phases import Spread
 from tests.reports.conftest import Writer, write_rows
 
 CURVES = {seed: {100: [0, 0], 200: [seed, 1]} for seed in (0, 1)}

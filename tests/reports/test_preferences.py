@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import results
-from reports import export, figures, grids, preferences, summary
-from reports import latex as tex
-from reports.commands import report as command
-from reports.preferences import ACCURACY, BARS, CHOSEN, IMAGINED, LEARNED, SCRIPTED, Teaching
+from guidebench import results
+from guidebench.reports import export, figures, grids, preferences, summary
+from guidebench.reports import latex as tex
+from guidebench.reports.commands import report as command
+from guidebench.reports.preferences import ACCURACY, BARS, CHOSEN, IMAGINED, LEARNED, SCRIPTED, Teaching
 from tests.reports.conftest import Writer, label_row, write_rows
 
 CURVES = {seed: {100: [0, 0], 200: [seed, 1]} for seed in (0, 1)}

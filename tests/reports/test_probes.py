@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-import results
-from reports import probes
-from reports.commands import report as command
-from reports.probes import Probed
+from guidebench import results
+from guidebench.reports import probes
+from guidebench.reports.commands import report as command
+from guidebench.reports.probes import Probed
 from tests.reports.conftest import Writer, write_rows
 
 CURVES = {seed: {100: [0, 0], 200: [seed, 1]} for seed in (0, 1)}

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-import results
-from reports import rewards
-from reports.commands import report as command
-from reports.rewards import Learned
+from guidebench import results
+from guidebench.reports import rewards
+from guidebench.reports.commands import report as command
+from guidebench.reports.rewards import Learned
 from tests.reports.conftest import Writer, write_rows
 
 CURVES = {seed: {100: [0, 0], 200: [seed, 1]} for seed in (0, 1)}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-import results
-from reports import export, subgoals
-from reports.commands import report as command
+from guidebench import results
+from guidebench.reports import export, subgoals
+from guidebench.reports.commands import report as command
 from tests.reports.conftest import Writer, write_rows
 
 CURVES = {0: {100: [0, 0], 200: [1, 0]}, 1: {100: [0, 0], 200: [0, 0]}}

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from reports import tables
-from reports.summary import Row, Summary
+from guidebench.reports import tables
+from guidebench.reports.summary import Row, Summary
 from tests.reports.conftest import Writer
 
 UER = {

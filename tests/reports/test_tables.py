@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from harness.interfaces import Score
-from reports import legends, tables
-from reports.summary import Summary
+from guidebench.harness.interfaces import Score
+from guidebench.reports import legends, tables
+from guidebench.reports.summary import Summary
 from tests.reports.conftest import Writer
 
 HIGH = {seed: {100: [0, 1, 1, 1], 200: [1, 1, 1, 1]} for seed in (0, 1)}

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from harness.errors import UserError
-from reports import latex, wording
-from reports.latex import Style
-from reports.summary import Summary
-from reports.wording import Wording
+from guidebench.harness.errors import UserError
+from guidebench.reports import latex, wording
+from guidebench.reports.latex import Style
+from guidebench.reports.summary import Summary
+from guidebench.reports.wording import Wording
 from tests.reports.conftest import Writer
 
 CURVES = {seed: {100: [0, 1], 200: [1, 1]} for seed in (0, 1)}

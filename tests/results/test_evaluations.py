@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import results
-from harness.errors import UserError
-from results.evaluations import evaluations
+from guidebench import results
+from guidebench.harness.errors import UserError
+from guidebench.results.evaluations import evaluations
 from tests.reports.conftest import Writer
 
 CURVES = {0: {100: [1, 0, 0, 1], 200: [1, 1, 1, 0]}, 3: {100: [0, 0], 200: [1, 0]}}

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-import results
-from harness import cli
-from harness.errors import UserError
-from results import importing
+from guidebench import results
+from guidebench.harness import cli
+from guidebench.harness.errors import UserError
+from guidebench.results import importing
 
 HEADER = "method,task,seed,step,episode,success,return"
 ROWS = ("mine,8x8,0,0,0,0,0.0", "mine,8x8,0,500,0,1,0.75", "mine,8x8,0,500,1,false,-1", "mine,8x8,4,500,0,TRUE,1e-1")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-import results
-from harness.errors import UserError
+from guidebench import results
+from guidebench.harness.errors import UserError
 from tests.reports.conftest import Writer
 
 CURVE = {100: [1, 0], 200: [1, 1]}

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harness.errors import UserError
-from results import limits
+from guidebench.harness.errors import UserError
+from guidebench.results import limits
 from tests.reports.conftest import Writer
 
 SOLVED = {seed: {300: [1] * 10} for seed in range(2)}

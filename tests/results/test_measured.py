@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import results
+from guidebench import results
 
 HOME = Path(results.__file__).parent / "measured"
 MOST = 8_000_000

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import results
-from harness.errors import UserError
-from results.pictures import SIGNATURE
+from guidebench import results
+from guidebench.harness.errors import UserError
+from guidebench.results.pictures import SIGNATURE
 from tests.reports.conftest import Writer
 
 CURVES = {0: {100: [1]}}
@@ -53,6 +53,6 @@ def test_no_more_are_read_than_a_page_could_show(writer: Writer, monkeypatch: py
     root = study(writer, "standard", "blur")
     for name in ("standard", "blur"):
         picture(root, name, SIGNATURE + bytes(20))
-    monkeypatch.setattr(sys.modules["results.pictures"], "TOGETHER", 50)
+    monkeypatch.setattr(sys.modules["guidebench.results.pictures"], "TOGETHER", 50)
     with pytest.raises(UserError, match="its sample frames have more than 50 bytes; leave some out"):
         results.pictures(results.study(root))

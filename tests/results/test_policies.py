@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from results import policies
+from guidebench.results import policies
 
 ARRAYS = {
     "w": np.arange(6, dtype=np.float32).reshape(2, 3),

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-import results
-from harness.errors import UserError
-from results.evaluations import evaluations
-from results.reading import Reader
-from results.store import Study
+from guidebench import results
+from guidebench.harness.errors import UserError
+from guidebench.results.evaluations import evaluations
+from guidebench.results.reading import Reader
+from guidebench.results.store import Study
 from tests.reports.conftest import Writer
 
 SOLVED = {seed: {300: [1] * 10} for seed in range(2)}

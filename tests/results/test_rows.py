@@ -11,12 +11,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-import results
-import results.rows
-from harness.errors import UserError
-from harness.records.compact import log_to_parquet, to_parquet
-from harness.records.schema import EVALUATION
-from results.rows import _read as read
+from guidebench import results
+from guidebench.harness.errors import UserError
+from guidebench.harness.records.compact import log_to_parquet, to_parquet
+from guidebench.harness.records.schema import EVALUATION
+from guidebench.results.rows import _read as read
 from tests.reports.conftest import Writer, label_row, write_rows
 
 CURVES = {0: {100: [1, 0], 200: [1, 1]}, 1: {100: [0, 0]}}

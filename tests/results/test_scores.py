@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-import results
-from harness import Recorder, config
-from harness.errors import UserError
-from harness.interfaces import SUCCESS, Score
-from results.evaluations import evaluations
+from guidebench import results
+from guidebench.harness import Recorder, config
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import SUCCESS, Score
+from guidebench.results.evaluations import evaluations
 from tests.reports.conftest import Writer
 
 BADGES = Score("achievements", low=0, high=22)

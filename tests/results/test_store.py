@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-import results
-from harness.errors import UserError
+from guidebench import results
+from guidebench.harness.errors import UserError
 from tests.reports.conftest import Writer
 
 CURVES = {0: {100: [1, 0]}, 1: {100: [1, 1]}}

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harness import cli
-from results.submissions import packing
-from results.submissions.manifest import Packed
+from guidebench.harness import cli
+from guidebench.results.submissions import packing
+from guidebench.results.submissions.manifest import Packed
 from tests.results.submissions.conftest import Contents, contents_of, manifest_of
 from tests.results.verification.conftest import kept, player, trained
 

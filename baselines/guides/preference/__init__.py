@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from harness.interfaces import Build, Guide
-from harness.recipes import Method
-from harness.registry import register
-from harness.settings import Bounds, Unit
+from guidebench.harness.interfaces import Build, Guide
+from guidebench.harness.recipes import Method
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Unit
 
 
 @register.guide("preference")
@@ -156,7 +156,7 @@ class Preference:
         return frame + len(shown.snapshot())
 
     def spawn(self, build: Build) -> Guide:
-        from baselines.guides.preference.guide import PreferenceGuide
+        from guidebench.baselines.guides.preference.guide import PreferenceGuide
 
         return PreferenceGuide(self, build)
 

@@ -11,16 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from baselines.guides.preference import Preference
-from baselines.guiding import BaseGuide
-from baselines.preference.exploration import INTRINSIC
-from baselines.preference.rewards import Fit, Preferences, RewardEnsemble
-from baselines.preference.seeing import SIGHTS
-from baselines.preference.segments import INFORMATIVE, Recent, look_back, mean_reward, probabilities, starts
-from baselines.preference.sessions import Query, Sessions
-from baselines.preference.teaching import Pair, Teacher
-from harness.errors import Notice
-from harness.interfaces import (
+from guidebench.baselines.guides.preference import Preference
+from guidebench.baselines.guiding import BaseGuide
+from guidebench.baselines.preference.exploration import INTRINSIC
+from guidebench.baselines.preference.rewards import Fit, Preferences, RewardEnsemble
+from guidebench.baselines.preference.seeing import SIGHTS
+from guidebench.baselines.preference.segments import INFORMATIVE, Recent, look_back, mean_reward, probabilities, starts
+from guidebench.baselines.preference.sessions import Query, Sessions
+from guidebench.baselines.preference.teaching import Pair, Teacher
+from guidebench.harness.errors import Notice
+from guidebench.harness.interfaces import (
     Answer,
     Array,
     Batch,

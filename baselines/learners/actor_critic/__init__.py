@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from harness import settings
-from harness.errors import UserError
-from harness.interfaces import Actions, Observations
-from harness.settings import Bounds, Unit
+from guidebench.harness import settings
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Actions, Observations
+from guidebench.harness.settings import Bounds, Unit
 
 if TYPE_CHECKING:
-    from baselines.networks import MLP, Network
+    from guidebench.baselines.networks import MLP, Network
 
 Reduction = Literal["min", "mean"]
 ActorReduction = Literal["min", "mean", "first"]
@@ -107,7 +107,7 @@ class ActorCritic:
 
     def actor(self, observations: Observations, actions: Actions) -> MLP:
         """Observations [S, B, D] -> [S, B, outputs · A]."""
-        from baselines.networks import MLP
+        from guidebench.baselines.networks import MLP
 
         return MLP(
             observations.shape[0], self.hidden, self.outputs * actions.shape[0], "actor", orthogonal=self._orthogonal
@@ -115,7 +115,7 @@ class ActorCritic:
 
     def critic(self, observations: Observations, actions: Actions) -> MLP:
         """Observations and actions [S, B, D + A] -> Q-values [S, B, 1]."""
-        from baselines.networks import MLP
+        from guidebench.baselines.networks import MLP
 
         width = observations.shape[0] + actions.shape[0]
         return MLP(width, self.hidden, 1, "critic", self.layer_norm, orthogonal=self._orthogonal)
@@ -126,7 +126,7 @@ class ActorCritic:
 
     def encoder(self, observations: Observations) -> Network | None:
         """The actor's hidden layers; None without any."""
-        from baselines import networks
+        from guidebench.baselines import networks
 
         return networks.encoder(observations, 0, 0, self.hidden)
 
@@ -136,7 +136,7 @@ class ActorCritic:
 
     def multiplications_to_act(self, observations: Observations, actions: Actions) -> int:
         """Multiply-adds of one action."""
-        from baselines import arithmetic
+        from guidebench.baselines import arithmetic
 
         return arithmetic.mlp((observations.shape[0], *self.hidden, self.outputs * actions.shape[0]))
 
@@ -144,7 +144,7 @@ class ActorCritic:
         """Multiply-adds of an update, per transition of its batch: an evaluation of the actor and of M critics and a
         gradient of N, and on the actor's share of updates its gradient through N. A gradient by parameters takes three
         evaluations' arithmetic, one by inputs two."""
-        from baselines import arithmetic
+        from guidebench.baselines import arithmetic
 
         actor = self.multiplications_to_act(observations, actions)
         critic = arithmetic.mlp((observations.shape[0] + actions.shape[0], *self.hidden, 1))

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from harness.errors import Notice
-from harness.interfaces import Difference
+from guidebench.harness.errors import Notice
+from guidebench.harness.interfaces import Difference
 
 if TYPE_CHECKING:
-    from baselines.learners.actor_critic.learner import Sample
+    from guidebench.baselines.learners.actor_critic.learner import Sample
 
 WARM_UP = 3
 """Updates of a kind that are taken as they are before the next is captured: libraries set themselves up in them."""

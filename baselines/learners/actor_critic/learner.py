@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from baselines.learners.actor_critic import ActorCritic
-from baselines.learners.actor_critic.captured import Captured, Kind, Learn, Told
-from baselines.networks import ensemble
-from baselines.parameters import Adam, Parameters, clip_by_norm
-from harness.errors import unknown
-from harness.interfaces import Array, Batch, Build, Difference, State, Update
+from guidebench.baselines.learners.actor_critic import ActorCritic
+from guidebench.baselines.learners.actor_critic.captured import Captured, Kind, Learn, Told
+from guidebench.baselines.networks import ensemble
+from guidebench.baselines.parameters import Adam, Parameters, clip_by_norm
+from guidebench.harness.errors import unknown
+from guidebench.harness.interfaces import Array, Batch, Build, Difference, State, Update
 
 REDUCTIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "min": lambda values: values.amin(1),

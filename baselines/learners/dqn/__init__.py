@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from baselines.learners.q_learning import QLearning
-from harness.interfaces import Actions, Build, Learner, Observations
-from harness.registry import register
+from guidebench.baselines.learners.q_learning import QLearning
+from guidebench.harness.interfaces import Actions, Build, Learner, Observations
+from guidebench.harness.registry import register
 
 if TYPE_CHECKING:
-    from baselines.networks import Network
+    from guidebench.baselines.networks import Network
 
 
 @register.learner("dqn")
@@ -41,13 +41,13 @@ class Dqn(QLearning):
 
     def network(self, observations: Observations, actions: Actions) -> Network:
         """The Q-network that these spaces need."""
-        from baselines.networks import for_observations
+        from guidebench.baselines.networks import for_observations
 
         assert actions.count is not None
         return for_observations(observations, self.channels, self.features, self.hidden, actions.count)
 
     def multiplications_to_act(self, observations: Observations, actions: Actions) -> int:
-        from baselines import arithmetic
+        from guidebench.baselines import arithmetic
 
         assert actions.count is not None
         return arithmetic.for_observations(observations, self.channels, self.features, self.hidden, actions.count)
@@ -57,6 +57,6 @@ class Dqn(QLearning):
         return 5 * self.multiplications_to_act(observations, actions)
 
     def spawn(self, build: Build) -> Learner:
-        from baselines.learners.dqn.learner import DqnLearner
+        from guidebench.baselines.learners.dqn.learner import DqnLearner
 
         return DqnLearner(self, build)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from baselines.learners.q_learning.learner import QLearner, Sample, Terms
-from baselines.parameters import Part
-from harness.interfaces import Difference
+from guidebench.baselines.learners.q_learning.learner import QLearner, Sample, Terms
+from guidebench.baselines.parameters import Part
+from guidebench.harness.interfaces import Difference
 
 
 class DqnLearner(QLearner):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from baselines.learners.q_learning import QLearning
-from harness.interfaces import Actions, Build, Learner, Observations
-from harness.registry import register
-from harness.settings import Bounds, Unit
+from guidebench.baselines.learners.q_learning import QLearning
+from guidebench.harness.interfaces import Actions, Build, Learner, Observations
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Unit
 
 if TYPE_CHECKING:
-    from baselines.learners.iqn.network import QuantileNetwork
+    from guidebench.baselines.learners.iqn.network import QuantileNetwork
 
 
 @register.learner("iqn")
@@ -44,8 +44,8 @@ class Iqn(QLearning):
 
     def network(self, observations: Observations, actions: Actions) -> QuantileNetwork:
         """The network that these spaces need."""
-        from baselines.learners.iqn.network import QuantileNetwork
-        from baselines.networks import MLP, Chain
+        from guidebench.baselines.learners.iqn.network import QuantileNetwork
+        from guidebench.baselines.networks import MLP, Chain
 
         assert actions.count is not None
         width, *hidden = self._head(observations)
@@ -61,7 +61,7 @@ class Iqn(QLearning):
 
     def _multiplications(self, observations: Observations, actions: Actions) -> tuple[int, int, int]:
         """Of the encoder, of one fraction's embedding, and of what turns features into one quantile of each action."""
-        from baselines import arithmetic
+        from guidebench.baselines import arithmetic
 
         assert actions.count is not None
         head = self._head(observations)
@@ -80,6 +80,6 @@ class Iqn(QLearning):
         return 5 * encoder + (2 * train + target) * embedding + (3 * train + target + self.policy_quantiles) * quantile
 
     def spawn(self, build: Build) -> Learner:
-        from baselines.learners.iqn.learner import IqnLearner
+        from guidebench.baselines.learners.iqn.learner import IqnLearner
 
         return IqnLearner(self, build)

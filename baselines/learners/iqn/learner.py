@@ -7,11 +7,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from baselines.learners.iqn import Iqn
-from baselines.learners.iqn.network import QuantileNetwork
-from baselines.learners.q_learning.learner import QLearner, Sample, Terms
-from baselines.parameters import Part
-from harness.interfaces import Build, Difference
+from guidebench.baselines.learners.iqn import Iqn
+from guidebench.baselines.learners.iqn.network import QuantileNetwork
+from guidebench.baselines.learners.q_learning.learner import QLearner, Sample, Terms
+from guidebench.baselines.parameters import Part
+from guidebench.harness.interfaces import Build, Difference
 
 
 class IqnLearner(QLearner):

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from baselines.networks import MLP, Network, linear, linear_specs
-from baselines.parameters import Spec
+from guidebench.baselines.networks import MLP, Network, linear, linear_specs
+from guidebench.baselines.parameters import Spec
 
 
 class QuantileNetwork:

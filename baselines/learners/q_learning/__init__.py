@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from harness import settings
-from harness.errors import UserError
-from harness.interfaces import Actions, Observations
-from harness.settings import Bounds, Unit
+from guidebench.harness import settings
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Actions, Observations
+from guidebench.harness.settings import Bounds, Unit
 
 if TYPE_CHECKING:
-    from baselines.networks import Network
+    from guidebench.baselines.networks import Network
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class QLearning:
 
     def encoder(self, observations: Observations) -> Network | None:
         """The network's part that turns observations into features; None for a vector without hidden layers."""
-        from baselines import networks
+        from guidebench.baselines import networks
 
         return networks.encoder(observations, self.channels, self.features, self.hidden)
 

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from baselines.learners.q_learning import QLearning
-from baselines.parameters import Adam, Parameters, Part, clip_by_norm
-from harness.interfaces import Array, Batch, Build, Difference, State, Update
+from guidebench.baselines.learners.q_learning import QLearning
+from guidebench.baselines.parameters import Adam, Parameters, Part, clip_by_norm
+from guidebench.harness.interfaces import Array, Batch, Build, Difference, State, Update
 
 
 class Sample(NamedTuple):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from baselines.learners.actor_critic import ActorCritic, ActorReduction, Reduction
-from harness.interfaces import Build, Learner
-from harness.recipes import Method
-from harness.registry import register
-from harness.settings import Bounds, Unit
+from guidebench.baselines.learners.actor_critic import ActorCritic, ActorReduction, Reduction
+from guidebench.harness.interfaces import Build, Learner
+from guidebench.harness.recipes import Method
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Unit
 
 
 @register.learner("sac")
@@ -55,7 +55,7 @@ class Sac(ActorCritic):
 }"""
 
     def spawn(self, build: Build) -> Learner:
-        from baselines.learners.sac.learner import SacLearner
+        from guidebench.baselines.learners.sac.learner import SacLearner
 
         return SacLearner(self, build)
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 import torch.nn.functional as F
 from torch import Tensor
 
-from baselines.learners.actor_critic.learner import ActorCriticLearner, ActorTerms, Sample
-from baselines.learners.sac import Sac
-from baselines.parameters import Adam, Parameters, Spec
-from harness.interfaces import Array, Build, State
+from guidebench.baselines.learners.actor_critic.learner import ActorCriticLearner, ActorTerms, Sample
+from guidebench.baselines.learners.sac import Sac
+from guidebench.baselines.parameters import Adam, Parameters, Spec
+from guidebench.harness.interfaces import Array, Build, State
 
 LOG_STD_MAX = 2.0
 """At most which the actor's log σ is [choice: VLM-RB gives none; B-Pref's and RL-SaLLM-F's code have the same]."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from baselines.learners.actor_critic import ActorCritic, ActorReduction, Reduction
-from harness.interfaces import Build, Learner
-from harness.registry import register
-from harness.settings import Bounds, Unit
+from guidebench.baselines.learners.actor_critic import ActorCritic, ActorReduction, Reduction
+from guidebench.harness.interfaces import Build, Learner
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Unit
 
 
 @register.learner("td3")
@@ -43,6 +43,6 @@ class Td3(ActorCritic):
 }"""
 
     def spawn(self, build: Build) -> Learner:
-        from baselines.learners.td3.learner import Td3Learner
+        from guidebench.baselines.learners.td3.learner import Td3Learner
 
         return Td3Learner(self, build)

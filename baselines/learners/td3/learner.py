@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from baselines.learners.actor_critic.learner import ActorCriticLearner, ActorTerms, Sample
-from baselines.learners.td3 import Td3
-from baselines.parameters import Parameters
-from harness.interfaces import Array, Build
+from guidebench.baselines.learners.actor_critic.learner import ActorCriticLearner, ActorTerms, Sample
+from guidebench.baselines.learners.td3 import Td3
+from guidebench.baselines.parameters import Parameters
+from guidebench.harness.interfaces import Array, Build
 
 
 class Td3Learner(ActorCriticLearner):

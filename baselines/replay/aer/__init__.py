@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from harness.interfaces import Actions, Build, Observations, Sampler
-from harness.recipes import Method
-from harness.registry import register
-from harness.settings import Bounds
+from guidebench.harness.interfaces import Actions, Build, Observations, Sampler
+from guidebench.harness.recipes import Method
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds
 
 
 @register.replay("aer")
@@ -44,7 +44,7 @@ class Aer:
         return ""
 
     def spawn(self, build: Build) -> Sampler:
-        from baselines.replay.aer.sampler import AerSampler
+        from guidebench.baselines.replay.aer.sampler import AerSampler
 
         return AerSampler(self, build)
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from baselines.parameters import Parameters
-from baselines.sampling import BaseSampler
-from harness.interfaces import Array, Build, Column, Draw, Metrics, Moment, Span, State, Transition
+from guidebench.baselines.parameters import Parameters
+from guidebench.baselines.sampling import BaseSampler
+from guidebench.harness.interfaces import Array, Build, Column, Draw, Metrics, Moment, Span, State, Transition
 
 if TYPE_CHECKING:
-    from baselines.replay.aer import Aer
+    from guidebench.baselines.replay.aer import Aer
 
 CHUNK = 256
 """Most observations that the encoder takes at once."""

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from harness.interfaces import Actions, Build, Observations, Sampler
-from harness.recipes import Method
-from harness.registry import register
-from harness.settings import Bounds, Unit
+from guidebench.harness.interfaces import Actions, Build, Observations, Sampler
+from guidebench.harness.recipes import Method
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Unit
 
 
 @register.replay("ero")
@@ -49,7 +49,7 @@ class Ero:
         )
 
     def spawn(self, build: Build) -> Sampler:
-        from baselines.replay.ero.sampler import EroSampler
+        from guidebench.baselines.replay.ero.sampler import EroSampler
 
         return EroSampler(self, build)
 

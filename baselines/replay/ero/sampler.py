@@ -9,13 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from baselines.networks import MLP
-from baselines.parameters import Adam, Parameters
-from baselines.sampling import BaseSampler
-from harness.interfaces import Array, Build, Draw, Metrics, Moment, Span, State, Transition, Update
+from guidebench.baselines.networks import MLP
+from guidebench.baselines.parameters import Adam, Parameters
+from guidebench.baselines.sampling import BaseSampler
+from guidebench.harness.interfaces import Array, Build, Draw, Metrics, Moment, Span, State, Transition, Update
 
 if TYPE_CHECKING:
-    from baselines.replay.ero import Ero
+    from guidebench.baselines.replay.ero import Ero
 
 FEATURES = 3
 """Reward, |TD error|, and time in the episode over the longest possible (VLM-RB, app. E)."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from harness.interfaces import Build, Sampler
-from harness.recipes import Method
-from harness.registry import register
-from harness.settings import Bounds, Unit, cite
+from guidebench.harness.interfaces import Build, Sampler
+from guidebench.harness.recipes import Method
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Unit, cite
 
 
 @register.replay("per")
@@ -41,7 +41,7 @@ class Per:
     reward; low beside an error worth replaying, yet drawn before long)."""
 
     def spawn(self, build: Build) -> Sampler:
-        from baselines.replay.per.sampler import PerSampler
+        from guidebench.baselines.replay.per.sampler import PerSampler
 
         return PerSampler(self, build.rows, build.slots)
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from baselines.prioritised import PrioritisedSampler
-from baselines.sum_tree import SumTree
-from harness.interfaces import Array, Metrics, Span, State, Transition, Update
+from guidebench.baselines.prioritised import PrioritisedSampler
+from guidebench.baselines.sum_tree import SumTree
+from guidebench.harness.interfaces import Array, Metrics, Span, State, Transition, Update
 
 if TYPE_CHECKING:
-    from baselines.replay.per import Per
+    from guidebench.baselines.replay.per import Per
 
 
 class PerSampler(PrioritisedSampler):

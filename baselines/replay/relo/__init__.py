@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from harness.interfaces import Build, Difference, Sampler
-from harness.recipes import Method
-from harness.registry import register
-from harness.settings import Bounds
+from guidebench.harness.interfaces import Build, Difference, Sampler
+from guidebench.harness.recipes import Method
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds
 
 
 @register.replay("relo")
@@ -42,7 +42,7 @@ class Relo:
     L(δ) − L(δ̄) by the learner's own loss (Sujit et al. 2023; their released code)."""
 
     def spawn(self, build: Build) -> Sampler:
-        from baselines.replay.relo.sampler import ReloSampler
+        from guidebench.baselines.replay.relo.sampler import ReloSampler
 
         return ReloSampler(self, build.rows, build.slots, build.steps)
 

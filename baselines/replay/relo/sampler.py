@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from baselines.prioritised import PrioritisedSampler
-from baselines.sum_tree import MaxSumTree
-from harness.interfaces import Array, Metrics, Span, State, Transition, Update
+from guidebench.baselines.prioritised import PrioritisedSampler
+from guidebench.baselines.sum_tree import MaxSumTree
+from guidebench.harness.interfaces import Array, Metrics, Span, State, Transition, Update
 
 if TYPE_CHECKING:
-    from baselines.replay.relo import Relo
+    from guidebench.baselines.replay.relo import Relo
 
 
 class ReloSampler(PrioritisedSampler):

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from harness.interfaces import Build, Channel, Coordinates, Dialogue, Suite
-from harness.registry import register
-from harness.settings import Bounds, Text, Transport, Unit
+from guidebench.harness.interfaces import Build, Channel, Coordinates, Dialogue, Suite
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Text, Transport, Unit
 
 if TYPE_CHECKING:
-    from baselines.preference.teaching import Teacher
-    from harness.foundation.calls import Message, Usage
+    from guidebench.baselines.preference.teaching import Teacher
+    from guidebench.harness.foundation.calls import Message, Usage
 
 TOKENS = {"label": (1_660, 570), "check": (380, 275), "imagine": (995, 225)}
 """Read and written for a query: differences of table 7's variants, for 2,000 queries, of which not all are checked or
@@ -69,8 +69,8 @@ class Llm:
 
     def fits(self, parts: Mapping[str, Any], task: str) -> str:
         """Why it cannot teach there, or ""."""
-        from baselines.preference.conversing import misfit
-        from baselines.teachers.llm import prompts
+        from guidebench.baselines.preference.conversing import misfit
+        from guidebench.baselines.teachers.llm import prompts
 
         things = _things(parts["suite"], task)
         if not any(not thing.constant for thing in things):
@@ -96,13 +96,13 @@ class Llm:
         """UserError where the Decision Transformer would have too few episodes of the solver to learn from, which
         takes a minute to find out on MetaWorld."""
         if self.augment == "decision_transformer":
-            from baselines.teachers.llm.teacher import demonstrated
+            from guidebench.baselines.teachers.llm.teacher import demonstrated
 
             demonstrated(parts["suite"], task, self.expert_episodes, parts["guide"].segment)
 
     def asked(self, parts: Mapping[str, Any]) -> Usage:
         """About what a run asks, by what it took the paper's own; calls if every pair has a preference."""
-        from harness.foundation.calls import Usage
+        from guidebench.harness.foundation.calls import Usage
 
         queries = parts["guide"].planned(parts)
         said = ["label", *["check"] * self.double_check, *["imagine"] * (self.augment == "llm")]
@@ -110,13 +110,13 @@ class Llm:
         return Usage(len(said) * queries, tokens_in=into, tokens_out=out)
 
     def spawn(self, build: Build) -> Teacher:
-        from baselines.teachers.llm.teacher import LlmTeacher
+        from guidebench.baselines.teachers.llm.teacher import LlmTeacher
 
         return LlmTeacher(self, build)
 
     def dialogue(self, suite: Suite, task: str) -> Dialogue:
         """About pairs of this task; it is made once, to learn its instruction."""
-        from baselines.teachers.llm.dialogue import PairDialogue
+        from guidebench.baselines.teachers.llm.dialogue import PairDialogue
 
         around = getattr(suite, "surroundings", None)
         return PairDialogue(
@@ -165,6 +165,6 @@ class Scripted:
 
     def spawn(self, suite: Suite, task: str) -> Callable[[tuple[Message, ...]], str]:
         """What answers: it is told neither suite nor task, and sees the words of the conversation alone."""
-        from baselines.teachers.llm.scripted import ScriptedReader
+        from guidebench.baselines.teachers.llm.scripted import ScriptedReader
 
         return ScriptedReader(self)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from baselines.preference.conversing import Ask, Misread, Said, converse, filled, verdict, weigh
-from baselines.teachers.llm import prompts, reading, trajectories
-from harness.foundation.calls import Message
-from harness.interfaces import Array, Coordinates, Surroundings
+from guidebench.baselines.preference.conversing import Ask, Misread, Said, converse, filled, verdict, weigh
+from guidebench.baselines.teachers.llm import prompts, reading, trajectories
+from guidebench.harness.foundation.calls import Message
+from guidebench.harness.interfaces import Array, Coordinates, Surroundings
 
 if TYPE_CHECKING:
-    from baselines.teachers.llm import Llm
+    from guidebench.baselines.teachers.llm import Llm
 
 
 class PairDialogue:

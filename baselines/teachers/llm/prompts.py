@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from baselines.preference.conversing import filled
-from harness.interfaces import Coordinates, Surroundings
+from guidebench.baselines.preference.conversing import filled
+from guidebench.harness.interfaces import Coordinates, Surroundings
 
 PROMPT = """\
 You assess how well attempts at a task are going. All you have are coordinates; lengths are in metres.

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from baselines.preference.conversing import LONGEST, Misread
-from harness.interfaces import Array, Coordinates
+from guidebench.baselines.preference.conversing import LONGEST, Misread
+from guidebench.harness.interfaces import Array, Coordinates
 
 Fault = Literal["unreadable", "length", "shape", "start", "reach"]
 """No number or no object at all; a wrong number of steps; things missing, or points that are none; another beginning

@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from baselines.teachers.llm import reading, trajectories
-from harness.foundation.calls import Message
-from harness.interfaces import Array
+from guidebench.baselines.teachers.llm import reading, trajectories
+from guidebench.harness.foundation.calls import Message
+from guidebench.harness.interfaces import Array
 
 if TYPE_CHECKING:
-    from baselines.teachers.llm import Scripted
+    from guidebench.baselines.teachers.llm import Scripted
 
 LOST = "I find neither two trajectories to compare nor one to continue in what you write."
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from baselines.preference.conversing import expect, weighed
-from baselines.preference.decision_transformer import DecisionTransformer, Episode
-from baselines.preference.teaching import Pair, Verdict
-from baselines.teachers.llm.reading import Fault
-from harness.errors import UserError
-from harness.interfaces import Array, Ask, Build, Channel
+from guidebench.baselines.preference.conversing import expect, weighed
+from guidebench.baselines.preference.decision_transformer import DecisionTransformer, Episode
+from guidebench.baselines.preference.teaching import Pair, Verdict
+from guidebench.baselines.teachers.llm.reading import Fault
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array, Ask, Build, Channel
 
 if TYPE_CHECKING:
-    from baselines.teachers.llm import Llm
+    from guidebench.baselines.teachers.llm import Llm
 
 ATTEMPTS = 3
 """Episodes that are tried for each that is wanted, since a solver may fail."""

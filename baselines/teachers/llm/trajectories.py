@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.interfaces import Array, Coordinates
+from guidebench.harness.interfaces import Array, Coordinates
 
 Told = Mapping[str, Array]
 """Name -> float64 [H, n], or [n] of a constant thing."""

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from harness.interfaces import Build, Channel, Dialogue, Suite
-from harness.registry import register
-from harness.settings import Bounds, Text
+from guidebench.harness.interfaces import Build, Channel, Dialogue, Suite
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Text
 
 if TYPE_CHECKING:
-    from baselines.preference.teaching import Teacher
-    from harness.foundation.calls import Usage
+    from guidebench.baselines.preference.teaching import Teacher
+    from guidebench.harness.foundation.calls import Usage
 
 TOKENS = (1_100, 300)
 """Read and written for a pair in one order: two images of 256 pixels at 255 tokens each, our two prompts, an analysis
@@ -49,8 +49,8 @@ class Vlm:
 
     def fits(self, parts: Mapping[str, Any], task: str) -> str:
         """Why it cannot teach there, or ""."""
-        from baselines.preference.conversing import misfit
-        from baselines.teachers.vlm import prompts
+        from guidebench.baselines.preference.conversing import misfit
+        from guidebench.baselines.teachers.vlm import prompts
 
         if parts.get("drawing") is None:
             return "it shows frames, and the suite draws none"
@@ -64,18 +64,18 @@ class Vlm:
 
     def asked(self, parts: Mapping[str, Any]) -> Usage:
         """About what a run asks, if every label is read at once and every pair has a preference."""
-        from harness.foundation.calls import Usage
+        from guidebench.harness.foundation.calls import Usage
 
         shown = parts["guide"].planned(parts) * (1 + self.double_check)
         return Usage(2 * shown, TOKENS[0] * shown, TOKENS[1] * shown, images=2 * shown)
 
     def spawn(self, build: Build) -> Teacher:
-        from baselines.teachers.vlm.teacher import VlmTeacher
+        from guidebench.baselines.teachers.vlm.teacher import VlmTeacher
 
         return VlmTeacher(self.double_check)
 
     def dialogue(self, suite: Suite, task: str) -> Dialogue:
         """About pairs of this task; it is made once, to learn its instruction."""
-        from baselines.teachers.vlm.dialogue import ImageDialogue
+        from guidebench.baselines.teachers.vlm.dialogue import ImageDialogue
 
         return ImageDialogue(self, suite.make(task).instruction)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from baselines.preference.conversing import ECHOED, Ask, Said, converse, filled, verdict, weigh
-from baselines.teachers.vlm import prompts
-from harness.foundation.calls import ChatCall, Message
-from harness.interfaces import Array
+from guidebench.baselines.preference.conversing import ECHOED, Ask, Said, converse, filled, verdict, weigh
+from guidebench.baselines.teachers.vlm import prompts
+from guidebench.harness.foundation.calls import ChatCall, Message
+from guidebench.harness.interfaces import Array
 
 if TYPE_CHECKING:
-    from baselines.teachers.vlm import Vlm
+    from guidebench.baselines.teachers.vlm import Vlm
 
 
 class ImageDialogue:

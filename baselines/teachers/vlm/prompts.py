@@ -6,7 +6,7 @@ what stands in braces is filled in.
 
 from __future__ import annotations
 
-from baselines.preference.conversing import Misread, filled
+from guidebench.baselines.preference.conversing import Misread, filled
 
 CAPTIONS = ("Image 1:", "Image 2:")
 """Of the images, before the prompt."""

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from baselines.preference.conversing import weighed
-from baselines.preference.teaching import Pair, Verdict
-from harness.interfaces import Ask, Channel
+from guidebench.baselines.preference.conversing import weighed
+from guidebench.baselines.preference.teaching import Pair, Verdict
+from guidebench.harness.interfaces import Ask, Channel
 
 
 class VlmTeacher:

@@ -26,8 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from harness import matrix
-    from harness.errors import UserError
+    from guidebench.harness import matrix
+    from guidebench.harness.errors import UserError
 
     given = matrix.single(args.overrides)
     suite, task = given.pop("suite", None), given.pop("task", None)
@@ -49,8 +49,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _request(name: str, task: str | None) -> str:
-    from harness import config, registry
-    from harness.foundation import prompts
+    from guidebench.harness import config, registry
+    from guidebench.harness.foundation import prompts
 
     suite: Any = registry.get("suite", name)
     if task is not None:
@@ -65,9 +65,9 @@ def _request(name: str, task: str | None) -> str:
 
 
 def _draft(given: Mapping[str, Any], request: str) -> str:
-    from harness.errors import UserError
-    from harness.foundation import once, prompts
-    from harness.foundation.calls import ChatCall, Failure, Message
+    from guidebench.harness.errors import UserError
+    from guidebench.harness.foundation import once, prompts
+    from guidebench.harness.foundation.calls import ChatCall, Failure, Message
 
     call = ChatCall((Message("user", (request,)),), schema=prompts.SCHEMA)
     reply = once.ask(once.judge(given), call)

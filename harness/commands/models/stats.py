@@ -6,8 +6,8 @@ import argparse
 import json
 from pathlib import Path
 
-from harness.errors import count
-from harness.texts import one_line
+from guidebench.harness.errors import count
+from guidebench.harness.texts import one_line
 
 HELP = "questions, images and failures on record, and what was spent"
 
@@ -18,8 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from harness.foundation.calls import Usage
-    from harness.foundation.exchange import stats
+    from guidebench.harness.foundation.calls import Usage
+    from guidebench.harness.foundation.exchange import stats
 
     found = stats(args.source)
     if args.json:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any
 
-from harness.errors import UserError
-from harness.foundation.calls import Call, ChatCall, JudgeCall, Message, Reply, Usage
-from harness.interfaces import Judge
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation.calls import Call, ChatCall, JudgeCall, Message, Reply, Usage
+from guidebench.harness.interfaces import Judge
 
 
 class ScriptedModel:

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from baselines.guides.preference import Preference
-from baselines.guides.preference.guide import REWARD, PreferenceGuide
-from baselines.learners.sac import Sac
-from baselines.preference.exploration import neighbour_distance
-from baselines.preference.segments import INFORMATIVE
-from baselines.preference.teaching import Pair, Verdict
-from baselines.storage import Storage
-from baselines.teachers.oracle import Oracle
-from harness.interfaces import Answer, Array, Ask, Coordinates, Transition
+from guidebench.baselines.guides.preference import Preference
+from guidebench.baselines.guides.preference.guide import REWARD, PreferenceGuide
+from guidebench.baselines.learners.sac import Sac
+from guidebench.baselines.preference.exploration import neighbour_distance
+from guidebench.baselines.preference.segments import INFORMATIVE
+from guidebench.baselines.preference.teaching import Pair, Verdict
+from guidebench.baselines.storage import Storage
+from guidebench.baselines.teachers.oracle import Oracle
+from guidebench.harness.interfaces import Answer, Array, Ask, Coordinates, Transition
 from tests.baselines.learners.conftest import same
 from tests.baselines.learners.continuous import SMALL, Reach, build
 
@@ -342,7 +342,7 @@ def test_a_seed_is_bit_equal_alone_and_beside_others(tmp_path: Path) -> None:
 
 
 def test_a_state_restores_preferences_networks_and_sessions_that_wait(tmp_path: Path) -> None:
-    from harness import checkpoints
+    from guidebench.harness import checkpoints
 
     whole = Run(tmp_path / "whole", teacher=Asking())
     whole.play(41)
@@ -370,7 +370,7 @@ def test_a_state_restores_preferences_networks_and_sessions_that_wait(tmp_path: 
 def parts(**settings: Any) -> dict[str, Any]:
     from types import SimpleNamespace
 
-    from baselines.learners.dqn import Dqn
+    from guidebench.baselines.learners.dqn import Dqn
 
     learner = {"sac": LEARNER, "dqn": Dqn()}[settings.get("learner", "sac")]
     suite = SimpleNamespace(horizon=lambda task: settings.get("horizon", 20))

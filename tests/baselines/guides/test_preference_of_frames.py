@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from baselines.guides.preference.guide import REWARD, SNAPSHOT
-from baselines.preference.seeing import area_mean
-from baselines.teachers.llm import Llm
-from baselines.teachers.oracle import Oracle
-from harness.interfaces import Array
+from guidebench.baselines.guides.preference.guide import REWARD, SNAPSHOT
+from guidebench.baselines.preference.seeing import area_mean
+from guidebench.baselines.teachers.llm import Llm
+from guidebench.baselines.teachers.oracle import Oracle
+from guidebench.harness.interfaces import Array
 from tests.baselines.guides.test_preference import QUICK, Asking, Run, answer, parts
 from tests.baselines.learners.conftest import same
 
@@ -107,7 +107,7 @@ def test_a_seed_is_bit_equal_alone_and_beside_others(tmp_path: Path, sampling: A
 
 
 def test_a_state_restores_sessions_that_wait_with_their_frames(tmp_path: Path) -> None:
-    from harness import checkpoints
+    from guidebench.harness import checkpoints
 
     whole = run(tmp_path / "whole", teacher=Asking(shows=True))
     whole.play(41)

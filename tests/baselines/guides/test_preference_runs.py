@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import Stopped, UserError
+from guidebench.harness.errors import Stopped, UserError
 from tests.logs import logged
 
 SMALL = (

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from baselines.learners.q_learning.learner import QLearner, Terms
-from harness.interfaces import Actions, Batch, Build, Difference, Observations
-from harness.streams import Streams
+from guidebench.baselines.learners.q_learning.learner import QLearner, Terms
+from guidebench.harness.interfaces import Actions, Batch, Build, Difference, Observations
+from guidebench.harness.streams import Streams
 
 GRID = Observations((5, 5, 3), "uint8", (11, 6, 4))
 VECTOR = Observations((2,), "float32")

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from harness.interfaces import Actions, Array, Batch, Build, Observations, State, Step
-from harness.streams import Streams
+from guidebench.harness.interfaces import Actions, Array, Batch, Build, Observations, State, Step
+from guidebench.harness.streams import Streams
 
 SMALL: dict[str, Any] = {
     "hidden": (16, 16), "batch_size": 16, "learning_starts": 16, "ensemble": 3, "utd": 1, "actor_utd": 1,

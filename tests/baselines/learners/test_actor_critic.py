@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 import torch
 
-from baselines.agents.standard import Standard
-from baselines.guides.none import Unguided
-from baselines.guiding import BaseGuide
-from baselines.learners.sac import Sac
-from baselines.learners.td3 import Td3
-from baselines.parameters import Parameters
-from baselines.replay.per import Per
-from baselines.replay.uer import Uer
-from harness.errors import UserError
-from harness.evaluation import Evaluator
-from harness.interfaces import Actions, Observations
-from harness.training import Loop
+from guidebench.baselines.agents.standard import Standard
+from guidebench.baselines.guides.none import Unguided
+from guidebench.baselines.guiding import BaseGuide
+from guidebench.baselines.learners.sac import Sac
+from guidebench.baselines.learners.td3 import Td3
+from guidebench.baselines.parameters import Parameters
+from guidebench.baselines.replay.per import Per
+from guidebench.baselines.replay.uer import Uer
+from guidebench.harness.errors import UserError
+from guidebench.harness.evaluation import Evaluator
+from guidebench.harness.interfaces import Actions, Observations
+from guidebench.harness.training import Loop
 from tests.baselines.learners.conftest import beside, same
 from tests.baselines.learners.continuous import SMALL, Reach, batch, build
 from tests.harness.test_training import Notes

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from baselines.learners.actor_critic.captured import WARM_UP, Captured
-from baselines.learners.sac import Sac
-from baselines.learners.td3 import Td3
-from harness.errors import Notice
-from harness.interfaces import Batch
+from guidebench.baselines.learners.actor_critic.captured import WARM_UP, Captured
+from guidebench.baselines.learners.sac import Sac
+from guidebench.baselines.learners.td3 import Td3
+from guidebench.harness.errors import Notice
+from guidebench.harness.interfaces import Batch
 from tests.baselines.learners.conftest import beside, same
 from tests.baselines.learners.continuous import SMALL, batch, build
 

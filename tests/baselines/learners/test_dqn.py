@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from baselines.learners.dqn import Dqn
-from baselines.learners.dqn.learner import DqnLearner
-from harness.interfaces import Batch
+from guidebench.baselines.learners.dqn import Dqn
+from guidebench.baselines.learners.dqn.learner import DqnLearner
+from guidebench.harness.interfaces import Batch
 from tests.baselines.learners.conftest import make, same, terms
 
 

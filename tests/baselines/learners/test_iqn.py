@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from baselines import arithmetic
-from baselines.learners.iqn import Iqn
-from baselines.learners.iqn.learner import IqnLearner, quantile_huber
-from baselines.parameters import Parameters
-from harness.interfaces import Actions, Batch, Observations
-from harness.streams import Streams
+from guidebench.baselines import arithmetic
+from guidebench.baselines.learners.iqn import Iqn
+from guidebench.baselines.learners.iqn.learner import IqnLearner, quantile_huber
+from guidebench.baselines.parameters import Parameters
+from guidebench.harness.interfaces import Actions, Batch, Observations
+from guidebench.harness.streams import Streams
 from tests.baselines.learners.conftest import GRID, SMALL, VECTOR, batches, make, same, terms
 
 FRACTIONS = {3: torch.tensor([0, 0.5, 1]), 2: torch.tensor([0.0, 1.0])}

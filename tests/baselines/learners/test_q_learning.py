@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from baselines.arithmetic import for_observations
-from baselines.learners.dqn import Dqn
-from baselines.learners.iqn import Iqn
-from baselines.parameters import Parameters
-from harness.errors import UserError
-from harness.interfaces import Actions, Observations
-from harness.streams import Streams
+from guidebench.baselines.arithmetic import for_observations
+from guidebench.baselines.learners.dqn import Dqn
+from guidebench.baselines.learners.iqn import Iqn
+from guidebench.baselines.parameters import Parameters
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Actions, Observations
+from guidebench.harness.streams import Streams
 from tests.baselines.learners.conftest import GRID, SMALL, VECTOR, batches, beside, make, same
 
 BOTH = pytest.mark.parametrize("learner_of", [Dqn, Iqn])

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from baselines.learners.sac import Sac
-from baselines.learners.sac.learner import tanh_gaussian
-from harness.errors import UserError
-from harness.interfaces import Batch
+from guidebench.baselines.learners.sac import Sac
+from guidebench.baselines.learners.sac.learner import tanh_gaussian
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Batch
 from tests.baselines.learners.continuous import SMALL, batch, build
 
 PEAK = -0.5 * math.log(2 * math.pi)

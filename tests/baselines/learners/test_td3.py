@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from baselines.learners.td3 import Td3
-from harness.interfaces import Batch
+from guidebench.baselines.learners.td3 import Td3
+from guidebench.harness.interfaces import Batch
 from tests.baselines.learners.continuous import SMALL, batch, build
 
 

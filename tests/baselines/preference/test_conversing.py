@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from baselines.preference.conversing import Misread, verdict
+from guidebench.baselines.preference.conversing import Misread, verdict
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from baselines.preference.decision_transformer import DecisionTransformer, Episode
+from guidebench.baselines.preference.decision_transformer import DecisionTransformer, Episode
 
 LENGTH = 6
 

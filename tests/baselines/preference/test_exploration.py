@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from baselines.preference.exploration import FLOOR, INTRINSIC, LogDistance, NormalisedDistance, neighbour_distance
+from guidebench.baselines.preference.exploration import (
+    FLOOR,
+    INTRINSIC,
+    LogDistance,
+    NormalisedDistance,
+    neighbour_distance,
+)
 
 LINE = torch.tensor([[0.0], [1.0], [3.0], [7.0], [15.0]])
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from baselines.preference.rewards import Preferences, RewardEnsemble
-from baselines.preference.seeing import States
-from harness import registry
-from harness.interfaces import Build
-from harness.streams import Streams
+from guidebench.baselines.preference.rewards import Preferences, RewardEnsemble
+from guidebench.baselines.preference.seeing import States
+from guidebench.harness import registry
+from guidebench.harness.interfaces import Build
+from guidebench.harness.streams import Streams
 
 TASK, LENGTH, STEPS = "button-press", 10, 150
 SUITE = registry.get("suite", "metaworld_pbrl")()

@@ -9,10 +9,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from baselines.parameters import Parameters
-from baselines.preference.rewards import Preferences, RewardEnsemble
-from baselines.preference.seeing import States
-from harness.interfaces import Array
+from guidebench.baselines.parameters import Parameters
+from guidebench.baselines.preference.rewards import Preferences, RewardEnsemble
+from guidebench.baselines.preference.seeing import States
+from guidebench.harness.interfaces import Array
 from tests.baselines.learners.conftest import same
 from tests.baselines.learners.continuous import build
 

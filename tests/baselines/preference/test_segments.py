@@ -7,9 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from baselines.preference.segments import RATED, disagreement, entropy, look_back, mean_reward, probabilities, starts
-from baselines.storage import Storage
-from harness.interfaces import Transition
+from guidebench.baselines.preference.segments import (
+    RATED,
+    disagreement,
+    entropy,
+    look_back,
+    mean_reward,
+    probabilities,
+    starts,
+)
+from guidebench.baselines.storage import Storage
+from guidebench.harness.interfaces import Transition
 from tests.baselines.learners.continuous import build
 
 ENDED = np.array([0, 0, 1, 0, 1, 0, 0, 0, 1, 0, 0], bool)  # episodes of 3, 2 and 4 steps, and 2 of a running one

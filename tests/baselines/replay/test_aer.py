@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from baselines.learners.dqn import Dqn
-from baselines.parameters import Spec
-from baselines.replay.aer import Aer
-from baselines.replay.aer.sampler import AerSampler
-from baselines.storage import Storage
-from harness.errors import UserError
-from harness.interfaces import Actions, Build, Moment, Observations, Transition
-from harness.matrix import plan
-from harness.streams import Streams
+from guidebench.baselines.learners.dqn import Dqn
+from guidebench.baselines.parameters import Spec
+from guidebench.baselines.replay.aer import Aer
+from guidebench.baselines.replay.aer.sampler import AerSampler
+from guidebench.baselines.storage import Storage
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Actions, Build, Moment, Observations, Transition
+from guidebench.harness.matrix import plan
+from guidebench.harness.streams import Streams
 
 PLANE = Observations((2,), "float32")
 HERE = np.zeros((1, 2), np.float32)

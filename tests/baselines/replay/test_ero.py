@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from baselines.replay.ero import Ero
-from baselines.replay.ero.sampler import EroSampler
-from harness.errors import UserError
-from harness.interfaces import Actions, Build, Moment, Observations, Span, Transition, Update
-from harness.matrix import plan
-from harness.streams import Streams
+from guidebench.baselines.replay.ero import Ero
+from guidebench.baselines.replay.ero.sampler import EroSampler
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Actions, Build, Moment, Observations, Span, Transition, Update
+from guidebench.harness.matrix import plan
+from guidebench.harness.streams import Streams
 
 SLOTS = 40
 LIVE = Span(0, 32, SLOTS)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from baselines.replay.per import Per
-from baselines.replay.per.sampler import PerSampler
-from harness.interfaces import Moment, Span, Update
+from guidebench.baselines.replay.per import Per
+from guidebench.baselines.replay.per.sampler import PerSampler
+from guidebench.harness.interfaces import Moment, Span, Update
 
 UNSEEN = (np.empty(0), None)
 """An observation and a store that these samplers do not look at."""

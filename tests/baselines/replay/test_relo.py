@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from baselines.replay.relo import Relo
-from baselines.replay.relo.sampler import ReloSampler
-from harness.interfaces import Moment, Span, Update
+from guidebench.baselines.replay.relo import Relo
+from guidebench.baselines.replay.relo.sampler import ReloSampler
+from guidebench.harness.interfaces import Moment, Span, Update
 
 LIVE = Span(0, 4, 6)
 SLOTS = np.array([[0, 1, 2, 3]])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import chisquare
 
-from baselines.replay.uer import UerSampler
-from harness.interfaces import Moment, Span
+from guidebench.baselines.replay.uer import UerSampler
+from guidebench.harness.interfaces import Moment, Span
 
 UNSEEN = (np.empty(0), None)
 """An observation and a store that these samplers do not look at."""

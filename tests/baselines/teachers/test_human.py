@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from baselines.preference.asking import HumanTeacher
-from baselines.preference.teaching import Pair, Verdict
-from harness import cli, registry, settings
-from harness.errors import BudgetReached, Stopped
-from harness.interfaces import Coordinates
+from guidebench.baselines.preference.asking import HumanTeacher
+from guidebench.baselines.preference.teaching import Pair, Verdict
+from guidebench.harness import cli, registry, settings
+from guidebench.harness.errors import BudgetReached, Stopped
+from guidebench.harness.interfaces import Coordinates
 from tests.logs import logged
 
 THINGS = (

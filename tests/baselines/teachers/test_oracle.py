@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from baselines.preference.scripted import preference
-from baselines.preference.teaching import Pair, Verdict
-from baselines.teachers.oracle import Oracle
-from harness.interfaces import Array
+from guidebench.baselines.preference.scripted import preference
+from guidebench.baselines.preference.teaching import Pair, Verdict
+from guidebench.baselines.teachers.oracle import Oracle
+from guidebench.harness.interfaces import Array
 from tests.baselines.learners.continuous import build
 
 

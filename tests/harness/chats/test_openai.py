@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from harness import settings
-from harness.chats.openai_ import OpenAI
-from harness.errors import UserError
-from harness.execution import Models
-from harness.foundation import keeping
-from harness.foundation.calls import Asker, Call, ChatCall, EmbedCall, Message, Told
+from guidebench.harness import settings
+from guidebench.harness.chats.openai_ import OpenAI
+from guidebench.harness.errors import UserError
+from guidebench.harness.execution import Models
+from guidebench.harness.foundation import keeping
+from guidebench.harness.foundation.calls import Asker, Call, ChatCall, EmbedCall, Message, Told
 from tests.harness.foundation.canned import completion, serving
 
 pytest.importorskip("openai")
@@ -37,7 +37,8 @@ def test_every_setting_says_what_it_means_and_where_its_default_is_from() -> Non
 
 
 def test_its_configuration_imports_nothing_heavy() -> None:
-    asked = "import sys, harness.chats.openai_; print(sorted({'torch', 'openai', 'jsonschema'} & set(sys.modules)))"
+    heavy = {"torch", "openai", "jsonschema"}
+    asked = f"import sys, guidebench.harness.chats.openai_; print(sorted({heavy} & set(sys.modules)))"
     said = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "[]"
 

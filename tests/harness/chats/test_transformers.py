@@ -13,10 +13,10 @@ import pytest
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
-from harness import settings
-from harness.chats.transformers_ import Transformers
-from harness.errors import UserError
-from harness.foundation.calls import ChatCall, Message
+from guidebench.harness import settings
+from guidebench.harness.chats.transformers_ import Transformers
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation.calls import ChatCall, Message
 from tests.harness.foundation import tiny_models
 
 
@@ -33,7 +33,8 @@ def test_every_setting_says_what_it_means_and_where_its_default_is_from() -> Non
 
 
 def test_its_configuration_imports_nothing_heavy() -> None:
-    asked = "import sys, harness.chats.transformers_; print(sorted({'torch', 'transformers'} & set(sys.modules)))"
+    heavy = {"torch", "transformers"}
+    asked = f"import sys, guidebench.harness.chats.transformers_; print(sorted({heavy} & set(sys.modules)))"
     said = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "[]"
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from harness import cli
-from harness.foundation import questions
-from harness.records.study import Lock, StudyDirectory
+from guidebench.harness import cli
+from guidebench.harness.foundation import questions
+from guidebench.harness.records.study import Lock, StudyDirectory
 from tests.logs import logged
 
 RUN = (
@@ -26,7 +26,7 @@ RUN = (
 
 
 def train(study: Path) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "harness", *RUN, f"output={study}"]
+    words = [sys.executable, "-m", "guidebench", *RUN, f"output={study}"]
     return subprocess.run(words, capture_output=True, text=True, timeout=300)
 
 

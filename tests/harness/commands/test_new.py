@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import cli
-from harness.commands.new_ import SKELETONS
+from guidebench.harness import cli
+from guidebench.harness.commands.new_ import SKELETONS
 from tests.logs import logged
 
 ROOT = Path(__file__).parents[3]
@@ -41,11 +41,11 @@ def test_every_skeleton_installs_passes_its_tests_is_listed_and_runs(tmp_path: P
     python("pip", "install", *options, "--target", str(site), *(f"./my_{kind}" for kind in SKELETONS))
     told = python("pytest", "-q", "-p", "no:cacheprovider", *(f"my_{kind}/tests" for kind in SKELETONS))
     assert re.search(r"^9 passed", told, re.MULTILINE)
-    listed = json.loads(python("harness", "list", "--json"))
+    listed = json.loads(python("guidebench", "list", "--json"))
     for kind, skeleton in SKELETONS.items():
         assert {other for other in listed if f"my_{kind}" in listed[other]} == set(skeleton.registers)
     words = ["suite=my_suite", "method=my_replay,my_guide", "profile=smoke", "seeds=1", "output=runs", "--json"]
-    runs = json.loads(python("harness", "run", *words))["runs"]
+    runs = json.loads(python("guidebench", "run", *words))["runs"]
     assert [(run["method"], run["status"]) for run in runs] == [("my_replay", "finished"), ("my_guide", "finished")]
     assert 0 < logged(tmp_path / runs[1]["directory"], "metrics")[-1]["guide/bonus"] < 0.1
 

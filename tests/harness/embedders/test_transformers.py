@@ -4,8 +4,8 @@ import dataclasses
 import subprocess
 import sys
 
-from harness import registry, settings
-from harness.embedders.transformers_ import Transformers
+from guidebench.harness import registry, settings
+from guidebench.harness.embedders.transformers_ import Transformers
 
 
 def test_it_is_registered_and_refuses_a_model_that_embeds_nothing() -> None:
@@ -28,6 +28,7 @@ def test_every_setting_says_what_it_means() -> None:
 
 
 def test_its_configuration_imports_nothing_heavy() -> None:
-    asked = "import sys, harness.embedders.transformers_; print(sorted({'torch', 'transformers'} & set(sys.modules)))"
+    heavy = {"torch", "transformers"}
+    asked = f"import sys, guidebench.harness.embedders.transformers_; print(sorted({heavy} & set(sys.modules)))"
     said = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "[]"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from harness.foundation.answers import Unreadable, answering, in_schema, with_repair, with_schema, yes_or_no
-from harness.foundation.calls import Failure, Message
+from guidebench.harness.foundation.answers import Unreadable, answering, in_schema, with_repair, with_schema, yes_or_no
+from guidebench.harness.foundation.calls import Failure, Message
 
 pytest.importorskip("jsonschema")
 SCHEMA = {

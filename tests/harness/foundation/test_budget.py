@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import BudgetReached, UserError
-from harness.foundation.budget import Budget, Limits
-from harness.foundation.calls import Usage
+from guidebench.harness.errors import BudgetReached, UserError
+from guidebench.harness.foundation.budget import Budget, Limits
+from guidebench.harness.foundation.calls import Usage
 
 CENT = Usage(calls=1, seconds=2.0, usd=0.01)
 
@@ -67,8 +67,8 @@ def test_what_is_reserved_keeps_others_waiting_and_does_not_end_the_study(tmp_pa
 HOLD = """
 import sys, time
 from pathlib import Path
-from harness.foundation.budget import Budget, Limits
-from harness.foundation.calls import Usage
+from guidebench.harness.foundation.budget import Budget, Limits
+from guidebench.harness.foundation.calls import Usage
 budget = Budget(Path(sys.argv[1]), Limits(calls=4))
 for _ in range(3):
     assert budget.reserve(Usage(calls=1))
@@ -98,9 +98,9 @@ def test_what_a_killed_process_had_reserved_is_released(tmp_path: Path) -> None:
 SPEND = """
 import sys
 from pathlib import Path
-from harness.errors import BudgetReached
-from harness.foundation.budget import Budget, Limits
-from harness.foundation.calls import Usage
+from guidebench.harness.errors import BudgetReached
+from guidebench.harness.foundation.budget import Budget, Limits
+from guidebench.harness.foundation.calls import Usage
 budget, made = Budget(Path(sys.argv[1]), Limits(calls=300, usd=2.0)), 0
 try:
     while True:

@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.errors import UserError
-from harness.foundation.calls import Asker, ChatCall, EmbedCall, JudgeCall, Message, Told, Usage
-from harness.foundation.cassette import MERGED, Cassette, check, files, merge
-from harness.foundation.images import png
-from harness.foundation.keys import Request, request
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation.calls import Asker, ChatCall, EmbedCall, JudgeCall, Message, Told, Usage
+from guidebench.harness.foundation.cassette import MERGED, Cassette, check, files, merge
+from guidebench.harness.foundation.images import png
+from guidebench.harness.foundation.keys import Request, request
 
 TOOK = Usage(calls=1, tokens_in=70, tokens_out=1, images=2, seconds=0.25, usd=0.5)
 
@@ -151,9 +151,9 @@ def test_frames_are_kept_once_and_only_if_wanted(tmp_path: Path) -> None:
 RECORD = """
 import sys
 from pathlib import Path
-from harness.foundation.calls import Asker, EmbedCall, Told, Usage
-from harness.foundation.cassette import Cassette
-from harness.foundation.keys import request
+from guidebench.harness.foundation.calls import Asker, EmbedCall, Told, Usage
+from guidebench.harness.foundation.cassette import Cassette
+from guidebench.harness.foundation.keys import request
 shard, run, count, *sources = sys.argv[1:]
 cassette = Cassette([Path(source) for source in sources], Path(shard))
 for number in range(int(count)):
@@ -227,7 +227,7 @@ def test_a_shard_that_is_merged_but_not_removed_counts_once(tmp_path: Path) -> N
     assert rows(tmp_path / MERGED, "SELECT COUNT(*), SUM(usd) FROM spent") == [(1, 0.5)]
 
 
-MERGE = "import sys; from pathlib import Path; from harness.foundation.cassette import merge\n"
+MERGE = "import sys; from pathlib import Path; from guidebench.harness.foundation.cassette import merge\n"
 MERGE += "print('ready', flush=True); sys.stdin.readline(); merge(Path(sys.argv[1]))"
 
 
@@ -278,10 +278,10 @@ def test_what_a_killed_writer_left_half_written_is_undone_when_it_is_read(tmp_pa
 FILL = """
 import resource, sys
 from pathlib import Path
-from harness.errors import UserError
-from harness.foundation.calls import Asker, EmbedCall, Told, Usage
-from harness.foundation.cassette import Cassette
-from harness.foundation.keys import request
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation.calls import Asker, EmbedCall, Told, Usage
+from guidebench.harness.foundation.cassette import Cassette
+from guidebench.harness.foundation.keys import request
 cassette, number = Cassette([], Path(sys.argv[1])), 0
 resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))  # the kernel refuses to let any file grow beyond
 try:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from harness import cli
-from harness.findings import Finding
-from harness.foundation import checkup, once
+from guidebench.harness import cli
+from guidebench.harness.findings import Finding
+from guidebench.harness.foundation import checkup, once
 from tests.harness.foundation import tiny_models
 from tests.harness.foundation.canned import completion, serving
 

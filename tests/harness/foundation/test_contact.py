@@ -11,16 +11,16 @@ from typing import Any, ClassVar
 
 import pytest
 
-from harness import cli, matrix, study
-from harness.errors import UserError
-from harness.execution import Models
-from harness.foundation import contact, keeping, once
-from harness.foundation.calls import Reply, Usage
-from harness.foundation.desk import Policy
-from harness.job import Job
-from harness.records.cells import record, write_cell
-from harness.records.study import StudyDirectory
-from harness.worker import work
+from guidebench.harness import cli, matrix, study
+from guidebench.harness.errors import UserError
+from guidebench.harness.execution import Models
+from guidebench.harness.foundation import contact, keeping, once
+from guidebench.harness.foundation.calls import Reply, Usage
+from guidebench.harness.foundation.desk import Policy
+from guidebench.harness.job import Job
+from guidebench.harness.records.cells import record, write_cell
+from guidebench.harness.records.study import StudyDirectory
+from guidebench.harness.worker import work
 from tests.harness.foundation.canned import completion, serving
 
 NOBODY = "http://127.0.0.1:9/v1"

@@ -9,9 +9,9 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from harness.cli import main
-from harness.errors import UserError
-from harness.foundation.convert import RN50, convert
+from guidebench.harness.cli import main
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation.convert import RN50, convert
 
 
 def saved(path: Path, value: Any) -> Path:
@@ -86,9 +86,9 @@ def test_the_command_converts_a_model_that_then_embeds(
 
     import numpy as np
 
-    from harness.foundation.backends.transformers_.loading import Source
-    from harness.foundation.backends.transformers_.model import TransformersModel
-    from harness.foundation.calls import EmbedCall
+    from guidebench.harness.foundation.backends.transformers_.loading import Source
+    from guidebench.harness.foundation.backends.transformers_.model import TransformersModel
+    from guidebench.harness.foundation.calls import EmbedCall
 
     config = {
         "embed_dim": 24,
@@ -120,7 +120,7 @@ def test_the_command_converts_a_model_that_then_embeds(
 
 def test_a_single_file_that_does_not_say_what_it_is_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("open_clip")
-    from harness.foundation.backends.transformers_.loading import Source, load
+    from guidebench.harness.foundation.backends.transformers_.loading import Source, load
 
     convert(saved(tmp_path / "model.pt", {"a": torch.ones(1)}), tmp_path / "out.safetensors")
     with pytest.raises(UserError, match="does not say what it is"):

@@ -14,12 +14,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.errors import BudgetReached, UserError
-from harness.foundation.budget import Budget, Limits
-from harness.foundation.calls import Asker, Call, ChatCall, EmbedCall, Failure, JudgeCall, Message, Reply, Told, Usage
-from harness.foundation.cassette import Cassette, files, merge
-from harness.foundation.desk import Desk, MissingCall, Policy
-from harness.foundation.exchange import stats
+from guidebench.harness.errors import BudgetReached, UserError
+from guidebench.harness.foundation.budget import Budget, Limits
+from guidebench.harness.foundation.calls import (
+    Asker,
+    Call,
+    ChatCall,
+    EmbedCall,
+    Failure,
+    JudgeCall,
+    Message,
+    Reply,
+    Told,
+    Usage,
+)
+from guidebench.harness.foundation.cassette import Cassette, files, merge
+from guidebench.harness.foundation.desk import Desk, MissingCall, Policy
+from guidebench.harness.foundation.exchange import stats
 
 QUICK = Policy(timeout=0.5, attempts=3, backoff=0.001, in_flight=4, breaker_after=100, breaker_seconds=0.2)
 TOOK = Usage(calls=1, tokens_in=10, seconds=0.5, usd=0.25)
@@ -394,9 +405,9 @@ ANSWER = """
 import asyncio, sys
 from pathlib import Path
 import numpy as np
-from harness.foundation.calls import Asker, JudgeCall, Reply, Usage
-from harness.foundation.cassette import Cassette
-from harness.foundation.desk import Desk, Policy
+from guidebench.harness.foundation.calls import Asker, JudgeCall, Reply, Usage
+from guidebench.harness.foundation.cassette import Cassette
+from guidebench.harness.foundation.desk import Desk, Policy
 class Model:
     async def answer(self, call):
         await asyncio.sleep(0.001)

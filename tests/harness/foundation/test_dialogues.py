@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.errors import UserError
-from harness.foundation.asks import Asks
-from harness.foundation.process import Assignment, ModelProcess, Part
-from harness.interfaces import Ask
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation.asks import Asks
+from guidebench.harness.foundation.process import Assignment, ModelProcess, Part
+from guidebench.harness.interfaces import Ask
 
 # The chat counts the letters of the last thing said; the dialogue asks a second time about what it was told.
 SOURCE = """
     import json
     from dataclasses import dataclass
-    from harness.foundation.calls import ChatCall, Message
-    from harness.registry import register
+    from guidebench.harness.foundation.calls import ChatCall, Message
+    from guidebench.harness.registry import register
 
     @register.chat("counting")
     @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def test_a_dialogue_ends_with_one_answer_at_its_step_and_all_its_calls_are_count
 
 
 def test_frames_of_a_dialogue_are_as_many_as_its_snapshots(asks: Asks) -> None:
-    from suites.minigrid_doorkey import MiniGridDoorKey
+    from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 
     task = MiniGridDoorKey().make("5x5")
     task.reset(0)

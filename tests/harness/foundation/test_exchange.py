@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness import cli
-from harness.errors import UserError
-from harness.foundation import cassette_checks
-from harness.foundation.calls import Asker, ChatCall, EmbedCall, JudgeCall, Message, Told, Usage
-from harness.foundation.cassette import MERGED, Cassette, files, merge
-from harness.foundation.exchange import export, import_, stats
-from harness.foundation.images import png
-from harness.foundation.keys import request
+from guidebench.harness import cli
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation import cassette_checks
+from guidebench.harness.foundation.calls import Asker, ChatCall, EmbedCall, JudgeCall, Message, Told, Usage
+from guidebench.harness.foundation.cassette import MERGED, Cassette, files, merge
+from guidebench.harness.foundation.exchange import export, import_, stats
+from guidebench.harness.foundation.images import png
+from guidebench.harness.foundation.keys import request
 
 SCHEMA = {"type": "object", "properties": {"steps": {"type": "array"}}, "required": ["steps"]}
 TOOK = Usage(calls=1, tokens_in=70, tokens_out=5, images=2, seconds=0.25, usd=0.5)

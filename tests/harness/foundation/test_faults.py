@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.foundation.faults import LONGEST, scrubbed
+from guidebench.harness.foundation.faults import LONGEST, scrubbed
 
 
 @pytest.mark.parametrize(

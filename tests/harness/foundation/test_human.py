@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.errors import BudgetReached, UserError
-from harness.foundation import questions
-from harness.foundation.asks import Asks
-from harness.foundation.human import HumanBackend
-from harness.interfaces import Ask
+from guidebench.harness.errors import BudgetReached, UserError
+from guidebench.harness.foundation import questions
+from guidebench.harness.foundation.asks import Asks
+from guidebench.harness.foundation.human import HumanBackend
+from guidebench.harness.interfaces import Ask
 
 NOBODY = np.zeros((1, 0), bool)
 

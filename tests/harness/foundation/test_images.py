@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from harness.foundation import images
+from guidebench.harness.foundation import images
 
 RNG = np.random.default_rng(0)
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import matrix
-from harness.errors import BudgetReached, UserError
-from harness.execution import Models
-from harness.foundation import keeping
-from harness.foundation.budget import Budget, Limits
-from harness.foundation.calls import Asker, JudgeCall, Usage
-from harness.foundation.cassette import Cassette
-from harness.foundation.keys import request
+from guidebench.harness import matrix
+from guidebench.harness.errors import BudgetReached, UserError
+from guidebench.harness.execution import Models
+from guidebench.harness.foundation import keeping
+from guidebench.harness.foundation.budget import Budget, Limits
+from guidebench.harness.foundation.calls import Asker, JudgeCall, Usage
+from guidebench.harness.foundation.cassette import Cassette
+from guidebench.harness.foundation.keys import request
 
 SERVER = "judge.base_url=http://127.0.0.1:9/v1"
 

@@ -8,8 +8,8 @@ import json
 import numpy as np
 import pytest
 
-from harness.foundation.calls import Asker, ChatCall, EmbedCall, JudgeCall, Message
-from harness.foundation.keys import call_key, image_digest, request
+from guidebench.harness.foundation.calls import Asker, ChatCall, EmbedCall, JudgeCall, Message
+from guidebench.harness.foundation.keys import call_key, image_digest, request
 
 MODEL = {"model": "tiny", "backend": "scripted"}
 IMAGE = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)

@@ -9,17 +9,17 @@ import time
 import numpy as np
 import pytest
 
-from harness.errors import UserError
-from harness.foundation.asks import Asks, InFlight, Memory
-from harness.foundation.process import Assignment, ModelProcess, Part
-from harness.foundation.serving import padded
-from harness.interfaces import Ask
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation.asks import Asks, InFlight, Memory
+from guidebench.harness.foundation.process import Assignment, ModelProcess, Part
+from guidebench.harness.foundation.serving import padded
+from guidebench.harness.interfaces import Ask
 
 # Scores a clip by its frames' mean (codes are drawn, so any number will do), and misbehaves on request.
 SOURCE = """
     import os, time
     from dataclasses import dataclass
-    from harness.registry import register
+    from guidebench.harness.registry import register
 
     @register.judge("odd")
     @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def process(plugin, tmp_path, behaviour: str = "", timeout: float = 20.0) -> Mod
 
 
 def clip(length: int) -> np.ndarray:
-    from suites.minigrid_doorkey import MiniGridDoorKey
+    from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 
     task = MiniGridDoorKey().make("5x5")
     task.reset(0)
@@ -203,7 +203,7 @@ def test_questions_in_flight_are_asked_again_after_a_restart(plugin, tmp_path) -
 
 @pytest.mark.parametrize(("drawing", "score"), [({}, 1.0), ({"perturbation": "sprite_swap", "tile_size": 8}, 0.0)])
 def test_the_judge_sees_frames_as_the_cell_has_them_drawn(drawing: dict, score: float) -> None:
-    from suites.minigrid_doorkey import MiniGridDoorKey
+    from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 
     task = MiniGridDoorKey().make("5x5")
     task.reset(0)

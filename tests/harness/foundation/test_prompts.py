@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness import registry
-from harness.foundation import prompts
-from harness.settings import Cited
+from guidebench.harness import registry
+from guidebench.harness.foundation import prompts
+from guidebench.harness.settings import Cited
 
 
 @pytest.mark.parametrize("suite", ["minigrid_doorkey", "ogbench_scene"])

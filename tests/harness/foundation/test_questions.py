@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.errors import UserError
-from harness.foundation import questions
-from harness.foundation.questions import Question
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation import questions
+from guidebench.harness.foundation.questions import Question
 
 SNAPSHOTS = np.arange(12, dtype=np.uint8).reshape(4, 3)
 

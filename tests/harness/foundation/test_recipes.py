@@ -7,9 +7,9 @@ from importlib.resources import files
 
 import pytest
 
-from harness.errors import UserError
-from harness.foundation import recipes
-from harness.foundation.calls import Usage
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation import recipes
+from guidebench.harness.foundation.calls import Usage
 
 OF_THE_PAPERS = (
     "perception_lm_1b", "perception_lm_3b", "perception_lm_8b", "qwen2_5_vl_3b", "qwen2_5_vl_7b", "gpt2", "sbert",
@@ -111,4 +111,4 @@ def test_an_entry_that_does_not_fit_is_refused_by_its_field(old: str, new: str, 
 
 
 def test_the_data_lies_beside_the_code_where_a_wheel_takes_it() -> None:
-    assert files("harness.foundation").joinpath("recipes.toml").is_file()
+    assert files("guidebench.harness.foundation").joinpath("recipes.toml").is_file()

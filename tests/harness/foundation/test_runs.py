@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import BudgetReached, UserError
-from harness.foundation import keeping
+from guidebench.harness.errors import BudgetReached, UserError
+from guidebench.harness.foundation import keeping
 from tests.harness.foundation import tiny_models
 from tests.logs import logged
 

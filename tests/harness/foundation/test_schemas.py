@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from harness.foundation import prompts, schemas
-from harness.foundation.calls import ChatCall
+from guidebench.harness.foundation import prompts, schemas
+from guidebench.harness.foundation.calls import ChatCall
 
 
 @pytest.mark.parametrize(

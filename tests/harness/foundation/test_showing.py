@@ -10,12 +10,12 @@ import imageio.v2 as imageio
 import numpy as np
 import pytest
 
-from harness import matrix
-from harness.errors import UserError
-from harness.foundation import questions
-from harness.foundation.showing import Pair, Pictures
-from harness.records.cells import write_cell
-from harness.records.study import StudyDirectory
+from guidebench.harness import matrix
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation import questions
+from guidebench.harness.foundation.showing import Pair, Pictures
+from guidebench.harness.records.cells import write_cell
+from guidebench.harness.records.study import StudyDirectory
 
 MOVING = [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [3.0, 0.0]]
 STILL = [[3.0, 4.0]] * 4
@@ -85,7 +85,7 @@ def drawn(tmp_path: Path, snapshots: np.ndarray) -> questions.Question:
 
 
 def moments(count: int) -> np.ndarray:
-    from suites.minigrid_doorkey import MiniGridDoorKey
+    from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 
     task = MiniGridDoorKey().make("5x5")
     task.reset(0)
@@ -97,7 +97,7 @@ def moments(count: int) -> np.ndarray:
 
 
 def test_the_first_segment_is_above_and_the_second_below_from_its_start_to_its_end(tmp_path: Path) -> None:
-    from suites.minigrid_doorkey import MiniGridDoorKey
+    from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 
     snapshots = moments(20)
     path = Pictures()(drawn(tmp_path, snapshots))

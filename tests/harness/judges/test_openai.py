@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from harness import matrix, registry, settings
-from harness.errors import UserError
-from harness.judges.openai_ import OpenAI
+from guidebench.harness import matrix, registry, settings
+from guidebench.harness.errors import UserError
+from guidebench.harness.judges.openai_ import OpenAI
 
 
 def test_it_judges_where_it_has_a_prompt_and_says_how_to_get_one() -> None:
@@ -37,6 +37,7 @@ def test_a_key_pasted_for_the_name_of_its_variable_is_refused_and_not_repeated(p
 
 
 def test_its_configuration_imports_nothing_heavy() -> None:
-    asked = "import sys, harness.judges.openai_; print(sorted({'torch', 'openai', 'jsonschema'} & set(sys.modules)))"
+    heavy = {"torch", "openai", "jsonschema"}
+    asked = f"import sys, guidebench.harness.judges.openai_; print(sorted({heavy} & set(sys.modules)))"
     said = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "[]"

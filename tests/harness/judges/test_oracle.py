@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from harness import matrix, worker
-from harness.errors import Stopped, UserError
-from harness.foundation.asks import Asks
-from harness.foundation.oracle import Oracle, OracleBackend
-from harness.interfaces import Ask
-from harness.judges.oracle import EventOracle
-from harness.streams import Streams
-from suites.minigrid_doorkey import MiniGridDoorKey
+from guidebench.harness import matrix, worker
+from guidebench.harness.errors import Stopped, UserError
+from guidebench.harness.foundation.asks import Asks
+from guidebench.harness.foundation.oracle import Oracle, OracleBackend
+from guidebench.harness.interfaces import Ask
+from guidebench.harness.judges.oracle import EventOracle
+from guidebench.harness.streams import Streams
+from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 from tests.logs import logged
 
 SUITE = MiniGridDoorKey()
@@ -157,7 +157,7 @@ def rows(study: Path, name: str) -> dict[str, bytes]:
 
 
 def test_a_run_draws_no_frame_and_is_the_same_after_a_stop_in_another_packing(train, monkeypatch) -> None:
-    from suites.minigrid_doorkey.drawing import DoorKeyDrawer
+    from guidebench.suites.minigrid_doorkey.drawing import DoorKeyDrawer
 
     def refuse(*_: Any) -> None:
         raise AssertionError("an oracle needs no frame and no process")

@@ -4,8 +4,8 @@ import dataclasses
 import subprocess
 import sys
 
-from harness import registry, settings
-from harness.judges.transformers_ import Transformers
+from guidebench.harness import registry, settings
+from guidebench.harness.judges.transformers_ import Transformers
 
 
 def test_it_judges_where_it_has_a_prompt_and_says_how_to_get_one() -> None:
@@ -27,6 +27,7 @@ def test_every_setting_says_what_it_means_and_where_its_default_is_from() -> Non
 
 
 def test_its_configuration_imports_nothing_heavy() -> None:
-    asked = "import sys, harness.judges.transformers_; print(sorted({'torch', 'transformers'} & set(sys.modules)))"
+    heavy = {"torch", "transformers"}
+    asked = f"import sys, guidebench.harness.judges.transformers_; print(sorted({heavy} & set(sys.modules)))"
     said = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "[]"

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from harness import checkpoints, matrix, study
-from harness.execution import Execution
-from harness.launchers import local
-from harness.launchers.local import Slot
-from harness.records.study import StudyDirectory
+from guidebench.harness import checkpoints, matrix, study
+from guidebench.harness.execution import Execution
+from guidebench.harness.launchers import local
+from guidebench.harness.launchers.local import Slot
+from guidebench.harness.records.study import StudyDirectory
 
 PLAN = ["suite=minigrid_doorkey", "profile=smoke", "method=uer,per", "seeds=[0,1,2,3,4]"]
 
@@ -61,7 +61,7 @@ def test_only_seeds_that_stand_at_the_same_step_share_a_worker_and_finished_ones
 
 
 def test_a_device_cannot_be_misspelt() -> None:
-    from harness.errors import UserError
+    from guidebench.harness.errors import UserError
 
     with pytest.raises(UserError, match="device=gpu: expected one of 'auto', 'cpu', 'cuda'"):
         matrix.plan([*PLAN, "device=gpu"])

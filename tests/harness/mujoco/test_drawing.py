@@ -5,10 +5,10 @@ import pytest
 
 mujoco = pytest.importorskip("mujoco")
 
-from harness.errors import UserError  # noqa: E402
-from harness.mujoco import gl  # noqa: E402
-from harness.mujoco.drawing import ModelDrawer  # noqa: E402
-from harness.mujoco.perturbations import INKS, exchange, invert, texture, turned  # noqa: E402
+from guidebench.harness.errors import UserError  # noqa: E402
+from guidebench.harness.mujoco import gl  # noqa: E402
+from guidebench.harness.mujoco.drawing import ModelDrawer  # noqa: E402
+from guidebench.harness.mujoco.perturbations import INKS, exchange, invert, texture, turned  # noqa: E402
 
 RED, WHITE = (0.9, 0.1, 0.1), (0.8, 0.8, 0.8)
 WORLD = f"""

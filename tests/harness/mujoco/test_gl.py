@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from harness.commands import doctor_
-from harness.errors import UserError
-from harness.mujoco import gl
+from guidebench.harness.commands import doctor_
+from guidebench.harness.errors import UserError
+from guidebench.harness.mujoco import gl
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def anew(monkeypatch):
 
 DRAWN_FIRST = """
 import numpy as np
-from harness import registry
+from guidebench.harness import registry
 
 suite = registry.get("suite", "metaworld")()
 task = suite.make("reach")
@@ -82,7 +82,7 @@ def test_a_process_that_has_drawn_in_software_can_still_load_a_model(opengl):
     """Mesa's LLVM before triton's is a crash."""
     pytest.importorskip("triton")
     code = (
-        "from harness.mujoco import gl; gl.backend(); context = gl.context(16, 16); context.make_current(); "
+        "from guidebench.harness.mujoco import gl; gl.backend(); context = gl.context(16, 16); context.make_current(); "
         "import mujoco; model = mujoco.MjModel.from_xml_string('<mujoco/>'); "
         "drawn = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_50); "
         "import triton; print('loaded'); drawn.free(); context.free()"

@@ -9,8 +9,8 @@ import pytest
 
 mujoco = pytest.importorskip("mujoco")
 
-from harness.errors import UserError  # noqa: E402
-from harness.mujoco.state import INTEGRATION, load, state  # noqa: E402
+from guidebench.harness.errors import UserError  # noqa: E402
+from guidebench.harness.mujoco.state import INTEGRATION, load, state  # noqa: E402
 
 PILE = """
 <mujoco>

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness import matrix
-from harness.config import Cell
-from harness.mujoco import gl
-from harness.records.provenance import provenance
+from guidebench.harness import matrix
+from guidebench.harness.config import Cell
+from guidebench.harness.mujoco import gl
+from guidebench.harness.records.provenance import provenance
 
 
 def cell(*overrides: str) -> Cell:

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from harness import matrix
-from harness.records import provenance, sources
-from harness.worker import _continued
+from guidebench.harness import matrix
+from guidebench.harness.records import provenance, sources
+from guidebench.harness.worker import _continued
 
 PLUGIN = '''
 """A replay of a plug-in."""
 
 from dataclasses import dataclass
 
-from baselines.replay.uer import Uer
-from harness.registry import register
+from guidebench.baselines.replay.uer import Uer
+from guidebench.harness.registry import register
 
 
 @register.replay("strange")
@@ -34,9 +34,10 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the project's packages, from which digests are taken."""
     for name in sources.PROJECT:
         ignored = shutil.ignore_patterns("__pycache__", "templates")
-        shutil.copytree(sources.ROOT / name, tmp_path / "tree" / name, ignore=ignored)
+        place = Path(*name.split("."))
+        shutil.copytree(sources.ROOT / place, tmp_path / "tree" / place, ignore=ignored)
     monkeypatch.setattr(sources, "ROOT", tmp_path / "tree")
-    return tmp_path / "tree"
+    return tmp_path / "tree" / "guidebench"
 
 
 def found(*overrides: str) -> dict[str, str]:

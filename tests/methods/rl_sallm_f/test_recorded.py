@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from baselines.teachers.llm import Scripted
-from harness.errors import Stopped
-from harness.foundation.calls import Message
+from guidebench.baselines.teachers.llm import Scripted
+from guidebench.harness.errors import Stopped
+from guidebench.harness.foundation.calls import Message
 from tests.harness.foundation.canned import completion, serving
 
 pytest.importorskip("openai")

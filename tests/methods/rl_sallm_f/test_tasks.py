@@ -8,11 +8,11 @@ import json
 import numpy as np
 import pytest
 
-from baselines.preference.teaching import Pair
-from baselines.teachers.llm import Llm, Scripted
-from harness import registry
-from harness.foundation.calls import Call, ChatCall, Told
-from harness.interfaces import Array, Task
+from guidebench.baselines.preference.teaching import Pair
+from guidebench.baselines.teachers.llm import Llm, Scripted
+from guidebench.harness import registry
+from guidebench.harness.foundation.calls import Call, ChatCall, Told
+from guidebench.harness.interfaces import Array, Task
 
 
 def walk(task: Task, shape: tuple[int, ...], seed: int, length: int = 10) -> Array:

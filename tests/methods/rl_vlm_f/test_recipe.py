@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from harness import matrix, registry, settings, variations
-from harness.errors import UserError
+from guidebench.harness import matrix, registry, settings, variations
+from guidebench.harness.errors import UserError
 
 METHOD = "method=rl_vlm_f"
 

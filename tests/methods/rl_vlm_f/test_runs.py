@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.errors import Stopped
+from guidebench.harness.errors import Stopped
 from tests.harness.foundation.canned import completion, serving
 from tests.logs import logged
 
@@ -30,7 +30,7 @@ SOURCE = """
     import hashlib, re
     from dataclasses import dataclass
     import numpy as np
-    from harness.registry import register
+    from guidebench.harness.registry import register
 
     @register.chat("pixels")
     @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from baselines.replay.per import Per
-from harness import matrix, registry, settings, variations
-from harness.errors import UserError
-from methods.vlm_rb import VlmRb
+from guidebench.baselines.replay.per import Per
+from guidebench.harness import matrix, registry, settings, variations
+from guidebench.harness.errors import UserError
+from guidebench.methods.vlm_rb import VlmRb
 
 
 def test_defaults_are_those_of_table_3_and_every_field_has_a_meaning_and_a_source() -> None:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from harness.interfaces import Moment, Span, Update
-from methods.vlm_rb import VlmRb
-from methods.vlm_rb.sampler import BoostedSampler, JudgedSampler, prioritised_share
+from guidebench.harness.interfaces import Moment, Span, Update
+from guidebench.methods.vlm_rb import VlmRb
+from guidebench.methods.vlm_rb.sampler import BoostedSampler, JudgedSampler, prioritised_share
 
 UNSEEN = (np.empty(0), None)
 """An observation and a store that these samplers do not look at."""

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.errors import UserError
-from harness.foundation.calls import Call, EmbedCall, Told
-from methods.vlm_rm.dialogue import GoalBaseline, reward
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation.calls import Call, EmbedCall, Told
+from guidebench.methods.vlm_rm.dialogue import GoalBaseline, reward
 
 GOAL, BASELINE = np.array([1.0, 0.0]), np.array([0.0, 1.0])
 
@@ -92,8 +92,8 @@ def test_vectors_without_a_direction_leave_no_reward() -> None:
 
 
 def test_with_a_real_clip_and_no_baseline_it_is_the_cosine_of_frame_and_text(tiny: Callable[..., Path]) -> None:
-    from harness.foundation.backends.transformers_.loading import Source
-    from harness.foundation.backends.transformers_.model import TransformersModel
+    from guidebench.harness.foundation.backends.transformers_.loading import Source
+    from guidebench.harness.foundation.backends.transformers_.model import TransformersModel
 
     model = TransformersModel(Source(str(tiny("clip")), dtype="float32"))
     frames = np.random.default_rng(0).integers(0, 256, (3, 40, 56, 3), dtype=np.uint8)

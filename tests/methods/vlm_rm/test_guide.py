@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from baselines.storage import Storage
-from harness.interfaces import Actions, Answer, Ask, Build, Observations, Transition
-from harness.streams import Streams
-from methods.vlm_rm.guide import FrameRewardGuide
+from guidebench.baselines.storage import Storage
+from guidebench.harness.interfaces import Actions, Answer, Ask, Build, Observations, Transition
+from guidebench.harness.streams import Streams
+from guidebench.methods.vlm_rm.guide import FrameRewardGuide
 
 
 class World:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import results
-from harness import matrix, registry, settings, study
-from harness.errors import Stopped, UserError
-from harness.mujoco import gl
-from methods.vlm_rm import VlmRm
+from guidebench import results
+from guidebench.harness import matrix, registry, settings, study
+from guidebench.harness.errors import Stopped, UserError
+from guidebench.harness.mujoco import gl
+from guidebench.methods.vlm_rm import VlmRm
 
 DOORKEY = (
     "suite=minigrid_doorkey", "method=vlm_rm", "embedder.dtype=float32", "drawing.tile_size=8", "guide.stretch=16",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-import results
-from harness import cli
+from guidebench import results
+from guidebench.harness import cli
 from tests.reports.conftest import Writer
 
 SMOKE = ("suite=classic", "method=uer", "profile=smoke", "seeds=1", "report=false")

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-import results
-from harness import cli
-from harness.records.provenance import packages
-from results import submissions
-from results.submissions.packing import pack
-from results.verification import record
-from results.verification.record import CellVerdict, Check, Tally, Verification
+from guidebench import results
+from guidebench.harness import cli
+from guidebench.harness.records.provenance import packages
+from guidebench.results import submissions
+from guidebench.results.submissions.packing import pack
+from guidebench.results.verification import record
+from guidebench.results.verification.record import CellVerdict, Check, Tally, Verification
 from tests.reports.conftest import Writer
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*cannot be checked here")

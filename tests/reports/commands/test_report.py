@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.commands import report as command
+from guidebench.reports.commands import report as command
 from tests.reports.conftest import Writer
 
 CURVES = {seed: {100: [1, 0], 200: [1, 1]} for seed in (0, 1)}
@@ -103,7 +103,7 @@ def test_faults_are_one_message_that_names_the_value(
 
 def test_finding_the_command_imports_nothing_heavy() -> None:
     code = (
-        "import sys, reports.commands.report; "
+        "import sys, guidebench.reports.commands.report; "
         "heavy = {'numpy', 'pandas', 'duckdb', 'matplotlib', 'torch', 'jinja2', 'rich'}; "
         "sys.exit(', '.join(heavy & set(sys.modules)) or None)"
     )

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from reports import statistics
-from reports.leaderboard.board import (
+from guidebench.reports import statistics
+from guidebench.reports.leaderboard.board import (
     Board,
     Curve,
     Details,
@@ -26,7 +26,7 @@ from reports.leaderboard.board import (
     TaskScore,
     Variation,
 )
-from results.verification.record import Check
+from guidebench.results.verification.record import Check
 
 METHODS = ("uer", "per", "vlm_rb", "lagea", "kagi", "dsadf", "pebble", "rl_sallm_f", "sac", "td3")
 MODELS = {"vlm_rb": "qwen3-vl-8b", "lagea": "gpt-oss-120b", "kagi": "llava-ov-7b", "rl_sallm_f": "gpt-4o-mini"}

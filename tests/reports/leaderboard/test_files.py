@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from reports.leaderboard import files
-from reports.leaderboard.board import Estimate, plain
+from guidebench.reports.leaderboard import files
+from guidebench.reports.leaderboard.board import Estimate, plain
 from tests.reports.leaderboard.boards import board, entry, example
 
 

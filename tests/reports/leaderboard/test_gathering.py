@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.errors import UserError
-from harness.interfaces import Score
-from reports import statistics
-from reports.leaderboard import files, frames, gathering, ranking
-from reports.leaderboard.board import Board, Entry
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Score
+from guidebench.reports import statistics
+from guidebench.reports.leaderboard import files, frames, gathering, ranking
+from guidebench.reports.leaderboard.board import Board, Entry
 from tests.reports.conftest import Writer
 
 Curves = dict[int, dict[int, list[int]]]

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from reports import statistics
-from reports.leaderboard.board import Board, Entry, Estimate, Frames, Refused, Suite
-from reports.leaderboard.page import render
-from results.verification.record import Check
+from guidebench.reports import statistics
+from guidebench.reports.leaderboard.board import Board, Entry, Estimate, Frames, Refused, Suite
+from guidebench.reports.leaderboard.page import render
+from guidebench.results.verification.record import Check
 from tests.reports.leaderboard import boards
 
 ROOT = Path(__file__).parents[3]
@@ -533,8 +533,8 @@ def test_numbers_that_are_none_and_boards_without_rows(browser: Open, tmp_path: 
 def test_the_same_board_is_the_same_page_in_every_process() -> None:
     """The order of a set differs from process to process."""
     code = (
-        "import sys; from reports.leaderboard.page import render; from tests.reports.leaderboard import boards;"
-        "sys.stdout.buffer.write(render(boards.example()).encode())"
+        "import sys; from guidebench.reports.leaderboard.page import render;"
+        "from tests.reports.leaderboard import boards; sys.stdout.buffer.write(render(boards.example()).encode())"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "1"}
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, check=True)

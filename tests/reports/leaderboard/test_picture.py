@@ -19,9 +19,9 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 from playwright.sync_api import Page
 
-from reports.leaderboard import gathering
-from reports.leaderboard.page import render
-from results import MEASURED
+from guidebench.reports.leaderboard import gathering
+from guidebench.reports.leaderboard.page import render
+from guidebench.results import MEASURED
 
 PICTURE = Path(__file__).parents[3] / "docs" / "leaderboard.png"
 SIZE = (1200, 1040)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from benchmarks import error_rates
-from reports import statistics
-from reports.leaderboard import ranking
-from reports.leaderboard.ranking import Scored
-from reports.statistics.resampling import ends
+from guidebench.reports import statistics
+from guidebench.reports.leaderboard import ranking
+from guidebench.reports.leaderboard.ranking import Scored
+from guidebench.reports.statistics.resampling import ends
 
 
 def test_the_interval_of_a_score_is_that_of_the_statistics() -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-import results
-from harness.records import schema
-from reports import summary
-from reports.papers import catalogue
-from reports.papers.matching import Shelf
+from guidebench import results
+from guidebench.harness.records import schema
+from guidebench.reports import summary
+from guidebench.reports.papers import catalogue
+from guidebench.reports.papers.matching import Shelf
 from tests.reports.conftest import Writer, label_row, write_rows
 
 Curve = Mapping[int, float]

@@ -9,15 +9,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import results
-from reports.papers import claims, equivalence, text, verdicts
-from reports.papers.claims import Outcome
-from reports.papers.estimates import Estimator
-from reports.papers.matching import Shelf
-from reports.papers.measures import Measured
-from reports.statistics import Array
-from reports.summary import Row
-from results import published
+from guidebench import results
+from guidebench.reports.papers import claims, equivalence, text, verdicts
+from guidebench.reports.papers.claims import Outcome
+from guidebench.reports.papers.estimates import Estimator
+from guidebench.reports.papers.matching import Shelf
+from guidebench.reports.papers.measures import Measured
+from guidebench.reports.statistics import Array
+from guidebench.reports.summary import Row
+from guidebench.results import published
 from tests.reports.conftest import Writer
 
 END = 1_000_000
@@ -238,7 +238,7 @@ def test_a_mechanism_is_looked_at_on_each_task_that_has_the_runs(
 
 @pytest.mark.parametrize("paper", list(published.PAPERS))
 def test_every_claim_of_every_paper_can_be_put_to_a_shelf(paper: str) -> None:
-    from reports.papers import catalogue
+    from guidebench.reports.papers import catalogue
 
     empty = Shelf([], catalogue.paper(paper), {})
     rows = published.claims(paper)

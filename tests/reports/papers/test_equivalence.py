@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from reports.papers import equivalence, verdicts
-from reports.papers.equivalence import Estimate, Published, printed
-from reports.statistics import Array
+from guidebench.reports.papers import equivalence, verdicts
+from guidebench.reports.papers.equivalence import Estimate, Published, printed
+from guidebench.reports.statistics import Array
 
 STUDIES = 2000
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reports.papers import equivalence
-from reports.papers.estimates import Estimator, Setting
-from reports.papers.matching import Shelf
+from guidebench.reports.papers import equivalence
+from guidebench.reports.papers.estimates import Estimator, Setting
+from guidebench.reports.papers.matching import Shelf
 
 OURS = {0: {100: 0.2, 200: 0.6, 300: 0.8}, 1: {100: 0.4, 200: 0.8, 300: 1.0}}  # means .3 .7 .9
 THEIRS = {0: {100: 0.3, 200: 0.4, 300: 0.5}, 1: {100: 0.3, 200: 0.4, 300: 0.7}}  # means .3 .4 .6

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from reports.papers import catalogue, equivalence, filled, text, verdicts
-from reports.papers.estimates import Estimator
-from reports.papers.filled import Filled
-from reports.papers.matching import Shelf
-from reports.statistics import Array
-from reports.summary import Row
-from results import published
+from guidebench.reports.papers import catalogue, equivalence, filled, text, verdicts
+from guidebench.reports.papers.estimates import Estimator
+from guidebench.reports.papers.filled import Filled
+from guidebench.reports.papers.matching import Shelf
+from guidebench.reports.statistics import Array
+from guidebench.reports.summary import Row
+from guidebench.results import published
 
 END = 1_000_000
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from reports.papers import catalogue, matching
-from reports.papers.matching import Match, Missing, Number, Shelf
+from guidebench.reports.papers import catalogue, matching
+from guidebench.reports.papers.matching import Match, Missing, Number, Shelf
 
 FLAT = {0: {100: 0.5}, 1: {100: 0.5}}
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-import results
-from reports import summary
-from reports.papers.estimates import Estimator, Setting
-from reports.papers.measures import MEASURES, Measured
-from reports.summary import Row
+from guidebench import results
+from guidebench.reports import summary
+from guidebench.reports.papers.estimates import Estimator, Setting
+from guidebench.reports.papers.measures import MEASURES, Measured
+from guidebench.reports.summary import Row
 from tests.reports.conftest import Writer, write_rows
 
 

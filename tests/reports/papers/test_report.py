@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-import results
-from harness.errors import UserError
-from reports.commands import report as command
-from reports.papers import page, report
-from reports.papers.report import PaperReport
-from results import published
+from guidebench import results
+from guidebench.harness.errors import UserError
+from guidebench.reports.commands import report as command
+from guidebench.reports.papers import page, report
+from guidebench.reports.papers.report import PaperReport
+from guidebench.results import published
 from tests.reports.conftest import Writer
 from tests.reports.papers.conftest import Papers
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import harness
-from harness import cli
-from harness.foundation import cassette, keeping
-from harness.foundation.calls import Asker, Call, ChatCall, EmbedCall, JudgeCall, Message, Told, Usage
-from harness.foundation.images import png
-from harness.foundation.keys import request
-from harness.journal import COMPACTED
+import guidebench
+from guidebench.harness import cli
+from guidebench.harness.foundation import cassette, keeping
+from guidebench.harness.foundation.calls import Asker, Call, ChatCall, EmbedCall, JudgeCall, Message, Told, Usage
+from guidebench.harness.foundation.images import png
+from guidebench.harness.foundation.keys import request
+from guidebench.harness.journal import COMPACTED
 from tests.logs import logged
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\x1b[31m\u202e\ud800"
@@ -55,7 +55,7 @@ CALLS: list[tuple[Call, object, str]] = [
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study of one judged run; not to be changed."""
     root = tmp_path_factory.mktemp("trained") / "study"
-    study = harness.run(
+    study = guidebench.run(
         "suite=minigrid_doorkey", "judge=sprite", "replay.clip_length=4", "drawing.tile_size=8",
         task="5x5", method="vlm_rb", profile="smoke", seeds=1, output=root,
     )  # fmt: skip

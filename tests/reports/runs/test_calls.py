@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.foundation import cassette, keeping
-from harness.foundation.calls import ChatCall, JudgeCall, Message
-from harness.foundation.images import png
-from reports.runs import calls
+from guidebench.harness.foundation import cassette, keeping
+from guidebench.harness.foundation.calls import ChatCall, JudgeCall, Message
+from guidebench.harness.foundation.images import png
+from guidebench.reports.runs import calls
 from tests.reports.runs.conftest import CALLS, CLIP, judged, record
 
 

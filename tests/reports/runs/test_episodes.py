@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from harness.foundation.images import png
-from reports.leaderboard import gathering
-from reports.runs import episodes
-from results import submissions
-from results.submissions.packing import pack
+from guidebench.harness.foundation.images import png
+from guidebench.reports.leaderboard import gathering
+from guidebench.reports.runs import episodes
+from guidebench.results import submissions
+from guidebench.results.submissions.packing import pack
 from tests.reports.runs.conftest import CLIP
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness import cli
-from reports import inline
-from reports.runs import page, record
+from guidebench.harness import cli
+from guidebench.reports import inline
+from guidebench.reports.runs import page, record
 from tests.reports.runs.conftest import EVIL
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harness.errors import UserError
-from reports.runs import record
-from reports.runs.reading import LINE, TAIL, brief, tail
-from results import limits
+from guidebench.harness.errors import UserError
+from guidebench.reports.runs import record
+from guidebench.reports.runs.reading import LINE, TAIL, brief, tail
+from guidebench.results import limits
 
 
 def test_a_finished_run_says_all_that_it_wrote(run: Path) -> None:

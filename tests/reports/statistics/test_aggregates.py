@@ -5,8 +5,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from reports import statistics
-from reports.statistics import METRICS, aggregates
+from guidebench.reports import statistics
+from guidebench.reports.statistics import METRICS, aggregates
 
 SCORES = np.array([[0.0, 0.1], [0.2, 0.3], [0.4, 0.5], [0.6, 10.0]])
 

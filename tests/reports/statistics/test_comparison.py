@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import results
-from reports import statistics
+from guidebench import results
+from guidebench.reports import statistics
 
 LOW, HIGH = np.array([[0.1], [0.2], [0.3]]), np.array([[0.7], [0.8], [0.9]])
 

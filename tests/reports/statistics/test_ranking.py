@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reports import statistics
+from guidebench.reports import statistics
 
 
 def chances(scores: dict[str, list], reps: int = 50_000) -> dict[str, list[float]]:
@@ -38,7 +38,7 @@ def test_tasks_count_alike() -> None:
 
 
 def test_draws_in_chunks_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    from reports.statistics import resampling
+    from guidebench.reports.statistics import resampling
 
     monkeypatch.setattr(resampling, "CHUNK_BYTES", 8 * 4 * 3)  # three draws
     found = chances({"a": [[1, 5], [3, 5]], "b": [[2, 4]]}, reps=1_000)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from rliable import library, metrics
 
-from reports import statistics
-from reports.statistics import METRICS, Interval
+from guidebench.reports import statistics
+from guidebench.reports.statistics import METRICS, Interval
 
 REPS = 1_000
 SLACK = 3 * np.sqrt(0.025 * 0.975 * (1 / REPS + 1 / statistics.REPS))

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from reports import statistics
-from reports.statistics import Array, Interval, with_rliable
+from guidebench.reports import statistics
+from guidebench.reports.statistics import Array, Interval, with_rliable
 
 REPS, OURS = 300, 4_000
 SLACK = 3.5 * np.sqrt(0.025 * 0.975 * (1 / REPS + 1 / OURS))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import cli
-from results import submissions
+from guidebench.harness import cli
+from guidebench.results import submissions
 from tests.results.submissions.conftest import manifest_of, study, trained
 
 __all__ = ["study", "trained"]

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from harness import cli
-from harness.records import provenance
-from results.verification import record, verifying
+from guidebench.harness import cli
+from guidebench.harness.records import provenance
+from guidebench.results.verification import record, verifying
 from tests.results.verification.conftest import Handed, archive, handed, kept, player, trained
 
 __all__ = ["archive", "handed", "kept", "player"]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
-from results import published
+from guidebench.results import published
 
 
 class Printed:

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from results import published
+from guidebench.results import published
 
 TIMES = "seconds"
 OBJECTS = {"task11": 7, "task12": 5, "task13": 7}

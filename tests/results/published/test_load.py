@@ -11,8 +11,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from harness.errors import UserError
-from results import published
+from guidebench.harness.errors import UserError
+from guidebench.results import published
 
 NUMBER = {
     "paper": "vlm_rb",
@@ -176,5 +176,5 @@ def test_a_variant_is_read_as_a_dictionary() -> None:
 
 
 def test_importing_it_imports_no_pandas() -> None:
-    program = "import sys, results.published; sys.exit('pandas' in sys.modules)"
+    program = "import sys, guidebench.results.published; sys.exit('pandas' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0

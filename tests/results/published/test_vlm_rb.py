@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from results import published
+from guidebench.results import published
 
 ROWS = [
     SimpleNamespace(**{**row, "value": Decimal(str(row["value"])), "variant": published.variant(row["variant"])})

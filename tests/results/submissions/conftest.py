@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from harness import matrix
-from harness.job import Job
-from harness.records.cells import record, write_cell
-from harness.records.study import StudyDirectory
-from harness.worker import work
-from results.submissions import manifest, packing
-from results.submissions.manifest import MANIFEST, Manifest, Packed
+from guidebench.harness import matrix
+from guidebench.harness.job import Job
+from guidebench.harness.records.cells import record, write_cell
+from guidebench.harness.records.study import StudyDirectory
+from guidebench.harness.worker import work
+from guidebench.results.submissions import manifest, packing
+from guidebench.results.submissions.manifest import MANIFEST, Manifest, Packed
 
 Contents = dict[str, bytes]
 SEEDS = (0, 1)

@@ -15,15 +15,15 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load, save
 
-import harness
-from harness import config
-from harness.errors import UserError
-from harness.records.cells import recorded, rehashed
-from harness.records.schema import LEDGER, SCHEMA_VERSION
-from reports.leaderboard import gathering
-from results import submissions
-from results.submissions import packing
-from results.submissions.manifest import Manifest, Packed
+import guidebench
+from guidebench.harness import config
+from guidebench.harness.errors import UserError
+from guidebench.harness.records.cells import recorded, rehashed
+from guidebench.harness.records.schema import LEDGER, SCHEMA_VERSION
+from guidebench.reports.leaderboard import gathering
+from guidebench.results import submissions
+from guidebench.results.submissions import packing
+from guidebench.results.submissions.manifest import Manifest, Packed
 from tests.results.submissions.conftest import Contents, contents_of
 
 Forge = Callable[..., Path]
@@ -449,7 +449,7 @@ def test_a_cassette_is_checked_row_by_row(forged: Forge, tmp_path: Path) -> None
 
 
 def imported(tmp_path: Path, **settings: Any) -> Path:
-    with harness.Recorder(
+    with guidebench.Recorder(
         tmp_path / "theirs", suite="classic", task="CartPole-v1", method="theirs", seed=0, steps=100, settings=settings
     ) as log:
         for step in (50, 50, 100):

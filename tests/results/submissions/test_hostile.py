@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load, save
 
-from harness.errors import UserError
-from harness.foundation import cassette_file
-from harness.records.schema import LEDGER
-from results import submissions
-from results.submissions import opening
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation import cassette_file
+from guidebench.harness.records.schema import LEDGER
+from guidebench.results import submissions
+from guidebench.results.submissions import opening
 
 Forge = Callable[..., Path]
 

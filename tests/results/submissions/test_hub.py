@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import UserError
-from results.submissions import hub
+from guidebench.harness.errors import UserError
+from guidebench.results.submissions import hub
 from tests.results.submissions.conftest import manifest_of
 from tests.results.submissions.hub_server import TOKEN, Hub, serving
 
 PULL = """
 import json, sys
 from pathlib import Path
-from harness.errors import UserError
-from results.submissions import hub
+from guidebench.harness.errors import UserError
+from guidebench.results.submissions import hub
 try:
     found = hub.pull(sys.argv[1], Path(sys.argv[2]))
     print(json.dumps({"added": [path.name for path in found.added], "refused": found.refused}))
@@ -76,7 +76,7 @@ def test_what_one_pushes_another_pulls(
     trained: Path, tmp_path: Path, regular_up_to: int,
 ) -> None:  # fmt: skip
     server.regular_up_to = regular_up_to
-    done = python("-m", "harness", "submit", trained, "--output", "mine.zip", "--push", "me/board")
+    done = python("-m", "guidebench", "submit", trained, "--output", "mine.zip", "--push", "me/board")
     assert done.returncode == 0, done.stderr
     assert f"pushed: {server.url}/datasets/me/board/commit/" in done.stdout
     name = manifest_of(tmp_path / "mine.zip").directory
@@ -85,7 +85,7 @@ def test_what_one_pushes_another_pulls(
     assert ("PUT /storage/ID" in server.asked) == (regular_up_to == 0)
     assert pulled() == {"added": [name], "refused": []}
     assert (tmp_path / "board" / "submissions" / name / "study.json").is_file()
-    again = python("-m", "harness", "submit", trained, "--output", "mine.zip", "--push", "me/board")
+    again = python("-m", "guidebench", "submit", trained, "--output", "mine.zip", "--push", "me/board")
     assert again.returncode == 0 and len(server.repos["me/board"]) == 1
 
 
@@ -123,7 +123,7 @@ def test_a_repository_or_login_that_is_not_there_is_told(
     trained: Path, tmp_path: Path,
 ) -> None:  # fmt: skip
     assert "the Hub does not serve me/nothing" in str(pulled("me/nothing")["error"])
-    done = python("-m", "harness", "submit", trained, "--output", "a.zip", "--push", "me/board", HF_TOKEN="hf_wrong")
+    done = python("-m", "guidebench", "submit", trained, "--output", "a.zip", "--push", "me/board", HF_TOKEN="hf_wrong")
     assert done.returncode == 2 and "hf auth login" in done.stderr and "Traceback" not in done.stderr
     assert "hf_wrong" not in done.stderr + done.stdout
     assert (tmp_path / "a.zip").is_file()

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-import results
-from harness.errors import UserError
-from results import submissions
-from results.submissions import opening, packing
-from results.submissions.manifest import MANIFEST
+from guidebench import results
+from guidebench.harness.errors import UserError
+from guidebench.results import submissions
+from guidebench.results.submissions import opening, packing
+from guidebench.results.submissions.manifest import MANIFEST
 from tests.results.submissions.conftest import contents_of, manifest_of
 
 EVIL = 'study"><script>alert(1)</script>'

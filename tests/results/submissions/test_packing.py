@@ -12,12 +12,12 @@ import imageio.v3 as imageio
 import numpy as np
 import pytest
 
-import harness
-import results
-from harness.errors import UserError
-from harness.foundation import exchange
-from results import submissions
-from results.submissions.packing import pack
+import guidebench
+from guidebench import results
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation import exchange
+from guidebench.results import submissions
+from guidebench.results.submissions.packing import pack
 from tests.harness.foundation.test_exchange import record
 from tests.results.submissions.conftest import SEEDS, contents_of
 
@@ -92,7 +92,7 @@ def test_nothing_in_it_tells_where_it_was_made(study: Path, cell: str, tmp_path:
 
 
 def test_a_path_that_is_part_of_the_configuration_is_told(study: Path, cell: str) -> None:
-    from results.submissions import private
+    from guidebench.results.submissions import private
 
     content = json.loads((study / cell / "cell.json").read_text())
     content["settings"]["judge.model"] = {"value": "/srv/me/weights", "layer": "command line", "source": ""}
@@ -148,7 +148,7 @@ def test_without_checkpoints_it_is_smaller_and_not_verifiable(study: Path, cell:
 def test_runs_made_elsewhere_are_taken_and_never_verifiable(tmp_path: Path) -> None:
     names = {"suite": "classic", "task": "CartPole-v1", "method": "theirs", "settings": {"lr": 0.1, "net": [64, 64]}}
     for seed in SEEDS:
-        with harness.Recorder(tmp_path / "theirs", **names, seed=seed, steps=100) as log:
+        with guidebench.Recorder(tmp_path / "theirs", **names, seed=seed, steps=100) as log:
             for step in (50, 100):
                 log.episode(step=step, ret=1.0, success=True)
     made = pack(tmp_path / "theirs", tmp_path / "a.zip")
@@ -201,7 +201,7 @@ def test_a_study_that_would_be_refused_is_not_packed(study: Path, cell: str, tmp
     ):
         pack(study, tmp_path / "a.zip")
     names = {"suite": "classic", "task": "<b>", "method": "theirs"}
-    with harness.Recorder(tmp_path / "odd", **names, seed=0, steps=10) as log:
+    with guidebench.Recorder(tmp_path / "odd", **names, seed=0, steps=10) as log:
         log.episode(step=10, ret=1.0, success=True)
     with pytest.raises(UserError, match=r"classic/<b>.* cannot be handed in: names of suites, tasks and methods"):
         pack(tmp_path / "odd", tmp_path / "a.zip")

@@ -14,18 +14,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harness import cli, matrix
-from harness.config import Cell
-from harness.job import Job
-from harness.records import cells
-from harness.records.study import StudyDirectory
-from harness.worker import work
-from results.submissions import packing
-from results.submissions.manifest import MANIFEST, Packed, read
-from results.submissions.opening import add
-from results.verification import record, verifying
-from results.verification.playing import Played, Player, Wanted
-from results.verification.record import CellVerdict, Verification
+from guidebench.harness import cli, matrix
+from guidebench.harness.config import Cell
+from guidebench.harness.job import Job
+from guidebench.harness.records import cells
+from guidebench.harness.records.study import StudyDirectory
+from guidebench.harness.worker import work
+from guidebench.results.submissions import packing
+from guidebench.results.submissions.manifest import MANIFEST, Packed, read
+from guidebench.results.submissions.opening import add
+from guidebench.results.verification import record, verifying
+from guidebench.results.verification.playing import Played, Player, Wanted
+from guidebench.results.verification.record import CellVerdict, Verification
 
 SEED = 7
 """Decides the runs that are played and their new layouts."""

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from harness import config, matrix, registry, variations
-from harness.config import Cell
-from harness.errors import UserError
-from harness.records.cells import record
-from results.submissions import private
-from results.verification.configuration import Altered, configuration
+from guidebench.harness import config, matrix, registry, variations
+from guidebench.harness.config import Cell
+from guidebench.harness.errors import UserError
+from guidebench.harness.records.cells import record
+from guidebench.results.submissions import private
+from guidebench.results.verification.configuration import Altered, configuration
 
 Check = Callable[[dict[str, Any]], Cell]
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import UserError
-from results.verification.playing import Player, Wanted
+from guidebench.harness.errors import UserError
+from guidebench.results.verification.playing import Player, Wanted
 
 
 def test_what_needs_more_memory_than_there_is_for_it_fails() -> None:
     code = (
-        "from results.verification import playing\n"
+        "from guidebench.results.verification import playing\n"
         "playing._limit_memory()\n"
         "import numpy\n"
         "numpy.empty(playing.MEMORY // 8 + 1)"

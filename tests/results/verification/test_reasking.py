@@ -15,17 +15,17 @@ from unittest.mock import ANY
 import numpy as np
 import pytest
 
-from harness.errors import UserError
-from harness.foundation import images, keeping, keys
-from harness.foundation.budget import Limits
-from harness.foundation.calls import Asker, ChatCall, EmbedCall, JudgeCall, Message, Told, Usage
-from harness.foundation.cassette import Cassette
-from results.submissions import packing
-from results.submissions.opening import unpacked
-from results.verification import reasking
-from results.verification.configuration import configuration
-from results.verification.reasking import Account, Recorded
-from results.verification.record import Check
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation import images, keeping, keys
+from guidebench.harness.foundation.budget import Limits
+from guidebench.harness.foundation.calls import Asker, ChatCall, EmbedCall, JudgeCall, Message, Told, Usage
+from guidebench.harness.foundation.cassette import Cassette
+from guidebench.results.submissions import packing
+from guidebench.results.submissions.opening import unpacked
+from guidebench.results.verification import reasking
+from guidebench.results.verification.configuration import configuration
+from guidebench.results.verification.reasking import Account, Recorded
+from guidebench.results.verification.record import Check
 from tests.harness.foundation import tiny_models
 from tests.harness.foundation.canned import completion, serving
 from tests.results.verification.conftest import trained

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from harness.errors import UserError
-from results.verification import record
-from results.verification.record import CellVerdict, Check, Tally, Verification
+from guidebench.harness.errors import UserError
+from guidebench.results.verification import record
+from guidebench.results.verification.record import CellVerdict, Check, Tally, Verification
 
 DIGEST = "0f" * 32
 FOUND = Verification(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from harness.evaluation import Result
-from harness.interfaces import SUCCESS, Score
-from results.verification import replaying
-from results.verification.record import Tally
-from results.verification.replaying import Episode, Replay
+from guidebench.harness.evaluation import Result
+from guidebench.harness.interfaces import SUCCESS, Score
+from guidebench.results.verification import replaying
+from guidebench.results.verification.record import Tally
+from guidebench.results.verification.replaying import Episode, Replay
 
 RECORDED = {0: Episode(1.0, True, 5, 1.0), 1: Episode(0.0, False, 9, 0.0)}
 AGAIN = [Result(0, 0, 1.0, True, 5, 1.0), Result(0, 1, 0.0, False, 9, 0.0)]

@@ -12,9 +12,9 @@ import gymnasium
 import numpy as np
 import pytest
 
-from harness.errors import UserError
-from suites.classic import Classic, ClassicDrawing
-from suites.classic.task import ClassicTask
+from guidebench.harness.errors import UserError
+from guidebench.suites.classic import Classic, ClassicDrawing
+from guidebench.suites.classic.task import ClassicTask
 
 NAMES = Classic.tasks
 DISCRETE = ("CartPole-v1", "Acrobot-v1")
@@ -147,7 +147,7 @@ def heard(state):
 CONTINUE = f"""
 import hashlib, json, sys
 import numpy as np
-from suites.classic import Classic
+from guidebench.suites.classic import Classic
 
 {inspect.getsource(play)}
 {inspect.getsource(heard)}

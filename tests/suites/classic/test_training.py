@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
 
-from harness import config, matrix
-from harness.errors import Stopped, UserError
-from harness.mujoco import gl
-from suites.classic import ClassicDrawing
+from guidebench.harness import config, matrix
+from guidebench.harness.errors import Stopped, UserError
+from guidebench.harness.mujoco import gl
+from guidebench.suites.classic import ClassicDrawing
 from tests.logs import logged
 
 SMALL = ("training.steps=300", "evaluation.every=100", "seeds=[0,1]")

@@ -13,7 +13,7 @@ pytest.importorskip("metaworld")
 
 from metaworld.env_dict import ALL_V3_ENVIRONMENTS
 
-from suites.metaworld import Camera, MetaWorld, MetaWorldDrawing, MetaWorldMT10, dynamics
+from guidebench.suites.metaworld import Camera, MetaWorld, MetaWorldDrawing, MetaWorldMT10, dynamics
 
 SIZE = 96
 

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("metaworld")
 
-from harness.interfaces import Array
-from suites.metaworld import PBRL, MetaWorld, MetaWorldMT10, MetaWorldPbRL
+from guidebench.harness.interfaces import Array
+from guidebench.suites.metaworld import PBRL, MetaWorld, MetaWorldMT10, MetaWorldPbRL
 
 CLOSE = {  # task -> least correlation, largest mean error
     "button-press": (0.999, 0.05),

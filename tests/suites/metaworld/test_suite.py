@@ -13,14 +13,14 @@ import pytest
 
 pytest.importorskip("metaworld")
 
-import results
-from harness import config, matrix, mujoco
-from harness.errors import UserError
-from harness.registry import get
-from harness.settings import Cited, fields
-from results import published
-from suites.metaworld import BY_TURNS, MT10, PBRL, TASKS, MetaWorld, MetaWorldMT10, MetaWorldPbRL
-from suites.metaworld.words import LAGEA
+from guidebench import results
+from guidebench.harness import config, matrix, mujoco
+from guidebench.harness.errors import UserError
+from guidebench.harness.registry import get
+from guidebench.harness.settings import Cited, fields
+from guidebench.results import published
+from guidebench.suites.metaworld import BY_TURNS, MT10, PBRL, TASKS, MetaWorld, MetaWorldMT10, MetaWorldPbRL
+from guidebench.suites.metaworld.words import LAGEA
 
 SUITES = {"metaworld": MetaWorld, "metaworld_mt10": MetaWorldMT10, "metaworld_pbrl": MetaWorldPbRL}
 
@@ -151,7 +151,7 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(monkeypatch: p
 
 def test_naming_the_suites_imports_no_environment() -> None:
     code = (
-        "import sys, suites.metaworld; "
+        "import sys, guidebench.suites.metaworld; "
         "print(sorted({'mujoco', 'metaworld', 'gymnasium', 'scipy', 'torch'} & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -14,11 +14,11 @@ pytest.importorskip("metaworld")
 
 from metaworld.env_dict import ALL_V3_ENVIRONMENTS
 
-from harness import checkpoints
-from harness.interfaces import Array
-from suites.metaworld import MT10, PBRL, REDUCED, TASKS, MetaWorld, MetaWorldMT10, MetaWorldPbRL
-from suites.metaworld.task import MetaWorldTask
-from suites.metaworld.words import LAGEA
+from guidebench.harness import checkpoints
+from guidebench.harness.interfaces import Array
+from guidebench.suites.metaworld import MT10, PBRL, REDUCED, TASKS, MetaWorld, MetaWorldMT10, MetaWorldPbRL
+from guidebench.suites.metaworld.task import MetaWorldTask
+from guidebench.suites.metaworld.words import LAGEA
 
 TOUCHED = (
     "button-press", "door-open", "door-unlock", "drawer-open", "hammer", "peg-insert-side", "pick-place", "window-open",
@@ -244,7 +244,7 @@ def test_a_state_restored_during_contact_continues_bit_for_bit(name: str, tmp_pa
 def test_a_state_continues_in_a_fresh_process(tmp_path: Any) -> None:
     program = (
         "import sys, numpy as np\n"
-        "from harness import checkpoints; from suites.metaworld import MetaWorld\n"
+        "from guidebench.harness import checkpoints; from guidebench.suites.metaworld import MetaWorld\n"
         "from pathlib import Path\n"
         "task = MetaWorld().make('door-unlock')\n"
         "task.load_state(checkpoints.load(checkpoints.existing(Path(sys.argv[1]))[-1]).state)\n"

@@ -5,9 +5,9 @@ import pytest
 from minigrid.core.grid import Grid
 from minigrid.envs.doorkey import DoorKeyEnv
 
-from harness.errors import UserError
-from suites.minigrid_doorkey.drawing import DoorKeyDrawer
-from suites.minigrid_doorkey.task import DoorKey
+from guidebench.harness.errors import UserError
+from guidebench.suites.minigrid_doorkey.drawing import DoorKeyDrawer
+from guidebench.suites.minigrid_doorkey.task import DoorKey
 
 TO_MINIGRID = (0, 1, 2, 3, 5)
 

@@ -10,9 +10,9 @@ import pytest
 from minigrid.core.grid import Grid
 from minigrid.core.world_object import Ball, Box, Floor, Lava
 
-from suites.minigrid_doorkey import DoorKeyDrawing, MiniGridDoorKey, Sprite
-from suites.minigrid_doorkey.perturbations import SWAP, TEXTURED
-from suites.minigrid_doorkey.task import DoorKey
+from guidebench.suites.minigrid_doorkey import DoorKeyDrawing, MiniGridDoorKey, Sprite
+from guidebench.suites.minigrid_doorkey.perturbations import SWAP, TEXTURED
+from guidebench.suites.minigrid_doorkey.task import DoorKey
 
 PERTURBED = ("sprite_swap", "texture")
 TILE = 8

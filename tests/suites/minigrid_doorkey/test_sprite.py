@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.errors import UserError
-from suites.classic import Classic
-from suites.minigrid_doorkey import DoorKeyDrawing, MiniGridDoorKey, Sprite
-from suites.minigrid_doorkey.task import LEFT, DoorKey
+from guidebench.harness.errors import UserError
+from guidebench.suites.classic import Classic
+from guidebench.suites.minigrid_doorkey import DoorKeyDrawing, MiniGridDoorKey, Sprite
+from guidebench.suites.minigrid_doorkey.task import LEFT, DoorKey
 
 SUITE = MiniGridDoorKey()
 DRAWER = DoorKeyDrawing(tile_size=8).spawn("8x8")

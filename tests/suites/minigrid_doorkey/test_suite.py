@@ -6,10 +6,10 @@ import sys
 import numpy as np
 import pytest
 
-from harness.errors import UserError
-from harness.registry import get
-from harness.settings import Cited, fields
-from suites.minigrid_doorkey import DoorKeyDrawing, MiniGridDoorKey, Sprite
+from guidebench.harness.errors import UserError
+from guidebench.harness.registry import get
+from guidebench.harness.settings import Cited, fields
+from guidebench.suites.minigrid_doorkey import DoorKeyDrawing, MiniGridDoorKey, Sprite
 
 
 @pytest.mark.parametrize("task", MiniGridDoorKey.tasks)
@@ -85,7 +85,7 @@ def test_every_setting_says_what_it_means_and_where_it_comes_from():
 
 def test_naming_the_suites_imports_no_environment():
     code = (
-        "import sys, suites.minigrid_doorkey, suites.classic; "
+        "import sys, guidebench.suites.minigrid_doorkey, guidebench.suites.classic; "
         "print(sorted({'minigrid', 'gymnasium', 'pygame', 'torch', 'pandas'} & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -12,8 +12,8 @@ import pytest
 from minigrid.envs.doorkey import DoorKeyEnv
 from minigrid.wrappers import FullyObsWrapper
 
-from harness.errors import UserError
-from suites.minigrid_doorkey.task import FORWARD, LEFT, PICKUP, RIGHT, TOGGLE, DoorKey
+from guidebench.harness.errors import UserError
+from guidebench.suites.minigrid_doorkey.task import FORWARD, LEFT, PICKUP, RIGHT, TOGGLE, DoorKey
 
 TO_MINIGRID = (0, 1, 2, 3, 5)
 
@@ -127,7 +127,7 @@ def play(task, actions):
 CONTINUE = f"""
 import hashlib, json, sys
 import numpy as np
-from suites.minigrid_doorkey.task import DoorKey
+from guidebench.suites.minigrid_doorkey.task import DoorKey
 
 {inspect.getsource(play)}
 

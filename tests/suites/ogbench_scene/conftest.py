@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("ogbench")
 
-from harness.interfaces import Array
-from suites.ogbench_scene.task import Scene
+from guidebench.harness.interfaces import Array
+from guidebench.suites.ogbench_scene.task import Scene
 
 JOINTS = {"drawer": "drawer_slide", "window": "window_slide"}
 

@@ -12,12 +12,12 @@ import pytest
 
 pytest.importorskip("ogbench")
 
-from harness import demonstrations
-from harness.demonstrations import Wanted
-from harness.errors import Stopped
-from suites.ogbench_scene import SUBGOALS, TASKS, OgbenchScene
-from suites.ogbench_scene.demonstrations import SOLUTIONS, Expert, demonstrate
-from suites.ogbench_scene.task import Scene
+from guidebench.harness import demonstrations
+from guidebench.harness.demonstrations import Wanted
+from guidebench.harness.errors import Stopped
+from guidebench.suites.ogbench_scene import SUBGOALS, TASKS, OgbenchScene
+from guidebench.suites.ogbench_scene.demonstrations import SOLUTIONS, Expert, demonstrate
+from guidebench.suites.ogbench_scene.task import Scene
 
 SUITE = OgbenchScene()
 FINAL = {  # cube, buttons, drawer and window; None for what a task does not ask for
@@ -60,7 +60,7 @@ def test_subgoals_are_met_in_the_order_of_the_solution_that_ends_with_the_last_l
 def test_the_same_layout_has_the_same_solution_in_a_fresh_process_whatever_was_drawn_before() -> None:
     program = (
         "import numpy as np; np.random.seed(5)\n"
-        "from suites.ogbench_scene.demonstrations import demonstrate\n"
+        "from guidebench.suites.ogbench_scene.demonstrations import demonstrate\n"
         "print(demonstrate('button', 7).action.tobytes().hex())"
     )
     fresh = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

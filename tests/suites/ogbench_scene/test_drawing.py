@@ -8,11 +8,11 @@ import pytest
 mujoco = pytest.importorskip("mujoco")
 pytest.importorskip("ogbench")
 
-from harness.errors import UserError  # noqa: E402
-from harness.mujoco import gl  # noqa: E402
-from suites.ogbench_scene import OgbenchScene, SceneDrawing  # noqa: E402
-from suites.ogbench_scene.demonstrations import SOLUTIONS, Expert  # noqa: E402
-from suites.ogbench_scene.task import Scene  # noqa: E402
+from guidebench.harness.errors import UserError  # noqa: E402
+from guidebench.harness.mujoco import gl  # noqa: E402
+from guidebench.suites.ogbench_scene import OgbenchScene, SceneDrawing  # noqa: E402
+from guidebench.suites.ogbench_scene.demonstrations import SOLUTIONS, Expert  # noqa: E402
+from guidebench.suites.ogbench_scene.task import Scene  # noqa: E402
 
 
 @pytest.fixture
@@ -95,13 +95,15 @@ def test_textures_follow_from_their_seed(opengl):
 
 
 def test_a_machine_that_cannot_draw_is_told_so_before_training(monkeypatch, tmp_path):
-    from harness import matrix, study
+    from guidebench.harness import matrix, study
 
     def nothing():
         raise UserError("frames cannot be drawn: apt-get install libosmesa6")
 
     monkeypatch.setattr(gl, "backend", nothing)
-    monkeypatch.setattr("harness.study.demonstrations.prepare", lambda *_: pytest.fail("demonstrations were begun"))
+    monkeypatch.setattr(
+        "guidebench.harness.study.demonstrations.prepare", lambda *_: pytest.fail("demonstrations were begun")
+    )
     output = f"output={tmp_path / 'study'}"
     given = ["suite=ogbench_scene", "method=vlm_rb", "profile=smoke", "seeds=1", output]
     with pytest.raises(UserError, match="apt-get install libosmesa6"):

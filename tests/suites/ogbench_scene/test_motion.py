@@ -8,12 +8,12 @@ import pytest
 mujoco = pytest.importorskip("mujoco")
 pytest.importorskip("ogbench")
 
-from harness.errors import UserError  # noqa: E402
-from suites.minigrid_doorkey import MiniGridDoorKey  # noqa: E402
-from suites.ogbench_scene import Motion, OgbenchScene, SceneDrawing, dynamics  # noqa: E402
-from suites.ogbench_scene.motion import MotionJudge  # noqa: E402
-from suites.ogbench_scene.perturbations import LOCKED, UNLOCKED  # noqa: E402
-from suites.ogbench_scene.task import SNAPSHOT, Scene  # noqa: E402
+from guidebench.harness.errors import UserError  # noqa: E402
+from guidebench.suites.minigrid_doorkey import MiniGridDoorKey  # noqa: E402
+from guidebench.suites.ogbench_scene import Motion, OgbenchScene, SceneDrawing, dynamics  # noqa: E402
+from guidebench.suites.ogbench_scene.motion import MotionJudge  # noqa: E402
+from guidebench.suites.ogbench_scene.perturbations import LOCKED, UNLOCKED  # noqa: E402
+from guidebench.suites.ogbench_scene.task import SNAPSHOT, Scene  # noqa: E402
 
 LENGTH = 12
 PINK = (0.99, 0.85, 0.86)

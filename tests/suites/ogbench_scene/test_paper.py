@@ -10,10 +10,10 @@ import pytest
 
 pytest.importorskip("ogbench")
 
-from harness import matrix
-from harness.config import Cell
-from reports.commands import report
-from results import published
+from guidebench.harness import matrix
+from guidebench.harness.config import Cell
+from guidebench.reports.commands import report
+from guidebench.results import published
 
 COMMAND = ("suite=ogbench_scene", "method=uer,per,vlm_rb", "learner=sac,td3")
 TABLES = ("1", "7", "8")

@@ -8,12 +8,12 @@ import pytest
 
 pytest.importorskip("ogbench")
 
-import results
-from harness import matrix, mujoco
-from harness.errors import Stopped, UserError
-from harness.registry import get
-from harness.settings import Cited, fields
-from suites.ogbench_scene import SUBGOALS, TASKS, OgbenchScene
+from guidebench import results
+from guidebench.harness import matrix, mujoco
+from guidebench.harness.errors import Stopped, UserError
+from guidebench.harness.registry import get
+from guidebench.harness.settings import Cited, fields
+from guidebench.suites.ogbench_scene import SUBGOALS, TASKS, OgbenchScene
 
 from .conftest import STILL
 
@@ -84,7 +84,7 @@ def test_every_value_of_every_layer_has_a_source():
 
 def test_naming_the_suite_imports_no_environment():
     code = (
-        "import sys, suites.ogbench_scene, harness.mujoco; "
+        "import sys, guidebench.suites.ogbench_scene, guidebench.harness.mujoco; "
         "print(sorted({'mujoco', 'ogbench', 'gymnasium', 'dm_control', 'torch'} & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,13 +10,13 @@ import pytest
 
 pytest.importorskip("gymnasium_robotics")
 
-import results
-from harness import demonstrations, matrix, mujoco, probes
-from harness.building import make_build
-from harness.demonstrations import Wanted
-from harness.errors import Stopped, UserError
-from harness.settings import Cited
-from suites.point_maze import HORIZON, PointMaze
+from guidebench import results
+from guidebench.harness import demonstrations, matrix, mujoco, probes
+from guidebench.harness.building import make_build
+from guidebench.harness.demonstrations import Wanted
+from guidebench.harness.errors import Stopped, UserError
+from guidebench.harness.settings import Cited
+from guidebench.suites.point_maze import HORIZON, PointMaze
 
 SUITE = PointMaze()
 PACKAGE = PointMaze(steps=None, success="last")
@@ -38,7 +38,7 @@ def test_spaces_and_events_are_those_of_the_tasks(name):
     ("name", "registered"), [("open", "Open"), ("umaze", "UMaze"), ("medium", "Medium")]
 )  # fmt: skip
 def test_horizons_and_maps_are_those_of_the_packages_registry(name, registered):
-    from suites.point_maze.task import MAPS
+    from guidebench.suites.point_maze.task import MAPS
 
     for suffix in ("", "Dense"):
         spec = gymnasium.spec(f"PointMaze_{registered}{suffix}-v3")
@@ -71,8 +71,8 @@ def test_the_map_in_words_is_the_packages_and_tells_where_its_cells_are(name):
 
 
 def test_a_language_model_is_shown_the_map_and_asked_for_a_way_around_the_walls():
-    from baselines.teachers.llm import Llm, Scripted, prompts
-    from harness.foundation.calls import Told
+    from guidebench.baselines.teachers.llm import Llm, Scripted, prompts
+    from guidebench.harness.foundation.calls import Told
 
     dialogue = Llm().dialogue(SUITE, "umaze")
     asked = []
@@ -161,7 +161,7 @@ def test_the_reference_episode_reaches_the_target():
 
 def test_naming_the_suite_imports_no_environment():
     code = (
-        "import sys, suites.point_maze, harness.mujoco; "
+        "import sys, guidebench.suites.point_maze, guidebench.harness.mujoco; "
         "print(sorted({'mujoco', 'gymnasium_robotics', 'gymnasium', 'torch'} & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

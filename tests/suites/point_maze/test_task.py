@@ -13,10 +13,10 @@ import pytest
 
 pytest.importorskip("gymnasium_robotics")
 
-from harness import checkpoints
-from harness.errors import UserError
-from suites.point_maze import HORIZON, PointMaze
-from suites.point_maze.task import SNAPSHOT, Maze, package
+from guidebench.harness import checkpoints
+from guidebench.harness.errors import UserError
+from guidebench.suites.point_maze import HORIZON, PointMaze
+from guidebench.suites.point_maze.task import SNAPSHOT, Maze, package
 
 TASKS = tuple(HORIZON)
 PACKAGE = PointMaze(steps=None, success="last")
@@ -138,8 +138,8 @@ def test_a_checkpoint_restores_it_in_a_fresh_process(tmp_path):
     program = "\n".join(
         (
             "import hashlib, sys\nfrom pathlib import Path\nimport numpy as np",
-            "from harness import checkpoints",
-            "from suites.point_maze import PointMaze\nfrom suites.point_maze.task import Maze",
+            "from guidebench.harness import checkpoints",
+            "from guidebench.suites.point_maze import PointMaze\nfrom guidebench.suites.point_maze.task import Maze",
             inspect.getsource(pushes), inspect.getsource(future),
             "task = Maze('medium', PointMaze(steps=None, success='last'))",
             "task.load_state(checkpoints.load(Path(sys.argv[1])).state)",

@@ -13,9 +13,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from harness.errors import UserError
-from harness.foundation import recipes
-from harness.foundation.answers import (
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation import recipes
+from guidebench.harness.foundation.answers import (
     BEGUN,
     REPAIRS,
     SPOKEN,
@@ -26,10 +26,10 @@ from harness.foundation.answers import (
     with_schema,
     yes_or_no,
 )
-from harness.foundation.backends.openai_ import reading
-from harness.foundation.backends.openai_.reading import Completion
-from harness.foundation.backends.openai_.server import Server
-from harness.foundation.calls import (
+from guidebench.harness.foundation.backends.openai_ import reading
+from guidebench.harness.foundation.backends.openai_.reading import Completion
+from guidebench.harness.foundation.backends.openai_.server import Server
+from guidebench.harness.foundation.calls import (
     CUT_OFF,
     Call,
     ChatCall,
@@ -42,8 +42,8 @@ from harness.foundation.calls import (
     Usage,
     images_of,
 )
-from harness.foundation.images import png
-from harness.foundation.recipes import MILLION, Scoring
+from guidebench.harness.foundation.images import png
+from guidebench.harness.foundation.recipes import MILLION, Scoring
 
 LIKELIEST = 20
 """Tokens in one place whose probabilities are asked for, the most that hosted servers tell."""

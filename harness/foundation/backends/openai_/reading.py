@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import jsonschema
 import numpy as np
 
-from harness.foundation.calls import Failure, Json
-from harness.interfaces import Array
+from guidebench.harness.foundation.calls import Failure, Json
+from guidebench.harness.interfaces import Array
 
 
 class Likely(NamedTuple):

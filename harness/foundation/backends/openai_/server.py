@@ -16,10 +16,10 @@ from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from harness.errors import UserError
-from harness.foundation.calls import Failure, FailureKind, Json, Usage
-from harness.foundation.faults import REMOVED, scrubbed
-from harness.texts import each_text, mended
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation.calls import Failure, FailureKind, Json, Usage
+from guidebench.harness.foundation.faults import REMOVED, scrubbed
+from guidebench.harness.texts import each_text, mended
 
 try:
     import httpx2

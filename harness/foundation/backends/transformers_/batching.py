@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from harness.foundation.calls import Failure
+from guidebench.harness.foundation.calls import Failure
 
 Compute = Callable[[Sequence[Any]], Sequence[Any]]
 """Items of one kind -> a result or a Failure for each."""

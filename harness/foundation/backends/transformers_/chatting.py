@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
-from harness.errors import UserError
-from harness.foundation.answers import REPAIRS, Unreadable, in_schema, with_repair, with_schema
-from harness.foundation.backends.transformers_.batching import Batcher
-from harness.foundation.backends.transformers_.loading import Loaded
-from harness.foundation.backends.transformers_.rendering import generated, render, tokens_of
-from harness.foundation.calls import CUT_OFF, ChatCall, Failure, Message, Reply, Usage
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation.answers import REPAIRS, Unreadable, in_schema, with_repair, with_schema
+from guidebench.harness.foundation.backends.transformers_.batching import Batcher
+from guidebench.harness.foundation.backends.transformers_.loading import Loaded
+from guidebench.harness.foundation.backends.transformers_.rendering import generated, render, tokens_of
+from guidebench.harness.foundation.calls import CUT_OFF, ChatCall, Failure, Message, Reply, Usage
 
 
 class Continuation(NamedTuple):

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from harness.errors import UserError
-from harness.foundation.backends.transformers_.loading import Loaded, Source
-from harness.interfaces import Array
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation.backends.transformers_.loading import Loaded, Source
+from guidebench.harness.interfaces import Array
 
 Pool = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """Hidden states [n, m, d] and their mask [n, m] -> [n, d]."""
@@ -134,7 +134,7 @@ def _file(source: Source, name: str) -> Any:
     """A JSON file beside the weights; None if there is none."""
     from transformers.utils import cached_file
 
-    from harness.foundation import recipes
+    from guidebench.harness.foundation import recipes
 
     found = cached_file(
         recipes.repository(source.model),

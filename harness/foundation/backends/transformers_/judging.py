@@ -17,15 +17,15 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
-from harness.errors import UserError
-from harness.foundation.answers import BEGUN, SPOKEN, answering, yes_or_no
-from harness.foundation.backends.transformers_.batching import out_of_memory
-from harness.foundation.backends.transformers_.loading import Loaded
-from harness.foundation.backends.transformers_.rendering import frames_of, generated, render
-from harness.foundation.backends.transformers_.seeing import seen_once
-from harness.foundation.calls import Failure, JudgeCall, Usage
-from harness.foundation.recipes import Scoring
-from harness.interfaces import Array
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation.answers import BEGUN, SPOKEN, answering, yes_or_no
+from guidebench.harness.foundation.backends.transformers_.batching import out_of_memory
+from guidebench.harness.foundation.backends.transformers_.loading import Loaded
+from guidebench.harness.foundation.backends.transformers_.rendering import frames_of, generated, render
+from guidebench.harness.foundation.backends.transformers_.seeing import seen_once
+from guidebench.harness.foundation.calls import Failure, JudgeCall, Usage
+from guidebench.harness.foundation.recipes import Scoring
+from guidebench.harness.interfaces import Array
 
 PROMPTS = 4
 """Prompts whose computed prefix is kept."""

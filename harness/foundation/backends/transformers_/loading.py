@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.errors import UserError
-from harness.foundation import recipes
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation import recipes
 
 Kind = Literal["vision", "text", "embedding"]
 """Answers about images and texts, about texts alone, or not at all: it only embeds."""
@@ -63,7 +63,7 @@ def load(source: Source) -> Loaded:
         )
     device = _device(source.device)
     if name.endswith(".safetensors"):
-        from harness.foundation.backends.transformers_.open_clip_ import OpenClipEmbedding
+        from guidebench.harness.foundation.backends.transformers_.open_clip_ import OpenClipEmbedding
 
         return Loaded(source.model, "embedding", OpenClipEmbedding(name, source.dtype, device), None)
     transformers = _transformers()

@@ -8,15 +8,15 @@ import math
 
 import numpy as np
 
-from harness.foundation.answers import REPAIRS
-from harness.foundation.backends.transformers_.batching import Batcher
-from harness.foundation.backends.transformers_.chatting import Chatting
-from harness.foundation.backends.transformers_.embedding import Embedding
-from harness.foundation.backends.transformers_.judging import Clips, Judging, Verdict
-from harness.foundation.backends.transformers_.loading import Source, load
-from harness.foundation.backends.transformers_.open_clip_ import OpenClipEmbedding
-from harness.foundation.calls import Call, ChatCall, EmbedCall, JudgeCall, Reply, Usage, images_of
-from harness.foundation.recipes import Scoring
+from guidebench.harness.foundation.answers import REPAIRS
+from guidebench.harness.foundation.backends.transformers_.batching import Batcher
+from guidebench.harness.foundation.backends.transformers_.chatting import Chatting
+from guidebench.harness.foundation.backends.transformers_.embedding import Embedding
+from guidebench.harness.foundation.backends.transformers_.judging import Clips, Judging, Verdict
+from guidebench.harness.foundation.backends.transformers_.loading import Source, load
+from guidebench.harness.foundation.backends.transformers_.open_clip_ import OpenClipEmbedding
+from guidebench.harness.foundation.calls import Call, ChatCall, EmbedCall, JudgeCall, Reply, Usage, images_of
+from guidebench.harness.foundation.recipes import Scoring
 
 
 class TransformersModel:

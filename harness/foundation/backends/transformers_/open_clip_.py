@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from harness.errors import UserError
-from harness.foundation.backends.transformers_.embedding import Vector
-from harness.interfaces import Array
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation.backends.transformers_.embedding import Vector
+from guidebench.harness.interfaces import Array
 
 
 class OpenClipEmbedding:

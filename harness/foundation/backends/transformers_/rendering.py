@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from harness.foundation.backends.transformers_.loading import Loaded
-from harness.interfaces import Array
+from guidebench.harness.foundation.backends.transformers_.loading import Loaded
+from guidebench.harness.interfaces import Array
 
 FRAMES_PER_SECOND = 2.0
 """What a clip is said to have, by models that tell the time between frames: the rate at which Qwen2.5-VL samples

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from harness.interfaces import Array
+from guidebench.harness.interfaces import Array
 
 AT_A_TIME = 64
 """Frames that the tower sees together: enough to fill it, and a bound on what it takes of memory (choice)."""

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from baselines.teachers.llm import Llm
-from baselines.teachers.llm.dialogue import PairDialogue
-from harness.foundation.calls import CUT_OFF, Call, ChatCall, Failure, Told
-from harness.interfaces import Array, Coordinates
+from guidebench.baselines.teachers.llm import Llm
+from guidebench.baselines.teachers.llm.dialogue import PairDialogue
+from guidebench.harness.foundation.calls import CUT_OFF, Call, ChatCall, Failure, Told
+from guidebench.harness.interfaces import Array, Coordinates
 
 TCP = Coordinates("tcp", "the tool centre point of the gripper", (0, 1, 2), (7, 8, 9))
 OBJ = Coordinates("obj", "the button", (4, 5, 6), (11, 12, 13))

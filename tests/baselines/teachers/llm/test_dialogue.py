@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from baselines.teachers.llm import Llm
-from baselines.teachers.llm.dialogue import PairDialogue
-from harness.foundation.calls import Failure
-from harness.interfaces import Array
+from guidebench.baselines.teachers.llm import Llm
+from guidebench.baselines.teachers.llm.dialogue import PairDialogue
+from guidebench.harness.foundation.calls import Failure
+from guidebench.harness.interfaces import Array
 from tests.baselines.teachers.llm.talking import CUT, PUSH, Ask, pair, talk
 
 GONE = Failure("timeout", "no answer")

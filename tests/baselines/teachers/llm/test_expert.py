@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from baselines.preference.teaching import Pair
-from baselines.teachers.llm import Llm
-from baselines.teachers.llm.teacher import LlmTeacher, demonstrated
-from harness.errors import UserError
-from harness.interfaces import Coordinates
+from guidebench.baselines.preference.teaching import Pair
+from guidebench.baselines.teachers.llm import Llm
+from guidebench.baselines.teachers.llm.teacher import LlmTeacher, demonstrated
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Coordinates
 
 LENGTH = 4
 LABELLED = {"first": 2, "second": 1, "outcome": "labelled", "retries": 0}

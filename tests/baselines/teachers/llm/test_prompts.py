@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from baselines.preference.conversing import filled, misfit
-from baselines.teachers.llm import Llm, prompts
-from harness.interfaces import Coordinates
+from guidebench.baselines.preference.conversing import filled, misfit
+from guidebench.baselines.teachers.llm import Llm, prompts
+from guidebench.harness.interfaces import Coordinates
 from tests.baselines.teachers.llm.talking import PUSH, REACH, Ask, pair, talk
 
 MAZE = (Coordinates("ball", "the ball", (0, 1)), Coordinates("target", "the goal", (2, 3), constant=True))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from baselines.preference.conversing import Misread
-from baselines.teachers.llm import reading
+from guidebench.baselines.preference.conversing import Misread
+from guidebench.baselines.teachers.llm import reading
 from tests.baselines.teachers.llm.talking import PUSH
 
 TOLD = {"tcp": [[0, 0, 0], [1, 1, 1.5], [2, 2, 2]], "obj": [[3, 3, 3]] * 3, "target": [4, 4, 4]}

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from baselines.preference.conversing import filled, verdict
-from baselines.preference.teaching import Pair, Verdict
-from baselines.teachers.llm import Llm, Scripted, prompts, trajectories
-from baselines.teachers.llm.dialogue import PairDialogue
-from harness.errors import UserError
-from harness.foundation.backends.scripted import ScriptedChat
-from harness.foundation.calls import Call, ChatCall, EmbedCall, Message, Told
-from harness.interfaces import Array, Coordinates, Suite
+from guidebench.baselines.preference.conversing import filled, verdict
+from guidebench.baselines.preference.teaching import Pair, Verdict
+from guidebench.baselines.teachers.llm import Llm, Scripted, prompts, trajectories
+from guidebench.baselines.teachers.llm.dialogue import PairDialogue
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation.backends.scripted import ScriptedChat
+from guidebench.harness.foundation.calls import Call, ChatCall, EmbedCall, Message, Told
+from guidebench.harness.interfaces import Array, Coordinates, Suite
 from tests.baselines.teachers.llm.talking import PUSH, REACH, pair, segment, talk
 
 NOWHERE: Any = None

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from baselines.preference.teaching import Pair, Verdict
-from baselines.teachers.llm import Llm, Scripted
-from baselines.teachers.llm.dialogue import PairDialogue
-from harness.chats.openai_ import OpenAI
-from harness.execution import Models
-from harness.foundation import keeping
-from harness.foundation.calls import Asker, Call, Message, Told
+from guidebench.baselines.preference.teaching import Pair, Verdict
+from guidebench.baselines.teachers.llm import Llm, Scripted
+from guidebench.baselines.teachers.llm.dialogue import PairDialogue
+from guidebench.harness.chats.openai_ import OpenAI
+from guidebench.harness.execution import Models
+from guidebench.harness.foundation import keeping
+from guidebench.harness.foundation.calls import Asker, Call, Message, Told
 from tests.baselines.teachers.llm.talking import PUSH, segment
 from tests.harness.foundation.canned import completion, serving
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from baselines.preference.teaching import Pair, Verdict
-from baselines.teachers.llm import Llm, trajectories
-from baselines.teachers.llm.teacher import LlmTeacher
-from harness.interfaces import Array, Coordinates
+from guidebench.baselines.preference.teaching import Pair, Verdict
+from guidebench.baselines.teachers.llm import Llm, trajectories
+from guidebench.baselines.teachers.llm.teacher import LlmTeacher
+from guidebench.harness.interfaces import Array, Coordinates
 
 THINGS = (
     Coordinates("tcp", "", (0, 1), (4, 5)),

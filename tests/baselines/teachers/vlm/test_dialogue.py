@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from baselines.teachers.vlm import Vlm, prompts
-from baselines.teachers.vlm.dialogue import ImageDialogue
-from harness.foundation.calls import Failure, images_of
-from harness.interfaces import Array
+from guidebench.baselines.teachers.vlm import Vlm, prompts
+from guidebench.baselines.teachers.vlm.dialogue import ImageDialogue
+from guidebench.harness.foundation.calls import Failure, images_of
+from guidebench.harness.interfaces import Array
 from tests.baselines.teachers.llm.talking import Ask
 
 GONE = Failure("timeout", "no answer")

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from baselines.preference.teaching import Pair, Verdict
-from baselines.teachers.vlm import Vlm
-from baselines.teachers.vlm.dialogue import ImageDialogue
-from harness.chats.openai_ import OpenAI
-from harness.chats.transformers_ import Transformers
-from harness.execution import Models
-from harness.foundation import keeping
-from harness.foundation.calls import Asker, Call, Told
+from guidebench.baselines.preference.teaching import Pair, Verdict
+from guidebench.baselines.teachers.vlm import Vlm
+from guidebench.baselines.teachers.vlm.dialogue import ImageDialogue
+from guidebench.harness.chats.openai_ import OpenAI
+from guidebench.harness.chats.transformers_ import Transformers
+from guidebench.harness.execution import Models
+from guidebench.harness.foundation import keeping
+from guidebench.harness.foundation.calls import Asker, Call, Told
 from tests.harness.foundation.canned import completion, serving
 
 pytest.importorskip("openai")

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from baselines.guides.preference import Preference
-from baselines.preference.teaching import Pair, Verdict
-from baselines.teachers.vlm import TOKENS, Vlm
-from baselines.teachers.vlm.teacher import VlmTeacher
+from guidebench.baselines.guides.preference import Preference
+from guidebench.baselines.preference.teaching import Pair, Verdict
+from guidebench.baselines.teachers.vlm import TOKENS, Vlm
+from guidebench.baselines.teachers.vlm.teacher import VlmTeacher
 
 SNAPSHOTS = np.arange(2 * 3 * 5, dtype=np.uint8).reshape(2, 3, 5)
 PAIR = Pair(1, 7, np.zeros((2, 3, 4), np.float32), np.zeros((2, 3)), SNAPSHOTS)

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from harness import cli
-from harness.foundation import recipes
+from guidebench.harness import cli
+from guidebench.harness.foundation import recipes
 
 
 def test_every_recipe_has_a_row_that_tells_a_price_from_the_want_of_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness import cli
-from harness.foundation import prompts
+from guidebench.harness import cli
+from guidebench.harness.foundation import prompts
 from tests.harness.foundation.canned import completion, serving
 
 

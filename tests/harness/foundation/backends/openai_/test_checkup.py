@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.findings import Finding
-from harness.foundation import checkup, once
+from guidebench.harness.findings import Finding
+from guidebench.harness.foundation import checkup, once
 
 
 def checked(served, **given: object) -> dict[str, Finding]:

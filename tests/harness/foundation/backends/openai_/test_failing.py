@@ -11,14 +11,14 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from harness.errors import UserError
-from harness.foundation.backends.openai_.model import OpenAIModel
-from harness.foundation.backends.openai_.server import Server
-from harness.foundation.budget import Budget, Limits
-from harness.foundation.calls import Asker, ChatCall, FailureKind, JudgeCall, Message, Told, Usage
-from harness.foundation.cassette import Cassette
-from harness.foundation.desk import Desk, Policy
-from harness.judges.openai_ import OpenAI
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation.backends.openai_.model import OpenAIModel
+from guidebench.harness.foundation.backends.openai_.server import Server
+from guidebench.harness.foundation.budget import Budget, Limits
+from guidebench.harness.foundation.calls import Asker, ChatCall, FailureKind, JudgeCall, Message, Told, Usage
+from guidebench.harness.foundation.cassette import Cassette
+from guidebench.harness.foundation.desk import Desk, Policy
+from guidebench.harness.judges.openai_ import OpenAI
 from tests.harness.foundation.faults import FAULTS, PASSED, Proxy, seeded
 
 KEY = "sk-distinctive-0123456789"

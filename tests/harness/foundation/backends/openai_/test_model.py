@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.errors import UserError
-from harness.foundation import images, recipes
-from harness.foundation.backends.openai_.model import OpenAIModel, Prices
-from harness.foundation.backends.openai_.server import Server
-from harness.foundation.calls import ChatCall, EmbedCall, Failure, JudgeCall, Message, Reply, Usage
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation import images, recipes
+from guidebench.harness.foundation.backends.openai_.model import OpenAIModel, Prices
+from guidebench.harness.foundation.backends.openai_.server import Server
+from guidebench.harness.foundation.calls import ChatCall, EmbedCall, Failure, JudgeCall, Message, Reply, Usage
 from tests.harness.foundation.backends.openai_.test_reading import logprobs
 from tests.harness.foundation.canned import completion, serving
 

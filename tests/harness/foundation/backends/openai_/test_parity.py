@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.errors import UserError
-from harness.foundation.backends.openai_.model import OpenAIModel
-from harness.foundation.backends.openai_.server import Server
-from harness.foundation.backends.transformers_.loading import Source
-from harness.foundation.backends.transformers_.model import TransformersModel
-from harness.foundation.calls import ChatCall, JudgeCall, Message, Model, Reply
-from harness.foundation.recipes import Scoring
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation.backends.openai_.model import OpenAIModel
+from guidebench.harness.foundation.backends.openai_.server import Server
+from guidebench.harness.foundation.backends.transformers_.loading import Source
+from guidebench.harness.foundation.backends.transformers_.model import TransformersModel
+from guidebench.harness.foundation.calls import ChatCall, JudgeCall, Message, Model, Reply
+from guidebench.harness.foundation.recipes import Scoring
 from tests.harness.foundation.backends.openai_.conftest import Served
 
 CLIPS = np.random.default_rng(0).integers(0, 256, (6, 4, 56, 56, 3), dtype=np.uint8)

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from harness.foundation.backends.openai_ import reading
-from harness.foundation.backends.openai_.reading import Likely, Token
-from harness.foundation.calls import Failure
+from guidebench.harness.foundation.backends.openai_ import reading
+from guidebench.harness.foundation.backends.openai_.reading import Likely, Token
+from guidebench.harness.foundation.calls import Failure
 from tests.harness.foundation.canned import completion
 
 

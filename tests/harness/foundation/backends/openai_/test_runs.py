@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import Stopped
-from harness.foundation import exchange
+from guidebench.harness.errors import Stopped
+from guidebench.harness.foundation import exchange
 from tests.harness.foundation.faults import PASSED, seeded
 from tests.harness.foundation.test_runs import SETTINGS, lines, rows
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from harness.errors import UserError
-from harness.foundation.backends.openai_.server import LONGEST, Server
-from harness.foundation.calls import RETRYABLE, Failure
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation.backends.openai_.server import LONGEST, Server
+from guidebench.harness.foundation.calls import RETRYABLE, Failure
 from tests.harness.foundation import faults
 from tests.harness.foundation.canned import completion, serving
 

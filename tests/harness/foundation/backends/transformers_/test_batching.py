@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from harness.foundation.backends.transformers_.batching import ON_CPU, Batcher, Done, fitting
-from harness.foundation.calls import Failure
+from guidebench.harness.foundation.backends.transformers_.batching import ON_CPU, Batcher, Done, fitting
+from guidebench.harness.foundation.calls import Failure
 
 CPU = torch.device("cpu")
 

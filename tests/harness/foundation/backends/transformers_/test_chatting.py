@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from harness.foundation.backends.transformers_.loading import Source
-from harness.foundation.backends.transformers_.model import TransformersModel
-from harness.foundation.calls import ChatCall, Failure, Message, Reply
+from guidebench.harness.foundation.backends.transformers_.loading import Source
+from guidebench.harness.foundation.backends.transformers_.model import TransformersModel
+from guidebench.harness.foundation.calls import ChatCall, Failure, Message, Reply
 
 SCHEMA = {"type": "object", "properties": {"step": {"type": "integer"}}, "required": ["step"]}
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from harness.errors import UserError
-from harness.foundation.backends.transformers_.embedding import Embedding
-from harness.foundation.backends.transformers_.loading import Source, load
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation.backends.transformers_.embedding import Embedding
+from guidebench.harness.foundation.backends.transformers_.loading import Source, load
 
 TEXTS = ["the robot moves towards the door", "a key"]
 

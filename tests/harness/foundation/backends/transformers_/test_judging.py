@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from harness.errors import UserError
-from harness.foundation.backends.transformers_.judging import Judging, Verdict, variants
-from harness.foundation.backends.transformers_.loading import Source, load
-from harness.foundation.calls import Failure, JudgeCall
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation.backends.transformers_.judging import Judging, Verdict, variants
+from guidebench.harness.foundation.backends.transformers_.loading import Source, load
+from guidebench.harness.foundation.calls import Failure, JudgeCall
 
 PROMPT = 'Is the goal reached in this clip? Reply with exactly "Answer: Yes" or "Answer: No".'
 VISION = ("qwen_vl", "perception_lm")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness.errors import UserError
-from harness.foundation.backends.transformers_.loading import Source, load
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation.backends.transformers_.loading import Source, load
 
 
 @pytest.mark.parametrize(

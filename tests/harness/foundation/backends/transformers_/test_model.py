@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from harness.errors import UserError
-from harness.foundation.backends.transformers_.loading import Source
-from harness.foundation.backends.transformers_.model import TransformersModel
-from harness.foundation.calls import Call, ChatCall, EmbedCall, Failure, JudgeCall, Message, Reply, Usage
+from guidebench.harness.errors import UserError
+from guidebench.harness.foundation.backends.transformers_.loading import Source
+from guidebench.harness.foundation.backends.transformers_.model import TransformersModel
+from guidebench.harness.foundation.calls import Call, ChatCall, EmbedCall, Failure, JudgeCall, Message, Reply, Usage
 
 PROMPT = 'Is the goal reached in this clip? Reply with exactly "Answer: Yes" or "Answer: No".'
 

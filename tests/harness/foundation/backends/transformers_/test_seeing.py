@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.foundation.backends.transformers_.judging import Judging
-from harness.foundation.backends.transformers_.loading import Source, load
-from harness.foundation.backends.transformers_.seeing import distinct
-from harness.foundation.calls import JudgeCall
+from guidebench.harness.foundation.backends.transformers_.judging import Judging
+from guidebench.harness.foundation.backends.transformers_.loading import Source, load
+from guidebench.harness.foundation.backends.transformers_.seeing import distinct
+from guidebench.harness.foundation.calls import JudgeCall
 
 PROMPT = 'Is the goal reached in this clip? Reply with exactly "Answer: Yes" or "Answer: No".'
 

@@ -1,0 +1,5 @@
+"""`python -m guidebench` is `bench`."""
+
+from guidebench.harness.cli import main
+
+raise SystemExit(main())
