@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import UserError, unknown
+from guidebench.harness.errors import UserError, unknown
 
 if TYPE_CHECKING:
     import pandas as pd
