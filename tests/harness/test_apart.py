@@ -156,7 +156,7 @@ print(apart.call("taking a root", 60.0, math.sqrt, 4.0))
 def test_neither_the_working_directory_nor_the_calling_script_is_imported(tmp_path: Path) -> None:
     study = tmp_path / "study"
     study.mkdir()
-    for module in ("multiprocessing", "pickle", "random", "resource", "sitecustomize", "harness"):
+    for module in ("multiprocessing", "pickle", "random", "resource", "sitecustomize", "guidebench"):
         (study / f"{module}.py").write_text("open('imported', 'w').close()")
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)

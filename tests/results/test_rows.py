@@ -327,12 +327,13 @@ def test_a_file_at_which_a_library_crashes_is_refused_by_name(directory: Path, m
 
 def test_rows_are_read_by_a_script_without_a_main_guard(directory: Path, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
-    script.write_text(f"import results\nprint(len(results.load({str(_study(directory))!r})))\n")
+    script.write_text(f"from guidebench import results\nprint(len(results.load({str(_study(directory))!r})))\n")
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
     assert done.stdout == "6\n", done.stderr
 
 
 def test_importing_results_loads_neither_pandas_nor_duckdb() -> None:
-    code = "import sys, results; sys.exit(', '.join({'pandas', 'duckdb', 'torch'} & set(sys.modules)) or None)"
+    heavy = "{'pandas', 'duckdb', 'torch'}"
+    code = f"import sys; from guidebench import results; sys.exit(', '.join({heavy} & set(sys.modules)) or None)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
