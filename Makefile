@@ -1,6 +1,7 @@
 # `make run` and `make test` each work as the first command on a fresh machine with Python 3.11 and make.
 PYTHON ?= python3.11
-PYTEST_ARGS ?= -n auto
+# A process gets a whole file of tests at a time, in the order of tests/conftest.py.
+PYTEST_ARGS ?= -n auto --dist loadfile --no-loadscope-reorder
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -18,7 +19,9 @@ shell: $(STAMP)
 	@echo "bench, python and pytest are those of $(BIN) here; leave with 'exit'."
 	@PATH="$(CURDIR)/$(BIN):$$PATH" VIRTUAL_ENV="$(CURDIR)/$(VENV)" exec "$${SHELL:-/bin/sh}"
 
+# Compiled once, also where PYTHONDONTWRITEBYTECODE is set: the tests start hundreds of processes.
 test: $(STAMP)
+	$(BIN)/python -m compileall -q guidebench harness suites baselines methods results reports
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 lint: $(STAMP)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
+from guidebench.harness import processes
 from guidebench.harness.config import ANSWERING, Cell
 from guidebench.harness.foundation import keeping
 from guidebench.harness.records import sources
@@ -304,4 +305,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    processes.begin()
     main()
+    processes.leave(0)

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from guidebench.harness import checkpoints, demonstrations, timing
+from guidebench.harness import checkpoints, demonstrations, processes, timing
 from guidebench.harness.building import checkpoint_spacing, make_build
 from guidebench.harness.config import Cell
 from guidebench.harness.errors import BudgetReached, Notice, Stopped, UserError, of_system
@@ -255,6 +255,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    code = main()
-    sys.stdout.flush()
-    sys.exit(code)
+    processes.begin()
+    processes.leave(main())

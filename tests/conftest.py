@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -14,7 +16,23 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 
-from guidebench.harness import registry
+from guidebench.harness import processes, registry
+
+processes.begin()
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays, so no search for garbage looks at it again."""
+    gc.freeze()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests come first, so that no process begins a long one when the others are at their end.
+
+    A file is the unit that `make test` hands to a process (`--dist loadfile`): what its tests share is made once.
+    """
+    slow = Counter(item.path for item in items if item.get_closest_marker("slow") is not None)
+    items.sort(key=lambda item: -slow[item.path])
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -101,10 +119,8 @@ def need(program: str, package: str) -> None:
         pytest.skip(message)
 
 
-@pytest.fixture
-def train(tmp_path: Path) -> Callable[..., Path]:
-    """`train("method=per", "seeds=[0,2]", pack=[(0, 2)])` trains on 5x5, or where `suite=` and `task=` say, in this
-    process, one worker after the other, and returns the study's directory."""
+def trainer(directory: Path) -> Callable[..., Path]:
+    """`train` of the fixture below, whose studies are made in a directory."""
     import itertools
 
     from guidebench.harness import matrix, study
@@ -113,10 +129,10 @@ def train(tmp_path: Path) -> Callable[..., Path]:
     from guidebench.harness.records.study import StudyDirectory
     from guidebench.harness.worker import work
 
-    count = itertools.count()
+    count, parent = itertools.count(), directory
 
     def run(*overrides: str, packs: list[tuple[int, ...]], directory: Path | None = None, stop=None, **job) -> Path:
-        where = directory or tmp_path / f"study-{next(count)}"
+        where = directory or parent / f"study-{next(count)}"
         home = [] if any(text.startswith("suite=") for text in overrides) else ["suite=minigrid_doorkey"]
         plan = matrix.plan([*home, "profile=smoke", *overrides, f"output={where}"])
         directory_of = StudyDirectory(study.directory_of(plan))
@@ -133,3 +149,16 @@ def train(tmp_path: Path) -> Callable[..., Path]:
         return where
 
     return run
+
+
+@pytest.fixture
+def train(tmp_path: Path) -> Callable[..., Path]:
+    """`train("method=per", "seeds=[0,2]", pack=[(0, 2)])` trains on 5x5, or where `suite=` and `task=` say, in this
+    process, one worker after the other, and returns the study's directory."""
+    return trainer(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def train_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """`train`, for what several tests of a file only read."""
+    return trainer(tmp_path_factory.mktemp("once"))

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from guidebench.harness import processes
 from guidebench.harness.errors import BudgetReached, MissingCall, UserError
 from guidebench.harness.execution import Models
 from guidebench.harness.foundation.asks import Memory
@@ -55,10 +56,12 @@ class Unaided:
 
 
 def serve(connection: Connection, assignment: Assignment) -> None:
-    """Answer until the other side hangs up."""
+    """Answer until the other side hangs up, and end this process."""
+    processes.begin()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the worker's to handle; it closes the pipe
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     asyncio.run(_serve(connection, assignment))
+    processes.leave(0)
 
 
 async def _serve(connection: Connection, assignment: Assignment) -> None:

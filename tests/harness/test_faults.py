@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -164,45 +165,56 @@ def test_a_second_process_on_the_same_output_is_refused_with_the_pid_of_the_firs
 STEPS = ("method=per", "training.steps=500", *TINY)
 
 
-def interrupted(train: Callable[..., Path], directory: Path, moment: int = 320) -> Path:
-    """A study of seeds 0 and 1 whose worker was stopped at step `moment`, with checkpoints at 300 and there."""
-    stop = (call == moment for call in range(1, 10_000)).__next__
+@pytest.fixture(scope="module")
+def whole(train_once: Callable[..., Path]) -> Path:
+    """A study of seeds 0 and 1 that nothing happened to; only to be read."""
+    return train_once(*STEPS, "seeds=[0,1]", packs=[(0, 1)])
+
+
+@pytest.fixture(scope="module")
+def stopped(train_once: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same study, whose worker was stopped at step 320, with checkpoints at 300 and there."""
+    study = tmp_path_factory.mktemp("stopped") / "study"
+    stop = (call == 320 for call in range(1, 10_000)).__next__
     with pytest.raises(Stopped):
-        train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], checkpoint_every=100, directory=directory, stop=stop)
-    for run in directory.glob("*/*/*/seed-*"):
-        assert [checkpoints.step_of(path) for path in checkpoints.existing(run)] == [300, moment]
-    return directory
+        train_once(*STEPS, "seeds=[0,1]", packs=[(0, 1)], checkpoint_every=100, directory=study, stop=stop)
+    return study
+
+
+@pytest.fixture
+def broken(stopped: Path, tmp_path: Path) -> Path:
+    """A copy of it that a test may break."""
+    study = Path(shutil.copytree(stopped, tmp_path / "broken"))
+    for run in study.glob("*/*/*/seed-*"):
+        assert [checkpoints.step_of(path) for path in checkpoints.existing(run)] == [300, 320]
+    return study
 
 
 def test_a_corrupted_checkpoint_is_told_and_the_one_before_it_continues_without_changing_a_byte(
-    train, bench, tmp_path: Path
+    whole, broken: Path, bench
 ) -> None:
-    whole = train(*STEPS, "seeds=[0,1]", packs=[(0, 1)])
-    study = interrupted(train, tmp_path / "broken")
-    arrays = only(study, "*/*/*/seed-1/checkpoint-0000000320/arrays.safetensors")
+    arrays = only(broken, "*/*/*/seed-1/checkpoint-0000000320/arrays.safetensors")
     content = bytearray(arrays.read_bytes())
     content[len(content) // 2] ^= 1
     arrays.write_bytes(content)
-    code, out, _ = bench(*STEPS, "seeds=[0,1]", "pack=2", "checkpoint_every=100", f"output={study}")
+    code, out, _ = bench(*STEPS, "seeds=[0,1]", "pack=2", "checkpoint_every=100", f"output={broken}")
     assert code == 0 and "resumed at step 300" in out
     (notice,) = (line for line in out.splitlines() if "notice" in line)
     assert f"{arrays.parent} is damaged (ValueError: arrays.safetensors does not match its checksum)" in notice
-    assert str(arrays.parent) in only(study, "logs/*.log").read_text()
-    assert rows(study) == rows(whole)
+    assert str(arrays.parent) in only(broken, "logs/*.log").read_text()
+    assert rows(broken) == rows(whole)
 
 
-def test_without_any_intact_checkpoint_a_run_begins_anew(train, tmp_path: Path) -> None:
-    whole = train(*STEPS, "seeds=[0,1]", packs=[(0, 1)])
-    study = interrupted(train, tmp_path / "broken")
-    for state in study.glob("*/*/*/seed-0/checkpoint-*/state.json"):
+def test_without_any_intact_checkpoint_a_run_begins_anew(train, whole, broken: Path) -> None:
+    for state in broken.glob("*/*/*/seed-0/checkpoint-*/state.json"):
         state.unlink()
     with pytest.warns(Notice) as told:
-        train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=study)
+        train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=broken)
     *damaged, last = [str(each.message) for each in told]
     for step, message in zip((320, 300), damaged, strict=True):
         assert f"seed-0/checkpoint-{step:010d} is damaged (No such file or directory: state.json)" in message
     assert last == "not every seed has a checkpoint left; all begin anew"
-    assert rows(study) == rows(whole)
+    assert rows(broken) == rows(whole)
 
 
 def cut(path: Path, size: int) -> None:
@@ -216,41 +228,37 @@ def offsets(study: Path, step: int) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("name", ["evaluations", "metrics"])
-def test_half_a_line_after_the_checkpoint_is_dropped(train, tmp_path: Path, name: str, recwarn) -> None:
-    whole = train(*STEPS, "seeds=[0,1]", packs=[(0, 1)])
-    study = interrupted(train, tmp_path / "broken")
-    with open(only(study, f"*/*/*/seed-0/{name}.jsonl"), "ab") as log:
+def test_half_a_line_after_the_checkpoint_is_dropped(train, whole, broken: Path, name: str, recwarn) -> None:
+    with open(only(broken, f"*/*/*/seed-0/{name}.jsonl"), "ab") as log:
         log.write(b'{"study": "min')
-    train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=study)
-    assert rows(study) == rows(whole)
+    train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=broken)
+    assert rows(broken) == rows(whole)
     assert not [warning for warning in recwarn if warning.category is Notice]
 
 
-def test_rows_lost_before_the_checkpoint_are_told_and_made_again_from_the_one_before(train, tmp_path: Path) -> None:
-    whole = train(*STEPS, "seeds=[0,1]", packs=[(0, 1)])
-    study = interrupted(train, tmp_path / "broken")
-    log = only(study, "*/*/*/seed-0/timings.jsonl")
-    before, after = (offsets(study, step)["timings"] for step in (300, 320))
+def test_rows_lost_before_the_checkpoint_are_told_and_made_again_from_the_one_before(
+    train, whole, broken: Path
+) -> None:
+    log = only(broken, "*/*/*/seed-0/timings.jsonl")
+    before, after = (offsets(broken, step)["timings"] for step in (300, 320))
     assert before < after - 5
     cut(log, after - 5)
     with pytest.warns(Notice) as told:
-        train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=study)
+        train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=broken)
     (message,) = {str(each.message) for each in told}
     lost = f"timings.jsonl has {after - 5} of the {after} bytes that were written by then"
     assert f"checkpoint-0000000320 is damaged ({lost})" in message
-    assert rows(study) == rows(whole)
+    assert rows(broken) == rows(whole)
 
 
-def test_rows_lost_before_every_checkpoint_are_told_and_the_run_begins_anew(train, tmp_path: Path) -> None:
-    whole = train(*STEPS, "seeds=[0,1]", packs=[(0, 1)])
-    study = interrupted(train, tmp_path / "broken")
-    only(study, "*/*/*/seed-0/evaluations.jsonl").unlink()
+def test_rows_lost_before_every_checkpoint_are_told_and_the_run_begins_anew(train, whole, broken: Path) -> None:
+    only(broken, "*/*/*/seed-0/evaluations.jsonl").unlink()
     with pytest.warns(Notice) as told:
-        train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=study)
+        train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=broken)
     *lost, last = [str(each.message) for each in told]
     assert len(lost) == 2 and all(re.search(r"evaluations.jsonl has 0 of the \d+ bytes", text) for text in lost)
     assert "begin anew" in last
-    assert rows(study) == rows(whole)
+    assert rows(broken) == rows(whole)
 
 
 @pytest.fixture

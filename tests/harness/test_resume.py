@@ -22,6 +22,18 @@ SMALL = (
     "judge.delay=100",
     "seeds=[0,1,2]",
 )
+TINY = (
+    "training.steps=600",
+    "evaluation.every=100",
+    "evaluation.episodes=2",
+    "judge.delay=50",
+    "seeds=[0,1,2]",
+    "learner.channels=4",
+    "learner.features=8",
+    "learner.hidden=[8]",
+    "learner.batch_size=16",
+    "learner.learning_starts=64",
+)
 
 
 def rows(study: Path) -> dict[str, bytes]:
@@ -36,15 +48,15 @@ def rows(study: Path) -> dict[str, bytes]:
 )
 def test_stopping_anywhere_and_continuing_in_another_packing_changes_no_byte(train, method: str, learner: str) -> None:
     judged = registry.get("replay", method).judged
-    small = (text for text in SMALL if judged or not text.startswith("judge"))
-    settings = (f"method={method}", f"learner={learner}", *small)
-    whole = train(*settings, packs=[(0, 1, 2)], checkpoint_every=130, probes=4)
-    for moment, first, then in [(301, [(0, 1, 2)], [(0,), (1, 2)]), (777, [(0, 2)], [(0, 2), (1,)])]:
+    tiny = (text for text in TINY if judged or not text.startswith("judge"))
+    settings = (f"method={method}", f"learner={learner}", *tiny)
+    whole = train(*settings, packs=[(0, 1, 2)], checkpoint_every=65, probes=4)
+    for moment, first, then in [(151, [(0, 1, 2)], [(0,), (1, 2)]), (389, [(0, 2)], [(0, 2), (1,)])]:
         directory = whole.with_name(f"interrupted-{moment}")
         stop = (call == moment for call in range(1, 10_000)).__next__
         with pytest.raises(Stopped):
-            train(*settings, packs=first, checkpoint_every=130, probes=4, directory=directory, stop=stop)
-        train(*settings, packs=then, checkpoint_every=130, probes=4, directory=directory)
+            train(*settings, packs=first, checkpoint_every=65, probes=4, directory=directory, stop=stop)
+        train(*settings, packs=then, checkpoint_every=65, probes=4, directory=directory)
         assert rows(directory) == rows(whole)
 
 

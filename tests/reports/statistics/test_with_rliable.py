@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from rliable import library, metrics
 
 from guidebench.reports import statistics
 from guidebench.reports.statistics import Array, Interval, with_rliable
@@ -28,7 +29,10 @@ def scores(*shape: int) -> Array:
     return np.random.default_rng(sum(shape)).random(shape)
 
 
-@pytest.mark.parametrize("values", [scores(5, 4), np.round(scores(3, 2)), -80 * scores(10, 1)])
+@pytest.mark.parametrize(
+    "values",
+    [scores(5, 4), np.round(scores(3, 2)), np.round(scores(12, 1)), scores(2, 4), scores(10, 3), -80 * scores(10, 1)],
+)
 def test_aggregates_agree_with_ours(values: Array) -> None:
     found = with_rliable.aggregates(values, REPS)
     assert list(found) == list(statistics.METRICS)
@@ -42,17 +46,34 @@ def test_the_error_of_a_mean_is_its_standard_deviation_over_resamples() -> None:
     assert error == pytest.approx(np.sqrt(1 / 8), abs=0.02)
 
 
-@pytest.mark.parametrize("sizes", [(5, 5), (3, 6)])
-def test_improvement_agrees_with_ours(sizes: tuple[int, int]) -> None:
-    first, second = np.round(scores(sizes[0], 2), 1), np.round(scores(sizes[1], 2), 1)
+@pytest.mark.parametrize(("sizes", "tasks", "digits"), [((5, 5), 2, 1), ((3, 6), 2, 0), ((4, 5), 1, 1)])
+def test_improvement_agrees_with_ours(sizes: tuple[int, int], tasks: int, digits: int) -> None:
+    first, second = (np.round(scores(size, tasks), digits) for size in sizes)
     theirs = with_rliable.improvement(first, second, REPS)
     agrees(lambda level: statistics.probability_of_improvement(first, second, OURS, level=level), theirs)
 
 
-def test_profiles_agree_with_ours() -> None:
-    values, thresholds = np.round(scores(5, 4), 1), np.linspace(0, 1, 6)
+@pytest.mark.parametrize("shape", [(5, 4), (6, 1)])
+def test_profiles_agree_with_ours(shape: tuple[int, int]) -> None:
+    values, thresholds = np.round(scores(*shape), 1), np.linspace(0, 1, 6)  # some scores lie on a threshold
     theirs = with_rliable.profile(values, thresholds, REPS)
     agrees(lambda level: statistics.performance_profile(values, thresholds, OURS, level=level), theirs)
+
+
+@pytest.mark.parametrize("shape", [(5, 4, 3), (4, 1, 6)])
+def test_sample_efficiency_curves_agree_with_ours(shape: tuple[int, int, int]) -> None:
+    """rliable's own call, which draws from NumPy's global generator; reports draw curves with our estimates alone."""
+    curve = np.cumsum(scores(*shape), axis=2) / shape[2]
+    before = np.random.get_state()
+    np.random.seed(0)
+    points, ends = library.get_interval_estimates(
+        {"a": curve}, lambda x: np.array([metrics.aggregate_iqm(x[..., at]) for at in range(shape[2])]), reps=REPS
+    )
+    np.random.set_state(before)
+    agrees(
+        lambda level: statistics.intervals(curve, ["iqm"], OURS, level=level)["iqm"],
+        Interval(points["a"], *ends["a"]),
+    )
 
 
 def test_the_same_seed_gives_the_same_interval_and_the_global_generator_is_left_alone() -> None:
