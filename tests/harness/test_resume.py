@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ TINY = (
     "evaluation.every=100",
     "evaluation.episodes=2",
     "judge.delay=50",
+    "drawing.tile_size=8",
     "seeds=[0,1,2]",
     "learner.channels=4",
     "learner.features=8",
@@ -48,7 +50,7 @@ def rows(study: Path) -> dict[str, bytes]:
 )
 def test_stopping_anywhere_and_continuing_in_another_packing_changes_no_byte(train, method: str, learner: str) -> None:
     judged = registry.get("replay", method).judged
-    tiny = (text for text in TINY if judged or not text.startswith("judge"))
+    tiny = (text for text in TINY if judged or not text.startswith(("judge", "drawing")))
     settings = (f"method={method}", f"learner={learner}", *tiny)
     whole = train(*settings, packs=[(0, 1, 2)], checkpoint_every=65, probes=4)
     for moment, first, then in [(151, [(0, 1, 2)], [(0,), (1, 2)]), (389, [(0, 2)], [(0, 2), (1,)])]:
@@ -60,10 +62,12 @@ def test_stopping_anywhere_and_continuing_in_another_packing_changes_no_byte(tra
         assert rows(directory) == rows(whole)
 
 
-def bench(output: Path, steps: int, checkpoint_every: int = 130, pack: int = 2) -> list[str]:
+def bench(
+    output: Path, steps: int, checkpoint_every: int = 130, pack: int = 2, settings: Sequence[str] = SMALL
+) -> list[str]:
     return [
         sys.executable, "-m", "guidebench", "run", "suite=minigrid_doorkey", "profile=smoke", "method=vlm_rb",
-        *SMALL[1:], f"training.steps={steps}", f"output={output}", f"checkpoint_every={checkpoint_every}",
+        *settings[1:], f"training.steps={steps}", f"output={output}", f"checkpoint_every={checkpoint_every}",
         f"pack={pack}", "report=false",
     ]  # fmt: skip
 
@@ -117,7 +121,8 @@ def test_kill_9_of_parent_worker_or_judge_at_ten_random_moments_changes_no_byte(
 
 
 def test_ctrl_c_writes_a_checkpoint_and_the_same_command_continues(tmp_path: Path) -> None:
-    command = bench(tmp_path / "study", 4000, checkpoint_every=100_000)
+    tiny = [text.replace("seeds=[0,1,2]", "seeds=[0,1]").replace("every=100", "every=500") for text in TINY]
+    command = bench(tmp_path / "study", 2500, checkpoint_every=100_000, pack=1, settings=tiny)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     for line in process.stdout:
