@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, NoReturn
 
 from guidebench.harness.errors import UserError, of_system, unknown
 from guidebench.harness.texts import printable
@@ -89,7 +89,7 @@ def _parser(
     arguments: Sequence[str],
 ) -> tuple[argparse.ArgumentParser, dict[str, Any], dict[str, argparse.ArgumentParser]]:
     """The parser, the modules of its commands and their own parsers."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="bench",
         description="Benchmark of reinforcement learning guided by foundation models.",
         epilog=EXAMPLES,
@@ -176,6 +176,13 @@ def _load(entry: EntryPoint) -> Any | None:
         print(f"bench: plug-in command {entry.name!r} is broken and left out: {why}", file=sys.stderr)
         return None
     return module
+
+
+class _Parser(argparse.ArgumentParser):
+    """Its errors are those of the other mistakes, and say where the command is explained."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}\n{self.format_usage()}`{self.prog} --help` explains what it takes")
 
 
 class _Version(argparse.Action):

@@ -47,7 +47,7 @@ def count(number: int, singular: str) -> str:
 
 def unknown(what: str, given: str, options: Iterable[str]) -> UserError:
     """The error for a name that does not exist, with the nearest valid ones. Of dotted names those of the same section
-    are named; a name without its section is found in all of them.
+    are named; a name without its section is found in all of them. More than 20 names are listed only if none is near.
 
     >>> str(unknown("method", "vlmrb", ["uer", "vlm_rb", "uer"]))
     "unknown method 'vlmrb'; did you mean 'vlm_rb'? (known: uer, vlm_rb)"
@@ -61,4 +61,5 @@ def unknown(what: str, given: str, options: Iterable[str]) -> UserError:
     close = close or difflib.get_close_matches(given, names, n=2, cutoff=0.8 if dot else 0.5)
     meant = f"; did you mean {' or '.join(repr(n) for n in close[:3])}?" if close else ""
     known = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
-    return UserError(f"unknown {what} {given!r}{meant} (known: {known or 'none'})")
+    listed = "" if close and len(names) > 20 else f" (known: {known or 'none'})"
+    return UserError(f"unknown {what} {given!r}{meant}{listed}")

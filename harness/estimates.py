@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import heapq
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -105,9 +106,15 @@ def _kind(cell: Cell) -> tuple[Any, ...]:
 
 
 def _chosen(cells: Sequence[Cell]) -> list[Cell]:
-    """A cell of each kind, the longest first."""
+    """A cell of each kind, the longest first; one of each learner before a second of any, since the cells that are not
+    timed are scaled by those with the same learner."""
     first = {_kind(cell): cell for cell in reversed(cells)}
-    return sorted(first.values(), key=counted, reverse=True)[:TIMED]
+    before: Counter[str] = Counter()
+    turns: list[tuple[int, Cell]] = []
+    for cell in sorted(first.values(), key=counted, reverse=True):
+        turns.append((before[cell.names.part("learner")], cell))
+        before[cell.names.part("learner")] += 1
+    return [cell for _, cell in sorted(turns, key=lambda turn: turn[0])][:TIMED]
 
 
 def elapsed(plan: Plan, found: Sequence[Cost], places: Sequence[Slot]) -> Span:

@@ -153,8 +153,7 @@ def parse(overrides: Sequence[str]) -> list[Given]:
 
     for text in overrides:
         if "=" not in text:
-            example = f"; write {text}=…" if text in (*NAME_KEYS, "seeds") else ""
-            raise UserError(f"{text!r} is not of the form key=value{example}")
+            raise UserError(f"{text!r} is not of the form key=value; {_meant(text)}")
         key, _, value = text.partition("=")
         if key in PATHS:
             result.append(Given(key, (_path(key, value),), False))
@@ -174,6 +173,16 @@ def parse(overrides: Sequence[str]) -> list[Given]:
             raise UserError(f"{text!r} expands to no value")
         result.append(Given(override.key_or_group, values, override.is_sweep_override()))
     return result
+
+
+def _meant(text: str) -> str:
+    """What somebody who wrote a word in place of key=value may have meant."""
+    if text in (*NAME_KEYS, "seeds"):
+        return f"write {text}=…"
+    kind = next((kind for kind in NAME_KEYS if kind in registry.KINDS and text in registry.names(kind)), None)
+    if kind is None:
+        return "for example: suite=minigrid_doorkey method=uer profile=quick seeds=3"
+    return f"write {kind}={text}"
 
 
 def _check_range(text: str, sweep: Any) -> None:

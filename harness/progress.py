@@ -18,7 +18,7 @@ from guidebench.harness.records.schema import label
 from guidebench.harness.records.shown import counted
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Group
 
 EVERY, LONGEST = 10.0, 600.0
 """Seconds between two reports in plain lines, at first and at most: a thirtieth of the time that has passed, so that
@@ -191,8 +191,9 @@ class Bars(Display):
         else:
             self._live.console.print(self.sentence(event), markup=False)
 
-    def table(self) -> Table:
+    def table(self) -> Group:
         """What is on the screen now."""
+        from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.table import Table
         from rich.text import Text
@@ -217,11 +218,9 @@ class Bars(Display):
             score = "" if run.score is None else run.told if measure == "score" else f"{run.score:.2f}"
             name = f"  {self._short[job.cell['cell']]}"
             add(name, seeds(job), run.step, run.steps, f"{run.step:,}/{run.steps:,}", score, run.left)
-        if answered := self.answered(self._jobs.values()):
-            table.add_row(Text(f"  {answered}", no_wrap=True, overflow="ellipsis"))
-        if self._demonstrations:
-            table.add_row(Text(f"  {self._demonstrations}", no_wrap=True, overflow="ellipsis"))
-        return table
+        # Below the table: in it they would be cut at the width of the names.
+        further = filter(None, (self.answered(self._jobs.values()), self._demonstrations))
+        return Group(table, *(Text(f"  {line}", no_wrap=True, overflow="ellipsis") for line in further))
 
 
 class Shortened:

@@ -124,7 +124,8 @@ def load_run(directory: Path) -> tuple[Cell, RunDirectory]:
     """The cell and directory of a finished run; UserError if it is none."""
     run = RunDirectory(directory)
     if not (directory / "run.json").exists():
-        raise UserError(f"{directory} is not a run; give a directory such as STUDY/SUITE/TASK/METHOD-CELL/seed-0")
+        what = "is not a run" if directory.exists() else "does not exist"
+        raise UserError(f"{directory} {what}; give a directory such as STUDY/SUITE/TASK/METHOD-CELL/seed-0")
     if run.status != "finished":
         raise UserError(f"{directory} is {run.status}, not finished; the command that began it continues it")
     return recorded(read_json(directory.parent / "cell.json")), run

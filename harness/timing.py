@@ -42,6 +42,8 @@ FILL = 400
 """Steps before anything is timed, so that batches can be drawn."""
 WARM = 12
 """Steps of a phase that are not timed: what is compiled or allocated once is in them."""
+LEAST = 4
+"""Steps of a phase that are taken however slow they are; of so few, half are not timed."""
 EPISODES = 2
 """Evaluation episodes that are timed."""
 CLIPS, ANSWERED = 8, 6.0
@@ -218,12 +220,12 @@ class Trial:
         """Seconds of a step, over as many as the time allows; 0.0 where there is none to take."""
         took: list[float] = []
         until = time.monotonic() + seconds
-        while len(took) < most and (time.monotonic() < until or len(took) < 2 * warm):
+        while len(took) < most and (time.monotonic() < until or len(took) < LEAST):
             started = self._clock()
             self._loop.advance(source)
             took.append(self._clock() - started)
         self._taken += len(took)
-        return float(np.mean(took[warm:] or took)) if took else 0.0
+        return float(np.mean(took[min(warm, len(took) // 2) :])) if took else 0.0
 
     def judging(self, backend: Any, asked: int) -> float:
         """Seconds of a run in which a process beside it draws and judges, by the clips that it has answered so far."""

@@ -21,8 +21,8 @@ from guidebench.harness.settings import Cited
 from guidebench.reports import registered, scoring
 from guidebench.results import Cell
 
-PROFILES = "--mixed-profiles"
-PROTOCOLS = "--mixed-protocols"
+PROFILES = "`bench compare --mixed-profiles`"
+PROTOCOLS = "`bench compare --mixed-protocols`"
 DEMONSTRATIONS = "training.demonstrations"
 QUOTE = '"'
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +35,8 @@ class Joined(NamedTuple):
 def directories(name: str) -> dict[str, Path]:
     """Where a study lies, or all of those `measured` do, by the names they are shown by; unread."""
     if name != MEASURED:
+        if not Path(name).exists() and difflib.get_close_matches(name, [MEASURED]):
+            raise UserError(f"no study at {name}: the directory does not exist; did you mean {MEASURED!r}?")
         return {name: Path(name)}
     root = Path(__file__).parent / MEASURED
     found = {f"{MEASURED}/{path.parent.name}": path.parent for path in sorted(root.glob("*/study.json"))}

@@ -157,7 +157,7 @@ def dry_run(plan: Plan, as_json: bool) -> int:
         lines.append(f"{count(what.count, 'demonstration')} of {what} {stand} in each replay from the start: {made}")
     for model in dict.fromkeys(model for model, _ in asked):
         usages = [usage for name, usage in asked if name == model]
-        lines.append(f"{model} is asked {_volume(usages, len(plan.seeds))}; its time is not in:")
+        lines.append(f"{model} is asked {_volume(usages, len(plan.seeds))}; its time is not part of the estimate below")
     if short:
         lines.append(f"warning: {short}")
     lines.append(

@@ -1,4 +1,8 @@
-"""Every setting of a cell: its value and unit, which layer set it, and the paper and table it comes from."""
+"""Every setting of a cell: its value and unit, which layer set it, and the paper and table it comes from.
+
+bench show suite=minigrid_doorkey method=vlm_rb
+bench show method=vlm_rb profile=quick learner.lr=1e-3         as `bench run` would have it
+"""
 
 from __future__ import annotations
 

@@ -119,12 +119,17 @@ def _remarks() -> Iterator[None]:
 @contextmanager
 def _opened(source: Path) -> Iterator[tuple[Study, str]]:
     """The study, and the digest of its submission; "" for a study that is none."""
+    from guidebench.harness.errors import UserError
     from guidebench.results import limits, store, submissions
 
     if source.is_file():
         with submissions.unpacked(source) as submission:
             yield submission.study, submission.digest
         return
+    if not source.exists():
+        raise UserError(
+            f"{source} does not exist; give an archive of `bench submit`, a submission's directory, or a study's"
+        )
     if source.is_dir():
         limits.check(source)
     if (source / "manifest.json").is_file():

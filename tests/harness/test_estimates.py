@@ -110,3 +110,12 @@ def test_a_study_of_seconds_is_not_said_to_take_no_minutes() -> None:
     assert [run_._hours(seconds / 3600) for seconds in (0, 20, 120, 7200)] == [
         "1 second", "20 seconds", "2 minutes", "2.0 hours"
     ]  # fmt: skip
+
+
+def test_a_cell_of_each_learner_is_timed_before_a_second_of_any() -> None:
+    """Twelve kinds of cells, of which four are timed: both learners are among them, the longest task of each first."""
+    plan = matrix.plan(["suite=minigrid_doorkey", "method=uer,per", "learner=dqn,iqn", "seeds=1"])
+    assert len(plan.cells) == 12
+    chosen = [(cell.names.part("learner"), cell.names.task) for cell in estimates._chosen(plan.cells)]
+    assert sorted(chosen) == [("dqn", "16x16")] * 2 + [("iqn", "16x16")] * 2
+    assert {learner for learner, _ in chosen[:2]} == {"dqn", "iqn"}

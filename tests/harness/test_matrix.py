@@ -96,6 +96,8 @@ def test_seeds_as_a_number_a_list_or_a_range(text: str, seeds: tuple[int, ...]) 
         ("judge=sprite", "none of the chosen methods has a judge"),
         ("workers=0", "workers=0: expected"),
         ("profile", "not of the form key=value"),
+        ("vlm_rb", "not of the form key=value; write method=vlm_rb"),
+        ("runs/mine", "not of the form key=value; for example: suite="),
         ("~profile", "not of the form"),
         ("task=", "task="),
     ],
@@ -109,13 +111,18 @@ def test_mistakes_name_the_value_and_the_fix(override: str, says: str) -> None:
 
 def test_a_message_names_each_known_thing_once_and_those_of_the_section_alone() -> None:
     with pytest.raises(UserError) as raised:
-        matrix.plan([*BASE, "lr=1"])
+        matrix.plan([*BASE, "zebra=1"])
     known = str(raised.value).split("(known: ")[1].removesuffix(")").removesuffix(", …").split(", ")
     assert len(known) == len(set(known)) == 20
     with pytest.raises(UserError) as raised:
         matrix.plan([*BASE, "learner.lrr=1"])
     known = str(raised.value).split("(known: ")[1].removesuffix(")").removesuffix(", …").split(", ")
     assert all(name.startswith("learner.") for name in known)
+
+
+def test_a_list_of_settings_too_long_to_help_is_left_out_where_one_is_near() -> None:
+    with pytest.raises(UserError, match=r"unknown setting 'metod'; did you mean 'method'\?$"):
+        matrix.plan([*BASE, "metod=uer"])
 
 
 def test_more_cells_than_anyone_waits_for_are_refused_before_they_are_made() -> None:

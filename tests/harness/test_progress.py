@@ -56,6 +56,14 @@ def test_a_long_row_name_leaves_room_for_bar_step_and_time_left(plan: Plan, widt
     assert all(task in row for row, task in zip(rows, ("5x5", "5x5", "6x6", "6x6"), strict=True))
 
 
+def test_how_many_questions_were_answered_is_not_cut_at_the_width_of_the_names(plan: Plan, monkeypatch) -> None:
+    monkeypatch.setattr(progress.Bars, "answered", lambda self, jobs: "1,253 of 1,253 questions answered")
+    bars = progress.Bars(plan)
+    bars(event(plan, 0, (0,), "started", step=0))
+    bars(event(plan, 0, (0,), "progress", step=50_000, score=[0.25], rate=10.0))
+    assert screen(bars, 80)[-1] == "  1,253 of 1,253 questions answered"
+
+
 def test_what_is_finished_before_counts_and_a_failed_seed_is_told(tmp_path, capsys) -> None:
     plan = matrix.plan(["suite=minigrid_doorkey", "profile=smoke", "method=uer", "seeds=3", f"output={tmp_path}"])
     StudyDirectory(tmp_path).run(plan.cells[0].directory, 0).update(status="finished", step=600, steps=600)

@@ -12,14 +12,18 @@ QUICK = Place("grid/8x8", "uer", "quick", 1, 300)
 @pytest.mark.parametrize(
     ("other", "allowing", "reason"),
     [
-        (QUICK._replace(profile="paper"), Mixing(profiles=True), "profile quick beside paper; --mixed-profiles"),
-        (QUICK._replace(steps=600), Mixing(profiles=True), "300 beside 600 steps; --mixed-profiles"),
+        (
+            QUICK._replace(profile="paper"),
+            Mixing(profiles=True),
+            "profile quick beside paper; `bench compare --mix",
+        ),
+        (QUICK._replace(steps=600), Mixing(profiles=True), "300 beside 600 steps; `bench compare --mixed-profiles`"),
         (
             QUICK._replace(conditions=(("suite.goal", '"hidden"'), ("training.demonstrations", "5"))),
             Mixing(protocols=True),
-            "the suite's own settings beside goal=hidden, demonstrations=5; --mixed-protocols",
+            "the suite's own settings beside goal=hidden, demonstrations=5; `bench compare --mixed-protocols`",
         ),
-        (QUICK._replace(version=2), Mixing(protocols=True), "protocol version 1 beside 2; --mixed-protocols"),
+        (QUICK._replace(version=2), Mixing(protocols=True), "protocol version 1 beside 2; `bench compare --mixed-prot"),
     ],
 )
 def test_what_differs_stands_in_the_way_until_it_is_asked_for(other: Place, allowing: Mixing, reason: str) -> None:

@@ -77,7 +77,7 @@ def test_profiles_are_mixed_only_when_asked(tmp_path: Path, capsys: pytest.Captu
         writer.finish()
     names = str(tmp_path / "quick"), str(tmp_path / "paper")
     assert compare(*names) == 2
-    assert "profile paper beside quick; --mixed-profiles" in capsys.readouterr().err
+    assert "profile paper beside quick; `bench compare --mixed-profiles`" in capsys.readouterr().err
     assert compare(*names, "--mixed-profiles") == 0
     assert "profiles paper and quick stand side by side, as asked for" in capsys.readouterr().out
 
