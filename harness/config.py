@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -17,7 +18,10 @@ from guidebench.harness import registry, settings
 from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.interfaces import SUCCESS, Score
 from guidebench.harness.layouts import repeats
+from guidebench.harness.logs import Log, together
 from guidebench.harness.recipes import Evaluation, Layer, Method, Training
+from guidebench.harness.records.schema import ASKING as WRITTEN_OF
+from guidebench.harness.records.schema import RESERVED
 from guidebench.harness.settings import Cited, Field
 
 PARTS = ("learner", "replay", "guide", "agent", "judge", "teacher", "chat", "embedder")
@@ -121,6 +125,16 @@ class Cell:
         """How what answers is reached; "" where nothing does."""
         return "+".join(dict.fromkeys(self.section(kind).backend for kind in self.answering))
 
+    @functools.cached_property
+    def logs(self) -> Mapping[str, Log]:
+        """The logs that its parts declare; UserError where a declaration is not allowed or contradicts another."""
+        asked = [WRITTEN_OF[kind] for kind in WRITTEN_OF if self.names.part(kind)]
+        return functools.reduce(operator.or_, map(dict, asked), together(_declared(self.names), RESERVED))
+
+    def logged_by(self, log: str) -> str:
+        """The first part that declares a log, in words."""
+        return next((who for who, logs in _declared(self.names) if log in logs), "the engine")
+
     def section(self, name: str) -> Any:
         """The built configuration dataclass of a section, or None for a part that this cell has not."""
         return self._sections.get(name)
@@ -137,6 +151,12 @@ class Cell:
             for section, config in configs.items()
             if config is not None
         }
+
+
+def _declared(names: Names) -> list[tuple[str, Mapping[str, Log]]]:
+    """Each part of a cell in words, and the logs that it declares."""
+    named = [(kind, names.part(kind)) for kind in PARTS if names.part(kind)]
+    return [(f"{kind} {name!r}", getattr(registry.get(kind, name), "logs", {})) for kind, name in named]
 
 
 LONGEST = 60
@@ -356,6 +376,7 @@ def validate(cell: Cell) -> None:
     """Raise UserError where the parts of a cell do not fit each other or its suite's spaces."""
     for section in SECTIONS:
         cell.section(section)
+    _ = cell.logs
     suite = cell.section("suite")
     observations, actions = suite.spaces(cell.names.task)
     for kind in PARTS:

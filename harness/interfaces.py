@@ -278,7 +278,8 @@ class Context(Protocol):
         """Send a question; its answer comes to `answered` when its delay is over."""
 
     def note(self, log: str, row: int, values: Mapping[str, Any]) -> None:
-        """A row of diagnosis of one seed, with the step, in the run's LOG.jsonl (`guidebench.harness.journal.LOGS`)."""
+        """A row of diagnosis of one seed, with the step, in the run's LOG.jsonl. The part's configuration declares
+        the log in its `logs` (`guidebench.harness.logs`); UserError for a row that does not fit."""
 
 
 class Agent(Protocol):

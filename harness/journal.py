@@ -13,23 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from guidebench.harness import checkpoints
+from guidebench.harness import checkpoints, logs
 from guidebench.harness.config import Cell
 from guidebench.harness.errors import Notice
 from guidebench.harness.evaluation import Result
 from guidebench.harness.foundation.asks import Account, Backend, Due
 from guidebench.harness.interfaces import Agent, Array, State
 from guidebench.harness.job import Job
+from guidebench.harness.logs import Log
 from guidebench.harness.pace import Pace
 from guidebench.harness.probes import Point
 from guidebench.harness.records.cells import record
 from guidebench.harness.records.files import Rows, write_bytes
-from guidebench.harness.records.schema import EVALUATION, SCORE, Identity, evaluation
+from guidebench.harness.records.schema import EVALUATION, LOGS, SCORE, Identity, evaluation
 from guidebench.harness.records.study import Lock, RunDirectory, StudyDirectory
 
-LOGS = ("evaluations", "timings", "metrics", "judgements", "labels", "imagined", "ledger", "probes", "subgoals")
-COMPACTED = tuple(name for name in LOGS if name not in ("evaluations", "ledger"))
-"""Logs that a finished run keeps as Parquet. Its ledger stays text, since the last row of it is read by itself."""
 TELL_EVERY = 0.5
 """Seconds between two messages to the launcher about a worker's progress."""
 LIVE_EVERY = 2.0
@@ -71,7 +69,8 @@ class RunJournal:
         self._backends = backends
         for number, (run, offset) in enumerate(zip(self.runs, offsets, strict=True)):
             self._score[number] = self._score[number] if offset else None
-            self._rows.append({name: Rows(run.path / f"{name}.jsonl", int(offset.get(name, 0))) for name in LOGS})
+            names = ("evaluations", *LOGS, *self._cell.logs)
+            self._rows.append({name: Rows(run.path / f"{name}.jsonl", int(offset.get(name, 0))) for name in names})
             if self._job.tensorboard:
                 from torch.utils.tensorboard import SummaryWriter
 
@@ -118,7 +117,10 @@ class RunJournal:
         self._rows[answer.row]["judgements"].append({**row, "slots": len(answer.key), **extra})
 
     def noted(self, log: str, row: int, step: int, values: Mapping[str, Any]) -> None:
-        self._rows[row][log].append({"step": step, **values})
+        if log not in self._cell.logs:
+            raise logs.undeclared(log, self._cell.logs)
+        where = f"a row that {self._cell.logged_by(log)} notes in the log {log!r}"
+        self._rows[row][log].append(logs.fitting({"step": step, **values}, self._cell.logs[log], where))
 
     def probed(self, row: int, step: int, points: Iterable[Point]) -> None:
         for point in points:
@@ -191,12 +193,12 @@ class RunJournal:
             if number in self._dropped:
                 continue
             to_parquet(run.path / "evaluations.jsonl", run.path / "evaluations.parquet", self._columns)
-            for name in COMPACTED:
-                log_to_parquet(run.path / f"{name}.jsonl", run.path / f"{name}.parquet")
+            for name, log in compacted(self._cell).items():
+                log_to_parquet(run.path / f"{name}.jsonl", run.path / f"{name}.parquet", log)
             policy = {name: np.ascontiguousarray(value) for name, value in agent.parameters(number).items()}
             write_bytes(run.path / "policy.safetensors", save(policy))
             run.update(status="finished", step=self._cell.steps, score=self._score[number], error=None)
-            tidy(run, self._job.keep_replay)
+            tidy(run, self._cell, self._job.keep_replay)
 
     def stopped(self, step: int, reason: str = "") -> None:
         for number, run in enumerate(self.runs):
@@ -206,8 +208,8 @@ class RunJournal:
     def close(self) -> None:
         """Let go of everything; rows that a broken loop left in memory reach their files now, and not at some later
         time, behind those of a loop that went on from the checkpoint."""
-        for logs in self._rows:
-            for rows in logs.values():
+        for own in self._rows:
+            for rows in own.values():
                 rows.close()
         for board in self._boards:
             board.close()
@@ -217,12 +219,17 @@ class RunJournal:
             lock.release()
 
 
-def tidy(run: RunDirectory, keep_replay: bool) -> None:
+def compacted(cell: Cell) -> dict[str, Log]:
+    """Logs that a finished run keeps as Parquet. Its ledger stays text, since the last row of it is read by itself."""
+    return {name: log for name, log in {**LOGS, **cell.logs}.items() if name != "ledger"}
+
+
+def tidy(run: RunDirectory, cell: Cell, keep_replay: bool) -> None:
     """Drop what only training needs from a finished run; its JSON lines last, to tell whether this was cut short."""
     if not keep_replay:
         shutil.rmtree(run.path / "replay", ignore_errors=True)
         checkpoints.drop_after(run.path, -1)
-    for name in COMPACTED:
+    for name in compacted(cell):
         (run.path / f"{name}.jsonl").unlink(missing_ok=True)
     (run.path / "evaluations.jsonl").unlink(missing_ok=True)
 

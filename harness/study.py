@@ -202,7 +202,7 @@ def _jobs(plan: Plan, name: str, study: StudyDirectory, places: Sequence[Slot]) 
             run = study.run(cell.directory, seed)
             if run.status == "finished":
                 if (run.path / "evaluations.jsonl").exists():  # killed between its last two moves
-                    tidy(run, execution.keep_replay)
+                    tidy(run, cell, execution.keep_replay)
                 continue
             saved = checkpoints.existing(run.path)
             at_step.setdefault(checkpoints.step_of(saved[-1]) if saved else 0, []).append(seed)

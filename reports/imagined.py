@@ -40,7 +40,7 @@ class Sketch(NamedTuple):
 def sketches(study: Study, labels: Mapping[str, str]) -> list[Sketch]:
     """One entry per cell whose teacher imagined segments: of its first seed, the last query on record. `labels`: cell
     id -> row label."""
-    rows = results.load(study, what="imagined")
+    rows = results.noted(study, "imagined")
     found = []
     for cell in study.cells:
         mine = rows[rows["cell"] == cell.id]

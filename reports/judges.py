@@ -100,10 +100,14 @@ def remark(cell: Cell) -> str:
 
 def judging(study: Study, labels: Mapping[str, str]) -> list[Judging]:
     """One entry per cell with a judge; `labels`: cell id -> row label."""
-    cells = [cell for cell in study.cells if is_judge(cell.backend) and answering(cell) == "judge"]
+    cells = [
+        cell
+        for cell in study.cells
+        if is_judge(cell.backend) and answering(cell) == "judge" and "judgements" in cell.logs
+    ]
     if not cells:
         return []
-    judged, timed = results.load(study, what="judgements"), results.load(study, what="timings")
+    judged, timed = results.noted(study, "judgements"), results.load(study, what="timings")
     found = []
     for cell in cells:
         asked = judged[judged["cell"] == cell.id]

@@ -79,7 +79,7 @@ class Teaching(NamedTuple):
 
 def teaching(study: Study, labels: Mapping[str, str], reps: int = statistics.REPS) -> list[Teaching]:
     """One entry per cell of which a run asked a teacher; `labels`: cell id -> row label."""
-    rows = results.load(study, what="labels")
+    rows = results.noted(study, "labels")
     found = []
     for cell in study.cells:
         mine = rows[rows["cell"] == cell.id]

@@ -6,7 +6,7 @@ if __name__ != "guidebench.results":  # under two names there would be two regis
 
 from guidebench.results.joining import MEASURED, Joined, join, opened, select
 from guidebench.results.pictures import Picture, pictures
-from guidebench.results.rows import load
+from guidebench.results.rows import load, noted
 from guidebench.results.store import Cell, Role, Run, Study, run, runs, study
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Study",
     "join",
     "load",
+    "noted",
     "opened",
     "pictures",
     "run",

@@ -107,7 +107,7 @@ def _check_footers(study: Study, packed: Mapping[str, Run]) -> None:
     known: list[tuple[dict[str, type], pq.ParquetSchema]] = []
     count = 0
     for path, run in packed.items():
-        wanted = rows.columns("evaluations", run)
+        wanted = rows.wanted(rows.columns("evaluations", run.cell))
         found = limits.footer(Path(path))
         count += found.num_rows
         if not any(wanted == of and found.schema.equals(other) for of, other in known):

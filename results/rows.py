@@ -7,57 +7,26 @@ short is forgiven, with a warning. pandas and DuckDB are imported when rows are 
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import math
 import os
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from guidebench.harness import apart
+from guidebench.harness import apart, logs
 from guidebench.harness.errors import UserError, unknown
+from guidebench.harness.logs import UNDECLARED, WORDS, Column, Log
 from guidebench.harness.records import schema
 from guidebench.harness.scores import Score
-from guidebench.results.store import IDENTITY, Run, Study, identity, study
+from guidebench.results import limits
+from guidebench.results.store import IDENTITY, Cell, Run, Study, identity, study
 
 if TYPE_CHECKING:
     import duckdb
     import pandas as pd
-
-What = Literal["evaluations", "timings", "metrics", "judgements", "labels", "imagined", "ledger", "probes", "subgoals"]
-
-COLUMNS: dict[str, dict[str, type]] = {
-    "evaluations": schema.EVALUATION,
-    "timings": {"step": int, "seconds": float},
-    "metrics": {"step": int},
-    "judgements": {"asked": int, "applied": int},
-    "labels": {
-        "step": int, "asked": int, "session": int, "query": int, "outcome": str, "truth": float, "kept": bool,
-        "reward_0": float, "reward_1": float, "learned_0": float, "learned_1": float,
-    },
-    "imagined": {"step": int, "query": int, "segment": str, "t": int, "name": str, "x": float, "y": float},
-    "ledger": {"step": int, **schema.LEDGER},
-    "probes": {"step": int, "t": int, "quantity": str, "value": float},
-    "subgoals": {"step": int, "episode": int, "subgoal": str, "met": bool},
-}  # fmt: skip
-"""Columns that every row must have. Evaluation rows have no others but `schema.SCORE`, which the rows of a run with a
-score of its own must have; logs may, and absent ones read as missing."""
-OPTIONAL: dict[str, dict[str, type]] = {
-    "judgements": {"score": float, "failure": str, "mass": float, "events": int},
-    "labels": {
-        "preference": float, "first": int, "second": int, "retries": int, "imagined": str,
-        "reward_imagined": float, "reward_chosen": float, "reward_other": float,
-    },
-    "imagined": {"z": float},
-    "ledger": schema.QUESTIONS,
-}  # fmt: skip
-"""Columns that a log's rows may lack, as where a suite's tasks tell of no events or a model gave no answer; a value
-that is there must fit."""
-SHARES = {"labels": ("truth", "preference")}
-"""Columns of numbers in [0, 1]."""
-AMOUNTS = {"ledger": tuple(name for name, kind in schema.LEDGER.items() if kind is float)}
-"""Columns of numbers of at least 0: nothing costs less than nothing. (Whole numbers never are below 0.)"""
 
 _JSON_TYPES = {
     int: ("UBIGINT", "BIGINT", "HUGEINT"),
@@ -70,36 +39,43 @@ _SQL_TYPES = {int: "BIGINT", float: "DOUBLE", bool: "BOOLEAN", str: "VARCHAR"}
 SECONDS, PER_FILE, SPEED = 120.0, 0.1, 2**20
 """For reading a study's rows: so long, so long for each file, and a second more for so many of their bytes."""
 _TAKEN = ("filename", "row", "variant", "label", "directory", *IDENTITY)
-_WORDS = {int: "a whole number", float: "a finite number", bool: "true or false", str: "text"}
+EVALUATIONS = "evaluations"
+FOREIGN = ("answers",)
+"""Names of files in a run's directory that are no logs, though they look like some."""
 
 
-def load(source: str | Path | Study, *, what: What = "evaluations", threads: int | None = None) -> pd.DataFrame:
+def load(source: str | Path | Study, *, what: str = EVALUATIONS, threads: int | None = None) -> pd.DataFrame:
     """The rows that a study's runs wrote, in the order of its runs, with variant, label and directory beside them.
 
     Evaluation rows have a further column `score`, what the episode is worth by the score of its cell.
 
-    Logs (all but `evaluations`) get the identity of their run as leading columns. A log's further columns read as
-    missing where a row lacks them; only those of `metrics` may hold NaN (a diverged loss).
+    Logs (all but `evaluations`) get the identity of their run as leading columns. Their columns are those that the
+    record of the cell declares, checked, and whatever else stands in the rows, as it is; a log that no record declares
+    is read in the same way. A column reads as missing where a row lacks it.
     `threads` read at once, each with buffers of its own; None: as many as there are cores.
     Raises UserError naming file, row and column of the first value that the schema does not allow.
     """
     import numpy as np
     import pandas as pd
 
-    if what not in COLUMNS:
-        raise unknown("record", what, COLUMNS)
     opened = source if isinstance(source, Study) else study(source)
     files: dict[str, Run] = {}
-    for run in opened.runs:
+    for run in opened.runs if what == EVALUATIONS or logs.named(what) else ():
         path = file_of(opened.directory / run.directory, what, run.status == "finished")
         if path is not None:
             files[str(path)] = run
-    groups: dict[tuple[str, ...], list[str]] = {}
+    if not files and what not in (EVALUATIONS, *opened.logs):
+        raise unknown("record", what, (EVALUATIONS, *opened.logs))
+    groups: dict[tuple[Any, ...], list[str]] = {}
     for name, run in files.items():
-        groups.setdefault((Path(name).suffix, *columns(what, run)), []).append(name)
-    chosen = [(paths, columns(what, files[paths[0]])) for paths in groups.values()]
+        groups.setdefault((Path(name).suffix, *columns(what, run.cell).items()), []).append(name)
+    schemas = [columns(what, files[paths[0]].cell) for paths in groups.values()]
+    chosen = [
+        Group(paths, wanted(declared), None if what == EVALUATIONS else optional(declared))
+        for paths, declared in zip(groups.values(), schemas, strict=True)
+    ]
     frames = _apart(opened.directory, what, chosen, threads) if chosen else []
-    wanted, claimed = COLUMNS[what], _claimed(what)
+    claimed = _claimed(what)
     rank = {path: index for index, path in enumerate(files)}
     owners = pd.DataFrame(
         [identity(run) for run in files.values()], columns=[*IDENTITY, "variant", "label", "directory"]
@@ -111,42 +87,56 @@ def load(source: str | Path | Study, *, what: What = "evaluations", threads: int
         order = np.lexsort((found["row"].to_numpy(dtype=int), places))
         return found.iloc[order].reset_index(drop=True), owners.iloc[places[order]].reset_index(drop=True)
 
-    empty = pd.DataFrame(columns=["filename", "row", *wanted, *OPTIONAL.get(what, {})])
-    nothing = [empty.drop(columns=claimed), empty[["filename", "row", *claimed]]]
-    read_rows, read_claims = [pd.concat(parts) for parts in zip(*frames, strict=True)] or nothing
-    claims, claimants = ordered(read_claims)
-    _check_values(claims, {name: wanted[name] for name in claimed})
-    _check_values(read_rows, {name: kind for name, kind in wanted.items() if name not in claimed})
-    for name, kind in OPTIONAL.get(what, {}).items():
-        if name in read_rows:
-            _check_values(read_rows[read_rows[name].notna()], {name: kind})
-    _check_within(read_rows, SHARES.get(what, ()), 1.0, "a number in [0, 1]")
-    _check_within(read_rows, AMOUNTS.get(what, ()), math.inf, "a number of at least 0")
+    for declared, (read_rows, read_claims) in zip(schemas, frames, strict=True):
+        _check_values(read_claims, {name: declared[name] for name in claimed})
+        _check_values(read_rows, {name: column for name, column in declared.items() if name not in claimed})
+    expected = {name: None for cell in opened.cells for name in columns(what, cell)}
+    expected = expected or dict.fromkeys(opened.logs.get(what, UNDECLARED).columns)
+    empty = pd.DataFrame(columns=["filename", "row", *expected])
+    nothing = [empty.drop(columns=claimed, errors="ignore"), empty.reindex(columns=["filename", "row", *claimed])]
+    rows, claims = [pd.concat(parts) for parts in zip(*frames, strict=True)] or nothing
+    claims, claimants = ordered(claims)
     _check_identity(claims, claimants, claimed)
-    rows, owner = ordered(read_rows)
-    if what == "evaluations":
+    rows, owner = ordered(rows)
+    if what == EVALUATIONS:
         _check_repeated(rows)
         _score(rows, files)
     found = pd.concat([owner, rows.drop(columns=["filename", "row"])], axis=1)
-    return found[[*wanted, schema.SCORE, "variant", "label", "directory"]] if what == "evaluations" else found
+    if what != EVALUATIONS:
+        return found
+    return found[[*schema.EVALUATION, schema.SCORE, "variant", "label", "directory"]]
 
 
-Group = tuple[list[str], dict[str, type]]
-"""Files of one kind, and the columns that their rows must have."""
+def noted(study: Study, log: str) -> pd.DataFrame:
+    """The rows of a log, none where no cell of the study declares it."""
+    import pandas as pd
+
+    return load(study, what=log) if log in study.logs else pd.DataFrame(columns=[*IDENTITY])
+
+
+class Group(NamedTuple):
+    """Files of one kind, and the columns that their rows must have and may lack (None: they have no others)."""
+
+    paths: list[str]
+    wanted: dict[str, type]
+    optional: dict[str, type] | None
+
+
 Read = list[tuple["pd.DataFrame", "pd.DataFrame"]]
 """Of each group: its rows, and what they claim to be of."""
 
 
 def _apart(directory: Path, what: str, groups: list[Group], threads: int | None) -> Read:
     """`_read` in a process of its own: a library may crash on damaged bytes. UserError names the file then."""
-    files = [path for paths, _ in groups for path in paths]
+    files = [path for group in groups for path in group.paths]
     try:
         return _reader()(f"{directory}: reading its {what}", _seconds(files), _read, what, groups, threads)
     except apart.Broken:
         if len(files) > 1:
-            for paths, wanted in groups:
-                for path in paths:
-                    _reader()(f"{path}: reading it", _seconds([path]), _read, what, [([path], wanted)], threads)
+            for group in groups:
+                for path in group.paths:
+                    alone = group._replace(paths=[path])
+                    _reader()(f"{path}: reading it", _seconds([path]), _read, what, [alone], threads)
         raise
 
 
@@ -163,16 +153,42 @@ def _seconds(files: Sequence[str]) -> float:
 def _read(what: str, groups: list[Group], threads: int | None) -> Read:
     found = []
     with connection(**({} if threads is None else {"threads": threads})) as database:
-        for paths, wanted in groups:
-            read = _read_parquet if paths[0].endswith(".parquet") else _read_lines
-            rows, claims = (part.astype({"filename": "category"}) for part in read(database, paths, what, wanted))
+        for group in groups:
+            read = _read_parquet if group.paths[0].endswith(".parquet") else _read_lines
+            rows, claims = (part.astype({"filename": "category"}) for part in read(database, what, *group))
             found.append((rows, claims))
     return found
 
 
-def columns(what: What, run: Run) -> dict[str, type]:
-    """The columns that every row of a run's file must have."""
-    return schema.evaluation(run.cell.score) if what == "evaluations" else COLUMNS[what]
+def columns(what: str, cell: Cell) -> Mapping[str, Column]:
+    """The columns that are declared for the rows of a cell's runs; none of a log of which nothing is known."""
+    if what == EVALUATIONS:
+        return _evaluation(cell.score)
+    return (schema.LOGS.get(what) or cell.logs.get(what) or UNDECLARED).columns
+
+
+@functools.cache
+def _evaluation(score: Score) -> Mapping[str, Column]:
+    kinds = schema.evaluation(score)
+    return {name: Column(kind, name, low=0 if kind is int else None) for name, kind in kinds.items()}
+
+
+def undeclared(study: Study, run: Run) -> list[str]:
+    """The logs that lie in a run's directory and that its record does not declare, as far as more can be read."""
+    known = {EVALUATIONS, *schema.LOGS, *run.cell.logs}
+    paths = itertools.islice((study.directory / run.directory).iterdir(), limits.ENTRIES)
+    names = {path.stem for path in paths if path.suffix in (".jsonl", ".parquet") and path.is_file()}
+    return sorted(name for name in names - known if logs.named(name) and name not in FOREIGN)[: logs.LOGS]
+
+
+def wanted(declared: Mapping[str, Column]) -> dict[str, type]:
+    """The kinds of the columns that every row has."""
+    return Log("", declared).wanted
+
+
+def optional(declared: Mapping[str, Column]) -> dict[str, type]:
+    """The kinds of the columns that a row may lack."""
+    return Log("", declared).optional
 
 
 def _score(rows: pd.DataFrame, files: Mapping[str, Run]) -> None:
@@ -199,7 +215,7 @@ def _score(rows: pd.DataFrame, files: Mapping[str, Run]) -> None:
 
 def _claimed(what: str) -> list[str]:
     """The columns in which a row names its run; it has to be the one in whose directory it lies."""
-    return [name for name in COLUMNS[what] if name in IDENTITY]
+    return [name for name in schema.EVALUATION if name in IDENTITY] if what == EVALUATIONS else []
 
 
 def file_of(directory: Path, what: str, finished: bool) -> Path | None:
@@ -227,13 +243,17 @@ def globs(paths: Sequence[str]) -> list[str]:
 
 
 def _read_parquet(
-    connection: duckdb.DuckDBPyConnection, paths: Sequence[str], what: str, wanted: Mapping[str, type]
+    connection: duckdb.DuckDBPyConnection,
+    what: str,
+    paths: Sequence[str],
+    wanted: Mapping[str, type],
+    optional: Mapping[str, type] | None,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Rows without the columns that name their run, and each different claim of a file to be of a run, by its first
     row: such texts cost more as a million Python strings than all numbers together."""
     import duckdb
 
-    claimed, log = _claimed(what), what != "evaluations"
+    claimed, log = _claimed(what), optional is not None
     source = "FROM read_parquet(?, union_by_name=true, filename=true, file_row_number=true)"
     try:
         found: dict[str, dict[str, str]] = {path: {} for path in paths}
@@ -241,8 +261,8 @@ def _read_parquet(
         for path, name, physical in connection.execute(query, [globs(paths)]).fetchall():
             found[path][name] = physical
         for path, types in found.items():
-            check_columns(path, types, wanted, OPTIONAL.get(what, {}) if log else None)
-        sql = {name: _SQL_TYPES[kind] for name, kind in {**wanted, **OPTIONAL.get(what, {})}.items()}
+            check_columns(path, types, wanted, optional)
+        sql = {name: _SQL_TYPES[kind] for name, kind in {**wanted, **(optional or {})}.items()}
         there = {name for types in found.values() for name in types}
         if log:
             sql |= _others(found, sql)
@@ -265,7 +285,7 @@ def _read_parquet(
                 f"{paths[0]} cannot be read as Parquet ({problem}); delete the run's directory and run it anew"
             ) from None
         for path in paths:  # DuckDB does not always say which file it was
-            _read_parquet(connection, [path], what, wanted)
+            _read_parquet(connection, what, [path], wanted, optional)
         raise
 
 
@@ -307,15 +327,19 @@ def check_columns(
     for name, kind in {**wanted, **(optional or {})}.items():
         fitting = _PARQUET_TYPES[kind] + (_PARQUET_TYPES[int] if kind is float and optional is not None else ())
         if types.get(name, fitting[0]) not in fitting:
-            raise UserError(f"{path}: column {name!r} is of type {types[name]}; expected {_WORDS[kind]}")
+            raise UserError(f"{path}: column {name!r} is of type {types[name]}; expected {WORDS[kind]}")
 
 
 def _read_lines(
-    connection: duckdb.DuckDBPyConnection, paths: Sequence[str], what: str, wanted: Mapping[str, type]
+    connection: duckdb.DuckDBPyConnection,
+    what: str,
+    paths: Sequence[str],
+    wanted: Mapping[str, type],
+    optional: Mapping[str, type] | None,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """`_read_parquet` of JSON lines. A file in which a line or value did not fit is then read closely."""
-    optional = OPTIONAL.get(what, {})
-    declared = {**wanted, **optional}
+    others: dict[str, str] = {}
+    declared = {**wanted, **(optional or {})}
     connection.execute(
         # a partition is in no order of its own: rows are counted as they come, and then from each file's first
         "CREATE OR REPLACE TEMP TABLE lines AS SELECT filename, json, "
@@ -323,8 +347,7 @@ def _read_lines(
         "row_number() OVER () AS place FROM read_ndjson_objects(?, filename=true, ignore_errors=true))",
         [globs(paths)],
     )
-    others: dict[str, str] = {}
-    if what != "evaluations":
+    if optional is not None:
         others = _further(connection, declared)
     values = {
         name: f"CASE WHEN json_type(json, {_path(name)}) IN {(*_JSON_TYPES[kind], '')} "
@@ -334,7 +357,7 @@ def _read_lines(
     columns = ", ".join(f'{value} AS "{name}"' for name, value in values.items())
     rows: pd.DataFrame = connection.execute(f"SELECT filename, row, {columns} FROM lines").df()
     fits = rows[list(wanted)].notna().all(axis=1)
-    if what == "evaluations":
+    if optional is None:
         keys = connection.execute("SELECT filename, row FROM lines WHERE len(json_keys(json)) > ?", [len(wanted)]).df()
         suspects = {*rows.loc[~fits, "filename"], *keys["filename"]}
     else:
@@ -344,7 +367,7 @@ def _read_lines(
             odd = f"SELECT filename FROM lines WHERE json_exists(json, {_path(name)}) AND ({misfit})"
             suspects |= set(connection.execute(odd).df()["filename"])
     for path in sorted(suspects):
-        _examine(path, what, wanted)
+        _examine(path, wanted, optional)
     fitting = rows[fits].astype({name: _dtype(kind) for name, kind in wanted.items()})
     claimed = _claimed(what)
     claims = fitting.sort_values("row").drop_duplicates(["filename", *claimed])
@@ -377,9 +400,9 @@ def _dtype(kind: type) -> str:
     return {int: "int64", float: "float64", bool: "bool", str: "object"}[kind]
 
 
-def _examine(path: str, what: str, wanted: Mapping[str, type]) -> None:
+def _examine(path: str, wanted: Mapping[str, type], optional: Mapping[str, type] | None) -> None:
     """Find the line that did not fit: UserError, or only a warning if it is a last line that was cut short."""
-    optional = OPTIONAL.get(what, {})
+    others = optional or {}
     lines = Path(path).read_bytes().splitlines()
     for number, line in enumerate(lines, start=1):
         try:
@@ -391,13 +414,13 @@ def _examine(path: str, what: str, wanted: Mapping[str, type]) -> None:
             raise UserError(f"{path}, row {number}: not JSON; restore the file or delete the run's directory") from None
         if not isinstance(row, dict):
             raise UserError(f"{path}, row {number}: {str(row)[:80]!r}; expected a JSON object")
-        for name, kind in {**wanted, **{name: optional[name] for name in row.keys() & optional}}.items():
+        for name, kind in {**wanted, **{name: others[name] for name in row.keys() & others}}.items():
             if name not in row:
                 raise UserError(f"{path}, row {number}: lacks the column {name!r}")
             if not _suits(row[name], kind):
-                raise UserError(f"{path}, row {number}, column {name!r}: {row[name]!r}; expected {_WORDS[kind]}")
+                raise UserError(f"{path}, row {number}, column {name!r}: {row[name]!r}; expected {WORDS[kind]}")
         extra = sorted(set(row) - set(wanted))
-        if extra and what == "evaluations":
+        if extra and optional is None:
             raise UserError(f"{path}, row {number}: unknown column {extra[0]!r}; expected {', '.join(wanted)}")
 
 
@@ -407,35 +430,31 @@ def _suits(value: Any, kind: type) -> bool:
     return type(value) is kind and not (isinstance(value, int) and abs(value) >= 2**63)
 
 
-def _check_values(rows: pd.DataFrame, wanted: Mapping[str, type]) -> None:
-    """UserError for the first value that is missing, not finite, negative where it counts, or not printable."""
+def _check_values(rows: pd.DataFrame, declared: Mapping[str, Column]) -> None:
+    """UserError for the first value that is missing where it may not be, out of its bounds, or not printable."""
     import numpy as np
 
-    for name, kind in wanted.items():
+    for name, column in declared.items():
+        if name not in rows:
+            continue
         values = rows[name]
-        bad = values.isna()
-        if kind is float:
-            bad |= ~np.isfinite(values.to_numpy(float))
-        elif kind is int:
-            bad |= ~(values >= 0)
-        elif kind is str:
-            odd = [text for text in values.dropna().unique() if not text.isprintable()]
-            bad |= values.isin(odd)
-        if bad.any():
-            first = rows[bad].iloc[0]
-            words = _WORDS[kind] + (" of at least 0" if kind is int else "")
-            where = f"{first['filename']}, row {first['row']}, column {name!r}"
-            raise UserError(f"{where}: {_plain(first[name])!r}; expected {words}")
-
-
-def _check_within(rows: pd.DataFrame, names: Sequence[str], most: float, words: str) -> None:
-    """UserError for the first number outside [0, `most`]."""
-    for name in rows.columns.intersection(list(names)):
-        bad = (rows[name] < 0) | (rows[name] > most)
+        missing = values.isna()
+        if column.kind in (int, float):
+            numbers = values.to_numpy(float, na_value=np.nan)
+            low, high = (-math.inf if column.low is None else column.low), column.high
+            with np.errstate(invalid="ignore"):
+                bad = ~(np.isfinite(numbers) & (numbers >= low) & (numbers <= (math.inf if high is None else high)))
+            bad &= ~missing.to_numpy()
+        elif column.kind is str:
+            bad = values.isin([text for text in values.dropna().unique() if not text.isprintable()]).to_numpy()
+        else:
+            bad = np.zeros(len(values), bool)
+        if not column.optional:
+            bad |= missing.to_numpy()
         if bad.any():
             first = rows[bad].iloc[0]
             where = f"{first['filename']}, row {first['row']}, column {name!r}"
-            raise UserError(f"{where}: {_plain(first[name])!r}; expected {words}")
+            raise UserError(f"{where}: {_plain(first[name])!r}; expected {column.expected}")
 
 
 def _check_identity(claims: pd.DataFrame, expected: pd.DataFrame, claimed: Sequence[str]) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from guidebench.harness import logs
 from guidebench.harness.errors import UserError
+from guidebench.harness.logs import Log
 from guidebench.harness.records import schema, shown
 from guidebench.harness.records.files import read_json
 from guidebench.harness.scores import SUCCESS, Score
@@ -56,6 +59,8 @@ class Cell:
     role: Role | None = None
     score: Score = SUCCESS
     """What its evaluation episodes are judged by."""
+    logs: Mapping[str, Log] = field(default_factory=dict)
+    """The logs that its parts declared, beside those of every run."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,11 @@ class Study:
     command: tuple[str, ...]
     cells: tuple[Cell, ...]
     runs: tuple[Run, ...]
+
+    @functools.cached_property
+    def logs(self) -> Mapping[str, Log]:
+        """The logs of every run, then those that any cell declares."""
+        return {**schema.LOGS, **{name: log for cell in reversed(self.cells) for name, log in cell.logs.items()}}
 
     def __repr__(self) -> str:
         return shown.line(self.name, self.directory, (run.status for run in self.runs))
@@ -209,6 +219,7 @@ def _cell(root: Path, study_path: Path, cell_id: str, entry: Mapping[str, Any]) 
         parts=_parts(path, content),
         role=role,
         score=_score(path, content),
+        logs=_logs(path, content),
     )
 
 
@@ -225,6 +236,13 @@ def _role(path: Path, entry: Mapping[str, Any]) -> Role | None:
 def _score(path: Path, content: Mapping[str, Any]) -> Score:
     try:
         return schema.score_of(content)
+    except UserError as error:
+        raise UserError(f"{path}: {error}; restore the file") from None
+
+
+def _logs(path: Path, content: Mapping[str, Any]) -> Mapping[str, Log]:
+    try:
+        return logs.read(content.get("logs", {}), ("evaluations", *schema.LOGS))
     except UserError as error:
         raise UserError(f"{path}: {error}; restore the file") from None
 

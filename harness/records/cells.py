@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from guidebench.harness import config
+from guidebench.harness import config, logs
 from guidebench.harness.config import PARTS, Cell, Names, Value
 from guidebench.harness.errors import UserError
-from guidebench.harness.records.files import write_json
+from guidebench.harness.records.files import read_json, write_json
 from guidebench.harness.records.study import StudyDirectory
 
 
@@ -32,6 +32,7 @@ def record(cell: Cell) -> dict[str, Any]:
         "overrides": dict(cell.overrides),
         "versions": dict(config.versions(names)),
         "score": asdict(cell.score),
+        "logs": logs.plain(cell.logs),
         "settings": {key: value._asdict() for key, value in cell.settings.items()},
     }
 
@@ -76,7 +77,19 @@ def recorded(content: Mapping[str, Any]) -> Cell:
 
 
 def write_cell(study: StudyDirectory, cell: Cell) -> None:
-    """Write cell.json if it is not there; a present one must have the same id."""
+    """Write cell.json if it is not there. A present one must declare the same logs, in which its runs go on.
+
+    UserError for a log that was declared with other columns, or not at all.
+    """
     path = study.path / cell.directory / "cell.json"
     if not path.exists():
         write_json(path, record(cell))
+        return
+    before = logs.read(read_json(path).get("logs", {}))
+    for name, log in cell.logs.items():
+        if name not in before or not before[name].like(log):
+            had = f"with the columns {', '.join(before[name].columns)}" if name in before else "without the log"
+            raise UserError(
+                f"{path} was written {had}, and {cell.logged_by(name)} now declares {name!r} with "
+                f"{', '.join(log.columns)}: choose another output=…, or undo the change"
+            )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from guidebench.harness.errors import UserError
+from guidebench.harness.logs import UNDECLARED, Log
 from guidebench.harness.records.files import write_bytes
 from guidebench.harness.records.schema import EVALUATION, SCORE
 
@@ -20,16 +21,19 @@ def to_parquet(source: Path, target: Path, columns: Iterable[str] = EVALUATION) 
     _write(_rows(source), {name: kinds[name] for name in columns}, target)
 
 
-def log_to_parquet(source: Path, target: Path) -> None:
+def log_to_parquet(source: Path, target: Path, log: Log = UNDECLARED) -> None:
     """Compact a log of JSON lines to one Parquet file with the columns of all its rows, in the order in which they
-    first appear; a row without a column has null there. Nothing is written for a log without rows."""
+    first appear; a row without a column has null there. A declared column is of its declared kind, any other of the
+    kind of its values. Nothing is written for a log without rows."""
     rows = _rows(source)
     found: dict[str, set[type]] = {}
     for row in rows:
         for name, value in row.items():
             found.setdefault(name, set()).update([] if value is None else [type(value)])
     if rows:
-        _write(rows, {name: _kind(source, name, kinds) for name, kinds in found.items()}, target)
+        declared = {**log.wanted, **log.optional}
+        kinds = {name: declared.get(name) or _kind(source, name, values) for name, values in found.items()}
+        _write(rows, kinds, target)
 
 
 def _kind(source: Path, name: str, kinds: set[type]) -> type:

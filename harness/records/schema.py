@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any, NamedTuple
 
 from guidebench.harness.errors import UserError
+from guidebench.harness.logs import Column, Log, amount, count, share
 from guidebench.harness.scores import SUCCESS, Score
 
 SCHEMA_VERSION = 1
@@ -49,6 +50,64 @@ asked of a model. Questions that got no usable answer are counted in `failures` 
 
 QUESTIONS: dict[str, type] = {"questions": int}
 """A column of the ledger that early records lack: all questions that ended, of which `failures` had no answer."""
+
+LOGS: Mapping[str, Log] = {
+    "timings": Log(
+        "the clock of a run up to an evaluation; further columns tell of evaluation, checkpoints, waiting and judging",
+        {"step": count("environment step"), "seconds": Column(float, "seconds of training so far")},
+    ),
+    "metrics": Log(
+        "numbers that parts tell of their work, each a further column under a name of its own",
+        {"step": count("environment step")},
+    ),
+    "ledger": Log(
+        "what a run's questions to models took up to a step",
+        {
+            "step": count("environment step"),
+            **{name: (count if kind is int else amount)(f"{name} so far") for name, kind in LEDGER.items()},
+            **{name: count("questions that ended so far", optional=True) for name in QUESTIONS},
+        },
+    ),
+    "probes": Log(
+        "what judge, critic and learnt reward say along the task's reference episode",
+        {
+            "step": count("environment step"),
+            "t": count("move of the reference episode"),
+            "quantity": Column(str, "what is told (`guidebench.harness.probes.Point`)"),
+            "value": Column(float, "its value"),
+        },
+    ),
+    "subgoals": Log(
+        "which parts of its success hold at the end of an evaluation episode",
+        {
+            "step": count("environment step"),
+            "episode": count("evaluation episode"),
+            "subgoal": Column(str, "name of the part"),
+            "met": Column(bool, "whether it holds"),
+        },
+    ),
+}
+"""The logs of every run, whatever its parts declare; further columns may stand in their rows."""
+ASKING: Mapping[str, Mapping[str, Log]] = {
+    "judge": {
+        "judgements": Log(
+            "one question to the judge: a clip and its score",
+            {
+                "ordinal": count("number of the question, from 0", optional=True),
+                "asked": count("environment step at which the clip was sent"),
+                "applied": count("environment step from which the answer counts"),
+                "slots": count("stored transitions that the clip still has", optional=True),
+                "score": share("P(yes); missing where there was no usable answer", optional=True),
+                "failure": Column(str, "why there was no usable answer", optional=True),
+                "mass": share("probability that the model gave to yes and no together", optional=True),
+                "events": count("events of the task in the clip, for diagnosis", optional=True),
+            },
+        )
+    }
+}
+"""Kind of part -> the logs that the engine writes of what a cell asks it."""
+RESERVED = ("evaluations", *LOGS, *(name for logs in ASKING.values() for name in logs))
+"""What no part may call a log of its own."""
 
 ENOUGH_ANSWERED = 0.9
 """Least share of a row's questions to foundation models that were answered for the row to be ranked or marked as

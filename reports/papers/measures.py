@@ -13,7 +13,6 @@ from guidebench.reports import judges, ledger, phases, preferences, rewards
 from guidebench.reports.statistics import Array
 from guidebench.reports.summary import Row
 from guidebench.results import Study
-from guidebench.results.rows import What
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +24,7 @@ OfRuns = Callable[["pd.DataFrame", Row], Mapping[int, float]]
 class Measure(NamedTuple):
     """A number of a run, from one of its logs."""
 
-    log: What
+    log: str
     of_runs: OfRuns
 
 
@@ -187,7 +186,7 @@ class Measured:
 
     def __init__(self, study_of: Callable[[Row], Study]) -> None:
         self._study_of = study_of
-        self._logs: dict[tuple[int, What], pd.DataFrame] = {}
+        self._logs: dict[tuple[int, str], pd.DataFrame] = {}
         self._known: dict[tuple[int, str], Array] = {}
 
     def __call__(self, row: Row, metric: str) -> Array:
@@ -197,7 +196,7 @@ class Measured:
             measure, study = MEASURES[metric], self._study_of(row)
             rows = self._logs.get((id(study), measure.log))
             if rows is None:
-                rows = self._logs[id(study), measure.log] = results.load(study, what=measure.log)
+                rows = self._logs[id(study), measure.log] = results.noted(study, measure.log)
             mine = rows[rows["cell"] == row.cell.id]
             free = measure.log == "ledger" and not ledger.is_billed(row.cell)
             told = measure.of_runs(mine, row) if len(mine) and not free else {}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from guidebench import results
 from guidebench.harness import apart
@@ -20,7 +20,7 @@ from guidebench.harness.errors import UserError
 from guidebench.reports.runs import calls, episodes
 from guidebench.reports.runs.reading import brief, names, tail, within
 from guidebench.results import Cell, Run, Study, limits
-from guidebench.results.rows import COLUMNS, What
+from guidebench.results.rows import EVALUATIONS, undeclared
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,8 +79,8 @@ def read(directory: str | Path) -> Record:
     run = study.runs[0]
     home = study.directory / run.directory
     rows = {}
-    for what in COLUMNS:
-        rows_of = partial(_rows, _bare(study), home, cast("What", what))
+    for what in (EVALUATIONS, *study.logs, *undeclared(study, run)):
+        rows_of = partial(_rows, _bare(study), home, what)
         frame = _attempt(partial(apart.call, f"{home}: reading its {what}", PATIENCE, rows_of), notes)
         if frame is not None and not frame.empty:
             rows[what] = frame
@@ -116,7 +116,7 @@ def _bare(study: Study) -> Study:
     return replace(study, cells=(cell,), runs=(replace(study.runs[0], cell=cell, provenance={}),))
 
 
-def _rows(study: Study, home: Path, what: What) -> pd.DataFrame | None:
+def _rows(study: Study, home: Path, what: str) -> pd.DataFrame | None:
     """The rows of a log; UserError for one that is too large or does not fit."""
     for path in (home / f"{what}.parquet", home / f"{what}.jsonl"):
         if path.exists() and not within(study.directory, path):

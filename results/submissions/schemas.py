@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from guidebench.harness.logs import COLUMNS, KINDS, LOGS, MEANING
 from guidebench.harness.records.schema import MATRICES, SCHEMA_VERSION, STATUSES
 from guidebench.harness.records.study import FRAMES
 
@@ -55,6 +56,17 @@ _COUNT = {"type": "integer", "minimum": 0, "maximum": 2**53}
 _PLAIN = {"type": ["string", "number", "boolean", "null"]}
 _BOUND = {"type": ["number", "null"]}
 _VALUE = {"anyOf": [_PLAIN, {"type": "array", "items": _PLAIN}]}
+
+_COLUMN = _object(
+    {
+        "kind": {"enum": list(KINDS)},
+        "meaning": _TEXT | {"maxLength": MEANING},
+        "optional": {"type": "boolean"},
+        "low": _BOUND,
+        "high": _BOUND,
+    },
+    optional=("optional", "low", "high"),
+)
 
 OF_MANIFEST = _object(
     {
@@ -106,9 +118,12 @@ OF_CELL = _object(
                 "high": _BOUND,
             }
         ),
+        "logs": _mapping(
+            _object({"meaning": _TEXT | {"maxLength": MEANING}, "columns": _mapping(_COLUMN, COLUMNS)}), LOGS
+        ),
         "settings": _mapping(_object({"value": _VALUE, "layer": _TEXT, "source": _LONG}), 1_000),
     },
-    optional=("parts", "overrides", "score"),
+    optional=("parts", "overrides", "score", "logs"),
 )
 OF_RUN = _object(
     {

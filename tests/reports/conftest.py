@@ -15,7 +15,10 @@ import pandas as pd
 import pytest
 
 from guidebench import results
+from guidebench.baselines.guides.preference import Preference
+from guidebench.harness import logs
 from guidebench.harness.interfaces import SUCCESS, Score
+from guidebench.harness.logs import Log
 from guidebench.harness.records import schema
 from guidebench.reports import summary
 from guidebench.reports.summary import Summary
@@ -32,6 +35,9 @@ IDENTITY = {
     "model": "",
     "profile": "quick",
 }
+
+
+LOGS = {**schema.ASKING["judge"], **logs.together([("guide 'preference'", Preference.logs)])}
 
 
 @dataclass
@@ -56,10 +62,12 @@ class Writer:
         matrix: Mapping[str, str] | None = None,
         parts: Mapping[str, str] | None = None,
         score: Score = SUCCESS,
+        declared: Mapping[str, Log] | None = None,
         **identity: str,
     ) -> Path:
         """`curves`: seed -> step -> the score of each episode: by default its success, 0 or 1, and its return is half
-        of that. Under another score every episode is a failure."""
+        of that. Under another score every episode is a failure. `declared`: the logs of its parts, by default those of
+        a judge and of preferences."""
         names = {**IDENTITY, **identity}
         directory = f"{names['suite']}/{names['task']}/{names['method']}-{name}".replace("<", "_").replace(">", "_")
         root = self.directory / directory
@@ -73,6 +81,7 @@ class Writer:
             "versions": {"suite": 1},
             "parts": dict(parts or {}),
             "score": asdict(score),
+            "logs": logs.plain(LOGS if declared is None else declared),
         }
         _write(root / "cell.json", content)
         self.cells[name] = {

@@ -311,7 +311,7 @@ def test_globbing_characters_in_a_path_stand_for_themselves(tmp_path: Path) -> N
 
 def aborting(what: str, groups: list[results.rows.Group], threads: int | None) -> results.rows.Read:
     """As a library does that meets damaged bytes."""
-    if any(path.endswith("seed-1/evaluations.jsonl") for paths, _ in groups for path in paths):
+    if any(path.endswith("seed-1/evaluations.jsonl") for group in groups for path in group.paths):
         os.abort()
     return read(what, groups, threads)
 

@@ -7,9 +7,45 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 from guidebench.harness.interfaces import Build, Guide
+from guidebench.harness.logs import Column, Log, count, share
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit
+
+LABELS = Log(
+    "one query to the teacher, its answer, and what the learnt reward said before",
+    {
+        "asked": count("environment step of the query"),
+        "session": count("number of the session, from 0"),
+        "query": count("number of the query in the run, from 0"),
+        "outcome": Column(str, "labelled, equal, inconsistent, unreadable, failed or skipped"),
+        "truth": share("what a perfect teacher says: 0, 1, or 0.5 for segments of equal return"),
+        "kept": Column(bool, "whether the pair is learnt from with this label"),
+        **{f"reward_{n}": Column(float, f"the task's own return of segment {n}") for n in (0, 1)},
+        **{f"learned_{n}": Column(float, f"the learnt reward of segment {n} before this label") for n in (0, 1)},
+        "preference": share("probability that segment 1 is preferred; missing without a label", optional=True),
+        "first": count("the model's answer to the query: 0 (neither), 1 or 2", optional=True),
+        "second": count("its answer with the segments swapped", optional=True),
+        "retries": count("calls that were repeated since an answer could not be read", optional=True),
+        "imagined": Column(str, "kept, or why an imagined segment was not", optional=True),
+        **{
+            f"reward_{name}": Column(float, f"the task's own return of the {name} segment", optional=True)
+            for name in ("imagined", "chosen", "other")
+        },
+    },
+)
+SKETCHES = Log(
+    "where a thing is at a step of a segment of a session's first query whose teacher imagined one",
+    {
+        "query": count("number of the query in the run, from 0"),
+        "segment": Column(str, "imagined, preferred or other"),
+        "t": count("step in the segment, from 0"),
+        "name": Column(str, "the thing, as the suite's coordinates name it"),
+        "x": Column(float, "first coordinate, in the suite's unit"),
+        "y": Column(float, "second coordinate"),
+        "z": Column(float, "third coordinate, where there is one", optional=True),
+    },
+)
 
 
 @register.guide("preference")
@@ -71,6 +107,7 @@ class Preference:
     """Further updates once the first reward is learnt and the critics begin anew (RL-SaLLM-F's code, reset_update)."""
 
     taught: ClassVar[bool] = True
+    logs: ClassVar[Mapping[str, Log]] = {"labels": LABELS, "imagined": SKETCHES}
     version: ClassVar[int] = 1
     citation: ClassVar[str] = """@inproceedings{lee2021pebble,
   title = {{PEBBLE}: Feedback-Efficient Interactive Reinforcement Learning via Relabeling Experience and Unsupervised

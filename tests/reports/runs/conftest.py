@@ -16,7 +16,6 @@ from guidebench.harness.foundation import cassette, keeping
 from guidebench.harness.foundation.calls import Asker, Call, ChatCall, EmbedCall, JudgeCall, Message, Told, Usage
 from guidebench.harness.foundation.images import png
 from guidebench.harness.foundation.keys import request
-from guidebench.harness.journal import COMPACTED
 from tests.logs import logged
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\x1b[31m\u202e\ud800"
@@ -72,7 +71,7 @@ def run(trained: Path, tmp_path: Path) -> Path:
     """The directory of its run in a copy of one's own, its logs as the lines in which they were written."""
     shutil.copytree(trained, tmp_path / "study")
     home = next((tmp_path / "study").glob("*/*/*/seed-0"))
-    for name in COMPACTED:
+    for name in [path.stem for path in home.glob("*.parquet") if path.stem != "evaluations"]:
         lines = "".join(json.dumps(row) + "\n" for row in logged(home, name))
         (home / f"{name}.parquet").unlink(missing_ok=True)
         (home / f"{name}.jsonl").write_text(lines)
