@@ -8,10 +8,11 @@ STUDY/<suite>/<task>/<method>-<cell>/seed-<k>/
     evaluations.jsonl     one row per evaluation episode
     timings.jsonl         clock: steps per second, share of evaluation, judging, waiting
     metrics.jsonl         losses, training episodes, sampler diagnostics
-    judgements.jsonl      one row per judged clip: step asked, step applied, score, events in it
+    judgements.jsonl      of a cell with a judge: one row per judged clip: step asked, step applied, score, events in it
     probes.jsonl          along the task's reference episode: moves and events, the judge's scores, the critic's values
     subgoals.jsonl        which parts of its success held at the end of each evaluation episode, where a task has parts
     ledger.jsonl          what the run's questions to models took so far
+    LOG.jsonl             each log that a part of the cell declares (cell.json holds its columns)
     checkpoint-<step>/    the two newest
     replay/               the ring of stored transitions
 

@@ -138,7 +138,7 @@ def test_values_of_wrong_types_cost_their_own_part_alone(run: Path) -> None:
     twice = [{"step": 600, "t": 0, "quantity": name, "value": 1.0} for name in ("reward", "true_reward", "reward")]
     (run / "probes.jsonl").write_text(rows + "".join(json.dumps(row) + "\n" for row in twice))
     (run / "metrics.jsonl").write_text('{"step": 1, "loss": "x"}\n{"step": 2, "loss": 0.5, "step ": 1e999}\n')
-    judged = [{"asked": 1, "applied": 2, "ordinal": value, "events": 1} for value in ("a", [1], None, 1e300)]
+    judged = [{"asked": 1, "applied": 2, "more": value, "events": 1} for value in ("a", [1], None, 1e300)]
     (run / "judgements.jsonl").write_text("".join(json.dumps(row) + "\n" for row in judged))
     nested = json.loads("[" * 900 + "]" * 900)
     (run / "run.json").write_text(
