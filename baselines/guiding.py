@@ -44,6 +44,10 @@ class BaseGuide:
     def metrics(self) -> Metrics:
         return {}
 
+    def reward(self, observation: Array, rows: Array) -> Array | None:
+        """None: it learns no reward."""
+        return None
+
     def state(self, row: int) -> State:
         return {}
 

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from guidebench.harness import registry, settings
+from guidebench.harness.capabilities import Demonstrates
 from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.interfaces import SUCCESS, Score
-from guidebench.harness.layouts import repeats
 from guidebench.harness.logs import Log, together
+from guidebench.harness.parts import There
 from guidebench.harness.recipes import Evaluation, Layer, Method, Training
 from guidebench.harness.records.schema import ASKING as WRITTEN_OF
 from guidebench.harness.records.schema import RESERVED
@@ -27,6 +28,8 @@ from guidebench.harness.settings import Cited, Field
 PARTS = ("learner", "replay", "guide", "agent", "judge", "teacher", "chat", "embedder")
 FIRST_PARTS = PARTS[:5]
 """The kinds that have always been named in a cell's id; a later one is where a cell has such a part."""
+AGENTS = ("learner", "replay", "guide")
+"""The kinds of part that every agent has."""
 ASKING = ("guide", "agent", "teacher")
 """The kinds of part that may ask over channels."""
 ANSWERING = ("judge", "chat", "embedder")
@@ -111,7 +114,7 @@ class Cell:
     def answering(self) -> tuple[str, ...]:
         """The parts whose word guides the learner: models, and a teacher that asks none."""
         named = [kind for kind in ANSWERING if self.names.part(kind)]
-        alone = self.names.part("teacher") and not {"chat", "embedder"} & set(self.section("teacher").asks)
+        alone = self.names.part("teacher") and not set(ANSWERING) & set(self.section("teacher").needs)
         return (*named, *(("teacher",) if alone else ()))
 
     @property
@@ -156,7 +159,7 @@ class Cell:
 def _declared(names: Names) -> list[tuple[str, Mapping[str, Log]]]:
     """Each part of a cell in words, and the logs that it declares."""
     named = [(kind, names.part(kind)) for kind in PARTS if names.part(kind)]
-    return [(f"{kind} {name!r}", getattr(registry.get(kind, name), "logs", {})) for kind, name in named]
+    return [(f"{kind} {name!r}", registry.get(kind, name).logs) for kind, name in named]
 
 
 LONGEST = 60
@@ -200,7 +203,7 @@ def identity(names: Names, version: Mapping[str, int], values: Mapping[str, Any]
 
 def score_of(suite: str, task: str) -> Score:
     """What a registered suite judges the evaluation episodes of a task by."""
-    scores: Mapping[str, Score] = getattr(registry.get("suite", suite), "scores", {})
+    scores: Mapping[str, Score] = registry.get("suite", suite).scores
     return scores.get(task, SUCCESS)
 
 
@@ -242,7 +245,7 @@ def _looks(names: Names) -> bool:
     if judge and registry.get("judge", judge).backend != "oracle":
         return True
     asking = [registry.get(kind, names.part(kind)) for kind in ASKING if names.part(kind)]
-    return any(getattr(part, "shows_frames", False) for part in asking)
+    return any(part.shows_frames for part in asking)
 
 
 def _class(kind: str, name: str) -> type:
@@ -260,35 +263,37 @@ def parts_of(suite: str, task: str, method: str, profile: str, chosen: Mapping[s
     home = registry.get("suite", suite)
     if profile not in home.profiles:
         raise unknown(f"profile of suite {suite!r}:", profile, home.profiles)
-    learner = chosen.get("learner") or recipe.learner or learner_of(home, task)
-    replay = chosen.get("replay") or recipe.replay
-    guide = chosen.get("guide") or recipe.guide
-    agent = chosen.get("agent") or recipe.agent
-    judged = any(getattr(registry.get(k, n), "judged", False) for k, n in (("replay", replay), ("guide", guide)))
-    judge = (chosen.get("judge") or recipe.judge or home.profiles[profile].get("judge", "")) if judged else ""
-    if judged and not judge:
-        raise UserError(
-            f"method {method!r} needs a judge and suite {suite!r} names none in its profile {profile!r}; "
-            f"name one with judge=… (known: {', '.join(registry.names('judge'))})"
-        )
-    taught = getattr(registry.get("guide", guide), "taught", False)
-    teacher = (chosen.get("teacher") or recipe.teacher) if taught else ""
-    asking = [("guide", guide), ("agent", agent), *([("teacher", teacher)] if teacher else [])]
-    asked = {channel for kind, name in asking for channel in getattr(registry.get(kind, name), "asks", ())}
-    chat = (chosen.get("chat") or recipe.chat) if "chat" in asked else ""
-    embedder = (chosen.get("embedder") or recipe.embedder) if "embedder" in asked else ""
-    return (learner, replay, guide, agent, judge, teacher, chat, embedder)
+    own = {
+        "learner": learner_of(home, task), "replay": recipe.replay, "guide": recipe.guide, "agent": recipe.agent,
+        "judge": str(home.profiles[profile].get("judge", "")), "teacher": recipe.teacher, "chat": recipe.chat,
+        "embedder": recipe.embedder,
+    }  # fmt: skip
+    own |= {role: name for role, name in (("learner", recipe.learner), ("judge", recipe.judge)) if name}
+    found: dict[str, str] = {}
+    waiting = ["agent", *AGENTS]
+    while waiting:
+        role = waiting.pop(0)
+        if role in found or role not in PARTS:  # a person is no part
+            continue
+        found[role] = name = chosen.get(role) or own[role]
+        if not name:
+            raise UserError(
+                f"method {method!r} needs a {role} and suite {suite!r} names none in its profile {profile!r}; "
+                f"name one with {role}=… (known: {', '.join(registry.names(role))})"
+            )
+        waiting += registry.get(role, name).needs
+    return tuple(found.get(role, "") for role in PARTS)
 
 
 def learner_of(home: Any, task: str) -> str:
     """The learner that a suite means on a task where nobody names one."""
-    return str(getattr(home, "learners", {}).get(task, home.learner))
+    return str(home.learners.get(task, home.learner))
 
 
 def task_of(suite: str, name: str) -> str:
     """The task that a suite means by a name, which may be an alias; UserError for one that it has not."""
     home = registry.get("suite", suite)
-    task = str(getattr(home, "aliases", {}).get(name, name))
+    task = str(home.aliases.get(name, name))
     if task not in home.tasks:
         raise unknown(f"task of suite {suite!r}:", task, home.tasks)
     return task
@@ -365,11 +370,22 @@ def resolve(names: Names, overrides: Mapping[str, Any], named: Mapping[str, Any]
 def evaluated_once(cell: Cell) -> Cell:
     """The cell with one evaluation episode where every episode of a run is the same, whatever any layer says."""
     names = cell.names
-    if not repeats(cell.section("suite"), names.task):
+    if not cell.section("suite").repeats(names.task):
         return cell
     one = Value(1, f"suite {names.suite}", "every further episode would be the first again")
     overrides = {key: value for key, value in cell.overrides.items() if key != EPISODES}
     return Cell(names, {**cell.settings, EPISODES: one}, overrides)
+
+
+def there(cell: Cell, suite: Any = None, task: str | None = None) -> There:
+    """The cell as its parts see it when they say whether they fit, or with its parts on another suite and task."""
+    suite, task = suite or cell.section("suite"), task or cell.names.task
+    parts = {name: cell.section(name) for name in SECTIONS} | {"suite": suite}
+    return There(
+        {name: part for name, part in parts.items() if part is not None},
+        cell.names.task,
+        *suite.spaces(cell.names.task),
+    )
 
 
 def validate(cell: Cell) -> None:
@@ -377,47 +393,37 @@ def validate(cell: Cell) -> None:
     for section in SECTIONS:
         cell.section(section)
     _ = cell.logs
-    suite = cell.section("suite")
-    observations, actions = suite.spaces(cell.names.task)
+    suite, place = cell.section("suite"), there(cell)
     for kind in PARTS:
         part = cell.section(kind)
-        if not hasattr(part, "fits"):
-            continue
-        parts = {name: cell.section(name) for name in SECTIONS}
-        if kind == "judge":
-            reason = part.fits(suite)
-        elif kind == "replay":
-            reason = part.fits(parts, observations, actions)
-        elif kind == "learner":
-            reason = part.fits(observations, actions)
-        else:
-            reason = part.fits(parts, cell.names.task)
-        if reason:
+        if part is not None and (reason := part.fits(place)):
             own = learner_of(suite, cell.names.task)
             mended = kind == "learner" and own != cell.names.part(kind)
             raise UserError(
                 f"{kind} {cell.names.part(kind)!r} does not fit suite {cell.names.suite!r}, "
                 f"task {cell.names.task!r}: {reason}" + (f"; the suite's own there is learner={own}" if mended else "")
             )
-    asking = [f"{kind} {cell.names.part(kind)!r}" for kind in ASKING if getattr(cell.section(kind), "asks", ())]
-    if asking and cell.names.task in getattr(suite, "by_turns", ()):
+    asking = [
+        f"{kind} {cell.names.part(kind)!r}" for kind in ASKING
+        if (part := cell.section(kind)) is not None and part.needs.keys() - {"teacher"}
+    ]  # fmt: skip
+    if asking and cell.names.task in suite.by_turns:
         raise UserError(
             f"task {cell.names.task!r} of suite {cell.names.suite!r} asks for something else in each episode, and "
             f"{' and '.join(asking)} asks about one thing; choose a single task"
         )
     learner, training, evaluation = cell.section("learner"), cell.section("training"), cell.section("evaluation")
-    starts = getattr(learner, "learning_starts", 0)
-    if starts >= training.steps:
+    if learner.learning_starts >= training.steps:
         raise UserError(
-            f"training.steps={training.steps} ends before learner.learning_starts={starts}: nothing would be learnt; "
-            f"raise training.steps or lower learner.learning_starts"
+            f"training.steps={training.steps} ends before learner.learning_starts={learner.learning_starts}: nothing "
+            f"would be learnt; raise training.steps or lower learner.learning_starts"
         )
-    if getattr(learner, "batch_size", 1) > training.capacity:
+    if learner.batch_size > training.capacity:
         raise UserError(
             f"learner.batch_size={learner.batch_size} is larger than training.capacity={training.capacity}; "
             f"lower the one or raise the other"
         )
-    if training.demonstrations and not hasattr(suite, "demonstrate"):
+    if training.demonstrations and not isinstance(suite, Demonstrates):
         raise UserError(
             f"training.demonstrations={training.demonstrations}, and suite {cell.names.suite!r} has no solver that "
             f"demonstrates; leave it out"

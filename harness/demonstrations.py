@@ -1,7 +1,7 @@
 """Demonstrations: a few verified episodes of a suite's own solver that every run of a cell begins with.
 
 They follow from (suite, its version and settings, task, count) alone, so every method and seed gets the same ones;
-where a run's seed decides its layout (`guidebench.harness.layouts`), a seed gets those of its own layout. They are
+where a run's seed decides its layout (the suite's `of_run`), a seed gets those of its own layout. They are
 made once, replayed in a fresh task before they count, and kept by content: arrays as safetensors beside a JSON file
 that holds their hash.
 """
@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from guidebench.harness.capabilities import Demonstrates
 from guidebench.harness.config import Cell
 from guidebench.harness.errors import Notice, UserError
 from guidebench.harness.interfaces import Array, Suite, Task, Transition
-from guidebench.harness.layouts import of_run, repeats
 from guidebench.harness.records.files import write_bytes, write_json
 from guidebench.harness.records.provenance import packages
 
@@ -118,7 +118,7 @@ def root() -> Path:
 def wanted(cell: Cell, seed: int) -> Wanted | None:
     """What the run of `cell` with this seed begins with, or None."""
     count = cell.section("training").demonstrations
-    return Wanted(cell.names.suite, of_run(cell.section("suite"), seed), cell.names.task, count) if count else None
+    return Wanted(cell.names.suite, cell.section("suite").of_run(seed), cell.names.task, count) if count else None
 
 
 def prepare(cell: Cell, seed: int, tell: Tell = lambda found, attempts: None) -> Demonstrations:
@@ -161,16 +161,15 @@ def obtain(what: Wanted, tell: Tell = lambda found, attempts: None) -> Demonstra
 
 def make(what: Wanted, tell: Tell = lambda found, attempts: None) -> tuple[Demonstration, ...]:
     """`count` episodes of the suite's solver, each verified; attempts that do not end in success are left out."""
-    demonstrate = getattr(what.suite, "demonstrate", None)
-    if demonstrate is None:
+    if not isinstance(what.suite, Demonstrates):
         raise UserError(f"suite {what.name!r} has no solver that demonstrates; set training.demonstrations=0")
     found: list[Demonstration] = []
     for attempt in range(ATTEMPTS * what.count):
-        episode: Demonstration | None = demonstrate(what.task, _seed(attempt))
+        episode: Demonstration | None = what.suite.demonstrate(what.task, _seed(attempt))
         if episode is not None and episode.success[-1]:
             verify(episode, what.suite.make(what.task), f"demonstration {len(found)} of {what}")
             found.append(episode)
-        elif repeats(what.suite, what.task):
+        elif what.suite.repeats(what.task):
             raise UserError(
                 f"the solver of {what} fails in the one layout that this run has ({what.suite}); set "
                 f"training.demonstrations=0, or another seed"

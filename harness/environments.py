@@ -20,7 +20,6 @@ from guidebench.harness.config import Cell, Names
 from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.evaluation import scored
 from guidebench.harness.interfaces import Actions, Array, Observations
-from guidebench.harness.layouts import of_run
 from guidebench.harness.recorder import Recorder
 from guidebench.harness.settings import fields, given
 from guidebench.harness.streams import Streams
@@ -57,7 +56,7 @@ class Environment(gymnasium.Env[Array, Any]):
 
     def __init__(self, cell: Cell, run: int | None = None) -> None:
         """`run`: the seed of the run whose layouts these are, where a run's seed decides them; None: of no run."""
-        suite = cell.section("suite") if run is None else of_run(cell.section("suite"), run)
+        suite = cell.section("suite") if run is None else cell.section("suite").of_run(run)
         self.cell = cell
         self.task = suite.make(cell.names.task)
         observations, actions = suite.spaces(cell.names.task)

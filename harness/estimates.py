@@ -175,7 +175,7 @@ def _asked(kind: str, parts: Mapping[str, Any]) -> Usage | None:
     if not keeping.recorded(parts[kind]):
         return None
     if kind == "judge":
-        length = getattr(parts["replay"], "clip_length", 0)
+        length = parts["replay"].judged_transitions
         clips = parts["training"].steps // length if length else 0
         recipe = recipes.recipe(parts[kind].model)
         images = clips * length
@@ -184,9 +184,8 @@ def _asked(kind: str, parts: Mapping[str, Any]) -> Usage | None:
             if clips
             else None
         )
-    asking = (parts[part] for part in ("teacher", "guide", "agent"))
-    found = next((part for part in asking if kind in getattr(part, "asks", ()) and hasattr(part, "asked")), None)
-    return None if found is None else found.asked(parts)
+    asking = (parts[part] for part in ("teacher", "guide", "agent") if parts[part] is not None)
+    return next((part.asked(parts) for part in asking if kind in part.needs), None)
 
 
 def _priced(model: Any, usage: Usage) -> Usage:
@@ -195,7 +194,7 @@ def _priced(model: Any, usage: Usage) -> Usage:
         return usage
     usd = 0.0
     for name, side in (("price_in", usage._replace(tokens_out=0)), ("price_out", usage._replace(tokens_in=0))):
-        own = getattr(model, name, None)
+        own = model.price_in if name == "price_in" else model.price_out
         tokens = side.tokens_in + side.tokens_out
         usd += recipes.price(model.model, side) if own is None else tokens * own / recipes.MILLION
     return usage._replace(usd=usd)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from guidebench.harness.capabilities import HasSubgoals, ScoresEpisodes
 from guidebench.harness.interfaces import SUCCESS, Agent, Array, Ask, Mode, Score, Task
 from guidebench.harness.streams import Streams
 
@@ -130,15 +131,13 @@ def scored(score: Score, task: Task, success: bool, ret: float) -> float:
         if not parts:
             raise RuntimeError("the suite scores completion, and its task tells of no subgoals")
         return sum(parts.values()) / len(parts)
-    told: Callable[[], float] | None = getattr(task, "score", None)
-    if told is None:
+    if not isinstance(task, ScoresEpisodes):
         raise RuntimeError(f"the suite names the score {score.name!r}, and its task has no method `score`")
-    return float(told())
+    return float(task.score())
 
 
 def _subgoals(task: Task) -> Mapping[str, bool]:
-    told: Callable[[], Mapping[str, bool]] | None = getattr(task, "subgoals", None)
-    return told() if told else {}
+    return task.subgoals() if isinstance(task, HasSubgoals) else {}
 
 
 def _repeats(seen: set[bytes], task: Task) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from guidebench.harness.config import Names
+from guidebench.harness.config import Names, there
 from guidebench.harness.errors import UserError
 from guidebench.harness.evaluation import Result
 from guidebench.harness.interfaces import Array, Task
@@ -58,7 +58,7 @@ class Filmstrips:
         drawing = cell.section("drawing") if names.suite == cell.names.suite else None
         draw = (drawing or suite.drawing()).spawn(task)
         scorer, unjudged = self._scorer(suite, task)
-        length = getattr(cell.section("replay"), "clip_length", 0) or STRETCH
+        length = cell.section("replay").judged_transitions or STRETCH
         name = f"{names.suite}-{task}-seed{self._seed}"
         clips: list[dict[str, Any]] = []
         for number, first in enumerate(_evenly(range(1, len(self._snapshots), length))):
@@ -94,7 +94,7 @@ class Filmstrips:
         judge: Any = self._cell.section("judge")
         if judge is None:
             return None, ""
-        if reason := judge.fits(suite) if hasattr(judge, "fits") else "":
+        if reason := judge.fits(there(self._cell, suite, task)):
             return None, f"judge {self._cell.names.part('judge')} cannot answer there: {reason}"
         if judge.backend == "oracle":
             oracle, streams = judge.spawn(suite, task), Streams(self._seed + SHIFT)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from guidebench.harness.layouts import of_run
 from guidebench.harness.scores import SUCCESS as SUCCESS
 from guidebench.harness.scores import Score as Score
 
@@ -89,11 +88,6 @@ class Task(Protocol):
 
     def load_state(self, state: State) -> None: ...
 
-    # Optionally
-    # `subgoals() -> Mapping[str, bool]`: of the parts that make up its success, which hold now; privileged, for
-    #   evaluation alone;
-    # `score() -> float`: what the episode that has just ended is worth, of a task whose suite names a score of its own.
-
 
 class Drawer(Protocol):
     """Turns snapshots into pixels, in the frame worker's process."""
@@ -103,7 +97,8 @@ class Drawer(Protocol):
 
 
 class Suite(Protocol):
-    """A registered suite: a frozen dataclass whose fields are its own settings (variants).
+    """A registered suite: a frozen dataclass whose fields are its own settings (variants), which inherits
+    `harness.parts.SuitePart`. What only some suites can tell is in `harness.capabilities`.
 
     `defaults` and `profiles` are layers of configuration: keys are `section.field` or `kind.name.field`, values may
     be `cite(value, source)`. `profiles[p]` may hold `tasks` (the tasks meant when none is named) and
@@ -117,17 +112,15 @@ class Suite(Protocol):
     """BibTeX entries for who uses it, or a comment (%) that says why there are none; so for every registered thing."""
     tasks: ClassVar[tuple[str, ...]]
     learner: ClassVar[str]
-    """The learner meant where a command names none. Tasks that need another one have it in the class variable
-    `learners`, task -> name."""
+    """The learner meant where a command names none."""
     method: ClassVar[str]
     events: ClassVar[tuple[str, ...]]
     """What happens on the way to success, in the usual order; an episode's phase is the first not yet seen in it.
-    A suite whose events come in no order has the class variable `ordered` = False: its episodes have no phases."""
+    A suite whose events come in no order says `ordered` = False: its episodes have no phases."""
     drawing: ClassVar[type]
     """Configuration class of how frames are drawn, the section `drawing` of cells whose judge looks at frames: a frozen
-    dataclass with `spawn(task) -> Drawer` and, where frames can be perturbed, a field `perturbation` whose Literal type
-    lists how. If drawing needs what a machine may lack, `ready()` raises a UserError there; it is asked before training
-    begins. Where OpenGL draws, `opengl(task)` tells which, for a run's provenance ("" where none does)."""
+    dataclass that inherits `harness.parts.DrawingPart`, with `spawn(task) -> Drawer` and, where frames can be
+    perturbed, a field `perturbation` whose Literal type lists how."""
     defaults: ClassVar[Mapping[str, Any]]
     profiles: ClassVar[Mapping[str, Mapping[str, Any]]]
     """Name -> a layer of settings; also `tasks`, those meant where a command names none, `judge`, the one meant where a
@@ -143,23 +136,12 @@ class Suite(Protocol):
 
     def make(self, task: str) -> Task: ...
 
-    # Optionally
-    # `ready(task: str) -> None`: UserError where a package is missing that the task needs; asked by `--dry-run` and
-    #   before anything starts, and it imports nothing;
-    # `demonstrate(task: str, seed: int) -> Demonstration | None`: an episode of its own solver that begins with
-    #   `reset(seed)` (see `guidebench.harness.demonstrations.play`), or None where the solver never succeeds;
-    # `scores: ClassVar[Mapping[str, Score]]`: task -> what its evaluation episodes are judged by, where that is not
-    #   success;
-    # `aliases: ClassVar[Mapping[str, str]]`: other names of tasks -> theirs here;
-    # `by_turns: ClassVar[tuple[str, ...]]`: tasks that ask for something else in each episode;
-    # `coordinates(task: str) -> tuple[Coordinates, ...]`: what of an observation can be told in words;
-    # `surroundings(task: str) -> Surroundings`: what is around these things, such as walls;
-    # `rewards(task: str, observations: Array) -> Array`: the task's own reward of observations [n, D], float [n], as
-    #   far as it follows from them; privileged, for diagnostics;
-    # `of_run(seed: int) -> Suite`: the suite as the run of this seed has it, where the seed decides more than random
-    #   streams, such as one layout for all its episodes (`guidebench.harness.layouts`);
-    # `repeats(task: str) -> bool`: whether every episode of a run begins alike and nothing in it is left to chance.
-    #   Such a task has one evaluation episode, since a second one would be the first again.
+    def of_run(self, seed: int) -> Suite:
+        """The suite as the run of this seed has it, where the seed decides more than random streams, such as one layout
+        for all its episodes; most suites are the same for all."""
+
+    def repeats(self, task: str) -> bool:
+        """Whether every episode of a run begins alike and nothing in it is left to chance."""
 
 
 class Surroundings(NamedTuple):
@@ -382,11 +364,7 @@ class Column(NamedTuple):
 class Guide(Protocol):
     """Turns a model's or a teacher's word into reward, labels or relabelled data.
 
-    Its configuration class optionally has `taught = True` (the cell has a teacher), `asks` (the channels whose models
-    it asks itself), `shows_frames = True` (its questions hold snapshots), `stored_bytes(parts, task) -> int` (what its
-    columns take of a transition on disk, where that is much), `fits(parts, task) -> str` (why it cannot work with
-    these parts, or "") and `ready(parts, task)` (UserError where it could not do its work later; asked once before
-    training, it may take a minute; teachers and agents may have it too). `baselines/guiding.py` has a guide that leaves
+    Its configuration class inherits `harness.parts.AskingPart`. `baselines/guiding.py` has a guide that leaves
     everything as it is.
     """
 
@@ -416,8 +394,9 @@ class Guide(Protocol):
 
     def load_state(self, row: int, state: State) -> None: ...
 
-    # Optionally `reward(observation: Array, rows: Array) -> Array`: the reward that it has learnt to see in
-    # observations [n, D] of seeds `rows` [n], float32 [n]; for diagnostics.
+    def reward(self, observation: Array, rows: Array) -> Array | None:
+        """The reward that it has learnt to see in observations [n, …] of seeds `rows` [n], float32 [n], or None where
+        it takes the task's; for diagnostics."""
 
 
 class Store(Protocol):
@@ -453,10 +432,7 @@ class Update(NamedTuple):
 class Learner(Protocol):
     """Turns batches into parameter updates, for all seeds at once.
 
-    Its configuration class also has `fits(observations, actions) -> str` (why it cannot run there, or ""),
-    `seconds_per_step(observations, actions) -> float` (cost on the reference machine, for `--dry-run`), and optionally
-    `encoder(observations)`: the network that turns observations into features, or None where there is none, with
-    `encoder_width(observations) -> int`: how many features those are, or 0.
+    Its configuration class inherits `harness.parts.LearnerPart`.
     """
 
     def act(self, observation: Array, rows: Array, explore: Sequence[np.random.Generator] | None, step: int) -> Array:
@@ -483,15 +459,15 @@ class Learner(Protocol):
 
     def load_parameters(self, row: int, parameters: Mapping[str, Array]) -> None: ...
 
-    # Optionally `reset(part: str, active: Array) -> None`: the named part (`critic`) of seeds `active` [S] begins anew,
-    # its optimiser too; the configuration class names such parts in `resets: ClassVar[tuple[str, ...]]`.
+    def reset(self, part: str, active: Array) -> None:
+        """Begin the named part of the networks of seeds `active` [S] anew, its optimiser too; ValueError for one that
+        the configuration class does not name in `resets`."""
 
 
 class Sampler(Protocol):
     """Decides which stored transitions a batch holds. Storage is apart; every array has the seed first.
 
-    Its configuration class optionally has `fits(parts, observations, actions) -> str`: why it cannot work with these
-    `parts` (section -> built configuration) and spaces, or "".
+    Its configuration class inherits `harness.parts.ReplayPart`.
     """
 
     clip_length: int
@@ -569,18 +545,17 @@ class Build:
 
     def suite(self, row: int) -> Any:
         """The suite as the run in this row has it."""
-        return of_run(self.parts["suite"], self.seeds[row])
+        return self.parts["suite"].of_run(self.seeds[row])
 
 
 class Judge(Protocol):
     """Answers how likely a clip shows what the prompt asks for, from pixels alone.
 
-    Its configuration class has `backend`, `delay`, and optionally `fits(suite) -> str` (why it cannot judge that suite,
-    or ""). By its backend it also has
+    Its configuration class inherits `harness.parts.ModelPart` and has `delay`. By its backend it also has
 
     - scripted, hand-written code: `timeout` and `spawn(suite, task)`, which returns a Judge;
     - oracle: `spawn(suite, task)`, which returns a `guidebench.harness.foundation.oracle.Oracle`, told events and
-    shown no frame;
+      shown no frame;
     - any other, a foundation model: `model`, `prompt`, `in_flight`, `spawn_model(device)`, which returns a
       `guidebench.harness.foundation.calls.Model`, `policy()`, how its `guidebench.harness.foundation.desk.Desk` asks
       it, and `ready()`, a UserError for what is missing, asked before training begins.

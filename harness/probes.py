@@ -2,7 +2,7 @@
 figure 3; RL-SaLLM-F, figure 5).
 
 The episode belongs to the task: every seed, method and study looks at the same one, unless the seed decides the layout
-of a run (`guidebench.harness.layouts`), whose episode then has that layout. Looking draws no random number
+of a run (the suite's `of_run`), whose episode then has that layout. Looking draws no random number
 and changes no state, so a run writes the same evaluation rows with probes and without. A learnt reward is also put to
 pairs of segments of mixed quality that no run has seen (RL-SaLLM-F, table 6).
 """
@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from guidebench.harness.capabilities import HasExpert
 from guidebench.harness.errors import Stopped
 from guidebench.harness.foundation.asks import Backend, InFlight
 from guidebench.harness.interfaces import Actions, Agent, Array, Ask, Build, Suite
@@ -69,8 +70,7 @@ def reference(suite: Suite, task: str) -> Reference | None:
     of the horizon is the expert's alone, so that it can end the episode.
     """
     environment = suite.make(task)
-    expert: Callable[[], object] | None = getattr(environment, "expert", None)
-    if expert is None:
+    if not isinstance(environment, HasExpert):
         return None
     actions, half = suite.spaces(task)[1], suite.horizon(task) // 2
     rng = np.random.default_rng(SEED)
@@ -80,7 +80,7 @@ def reference(suite: Suite, task: str) -> Reference | None:
     while True:
         solving = wandering == 0
         wandering -= not solving
-        step = environment.step(expert() if solving else _random(actions, rng))
+        step = environment.step(environment.expert() if solving else _random(actions, rng))
         events = environment.events().copy()
         moves.append((observation, environment.snapshot(), events, solving, step.reward))
         observation = step.observation
@@ -94,9 +94,8 @@ def mixed_pairs(suite: Suite, task: str) -> Pairs | None:
     """Pairs of segments of a task that are not equally good, in their states and by the task's own reward; None if the
     task has no `expert()`. In every other episode the expert makes all moves, in the rest every other one is random."""
     environment = suite.make(task)
-    expert: Callable[[], object] | None = getattr(environment, "expert", None)
     length = min(SEGMENT, suite.horizon(task))
-    if expert is None:
+    if not isinstance(environment, HasExpert):
         return None
     actions, rng = suite.spaces(task)[1], np.random.default_rng(SEED)
     found: list[tuple[Array, float]] = []
@@ -105,7 +104,7 @@ def mixed_pairs(suite: Suite, task: str) -> Pairs | None:
         moves: list[tuple[Array, float]] = []
         while not done:
             wandering = episode % 2 and len(moves) % 2
-            step = environment.step(_random(actions, rng) if wandering else expert())
+            step = environment.step(_random(actions, rng) if wandering else environment.expert())
             moves.append((observation, step.reward))
             observation, done = step.observation, step.terminated or step.truncated
         for start in range(0, len(moves) - length + 1, length):
@@ -151,11 +150,11 @@ class Probes:
         """`count` looks at the critic in a run of `end` steps."""
         made = functools.cache(lambda suite: reference(suite, task))  # once for seeds that share their layouts
         self._episode = lambda row: made(build.suite(row)) if count else None
-        self._learnt = count > 0 and getattr(build.parts.get("guide"), "taught", False)
+        self._learnt = count > 0 and "teacher" in build.parts
         paired = functools.cache(lambda suite: mixed_pairs(suite, task))
         self._pairs = lambda row: paired(build.suite(row)) if self._learnt else None
         self._events = build.events
-        self._window: int = getattr(build.parts["replay"], "clip_length", 0) or STRETCH
+        self._window: int = build.parts["replay"].judged_transitions or STRETCH
         self._steps = probed_steps(count, build.parts["evaluation"].every, end)
         self._write = write
 

@@ -31,10 +31,9 @@ def missing(plan: Plan, directory: Path, cells: Collection[Cell] | None = None) 
     if wanted and local.slots(plan.execution)[0].device == "cuda":
         tried(_gpu)
     for suite, task in dict.fromkeys((cell.section("suite"), cell.names.task) for cell in wanted):
-        if hasattr(suite, "ready"):
-            tried(lambda suite=suite, task=task: suite.ready(task))  # type: ignore[misc]
+        tried(lambda suite=suite, task=task: suite.ready(task))  # type: ignore[misc]
     for drawing in dict.fromkeys(cell.section("drawing") for cell in wanted):
-        if hasattr(drawing, "ready"):
+        if drawing is not None:
             tried(drawing.ready)
     asked = dict.fromkeys(cell.section(kind) for cell in wanted for kind in config.ANSWERING)
     models = [model for model in asked if keeping.recorded(model)]

@@ -16,7 +16,6 @@ from guidebench.harness.config import Cell, Names
 from guidebench.harness.errors import UserError
 from guidebench.harness.evaluation import Evaluator, Result
 from guidebench.harness.interfaces import Agent, Array, Drawer, Score, Task
-from guidebench.harness.layouts import of_run, repeats
 from guidebench.harness.records.cells import recorded
 from guidebench.harness.records.files import read_json
 from guidebench.harness.records.study import RunDirectory
@@ -95,7 +94,7 @@ def evaluate_run(
     names = cell.names._replace(suite=suite or cell.names.suite, task=task or cell.names.task)
     config.task_of(names.suite, names.task)
     home = cell.section("suite") if names.suite == cell.names.suite else registry.get("suite", names.suite)()
-    home = of_run(home, int(run.read()["seed"]))
+    home = home.of_run(int(run.read()["seed"]))
     trained, tested = cell.section("suite").spaces(cell.names.task), home.spaces(names.task)
     if not _fit(trained, tested):
         raise UserError(
@@ -105,7 +104,7 @@ def evaluate_run(
     with tempfile.TemporaryDirectory() as scratch:
         agent = load_agent(cell, run, Path(scratch), tested)
         streams = make_build(cell, [seed + SHIFT], "cpu", [Path(scratch)]).streams
-        if repeats(home, names.task) and agent.deterministic:
+        if home.repeats(names.task) and agent.deterministic:
             episodes = 1
         score = config.score_of(names.suite, names.task)
         evaluator = Evaluator(lambda row: home.make(names.task), episodes, streams, score)

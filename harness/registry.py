@@ -30,9 +30,14 @@ BUILT_IN = tuple(
 )  # fmt: skip
 T = TypeVar("T")
 
+BASES: Mapping[str, str] = {
+    "suite": "SuitePart", "learner": "LearnerPart", "replay": "ReplayPart", "guide": "AskingPart",
+    "agent": "AskingPart", "teacher": "TeacherPart", "judge": "ModelPart", "chat": "ModelPart", "embedder": "ModelPart",
+}  # fmt: skip
+"""Kind -> the class of `guidebench.harness.parts` that its configurations inherit."""
 NEEDED: Mapping[str, tuple[str, ...]] = {
-    "suite": ("tasks", "profiles", "method", "drawing"), "replay": ("judged",), "judge": ("backend",),
-    "chat": ("backend",), "embedder": ("backend",),
+    "suite": ("tasks", "profiles", "method", "drawing"), "learner": ("batch_size", "learning_starts"),
+    "judge": ("backend",), "chat": ("backend",), "embedder": ("backend",),
 }  # fmt: skip
 """What listing and planning read of every thing of a kind, besides the fields of its dataclass and its `version`."""
 
@@ -68,6 +73,13 @@ def _check(kind: str, name: str, thing: Any) -> None:
         return
     if not (isinstance(thing, type) and dataclasses.is_dataclass(thing)):
         raise UserError(f"{kind} {name!r} is no dataclass; write @dataclass(frozen=True) below @register.{kind}")
+    from guidebench.harness import parts
+
+    base = getattr(parts, BASES[kind])
+    if not issubclass(thing, base):
+        raise UserError(
+            f"{kind} {name!r} does not inherit guidebench.harness.parts.{base.__name__}, which says what it needs"
+        )
     missing = [needed for needed in ("version", *NEEDED.get(kind, ())) if not hasattr(thing, needed)]
     if missing:
         raise UserError(f"{kind} {name!r} has no {' and no '.join(missing)}; harness/interfaces.py says what it needs")

@@ -6,7 +6,7 @@ import itertools
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from guidebench.harness.job import Job
 from guidebench.harness.journal import tidy
 from guidebench.harness.launchers import local
 from guidebench.harness.launchers.local import Event, Slot
-from guidebench.harness.layouts import of_run
 from guidebench.harness.matrix import Plan
 from guidebench.harness.records import shown
 from guidebench.harness.records.cells import record, write_cell
@@ -330,13 +329,13 @@ def _check_parts(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> None
     asked = set()
     for job in jobs:
         cell = cells[job.cell["cell"]]
-        parts = {section: cell.section(section) for section in config.SECTIONS}
+        there = config.there(cell)
         for seed in (seed for seed in job.seeds if not study.run(cell.directory, seed).path.exists()):
-            suite = of_run(parts["suite"], seed)
-            for part in filter(None, map(parts.get, config.ASKING)):
-                if hasattr(part, "ready") and (cell.id, suite, part) not in asked:
+            suite = there.suite.of_run(seed)
+            for part in filter(None, map(there.parts.get, config.ASKING)):
+                if (cell.id, suite, part) not in asked:
                     asked.add((cell.id, suite, part))
-                    part.ready({**parts, "suite": suite}, cell.names.task)
+                    part.ready(replace(there, parts={**there.parts, "suite": suite}))
 
 
 def _check_disk(plan: Plan, jobs: Sequence[Job], places: int, directory: Path) -> None:
@@ -403,9 +402,8 @@ def ring_bytes(cell: Cell) -> int:
     observations, actions = cell.section("suite").spaces(cell.names.task)
     action = 2 if actions.discrete else 4 * int(np.prod(actions.shape))
     per_slot: Any = int(np.prod(observations.shape)) * np.dtype(observations.dtype).itemsize + action + 6
-    if hasattr(guide := cell.section("guide"), "stored_bytes"):
-        parts = {section: cell.section(section) for section in config.SECTIONS}
-        per_slot += guide.stored_bytes(parts, cell.names.task)
+    parts = {section: cell.section(section) for section in config.SECTIONS}
+    per_slot += cell.section("guide").stored_bytes(parts, cell.names.task)
     return int(min(ring_slots(cell), most_stored(cell)) * per_slot)
 
 

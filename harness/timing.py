@@ -179,7 +179,7 @@ def measure(cell: Cell, seeds: Sequence[int], device: str, seconds: float, direc
         for task, streams in zip(tasks, build.streams, strict=True):
             task.reset(int(streams.environment.integers(2**31)))
         trial = Trial(loop, clock)
-        training = sum(trial.phases(int(getattr(build.parts["learner"], "learning_starts", 0)), seconds))
+        training = sum(trial.phases(build.parts["learner"].learning_starts, seconds))
         judging = trial.judging(backends["judge"], asks["judge"].asked) if "judge" in backends else 0.0
         rows = list(range(build.rows))
         for row in rows:

@@ -134,7 +134,7 @@ def channels_of(build: Build, agent: Agent) -> Iterator[Channel]:
         yield "chat"
     if "embedder" in build.parts:
         yield "embedder"
-    if "human" in getattr(build.parts.get("teacher"), "asks", ()):
+    if "teacher" in build.parts and "human" in build.parts["teacher"].needs:
         yield "human"
 
 
@@ -155,7 +155,7 @@ def backend_of(channel: Channel, job: Job, cell: Cell, build: Build) -> Backend:
         Part("suite", names.suite, asdict(build.parts["suite"])), names.task,
         Part(channel, names.part(channel), asdict(model)),
         asdict(build.parts["drawing"]) if "drawing" in build.parts else None,
-        getattr(build.parts["replay"], "clip_length", 1), None if channel == "judge" else _speaker(channel, cell),
+        build.parts["replay"].judged_transitions or 1, None if channel == "judge" else _speaker(channel, cell),
         runs=tuple(f"{cell.id}/{seed}" for seed in job.seeds), models=job.models,
         directory=str(keeping.folder(Path(job.directory))), device=job.device,
     )  # fmt: skip
@@ -172,7 +172,7 @@ def _speaker(channel: Channel, cell: Cell) -> Part:
     """The part of the cell that asks over a channel."""
     for kind in ("teacher", "guide", "agent"):
         config = cell.section(kind)
-        if channel in getattr(config, "asks", ()):
+        if config is not None and channel in config.needs:
             return Part(kind, cell.names.part(kind), asdict(config))
     raise AssertionError(f"no part of the cell asks over {channel}")
 

@@ -29,6 +29,7 @@ from guidebench.harness.interfaces import (
     Transition,
     Update,
 )
+from guidebench.harness.parts import AskingPart
 from guidebench.harness.registry import register
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 @register.agent("standard")
 @dataclass(frozen=True)
-class Standard:
+class Standard(AskingPart):
     """Slots for learner, replay and guide, which most methods only fill."""
 
     version: ClassVar[int] = 1
@@ -52,7 +53,7 @@ class Standard:
         # the learner first, so that its random start is the same under every replay
         learner = parts["learner"].spawn(build)
         guide, sampler = parts["guide"].spawn(build), parts["replay"].spawn(build)
-        ordered = build.events and getattr(parts.get("suite"), "ordered", True)
+        ordered = build.events and parts["suite"].ordered
         phases = TaskPhases(build.rows, build.events) if ordered else None
         kept = (*sampler.columns, *((phases.column,) if phases else ()))
         storage = Storage(build, guide.columns, kept)
@@ -167,8 +168,7 @@ class StandardAgent:
         return self.learner.value(observation, rows)
 
     def reward(self, observation: Array, rows: Array) -> Array | None:
-        told = getattr(self.guide, "reward", None)
-        return None if told is None else np.asarray(told(observation, rows))
+        return self.guide.reward(observation, rows)
 
     def evaluated(self, returns: Array, ctx: Context) -> None:
         self.sampler.evaluated(returns)

@@ -7,12 +7,13 @@ from typing import ClassVar
 
 from guidebench.baselines.guiding import BaseGuide
 from guidebench.harness.interfaces import Build, Guide
+from guidebench.harness.parts import AskingPart
 from guidebench.harness.registry import register
 
 
 @register.guide("none")
 @dataclass(frozen=True)
-class Unguided:
+class Unguided(AskingPart):
     """Adds nothing to a transition and changes nothing in a batch."""
 
     version: ClassVar[int] = 1

@@ -58,8 +58,7 @@ class LabellingTeacher(Protocol):
 class AskedTeacher(Protocol):
     """Is asked over a channel, and says what comes of the answer.
 
-    Its configuration class names the channel in `asks` and, if it asks a model, has `dialogue(suite, task)`
-    (`guidebench.harness.interfaces.Dialogue`).
+    Its configuration class says in `needs` whom it asks and, if that is a model, has a `dialogue`.
     """
 
     to: Channel
@@ -72,6 +71,5 @@ class AskedTeacher(Protocol):
 
 
 Teacher = LabellingTeacher | AskedTeacher
-"""Which of two segments is better. Its configuration class has `asks`, the channels that it asks over (none: it labels
-at once), `spawn(build)`, and optionally `fits(parts, task) -> str` (why it cannot teach there, or "") and
-`ready(parts, task)` (UserError, before training, where it could not teach later)."""
+"""Which of two segments is better. Its configuration class inherits `harness.parts.TeacherPart`; one that needs nobody
+labels at once."""

@@ -9,17 +9,17 @@ import numpy as np
 
 from guidebench.baselines.sampling import BaseSampler
 from guidebench.harness.interfaces import Build, Draw, Moment, Sampler
+from guidebench.harness.parts import ReplayPart
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 
 
 @register.replay("uer")
 @dataclass(frozen=True)
-class Uer:
+class Uer(ReplayPart):
     """Uniform experience replay (Lin 1992; VLM-RB, app. E)."""
 
     version: ClassVar[int] = 1
-    judged: ClassVar[bool] = False
     citation: ClassVar[str] = """@article{lin1992self,
   title = {Self-Improving Reactive Agents Based on Reinforcement Learning, Planning and Teaching},
   author = {Lin, Long-Ji},

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from guidebench.harness.interfaces import Build, Channel
+from guidebench.harness.capabilities import coordinates
+from guidebench.harness.interfaces import Build
+from guidebench.harness.parts import TeacherPart
 from guidebench.harness.registry import register
 
 if TYPE_CHECKING:
@@ -14,14 +17,14 @@ if TYPE_CHECKING:
 
 @register.teacher("human")
 @dataclass(frozen=True)
-class Human:
+class Human(TeacherPart):
     """Asks whoever sits at `bench label STUDY`; a run stops until it is answered (Christiano et al. 2017)."""
 
     frames: bool = True
     """Whether what drawing needs is stored with every transition, so that the person sees pictures; numbers alone
     otherwise (choice)."""
 
-    asks: ClassVar[tuple[Channel, ...]] = ("human",)
+    needs: ClassVar[Mapping[str, str]] = {"human": "human"}
     backend: ClassVar[str] = "human"
     delay: ClassVar[int] = 1
     """Steps between a question and the use of its answer: the run stops right after it has asked."""
@@ -34,9 +37,14 @@ class Human:
   year = {2017}
 }"""
 
+    @property
+    def keeps_snapshots(self) -> bool:
+        """Where the person is shown pictures."""
+        return self.frames
+
     def spawn(self, build: Build) -> Teacher:
         from guidebench.baselines.preference.asking import HumanTeacher
 
         suite = build.parts["suite"]
-        things = suite.coordinates(build.task) if hasattr(suite, "coordinates") else ()
-        return HumanTeacher(suite.make(build.task).instruction, things, self.frames and hasattr(suite, "drawing"))
+        things = coordinates(suite, build.task)
+        return HumanTeacher(suite.make(build.task).instruction, things, self.frames)

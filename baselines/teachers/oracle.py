@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from guidebench.harness.interfaces import Build
+from guidebench.harness.parts import TeacherPart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 @register.teacher("oracle")
 @dataclass(frozen=True)
-class Oracle:
+class Oracle(TeacherPart):
     """Prefers the segment with the larger sum of the task's own reward; perfect as its settings stand (Lee et al. 2021,
     algorithm 2)."""
 
@@ -33,7 +34,6 @@ class Oracle:
     """Returns that differ by less than this share of that mean are equally good, label ½; so are equal ones in any case
     (B-Pref, §3, Equal: 0.1; choice: equal ones)."""
 
-    asks: ClassVar[tuple[str, ...]] = ()
     backend: ClassVar[str] = "oracle"
     version: ClassVar[int] = 1
     citation: ClassVar[str] = """@inproceedings{lee2021bpref,

@@ -34,7 +34,6 @@ def run(args: argparse.Namespace) -> int:
     from guidebench.harness import demonstrations, matrix
     from guidebench.harness.demonstrations import Wanted
     from guidebench.harness.errors import UserError
-    from guidebench.harness.layouts import of_run
 
     if args.count is not None and args.count < 1:
         raise UserError(f"--count {args.count}: at least 1")
@@ -45,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         count = args.count or cell.section("training").demonstrations or COUNT
         for seed in plan.seeds:
             suite = cell.section("suite")
-            what = Wanted(cell.names.suite, of_run(suite, seed), cell.names.task, count)
+            what = Wanted(cell.names.suite, suite.of_run(seed), cell.names.task, count)
             chosen.setdefault(what, f"{what.name}-{what.task}" + (f"-seed-{seed}" if what.suite != suite else ""))
     told = []
     for what, name in chosen.items():

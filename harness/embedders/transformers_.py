@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from guidebench.harness.foundation import recipes
 from guidebench.harness.foundation.access import Local
+from guidebench.harness.parts import There
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit
 
@@ -36,7 +36,7 @@ class Transformers(Local):
     version: ClassVar[int] = 1
     title: ClassVar[str] = "a model of images and texts that runs here"
 
-    def fits(self, parts: Mapping[str, Any], task: str) -> str:
+    def fits(self, there: There) -> str:
         """Why this embedder cannot answer there, or ""."""
         found = recipes.recipe(self.model)
         if found is None or "embed" in found.calls:

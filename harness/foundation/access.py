@@ -7,12 +7,12 @@ all their fields but `model` are `Transport`. `Writing` is what every chat has b
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from guidebench.harness.foundation import recipes
 from guidebench.harness.foundation.calls import Call, ChatCall
+from guidebench.harness.parts import ModelPart, There
 from guidebench.harness.settings import Bounds, Transport, Unit, Variable
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Served:
+class Served(ModelPart):
     """A model behind an OpenAI-compatible server, hosted or one's own."""
 
     model: str = ""
@@ -76,7 +76,7 @@ class Served:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Local:
+class Local(ModelPart):
     """A model of the transformers library that runs here."""
 
     model: str = ""
@@ -120,7 +120,7 @@ class Local:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Writing:
+class Writing(ModelPart):
     """A chat: how it writes, and when what it wrote counts."""
 
     model: str = ""
@@ -141,7 +141,7 @@ class Writing:
             return call
         return dataclasses.replace(call, max_tokens=self.max_tokens, temperature=self.temperature)
 
-    def fits(self, parts: Mapping[str, Any], task: str) -> str:
+    def fits(self, there: There) -> str:
         """Why this chat cannot answer there, or ""."""
         found = recipes.recipe(self.model)
         if found is None or "chat" in found.calls:

@@ -21,6 +21,7 @@ from guidebench.harness import apart
 from guidebench.harness.errors import BudgetReached, UserError
 from guidebench.harness.execution import Models
 from guidebench.harness.foundation import keeping
+from guidebench.harness.foundation.access import Served
 from guidebench.harness.foundation.calls import Asker, FailureKind, Told
 from guidebench.harness.foundation.checkup import tiny
 
@@ -40,7 +41,7 @@ class Asked(NamedTuple):
     @property
     def name(self) -> str:
         """With the server's address where there is a server."""
-        if not hasattr(self.config, "base_url"):
+        if not isinstance(self.config, Served):
             return f"{self.kind} {self.config.model}"
         address = self.config.base_url or os.environ.get("OPENAI_BASE_URL") or "OpenAI's own server"
         return f"{self.kind} {self.config.model} at {address}"
@@ -119,7 +120,7 @@ def _unreached(each: Asked) -> str:
 
 def _remedy(each: Asked) -> str:
     settings = f"{each.kind}={each.config.backend} {each.kind}.model={each.config.model}"
-    if getattr(each.config, "base_url", None):
+    if isinstance(each.config, Served) and each.config.base_url:
         settings += f" {each.kind}.base_url={each.config.base_url}"
     mend = (
         "free some memory or choose another model"

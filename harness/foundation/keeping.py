@@ -128,7 +128,7 @@ def shortfall(models: Models, directory: Path, needed: Usage) -> str:
 
 def priced(model: Any) -> bool:
     """Whether what a model costs is known: from its settings, or from its recipe."""
-    return getattr(model, "price_in", 0.0) is not None or recipes.pricing(model.model) != "unknown"
+    return model.price_in is not None or recipes.pricing(model.model) != "unknown"
 
 
 def _count_what_was_spent(directory: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from guidebench.harness import registry, settings
 from guidebench.harness.errors import UserError, unknown
+from guidebench.harness.foundation import keeping
 from guidebench.harness.foundation.calls import Call, Failure, Reply
 
 
@@ -22,8 +23,8 @@ def model(kind: str, given: Mapping[str, Any]) -> Any:
     """The same of a judge, a chat or an embedder."""
     name = str(given.get(kind, ""))
     config = registry.get(kind, name)
-    if not hasattr(config, "spawn_model"):
-        models = [each for each in registry.names(kind) if hasattr(registry.get(kind, each), "spawn_model")]
+    if not keeping.recorded(config):
+        models = [each for each in registry.names(kind) if keeping.recorded(registry.get(kind, each))]
         raise UserError(f"{kind}={name} ({config.backend}) stands for no foundation model; name {' or '.join(models)}")
     known = {f"{kind}.{field}": entry for field, entry in settings.fields(config).items()}
     values = {}

@@ -167,7 +167,7 @@ class Studio:
             self._draw = settings.build(suite.drawing, assignment.drawing, "drawing").spawn(assignment.task)
         self._length = assignment.clip_length
         self.prompt = str(assignment.model.settings.get("prompt", ""))
-        self.sampled: Callable[[Call], Call] = getattr(built(assignment.model), "sampled", lambda call: call)
+        self.sampled: Callable[[Call], Call] = built(assignment.model).sampled
         self.dialogue: Dialogue | None = built(speaker).dialogue(suite, assignment.task) if speaker else None
 
     def draw(self, snapshots: Array) -> tuple[Array, float]:

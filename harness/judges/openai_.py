@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from guidebench.harness.foundation.access import Served
-from guidebench.harness.interfaces import Suite
+from guidebench.harness.parts import There
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Text, Unit
 
@@ -38,7 +38,7 @@ class OpenAI(Served):
     version: ClassVar[int] = 2
     title: ClassVar[str] = "a vision-language model behind a server"
 
-    def fits(self, suite: Suite) -> str:
+    def fits(self, there: There) -> str:
         """Why this judge cannot answer there, or ""."""
         if self.prompt:
             return ""

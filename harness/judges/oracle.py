@@ -9,13 +9,14 @@ import numpy as np
 
 from guidebench.harness.foundation.oracle import Oracle
 from guidebench.harness.interfaces import Array, Suite
+from guidebench.harness.parts import ModelPart, There
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit
 
 
 @register.judge("oracle")
 @dataclass(frozen=True)
-class EventOracle:
+class EventOracle(ModelPart):
     """Privileged: yes where the task itself told of an event within the clip, wrong at the rates given."""
 
     false_positive: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.0
@@ -32,9 +33,9 @@ class EventOracle:
     privileged: ClassVar[bool] = True
     title: ClassVar[str] = "privileged: it is told the task's own events"
 
-    def fits(self, suite: Suite) -> str:
+    def fits(self, there: There) -> str:
         """Why this judge cannot answer there, or ""."""
-        return "" if suite.events else "its tasks tell of no events, which are all that an oracle knows"
+        return "" if there.suite.events else "its tasks tell of no events, which are all that an oracle knows"
 
     def spawn(self, suite: Suite, task: str) -> Oracle:
         """What answers for a clip: P(yes), which is 0 or 1."""

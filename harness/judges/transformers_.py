@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.foundation.access import Local
-from guidebench.harness.interfaces import Suite
+from guidebench.harness.parts import There
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Text, Unit
 
@@ -44,7 +44,7 @@ class Transformers(Local):
     version: ClassVar[int] = 2
     title: ClassVar[str] = "a vision-language model that runs here"
 
-    def fits(self, suite: Suite) -> str:
+    def fits(self, there: There) -> str:
         """Why this judge cannot answer there, or ""."""
         if self.prompt:
             return ""

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from guidebench.harness.mujoco import need
+from guidebench.harness.parts import DrawingPart
 
 
 @dataclass(frozen=True, kw_only=True)
-class Looks:
+class Looks(DrawingPart):
     """Frames for models; the world and what the agent observes are the same however they are drawn."""
 
     quality: Literal["fast", "full"] = "fast"

@@ -85,7 +85,7 @@ def opengl(cell: Cell) -> dict[str, str]:
     """Which OpenGL draws the frames that the cell's judge looks at, EGL on a GPU or OSMesa in software, whose pixels
     may differ; empty where no frames are looked at or none are drawn by OpenGL."""
     drawing = cell.section("drawing")
-    backend = drawing.opengl(cell.names.task) if hasattr(drawing, "opengl") else ""
+    backend = drawing.opengl(cell.names.task) if drawing else ""
     return {"opengl": backend} if backend else {}
 
 

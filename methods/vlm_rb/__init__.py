@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from guidebench.harness.interfaces import Build, Sampler
+from guidebench.harness.parts import ReplayPart
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, cite
@@ -13,11 +15,11 @@ from guidebench.harness.settings import Bounds, Unit, cite
 
 @register.replay("vlm_rb")
 @dataclass(frozen=True)
-class VlmRb:
+class VlmRb(ReplayPart):
     """Replay whose batches mix judged clips with uniform draws (VLM-RB, §3 and algorithm 1)."""
 
     version: ClassVar[int] = 1
-    judged: ClassVar[bool] = True
+    needs: ClassVar[Mapping[str, str]] = {"judge": "judge"}
     citation: ClassVar[str] = """@misc{sharony_vlm_guided,
   title = {{VLM}-Guided Experience Replay},
   author = {Sharony, Elad and Jurgenson, Tom and Krupnik, Orr and Di Castro, Dotan and Mannor, Shie},
@@ -42,6 +44,11 @@ class VlmRb:
     """Added to |TD error| under td_boost (VLM-RB, app. E)."""
     new_error: Annotated[float, Bounds(0), Unit("|TD error|")] = 1.0
     """|TD error| that a new transition is taken to have under td_boost (choice: as app. E has it for ERO)."""
+
+    @property
+    def judged_transitions(self) -> int:
+        """Transitions in a clip."""
+        return self.clip_length
 
     def spawn(self, build: Build) -> Sampler:
         from guidebench.methods.vlm_rb.sampler import BoostedSampler, JudgedSampler

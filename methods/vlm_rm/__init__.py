@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from guidebench.harness.interfaces import Build, Dialogue, Guide, Suite
+from guidebench.harness.parts import AskingPart, There
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Text, Unit, cite
@@ -23,7 +24,7 @@ BASELINES = {
 
 @register.guide("vlm_rm")
 @dataclass(frozen=True)
-class VlmRm:
+class VlmRm(AskingPart):
     """Rewards a state for how near its frame is to the goal's description, away from the baseline's (VLM-RM, §3.2)."""
 
     goal: Annotated[str, Text] = ""
@@ -41,7 +42,7 @@ class VlmRm:
     the episode, which with one environment would keep its newest states unrewarded for long)."""
 
     version: ClassVar[int] = 1
-    asks: ClassVar[tuple[str, ...]] = ("embedder",)
+    needs: ClassVar[Mapping[str, str]] = {"embedder": "embedder"}
     shows_frames: ClassVar[bool] = True
     citation: ClassVar[str] = """@inproceedings{rocamonde2024vision,
   title = {Vision-Language Models are Zero-Shot Reward Models for Reinforcement Learning},
@@ -50,7 +51,7 @@ class VlmRm:
   year = {2024}
 }"""
 
-    def fits(self, parts: Mapping[str, Any], task: str) -> str:
+    def fits(self, there: There) -> str:
         """Why it cannot work there, or ""."""
         if self.alpha and not self.baseline:
             return "it has no baseline there; describe the scene in guide.baseline=…, or set guide.alpha=0"

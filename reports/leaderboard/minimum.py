@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.layouts import repeats
 from guidebench.harness.recipes import Training
 from guidebench.harness.records.schema import ENOUGH_ANSWERED
 from guidebench.harness.settings import Cited
@@ -133,7 +132,7 @@ def _alike(cell: Cell) -> bool:
     home = registered.get("suite", cell.suite)
     own = {key.removeprefix("suite."): entry for key, entry in cell.settings.items() if key.startswith("suite.")}
     try:
-        return home is not None and repeats(home(**{name: entry["value"] for name, entry in own.items()}), cell.task)
+        return home is not None and home(**{name: entry["value"] for name, entry in own.items()}).repeats(cell.task)
     except (UserError, TypeError, KeyError, ValueError):
         return False
 

@@ -115,7 +115,6 @@ def play(wanted: Wanted) -> Played:
     import torch
 
     from guidebench.harness.evaluation import Evaluator
-    from guidebench.harness.layouts import of_run, repeats
     from guidebench.harness.records.study import RunDirectory
     from guidebench.harness.reevaluation import load_agent
     from guidebench.harness.streams import Streams
@@ -126,7 +125,7 @@ def play(wanted: Wanted) -> Played:
         raise UserError(f"{max(wanted.episodes, wanted.renewed):,} episodes are more than {MOST_EPISODES:,}")
     cell = configuration(wanted.cell, wanted.id)
     run = RunDirectory(wanted.cell / f"seed-{wanted.seed}")
-    suite, task = of_run(cell.section("suite"), wanted.seed), cell.names.task
+    suite, task = cell.section("suite").of_run(wanted.seed), cell.names.task
     check_policy(run.path / "policy.safetensors", cell)
     with tempfile.TemporaryDirectory() as scratch:
         agent = load_agent(cell, run, Path(scratch), suite.spaces(task))
@@ -136,7 +135,7 @@ def play(wanted: Wanted) -> Played:
             return evaluator(agent, step, [0])
 
         again = evaluated(wanted.seed, wanted.step, wanted.episodes)
-        alike = repeats(suite, task) and agent.deterministic
+        alike = suite.repeats(task) and agent.deterministic
         renewed = [] if alike else evaluated(wanted.layouts, 0, wanted.renewed)
     return Played(again, renewed, sum(phase.steps for phase in agent.phases()), agent.deterministic)
 

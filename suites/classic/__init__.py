@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from guidebench.harness.errors import unknown
 from guidebench.harness.interfaces import Actions, Drawer, Observations, Score, Task
+from guidebench.harness.parts import DrawingPart, SuitePart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import cite
 
@@ -126,7 +127,7 @@ LOCOMOTION_QUICK = {
 
 
 @dataclass(frozen=True)
-class ClassicDrawing:
+class ClassicDrawing(DrawingPart):
     """Gymnasium's own frames, as they are."""
 
     def opengl(self, task: str) -> str:
@@ -152,7 +153,7 @@ class ClassicDrawing:
 
 @register.suite("classic")
 @dataclass(frozen=True)
-class Classic:
+class Classic(SuitePart):
     """CartPole, Acrobot, Pendulum, HalfCheetah and Hopper, to check learners against Stable-Baselines3.
 
     The first two have discrete actions, for `dqn` and `iqn`; the others continuous ones, for `sac` and `td3`.

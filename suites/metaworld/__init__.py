@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.interfaces import Actions, Array, Coordinates, Drawer, Observations, Task
 from guidebench.harness.mujoco.looks import Looks
+from guidebench.harness.parts import SuitePart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, cite, cited
 from guidebench.suites.metaworld.words import GRIPPER, INSTRUCTIONS, LAGEA, what, where
@@ -155,7 +156,7 @@ class MetaWorldDrawing(Looks):
 
 @register.suite("metaworld")
 @dataclass(frozen=True)
-class MetaWorld:
+class MetaWorld(SuitePart):
     """MetaWorld's fifty tasks from states, by the names that its versions share."""
 
     goal: Literal["observable", "hidden"] = "observable"

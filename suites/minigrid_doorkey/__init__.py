@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.interfaces import Actions, Drawer, Judge, Observations, Suite
+from guidebench.harness.parts import DrawingPart, ModelPart, SuitePart, There
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, cite
 
@@ -30,7 +31,7 @@ def _quick(steps: int, source: str) -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True)
-class DoorKeyDrawing:
+class DoorKeyDrawing(DrawingPart):
     """Frames for judges; the world and what the agent observes are the same however they are drawn."""
 
     tile_size: Annotated[int, Bounds(4, 96), Unit("pixels")] = 32
@@ -54,7 +55,7 @@ class DoorKeyDrawing:
 
 @register.suite("minigrid_doorkey")
 @dataclass(frozen=True)
-class MiniGridDoorKey:
+class MiniGridDoorKey(SuitePart):
     """MiniGrid's DoorKey with the full symbolic grid as observation and five actions."""
 
     version: ClassVar[int] = 1
@@ -154,9 +155,13 @@ def size(task: str) -> int:
     return SIZES[task]
 
 
+ELSEWHERE = "it knows the sprites of the suite minigrid_doorkey alone"
+"""Why the judge written for this suite judges no other."""
+
+
 @register.judge("sprite")
 @dataclass(frozen=True)
-class Sprite:
+class Sprite(ModelPart):
     """Recognises MiniGrid's standard sprites: yes where a key is taken, a door opened or the goal reached."""
 
     delay: Annotated[int | None, Bounds(0), Unit("environment steps")] = 1024
@@ -173,14 +178,14 @@ class Sprite:
     privileged: ClassVar[bool] = False
     title: ClassVar[str] = "hand-written for this task"
 
-    def fits(self, suite: Suite) -> str:
+    def fits(self, there: There) -> str:
         """Why this judge cannot answer there, or ""."""
-        return "" if isinstance(suite, MiniGridDoorKey) else "it knows the sprites of the suite minigrid_doorkey alone"
+        return "" if isinstance(there.suite, MiniGridDoorKey) else ELSEWHERE
 
     def spawn(self, suite: Suite, task: str) -> Judge:
         """The judge for frames of `task`, whatever their tiles' size; UserError on any other suite."""
         if not isinstance(suite, MiniGridDoorKey):
-            raise UserError(f"judge 'sprite' cannot judge {suite.title}: {self.fits(suite)}; choose another judge=")
+            raise UserError(f"judge 'sprite' cannot judge {suite.title}: {ELSEWHERE}; choose another judge=")
         from guidebench.suites.minigrid_doorkey.sprite import SpriteJudge
 
         return SpriteJudge(size(task))

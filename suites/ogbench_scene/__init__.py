@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.interfaces import Actions, Drawer, Judge, Observations, Suite, Task
 from guidebench.harness.mujoco.looks import Looks
+from guidebench.harness.parts import ModelPart, SuitePart, There
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, cite
 
@@ -69,7 +70,7 @@ class SceneDrawing(Looks):
 
 @register.suite("ogbench_scene")
 @dataclass(frozen=True)
-class OgbenchScene:
+class OgbenchScene(SuitePart):
     """OGBench's scene with its state as observation, shaped by how many subgoals hold."""
 
     version: ClassVar[int] = 1
@@ -176,9 +177,13 @@ def check(task: str) -> None:
         raise unknown("task", task, TASKS)
 
 
+ELSEWHERE = "it knows the objects of the suite ogbench_scene alone"
+"""Why the judge written for this suite judges no other."""
+
+
 @register.judge("motion")
 @dataclass(frozen=True)
-class Motion:
+class Motion(ModelPart):
     """Recognises the scene's objects: yes where the drawer, the window or the cube moves, or a button switches."""
 
     delay: Annotated[int | None, Bounds(0), Unit("environment steps")] = 1024
@@ -194,14 +199,14 @@ class Motion:
     privileged: ClassVar[bool] = False
     title: ClassVar[str] = "hand-written for this task"
 
-    def fits(self, suite: Suite) -> str:
+    def fits(self, there: There) -> str:
         """Why this judge cannot answer there, or ""."""
-        return "" if isinstance(suite, OgbenchScene) else "it knows the objects of the suite ogbench_scene alone"
+        return "" if isinstance(there.suite, OgbenchScene) else ELSEWHERE
 
     def spawn(self, suite: Suite, task: str) -> Judge:
         """The judge for frames of any size and task of the suite; UserError on any other suite."""
         if not isinstance(suite, OgbenchScene):
-            raise UserError(f"judge 'motion' cannot judge {suite.title}: {self.fits(suite)}; choose another judge=")
+            raise UserError(f"judge 'motion' cannot judge {suite.title}: {ELSEWHERE}; choose another judge=")
         from guidebench.suites.ogbench_scene.motion import MotionJudge
 
         check(task)

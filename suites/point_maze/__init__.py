@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from guidebench.harness.errors import unknown
 from guidebench.harness.interfaces import Actions, Array, Coordinates, Drawer, Observations, Surroundings, Task
 from guidebench.harness.mujoco.looks import Looks
+from guidebench.harness.parts import SuitePart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, cite, cited
 
@@ -72,7 +73,7 @@ class MazeDrawing(Looks):
 
 @register.suite("point_maze")
 @dataclass(frozen=True)
-class PointMaze:
+class PointMaze(SuitePart):
     """Three point mazes, each episode with its own start and target."""
 
     reward: Reward = "dense"

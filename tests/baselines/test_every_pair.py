@@ -14,6 +14,7 @@ from safetensors.numpy import load_file
 from guidebench.harness import matrix, registry
 from guidebench.harness.errors import UserError
 from tests.logs import logged
+from tests.there import there
 
 SHORT = ("training.steps=240", "evaluation.every=80", "learner.learning_starts=64", "judge.delay=16", "seeds=[0,1]")
 SHORTER = (
@@ -33,12 +34,14 @@ SCENE = pytest.mark.skipif(importlib.util.find_spec("ogbench") is None, reason="
 def fitting(suite: str, task: str) -> list[str]:
     """The learners that take a task's observations and actions."""
     spaces = registry.get("suite", suite)().spaces(task)
-    return [name for name in registry.names("learner") if not registry.get("learner", name)().fits(*spaces)]
+    return [
+        name for name in registry.names("learner") if not registry.get("learner", name)().fits(there(None, "", *spaces))
+    ]
 
 
 def judged(replay: str, settings: tuple[str, ...]) -> list[str]:
     """Without the judge's settings for a replay that asks none."""
-    asks = registry.get("replay", replay).judged
+    asks = "judge" in registry.get("replay", replay).needs
     return [text for text in settings if asks or not text.startswith("judge")]
 
 
@@ -70,7 +73,7 @@ def test_a_replay_with_a_learner_trains_on_scene_with_a_demonstration(
     train, request: pytest.FixtureRequest, replay: str, learner: str
 ) -> None:
     """The judged ones by the suite's own judge, which looks at frames."""
-    if registry.get("replay", replay).judged:
+    if "judge" in registry.get("replay", replay).needs:
         request.getfixturevalue("opengl")
     given = ("suite=ogbench_scene", "task=drawer", f"method={replay}", f"learner={learner}")
     study = train(*given, *judged(replay, SHORTER), packs=[(0,)])
@@ -78,7 +81,7 @@ def test_a_replay_with_a_learner_trains_on_scene_with_a_demonstration(
     assert pq.read_table(path / "evaluations.parquet")["step"].to_pylist() == [32, 64, 96]
     last = last_metrics(path)
     assert last["grad_norm"] > 0 and last["actor_grad_norm"] > 0 and last["loss"] >= 0
-    if registry.get("replay", replay).judged:
+    if "judge" in registry.get("replay", replay).needs:
         assert last["replay/judged_share"] > 0
 
 

@@ -34,14 +34,14 @@ FAULTY = """
 
     from guidebench.baselines.replay.uer import UerSampler
     from guidebench.harness.recipes import Method
+    from guidebench.harness.parts import ReplayPart
     from guidebench.harness.registry import register
 
     @register.replay("faulty")
     @dataclass(frozen=True)
-    class Faulty:
+    class Faulty(ReplayPart):
         '''Uniform until step `at`; then it raises for seed 1, or kills its process once.'''
         version: ClassVar[int] = 1
-        judged: ClassVar[bool] = False
         at: int = 240
         kills: bool = False
 

@@ -17,7 +17,6 @@ from guidebench.harness import demonstrations, matrix, variations
 from guidebench.harness.config import Cell
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Build
-from guidebench.harness.layouts import of_run, repeats
 from guidebench.harness.reevaluation import evaluate_run
 from guidebench.results.verification.playing import Wanted, play
 from guidebench.suites.metaworld import MetaWorld, MetaWorldMT10
@@ -38,14 +37,14 @@ def target(suite: Any, task: str = "reach") -> list[float]:
 
 def test_the_hidden_goal_is_that_of_the_environment_seeded_as_the_run_and_the_same_in_all_its_episodes() -> None:
     hidden = MetaWorldMT10()
-    goals = [target(of_run(hidden, seed)) for seed in range(5)]
+    goals = [target(hidden.of_run(seed)) for seed in range(5)]
     assert len({tuple(goal) for goal in goals}) == 5
     assert goals == [target(MetaWorldMT10(layouts="fixed", layout=seed)) for seed in range(5)]
-    made = of_run(hidden, 3).make("reach")
+    made = hidden.of_run(3).make("reach")
     first = made.reset(5)
     assert np.array_equal(made.reset(6), first) and np.array_equal(made.reset(), first)
     observable = MetaWorldMT10(goal="observable")
-    assert of_run(observable, 3) == observable and target(of_run(MetaWorld(layouts="fixed", layout=7), 3)) == target(
+    assert observable.of_run(3) == observable and target(MetaWorld(layouts="fixed", layout=7).of_run(3)) == target(
         MetaWorld(layouts="fixed", layout=7)
     )
 
@@ -57,7 +56,7 @@ def test_a_task_whose_episodes_are_alike_has_one_evaluation_episode_whoever_asks
     assert asked.id == one.id and asked.variant == cell("suite.layouts=by_goal").variant
     assert cell("suite.goal=observable").section("evaluation").episodes == 10
     assert cell("suite.goal=observable", "evaluation.episodes=7").section("evaluation").episodes == 7
-    assert not repeats(MetaWorldMT10(), "mt10"), "which of the ten an episode is differs"
+    assert not MetaWorldMT10().repeats("mt10"), "which of the ten an episode is differs"
     turned = variations._varied(one, {"suite.goal": "observable"}, "test")
     assert turned.section("evaluation").episodes == 10
     assert variations._varied(turned, {"suite.goal": "hidden"}, "test").section("evaluation").episodes == 1
@@ -97,7 +96,7 @@ def test_each_seed_begins_with_demonstrations_of_its_own_goal(train) -> None:
     digests = set()
     for seed in (2, 4):
         (run,) = study.glob(f"*/*/*/seed-{seed}")
-        suite = of_run(MetaWorldMT10(), seed)
+        suite = MetaWorldMT10().of_run(seed)
         (episode,) = demonstrations.obtain(demonstrations.Wanted("metaworld_mt10", suite, "reach", 1)).episodes
         held = np.fromfile(run / "replay" / "observation.bin", np.float32).reshape(-1, 39)[:500]
         assert np.array_equal(held, episode.observation)
@@ -113,7 +112,7 @@ def test_a_solver_that_fails_in_the_only_layout_is_not_tried_again() -> None:
             tried.append(seed)
 
     with pytest.raises(UserError, match="fails in the one layout"):
-        demonstrations.make(demonstrations.Wanted("metaworld_mt10", of_run(Failing(), 1), "reach", 3))
+        demonstrations.make(demonstrations.Wanted("metaworld_mt10", Failing().of_run(1), "reach", 3))
     assert len(tried) == 1
 
 
@@ -139,7 +138,7 @@ def test_a_foreign_script_trains_and_is_evaluated_on_the_goal_of_its_seed(tmp_pa
     env = guidebench.make(
         "metaworld_mt10/reach", record=tmp_path / "study", method="mine", seed=4, steps=1, profile="smoke"
     )
-    wanted = target(of_run(MetaWorldMT10(), 4))
+    wanted = target(MetaWorldMT10().of_run(4))
     for each in (env, env.evaluation):
         each.reset()
         assert np.round(each.task._env._target_pos, 9).tolist() == wanted

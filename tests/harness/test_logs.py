@@ -27,6 +27,7 @@ from typing import ClassVar
 
 from guidebench.baselines.guiding import BaseGuide
 from guidebench.harness.logs import Column, Log, count
+from guidebench.harness.parts import AskingPart
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 
@@ -45,7 +46,7 @@ class Marks(BaseGuide):
 
 @register.guide("marks")
 @dataclass(frozen=True)
-class Marking:
+class Marking(AskingPart):
     """Notes where it would like to go."""
 
     wrong: str = ""
@@ -131,9 +132,7 @@ def test_parts_that_declare_one_log_differently_are_refused_before_anything_runs
     plugin: Callable[..., Path],
 ) -> None:
     replay = GUIDE.replace("guiding", "sampling").replace("BaseGuide", "BaseSampler").replace('"x": Col', '"z": Col')
-    replay = replay.replace('guide("marks")', 'replay("marks")').replace(
-        "citation: Cl", "judged: ClassVar[bool] = False\n    citation: Cl"
-    )
+    replay = replay.replace('guide("marks")', 'replay("marks")').replace("AskingPart", "ReplayPart")
     plugin("sampling_module", replay[: replay.index("register.method")], {"replay": "marks"})
     plugin("marking_module", GUIDE, {"guide": "marks", "method": "marked"})
     words = "'waypoints' with other columns .number, x, name. than replay 'marks' does .number, z, name."

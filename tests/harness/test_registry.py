@@ -14,11 +14,12 @@ from guidebench.harness.errors import UserError
 
 JUDGE = """
     from dataclasses import dataclass
+    from guidebench.harness.parts import ModelPart
     from guidebench.harness.registry import register
 
     @register.judge("mine")
     @dataclass(frozen=True)
-    class Mine:
+    class Mine(ModelPart):
         '''A judge from outside.'''
         version = 1
         backend = "scripted"
@@ -74,7 +75,12 @@ def test_a_plug_in_that_breaks_after_it_registered_is_not_listed(plugin, end: st
     [
         ("judge", JUDGE.replace('backend = "scripted"', ""), "judge 'mine' has no backend"),
         ("judge", JUDGE.replace("@dataclass(frozen=True)", ""), "judge 'mine' is no dataclass"),
-        ("suite", JUDGE.replace("judge", "suite"), "suite 'mine' has no tasks and no profiles and no method"),
+        ("judge", JUDGE.replace("(ModelPart)", ""), "judge 'mine' does not inherit guidebench.harness.parts.ModelPart"),
+        (
+            "suite",
+            JUDGE.replace("judge", "suite").replace("ModelPart", "SuitePart"),
+            "suite 'mine' has no tasks and no profiles and no method",
+        ),
         (
             "method",
             JUDGE.replace("judge", "method"),

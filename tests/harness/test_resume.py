@@ -41,7 +41,7 @@ def rows(study: Path) -> dict[str, bytes]:
     ("method", "learner"), [*((name, "dqn") for name in registry.names("replay")), ("per", "iqn"), ("vlm_rb", "iqn")]
 )
 def test_stopping_anywhere_and_continuing_in_another_packing_changes_no_byte(train, method: str, learner: str) -> None:
-    judged = registry.get("replay", method).judged
+    judged = "judge" in registry.get("replay", method).needs
     tiny = (text for text in TINY if judged or not text.startswith(("judge", "drawing")))
     settings = (f"method={method}", f"learner={learner}", *tiny)
     whole = train(*settings, packs=[(0, 1, 2)], checkpoint_every=65, probes=4)

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
+from guidebench.harness.capabilities import coordinates
 from guidebench.harness.interfaces import Build, Guide
 from guidebench.harness.logs import Column, Log, count, share
+from guidebench.harness.parts import AskingPart, There
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit
@@ -50,7 +52,7 @@ SKETCHES = Log(
 
 @register.guide("preference")
 @dataclass(frozen=True)
-class Preference:
+class Preference(AskingPart):
     """Explore without reward, then ask a teacher in sessions which segments it prefers, and pay what it seems to like.
 
     The framework of PEBBLE with the settings of RL-SaLLM-F, of which every method shares them (§5.1, §6.2).
@@ -106,8 +108,8 @@ class Preference:
     updates_after_reset: Annotated[int, Bounds(0), Unit("gradient updates")] = 100
     """Further updates once the first reward is learnt and the critics begin anew (RL-SaLLM-F's code, reset_update)."""
 
-    taught: ClassVar[bool] = True
     logs: ClassVar[Mapping[str, Log]] = {"labels": LABELS, "imagined": SKETCHES}
+    needs: ClassVar[Mapping[str, str]] = {"teacher": "teacher"}
     version: ClassVar[int] = 1
     citation: ClassVar[str] = """@inproceedings{lee2021pebble,
   title = {{PEBBLE}: Feedback-Efficient Interactive Reinforcement Learning via Relabeling Experience and Unsupervised
@@ -124,10 +126,10 @@ class Preference:
   year = {2021}
 }"""
 
-    def fits(self, parts: Mapping[str, Any], task: str) -> str:
+    def fits(self, there: There) -> str:
         """Why this guide cannot work with these parts, or ""."""
-        horizon, steps = parts["suite"].horizon(task), parts["training"].steps
-        if "critic" not in getattr(parts["learner"], "resets", ()):
+        horizon, steps = there.suite.horizon(there.task), there["training"].steps
+        if "critic" not in there["learner"].resets:
             return "the critic begins anew after pre-training, and this learner cannot do that; name learner=sac or td3"
         if self.segment > horizon:
             return (
@@ -138,7 +140,7 @@ class Preference:
                 f"guide.budget={self.budget} is smaller than a session of guide.queries={self.queries}; raise the one "
                 f"or lower the other"
             )
-        starts, explored = parts["learner"].learning_starts, self.explored(parts)
+        starts, explored = there["learner"].learning_starts, self.explored(there.parts)
         if explored >= steps:
             return (
                 f"guide.pretraining={explored} leaves nothing of training.steps={steps} for the learnt reward; "
@@ -155,18 +157,18 @@ class Preference:
                 f"would come before the first update; raise guide.pretraining to at least {starts} or lower "
                 f"learner.learning_starts"
             )
-        if self.sees == "coordinates" and not getattr(parts["suite"], "coordinates", lambda task: ())(task):
+        if self.sees == "coordinates" and not coordinates(there.suite, there.task):
             return "guide.sees=coordinates, and the suite names no coordinates of this task; set guide.sees=state"
-        return self._unseen(parts) if self.sees == "frame" else ""
+        return self._unseen(there) if self.sees == "frame" else ""
 
-    def _unseen(self, parts: Mapping[str, Any]) -> str:
+    def _unseen(self, there: There) -> str:
         """Why there are no frames for the reward to see, or ""."""
-        if parts.get("drawing") is None:
+        if there["drawing"] is None:
             return (
                 "guide.sees=frame, and no part of the cell shows frames, so none are drawn; name teacher=vlm or set "
                 "guide.sees=state"
             )
-        if getattr(parts["teacher"], "augment", "none") != "none":
+        if there["teacher"].imagines:
             return (
                 "guide.sees=frame, and the teacher imagines states, of which there are no frames; set "
                 "teacher.augment=none or guide.sees=state"
@@ -185,8 +187,7 @@ class Preference:
     def stored_bytes(self, parts: Mapping[str, Any], task: str) -> int:
         """Of a frame, where the reward sees frames, and of a snapshot, where a teacher is shown any."""
         frame = 3 * self.frame_size**2 if self.sees == "frame" else 0
-        teacher = parts["teacher"]
-        if not (getattr(teacher, "shows_frames", False) or getattr(teacher, "frames", False)):
+        if not parts["teacher"].keeps_snapshots:
             return frame
         shown = parts["suite"].make(task)
         shown.reset(0)

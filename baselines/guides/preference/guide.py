@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from guidebench.baselines.preference.seeing import SIGHTS
 from guidebench.baselines.preference.segments import INFORMATIVE, Recent, look_back, mean_reward, probabilities, starts
 from guidebench.baselines.preference.sessions import Query, Sessions
 from guidebench.baselines.preference.teaching import Pair, Teacher
+from guidebench.harness.capabilities import HasRewards, coordinates
 from guidebench.harness.errors import Notice
 from guidebench.harness.interfaces import (
     Answer,
@@ -194,8 +195,7 @@ class PreferenceGuide(BaseGuide):
 
     def _sketch(self, query: Query, ctx: Context, **segments: Array) -> None:
         """Rows of `imagined`: the places of things along segments [H, D], as far as the suite tells of any."""
-        suite: Any = self._build.parts["suite"]
-        things = suite.coordinates(self._build.task) if hasattr(suite, "coordinates") else ()
+        things = coordinates(self._build.parts["suite"], self._build.task)
         for name, states in segments.items():
             for thing in things:
                 for t, place in enumerate(states[:1, thing.entries] if thing.constant else states[:, thing.entries]):
@@ -205,10 +205,10 @@ class PreferenceGuide(BaseGuide):
 
     def _true_returns(self, row: int, **segments: Array) -> dict[str, float]:
         """The task's own return of a seed's segments [H, D], as far as it follows from states, as `reward_NAME`."""
-        rewards = getattr(self._build.suite(row), "rewards", None)
-        if rewards is None:
+        suite = self._build.suite(row)
+        if not isinstance(suite, HasRewards):
             return {}
-        found = {name: float(np.sum(rewards(self._build.task, states))) for name, states in segments.items()}
+        found = {name: float(np.sum(suite.rewards(self._build.task, states))) for name, states in segments.items()}
         return {f"reward_{name}": value for name, value in found.items() if np.isfinite(value)}
 
     def _relabel(self, store: Store, chosen: Array) -> None:
@@ -239,10 +239,9 @@ class PreferenceGuide(BaseGuide):
             self._seen = torch.tensor(found, dtype=torch.float32, device=self._build.device)
         return self._seen
 
-    @property
-    def reward(self) -> Callable[[Array, Array], Array] | None:
-        """r̂ of observations [n, D] of seeds `rows` [n], float32 [n]; none where it is one of frames."""
-        return self.rewards.reward_of if self.sight.column == "observation" else None
+    def reward(self, observation: Array, rows: Array) -> Array | None:
+        """r̂ of observations [n, D] of seeds `rows` [n], float32 [n]; None where it is one of frames."""
+        return self.rewards.reward_of(observation, rows) if self.sight.column == "observation" else None
 
     def metrics(self) -> Metrics:
         """Over the run so far, and of the last training."""

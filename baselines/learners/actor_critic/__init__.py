@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from guidebench.harness import settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Observations
+from guidebench.harness.parts import LearnerPart, There
 from guidebench.harness.settings import Bounds, Unit
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ ActorReduction = Literal["min", "mean", "first"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ActorCritic:
+class ActorCritic(LearnerPart):
     """The part of table 2 of VLM-RB that SAC and TD3 share: an actor, and an ensemble of critics.
 
     A learner adds values where the two differ (fields without one here), what it has alone, `spawn`, and how many
@@ -94,16 +95,16 @@ class ActorCritic:
                 f"{self.batch_size} or learner.batch_size to at most {self.learning_starts}"
             )
 
-    def fits(self, observations: Observations, actions: Actions) -> str:
+    def fits(self, there: There) -> str:
         """Why this learner cannot learn there, or ""."""
-        if actions.discrete:
-            return f"it needs continuous actions, and these are {actions.count} discrete ones"
-        if len(actions.shape) != 1:
-            return f"it needs actions that are a vector, and these have shape {actions.shape}"
-        shape = observations.shape
-        if len(shape) == 1 and observations.dtype.startswith("float"):
+        if there.actions.discrete:
+            return f"it needs continuous actions, and these are {there.actions.count} discrete ones"
+        if len(there.actions.shape) != 1:
+            return f"it needs actions that are a vector, and these have shape {there.actions.shape}"
+        shape = there.observations.shape
+        if len(shape) == 1 and there.observations.dtype.startswith("float"):
             return ""
-        return f"it reads a vector of floats, and these are {observations.dtype} of shape {shape}"
+        return f"it reads a vector of floats, and these are {there.observations.dtype} of shape {shape}"
 
     def actor(self, observations: Observations, actions: Actions) -> MLP:
         """Observations [S, B, D] -> [S, B, outputs · A]."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from guidebench.harness import settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Observations
+from guidebench.harness.parts import LearnerPart, There
 from guidebench.harness.settings import Bounds, Unit
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class QLearning:
+class QLearning(LearnerPart):
     """The part of table 3 of VLM-RB that DQN and IQN share, and the encoder that they share.
 
     A learner adds `network`, `spawn`, and the multiply-adds from which its time is estimated.
@@ -74,18 +75,20 @@ class QLearning:
                 f"{self.epsilon_start:g}: exploration can only fall; lower epsilon_end or raise epsilon_start"
             )
 
-    def fits(self, observations: Observations, actions: Actions) -> str:
+    def fits(self, there: There) -> str:
         """Why this learner cannot learn there, or ""."""
-        if not actions.discrete:
-            return f"it needs discrete actions, and these are vectors of shape {actions.shape}"
-        shape = observations.shape
-        if observations.categories is not None:
-            if len(shape) == 3 and shape[2] == len(observations.categories):
+        if not there.actions.discrete:
+            return f"it needs discrete actions, and these are vectors of shape {there.actions.shape}"
+        shape = there.observations.shape
+        if there.observations.categories is not None:
+            if len(shape) == 3 and shape[2] == len(there.observations.categories):
                 return ""
             return f"it reads codes as a grid [height, width, channels], and these have shape {shape}"
-        if len(shape) == 1 and observations.dtype.startswith("float"):
+        if len(shape) == 1 and there.observations.dtype.startswith("float"):
             return ""
-        return f"it reads a symbolic grid or a vector of floats, and these are {observations.dtype} of shape {shape}"
+        return (
+            f"it reads a symbolic grid or a vector of floats, and these are {there.observations.dtype} of shape {shape}"
+        )
 
     def encoder(self, observations: Observations) -> Network | None:
         """The network's part that turns observations into features; None for a vector without hidden layers."""

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from guidebench.baselines.learners.q_learning import QLearning
 from guidebench.baselines.parameters import Adam, Parameters, Part, clip_by_norm
+from guidebench.harness.errors import unknown
 from guidebench.harness.interfaces import Array, Batch, Build, Difference, State, Update
 
 
@@ -149,6 +150,10 @@ class QLearner(ABC):
         for row in np.flatnonzero(due):
             self.target.flat[row].lerp_(self.online.flat[row], self.config.target_rate)
         self.renewed[due] = step
+
+    def reset(self, part: str, active: Array) -> None:
+        """Refuse: it begins no part of itself anew."""
+        raise unknown("part of this learner to be reset:", part, self.config.resets)
 
     def state(self, row: int) -> State:
         return {

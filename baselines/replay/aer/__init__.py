@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
-from guidebench.harness.interfaces import Actions, Build, Observations, Sampler
+from guidebench.harness.interfaces import Build, Sampler
+from guidebench.harness.parts import ReplayPart, There
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds
@@ -14,11 +14,10 @@ from guidebench.harness.settings import Bounds
 
 @register.replay("aer")
 @dataclass(frozen=True)
-class Aer:
+class Aer(ReplayPart):
     """Attentive experience replay as VLM-RB's baseline has it (Sun et al. 2020; VLM-RB, app. E)."""
 
     version: ClassVar[int] = 1
-    judged: ClassVar[bool] = False
     citation: ClassVar[str] = """@inproceedings{sun2020attentive,
   title = {Attentive Experience Replay},
   author = {Sun, Peiquan and Zhou, Wengang and Li, Houqiang},
@@ -31,15 +30,13 @@ class Aer:
     lambda_start: Annotated[float, Bounds(1)] = 4.0
     """Candidates per place in the batch at step 0, falling linearly to 1 over the run (VLM-RB, app. E)."""
 
-    def fits(self, parts: Mapping[str, Any], observations: Observations, actions: Actions) -> str:
+    def fits(self, there: There) -> str:
         """Why similarity cannot be measured with this learner on these observations, or ""."""
-        learner = parts["learner"]
-        if not hasattr(learner, "encoder_width"):
-            return f"it compares observations by the learner's encoder, and {type(learner).__name__} states none"
-        if not learner.encoder_width(observations):
+        learner = there["learner"]
+        if not learner.encoder_width(there.observations):
             return (
                 f"it compares observations by the learner's encoder, and {type(learner).__name__} has none for "
-                f"observations of shape {observations.shape}: give learner.hidden at least one layer"
+                f"observations of shape {there.observations.shape}: give learner.hidden at least one layer"
             )
         return ""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
-from guidebench.harness.interfaces import Actions, Build, Observations, Sampler
+from guidebench.harness.interfaces import Build, Sampler
+from guidebench.harness.parts import ReplayPart, There
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit
@@ -14,11 +14,10 @@ from guidebench.harness.settings import Bounds, Unit
 
 @register.replay("ero")
 @dataclass(frozen=True)
-class Ero:
+class Ero(ReplayPart):
     """Experience replay optimization as VLM-RB's baseline has it (Zha et al. 2019; VLM-RB, app. E)."""
 
     version: ClassVar[int] = 1
-    judged: ClassVar[bool] = False
     citation: ClassVar[str] = """@inproceedings{zha2019experience,
   title = {Experience Replay Optimization},
   author = {Zha, Daochen and Lai, Kwei-Herng and Zhou, Kaixiong and Hu, Xia},
@@ -38,9 +37,9 @@ class Ero:
     """Weight of the newest evaluation in the moving average of returns (choice: the paper states none; 0.5 spans about
     the hundred episodes of Zha et al. at 32 episodes an evaluation)."""
 
-    def fits(self, parts: Mapping[str, Any], observations: Observations, actions: Actions) -> str:
+    def fits(self, there: There) -> str:
         """Why the replay policy could not learn in a run of these parts, or ""."""
-        every, steps = parts["evaluation"].every, parts["training"].steps
+        every, steps = there["evaluation"].every, there["training"].steps
         if 2 * every < steps:
             return ""
         return (

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 from guidebench.harness.interfaces import Build, Sampler
+from guidebench.harness.parts import ReplayPart
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, cite
@@ -13,11 +14,10 @@ from guidebench.harness.settings import Bounds, Unit, cite
 
 @register.replay("per")
 @dataclass(frozen=True)
-class Per:
+class Per(ReplayPart):
     """Prioritised experience replay as VLM-RB's baseline has it (Schaul et al. 2015; VLM-RB, app. E)."""
 
     version: ClassVar[int] = 1
-    judged: ClassVar[bool] = False
     citation: ClassVar[str] = """@inproceedings{schaul2016prioritized,
   title = {Prioritized Experience Replay},
   author = {Schaul, Tom and Quan, John and Antonoglou, Ioannis and Silver, David},

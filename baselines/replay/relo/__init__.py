@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from guidebench.harness.interfaces import Build, Difference, Sampler
+from guidebench.harness.parts import ReplayPart
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds
@@ -13,11 +14,10 @@ from guidebench.harness.settings import Bounds
 
 @register.replay("relo")
 @dataclass(frozen=True)
-class Relo:
+class Relo(ReplayPart):
     """Reducible loss prioritisation as VLM-RB's baseline has it (Sujit et al. 2023; VLM-RB, app. E)."""
 
     version: ClassVar[int] = 1
-    judged: ClassVar[bool] = False
     citation: ClassVar[str] = """@inproceedings{sujit2023prioritizing,
   title = {Prioritizing Samples in Reinforcement Learning with Reducible Loss},
   author = {Sujit, Shivakanth and Nath, Somjit and Braga, Pedro H. M. and Ebrahimi Kahou, Samira},

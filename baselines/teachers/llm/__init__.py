@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from guidebench.harness.interfaces import Build, Channel, Coordinates, Dialogue, Suite
+from guidebench.harness.capabilities import Demonstrates, HasSurroundings, coordinates
+from guidebench.harness.interfaces import Build, Dialogue, Suite
+from guidebench.harness.parts import ModelPart, TeacherPart, There
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Text, Transport, Unit
 
@@ -24,7 +26,7 @@ imagined upon (RL-SaLLM-F)."""
 
 @register.teacher("llm")
 @dataclass(frozen=True)
-class Llm:
+class Llm(TeacherPart):
     """Asks a chat about pairs of segments told as coordinates, in both orders, and for a segment that betters the
     preferred one (RL-SaLLM-F, §5.2 and 5.3)."""
 
@@ -59,7 +61,7 @@ class Llm:
     own (choice: RL-SaLLM-F, app. C.1, in our words)."""
 
     version: ClassVar[int] = 2
-    asks: ClassVar[tuple[Channel, ...]] = ("chat",)
+    needs: ClassVar[Mapping[str, str]] = {"chat": "chat"}
     citation: ClassVar[str] = """@inproceedings{tu2025online,
   title = {Online Preference-based Reinforcement Learning with Self-augmented Feedback from Large Language Model},
   author = {Tu, Songjun and Sun, Jingbo and Zhang, Qichao and Lan, Xiangyuan and Zhao, Dongbin},
@@ -67,12 +69,12 @@ class Llm:
   year = {2025}
 }"""
 
-    def fits(self, parts: Mapping[str, Any], task: str) -> str:
+    def fits(self, there: There) -> str:
         """Why it cannot teach there, or ""."""
         from guidebench.baselines.preference.conversing import misfit
         from guidebench.baselines.teachers.llm import prompts
 
-        things = _things(parts["suite"], task)
+        things = coordinates(there.suite, there.task)
         if not any(not thing.constant for thing in things):
             return "its observations cannot be told in words: the suite names no coordinates of anything that moves"
         checked = (
@@ -84,21 +86,26 @@ class Llm:
                 return f"teacher.{name} {told}"
         if not self.keep_sampled and self.augment == "none":
             return "teacher.keep_sampled=false and teacher.augment=none leave nothing to learn from"
-        if self.augment == "decision_transformer" and parts["guide"].segment >= parts["suite"].horizon(task):
+        if self.augment == "decision_transformer" and there["guide"].segment >= there.suite.horizon(there.task):
             return "teacher.augment=decision_transformer learns from stretches of an episode longer than guide.segment"
-        if self.augment == "decision_transformer" and not hasattr(parts["suite"], "demonstrate"):
+        if self.augment == "decision_transformer" and not isinstance(there.suite, Demonstrates):
             return "teacher.augment=decision_transformer learns from a solver, and the suite has none that demonstrates"
         if self.shots and self.prompt and "{example}" not in self.prompt:
             return "teacher.shots=1 needs {example} in teacher.prompt"
         return ""
 
-    def ready(self, parts: Mapping[str, Any], task: str) -> None:
+    @property
+    def imagines(self) -> bool:
+        """Whether a model or a Decision Transformer makes up better segments."""
+        return self.augment != "none"
+
+    def ready(self, there: There) -> None:
         """UserError where the Decision Transformer would have too few episodes of the solver to learn from, which
         takes a minute to find out on MetaWorld."""
         if self.augment == "decision_transformer":
             from guidebench.baselines.teachers.llm.teacher import demonstrated
 
-            demonstrated(parts["suite"], task, self.expert_episodes, parts["guide"].segment)
+            demonstrated(there.suite, there.task, self.expert_episodes, there["guide"].segment)
 
     def asked(self, parts: Mapping[str, Any]) -> Usage:
         """About what a run asks, by what it took the paper's own; calls if every pair has a preference."""
@@ -118,20 +125,13 @@ class Llm:
         """About pairs of this task; it is made once, to learn its instruction."""
         from guidebench.baselines.teachers.llm.dialogue import PairDialogue
 
-        around = getattr(suite, "surroundings", None)
-        return PairDialogue(
-            self, _things(suite, task), suite.make(task).instruction, around(task) if around is not None else None
-        )
-
-
-def _things(suite: Any, task: str) -> tuple[Coordinates, ...]:
-    """What of the suite's observations can be told in words."""
-    return tuple(suite.coordinates(task)) if hasattr(suite, "coordinates") else ()
+        around = suite.surroundings(task) if isinstance(suite, HasSurroundings) else None
+        return PairDialogue(self, coordinates(suite, task), suite.make(task).instruction, around)
 
 
 @register.chat("scripted")
 @dataclass(frozen=True)
-class Scripted:
+class Scripted(ModelPart):
     """Reads the coordinates in a prompt of teacher `llm` and reasons about distances; errs at stated rates."""
 
     error: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.1
@@ -159,9 +159,9 @@ class Scripted:
     privileged: ClassVar[bool] = False
     title: ClassVar[str] = "hand-written for this task"
 
-    def fits(self, parts: Mapping[str, Any], task: str) -> str:
+    def fits(self, there: There) -> str:
         """Why this chat cannot answer there, or ""."""
-        return "" if isinstance(parts["teacher"], Llm) else "it reads the prompts of teacher 'llm' alone"
+        return "" if isinstance(there["teacher"], Llm) else "it reads the prompts of teacher 'llm' alone"
 
     def spawn(self, suite: Suite, task: str) -> Callable[[tuple[Message, ...]], str]:
         """What answers: it is told neither suite nor task, and sees the words of the conversation alone."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from guidebench.harness.interfaces import Build, Channel, Dialogue, Suite
+from guidebench.harness.interfaces import Build, Dialogue, Suite
+from guidebench.harness.parts import TeacherPart, There
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Text
 
@@ -21,7 +22,7 @@ of 290 that is read once more (choice: counted by hand, since no paper prints it
 
 @register.teacher("vlm")
 @dataclass(frozen=True)
-class Vlm:
+class Vlm(TeacherPart):
     """Asks a chat about two images, the last of either segment: first for an analysis, then for a label of what it
     wrote (RL-VLM-F: analysis and labeling)."""
 
@@ -37,7 +38,7 @@ class Vlm:
     prompt.py, in our words)."""
 
     version: ClassVar[int] = 2
-    asks: ClassVar[tuple[Channel, ...]] = ("chat",)
+    needs: ClassVar[Mapping[str, str]] = {"chat": "chat"}
     shows_frames: ClassVar[bool] = True
     citation: ClassVar[str] = """@inproceedings{wang2024rlvlmf,
   title = {{RL-VLM-F}: Reinforcement Learning from Vision Language Foundation Model Feedback},
@@ -47,12 +48,12 @@ class Vlm:
   year = {2024}
 }"""
 
-    def fits(self, parts: Mapping[str, Any], task: str) -> str:
+    def fits(self, there: There) -> str:
         """Why it cannot teach there, or ""."""
         from guidebench.baselines.preference.conversing import misfit
         from guidebench.baselines.teachers.vlm import prompts
 
-        if parts.get("drawing") is None:
+        if there["drawing"] is None:
             return "it shows frames, and the suite draws none"
         for name, text, needs, may in (
             ("prompt", self.prompt, prompts.PROMPT_NEEDS, ()),

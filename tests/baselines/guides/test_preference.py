@@ -20,8 +20,10 @@ from guidebench.baselines.preference.teaching import Pair, Verdict
 from guidebench.baselines.storage import Storage
 from guidebench.baselines.teachers.oracle import Oracle
 from guidebench.harness.interfaces import Answer, Array, Ask, Coordinates, Transition
+from guidebench.harness.parts import SuitePart
 from tests.baselines.learners.conftest import same
 from tests.baselines.learners.continuous import SMALL, Reach, build
+from tests.there import there
 
 QUICK = Preference(
     budget=12,
@@ -37,7 +39,7 @@ QUICK = Preference(
 LEARNER = Sac(**{**SMALL, "learning_starts": 16})
 
 
-class Suite:
+class Suite(SuitePart):
     """Where the task's own reward follows from the states: minus the distance of point and place."""
 
     def make(self, task: str) -> Reach:
@@ -154,8 +156,8 @@ def test_a_run_explores_and_then_trains() -> None:
 def test_without_pretraining_the_first_session_follows_the_random_steps(tmp_path: Path) -> None:
     guide = Preference(pretraining=None).spawn(build(parts={"teacher": Oracle(), "learner": LEARNER}))
     assert [tuple(phase)[:2] for phase in guide.phases(100)] == [("explore", 16), ("train", 84)]
-    assert not Preference(pretraining=None).fits(parts(steps=17), "reach")
-    assert "leaves nothing" in Preference(pretraining=None).fits(parts(steps=16), "reach")
+    assert not Preference(pretraining=None).fits(there(parts(steps=17), "reach"))
+    assert "leaves nothing" in Preference(pretraining=None).fits(there(parts(steps=16), "reach"))
 
 
 def test_until_the_first_session_the_learner_is_paid_for_states_unlike_the_others(tmp_path: Path) -> None:
@@ -392,7 +394,7 @@ def parts(**settings: Any) -> dict[str, Any]:
 def test_settings_that_cannot_work_are_told_with_what_to_do(
     changes: dict[str, Any], around: dict[str, Any], words: str
 ) -> None:
-    told = replace(QUICK, **changes).fits(parts(**around), "reach")
+    told = replace(QUICK, **changes).fits(there(parts(**around), "reach"))
     assert words in told and bool(words) == bool(told)
 
 

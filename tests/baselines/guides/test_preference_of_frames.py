@@ -17,6 +17,7 @@ from guidebench.baselines.teachers.oracle import Oracle
 from guidebench.harness.interfaces import Array
 from tests.baselines.guides.test_preference import QUICK, Asking, Run, answer, parts
 from tests.baselines.learners.conftest import same
+from tests.there import there
 
 SIDE, SIZE = 94, 47
 CONFIG = replace(QUICK, segment=1, sees="frame", frame_size=SIZE, ensemble=2, batch_size=4, epochs=1)
@@ -67,7 +68,7 @@ def test_all_that_is_stored_is_paid_what_the_ensemble_says_of_its_frames(tmp_pat
     assert made.store.column(REWARD, made.everywhere())[:, -1] == pytest.approx(
         made.guide.rewards.reward_of(newest, np.arange(2)), abs=1e-6
     )
-    assert made.guide.reward is None, "it says nothing of states"
+    assert made.guide.reward(newest, np.arange(2)) is None, "it says nothing of states"
 
 
 def test_pairs_are_learnt_from_as_the_teacher_was_shown_them(tmp_path: Path) -> None:
@@ -131,9 +132,9 @@ def test_a_state_restores_sessions_that_wait_with_their_frames(tmp_path: Path) -
     ],
 )
 def test_without_frames_a_reward_of_them_is_refused(around: dict[str, Any], words: str) -> None:
-    told = CONFIG.fits({**parts(), **around}, "reach")
+    told = CONFIG.fits(there({**parts(), **around}, "reach"))
     assert words in told and bool(words) == bool(told)
-    assert replace(CONFIG, sees="state").fits({**parts(), **around}, "reach") == ""
+    assert replace(CONFIG, sees="state").fits(there({**parts(), **around}, "reach")) == ""
 
 
 def test_nothing_is_drawn_before_there_is_a_transition(tmp_path: Path) -> None:

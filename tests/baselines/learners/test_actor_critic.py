@@ -24,6 +24,7 @@ from guidebench.harness.training import Loop
 from tests.baselines.learners.conftest import beside, same
 from tests.baselines.learners.continuous import SMALL, Reach, batch, build
 from tests.harness.test_training import Notes
+from tests.there import there
 
 BOTH = pytest.mark.parametrize("learner_of", [Sac, Td3])
 CASES = {
@@ -225,9 +226,11 @@ def test_random_until_learning_starts_then_by_the_policy() -> None:
 @BOTH
 def test_what_does_not_fit_is_refused_with_both_numbers(learner_of: type) -> None:
     vector, box = Observations((4,), "float32"), Actions(shape=(2,))
-    assert learner_of().fits(vector, box) == ""
-    assert "continuous" in learner_of().fits(vector, Actions(3)) and "3" in learner_of().fits(vector, Actions(3))
-    assert "vector of floats" in learner_of().fits(Observations((5, 5, 3), "uint8", (11, 6, 4)), box)
+    assert learner_of().fits(there(None, "", vector, box)) == ""
+    assert "continuous" in learner_of().fits(there(None, "", vector, Actions(3))) and "3" in learner_of().fits(
+        there(None, "", vector, Actions(3))
+    )
+    assert "vector of floats" in learner_of().fits(there(None, "", Observations((5, 5, 3), "uint8", (11, 6, 4)), box))
     with pytest.raises(UserError, match=r"subset=3 .*ensemble=2"):
         learner_of(ensemble=2, subset=3)
     with pytest.raises(UserError, match=r"actor_utd=2 .*utd=1"):

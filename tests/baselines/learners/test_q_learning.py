@@ -16,6 +16,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Observations
 from guidebench.harness.streams import Streams
 from tests.baselines.learners.conftest import GRID, SMALL, VECTOR, batches, beside, make, same
+from tests.there import there
 
 BOTH = pytest.mark.parametrize("learner_of", [Dqn, Iqn])
 
@@ -224,7 +225,7 @@ def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], message
     ],
 )
 def test_spaces_that_do_not_fit_are_named(observations: Observations, actions: Actions, reason: str) -> None:
-    told = Dqn().fits(observations, actions)
+    told = Dqn().fits(there(None, "", observations, actions))
     assert reason in told if reason else told == ""
 
 

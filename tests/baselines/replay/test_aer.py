@@ -17,7 +17,9 @@ from guidebench.baselines.storage import Storage
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Build, Moment, Observations, Transition
 from guidebench.harness.matrix import plan
+from guidebench.harness.parts import LearnerPart
 from guidebench.harness.streams import Streams
+from tests.there import there
 
 PLANE = Observations((2,), "float32")
 HERE = np.zeros((1, 2), np.float32)
@@ -170,4 +172,4 @@ def test_a_seed_draws_alone_as_beside_others_and_after_a_restart(tmp_path: Path)
 def test_observations_that_the_learner_does_not_encode_are_refused() -> None:
     with pytest.raises(UserError, match=r"replay 'aer' does not fit .* Dqn has none .* at least one layer"):
         plan(["suite=classic", "method=aer", "profile=smoke", "learner=dqn", "learner.hidden=[]"])
-    assert "states none" in Aer().fits({"learner": object()}, PLANE, Actions(count=2))
+    assert "LearnerPart has none" in Aer().fits(there({"learner": LearnerPart()}, "", PLANE))

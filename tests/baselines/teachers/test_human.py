@@ -69,7 +69,7 @@ def test_an_answer_of_another_form_is_unreadable(value: Any) -> None:
 
 def test_it_asks_a_person_and_says_what_its_settings_mean() -> None:
     human = registry.get("teacher", "human")
-    assert (human.asks, human.backend, human.delay) == (("human",), "human", 1)
+    assert (human.needs, human.backend, human.delay) == ({"human": "human"}, "human", 1)
     assert all(field.meaning and field.source for field in settings.fields(human).values())
     assert HumanTeacher("", (), False).to == "human"
 

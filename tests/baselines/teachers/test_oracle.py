@@ -77,4 +77,4 @@ def test_every_flaw_draws_from_the_generator_it_is_given_alone() -> None:
 
 def test_it_labels_at_once_and_asks_nobody() -> None:
     teacher = Oracle().spawn(build())
-    assert teacher.to is None and not teacher.wants_snapshots and Oracle.asks == ()
+    assert teacher.to is None and not teacher.wants_snapshots and not Oracle.needs

@@ -19,6 +19,7 @@ from guidebench.harness.execution import Models
 from guidebench.harness.foundation import keeping
 from guidebench.harness.foundation.calls import Asker, Call, ChatCall, EmbedCall, Message, Told
 from tests.harness.foundation.canned import completion, serving
+from tests.there import there
 
 pytest.importorskip("openai")
 ASKED = ChatCall((Message("user", ("Which is better?",)),))
@@ -54,9 +55,9 @@ def test_it_writes_as_its_settings_say_and_leaves_other_calls_alone() -> None:
 
 
 def test_a_model_that_answers_no_chats_is_refused() -> None:
-    assert OpenAI().fits({}, "") == OpenAI(model="gpt-4o-mini-2024-07-18").fits({}, "") == ""
-    assert OpenAI(model="someones-own").fits({}, "") == ""
-    assert "Sentence-BERT" in OpenAI(model="sbert").fits({}, "")
+    assert OpenAI().fits(there()) == OpenAI(model="gpt-4o-mini-2024-07-18").fits(there()) == ""
+    assert OpenAI(model="someones-own").fits(there()) == ""
+    assert "Sentence-BERT" in OpenAI(model="sbert").fits(there())
 
 
 def test_without_a_key_it_says_what_to_set_and_what_else_there_is(monkeypatch: pytest.MonkeyPatch) -> None:

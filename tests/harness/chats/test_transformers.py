@@ -18,6 +18,7 @@ from guidebench.harness.chats.transformers_ import Transformers
 from guidebench.harness.errors import UserError
 from guidebench.harness.foundation.calls import ChatCall, Message
 from tests.harness.foundation import tiny_models
+from tests.there import there
 
 
 def test_how_it_is_reached_is_no_part_of_a_cells_id() -> None:
@@ -41,7 +42,7 @@ def test_its_configuration_imports_nothing_heavy() -> None:
 
 def test_a_model_that_answers_no_chats_or_is_not_there_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    assert "GPT-2" in Transformers(model="gpt2").fits({}, "") and Transformers().fits({}, "") == ""
+    assert "GPT-2" in Transformers(model="gpt2").fits(there()) and Transformers().fits(there()) == ""
     with pytest.raises(UserError, match="nothing"):
         Transformers(model=str(tmp_path / "nothing")).ready()
 

@@ -6,12 +6,13 @@ import sys
 
 from guidebench.harness import registry, settings
 from guidebench.harness.embedders.transformers_ import Transformers
+from tests.there import there
 
 
 def test_it_is_registered_and_refuses_a_model_that_embeds_nothing() -> None:
     assert registry.get("embedder", "transformers") is Transformers
-    assert Transformers().fits({}, "open") == "" == Transformers(model="an/unknown-one").fits({}, "open")
-    said = Transformers(model="perception_lm_1b").fits({}, "open")
+    assert Transformers().fits(there()) == "" == Transformers(model="an/unknown-one").fits(there())
+    said = Transformers(model="perception_lm_1b").fits(there())
     assert "embeds nothing" in said and "embedder.model" in said
 
 

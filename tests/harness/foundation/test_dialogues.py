@@ -18,11 +18,12 @@ SOURCE = """
     import json
     from dataclasses import dataclass
     from guidebench.harness.foundation.calls import ChatCall, Message
+    from guidebench.harness.parts import ModelPart, TeacherPart
     from guidebench.harness.registry import register
 
     @register.chat("counting")
     @dataclass(frozen=True)
-    class Counting:
+    class Counting(ModelPart):
         '''Counts letters.'''
         version = 1
         backend = "scripted"
@@ -50,11 +51,11 @@ SOURCE = """
 
     @register.teacher("curious")
     @dataclass(frozen=True)
-    class Curious:
+    class Curious(TeacherPart):
         '''Asks twice.'''
         version = 1
         citation = "% a test's own"
-        asks = ("chat",)
+        needs = {"chat": "chat"}
 
         def dialogue(self, suite, task):
             return Twice()

@@ -19,11 +19,12 @@ from guidebench.harness.interfaces import Ask
 SOURCE = """
     import os, time
     from dataclasses import dataclass
+    from guidebench.harness.parts import ModelPart
     from guidebench.harness.registry import register
 
     @register.judge("odd")
     @dataclass(frozen=True)
-    class Odd:
+    class Odd(ModelPart):
         '''A judge that misbehaves.'''
         version = 1
         backend = "scripted"

@@ -9,13 +9,13 @@ import pytest
 from guidebench.harness import matrix, registry, settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.judges.openai_ import OpenAI
+from tests.there import there
 
 
 def test_it_judges_where_it_has_a_prompt_and_says_how_to_get_one() -> None:
-    suite = registry.get("suite", "minigrid_doorkey")()
     assert registry.get("judge", "openai") is OpenAI
-    assert OpenAI(prompt="Is the door open?").fits(suite) == ""
-    assert "bench models prompt" in OpenAI().fits(suite)
+    assert OpenAI(prompt="Is the door open?").fits(there()) == ""
+    assert "bench models prompt" in OpenAI().fits(there())
 
 
 def test_how_it_is_reached_and_priced_is_no_part_of_a_cells_id() -> None:

@@ -6,13 +6,13 @@ import sys
 
 from guidebench.harness import registry, settings
 from guidebench.harness.judges.transformers_ import Transformers
+from tests.there import there
 
 
 def test_it_judges_where_it_has_a_prompt_and_says_how_to_get_one() -> None:
-    suite = registry.get("suite", "minigrid_doorkey")()
     assert registry.get("judge", "transformers") is Transformers
-    assert Transformers(prompt="Is the door open?").fits(suite) == ""
-    assert "bench models prompt" in Transformers().fits(suite)
+    assert Transformers(prompt="Is the door open?").fits(there()) == ""
+    assert "bench models prompt" in Transformers().fits(there())
 
 
 def test_how_it_is_reached_is_no_part_of_a_cells_id() -> None:

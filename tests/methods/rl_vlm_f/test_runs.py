@@ -30,11 +30,12 @@ SOURCE = """
     import hashlib, re
     from dataclasses import dataclass
     import numpy as np
+    from guidebench.harness.parts import ModelPart
     from guidebench.harness.registry import register
 
     @register.chat("pixels")
     @dataclass(frozen=True)
-    class Pixels:
+    class Pixels(ModelPart):
         '''Looks at images.'''
         version = 1
         backend = "scripted"

@@ -9,6 +9,7 @@ from guidebench.harness.errors import UserError
 from guidebench.suites.classic import Classic
 from guidebench.suites.minigrid_doorkey import DoorKeyDrawing, MiniGridDoorKey, Sprite
 from guidebench.suites.minigrid_doorkey.task import LEFT, DoorKey
+from tests.there import there
 
 SUITE = MiniGridDoorKey()
 DRAWER = DoorKeyDrawing(tile_size=8).spawn("8x8")
@@ -155,6 +156,8 @@ def test_clips_of_one_frame_or_none_have_an_answer(judge):
 
 
 def test_other_suites_are_refused_by_name():
-    assert Sprite().fits(SUITE) == "" and "minigrid_doorkey" in Sprite().fits(Classic())
+    assert Sprite().fits(there({"suite": SUITE})) == "" and "minigrid_doorkey" in Sprite().fits(
+        there({"suite": Classic()})
+    )
     with pytest.raises(UserError, match="Classic control"):
         Sprite().spawn(Classic(), "CartPole-v1")

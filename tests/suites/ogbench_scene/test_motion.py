@@ -14,6 +14,7 @@ from guidebench.suites.ogbench_scene import Motion, OgbenchScene, SceneDrawing, 
 from guidebench.suites.ogbench_scene.motion import MotionJudge  # noqa: E402
 from guidebench.suites.ogbench_scene.perturbations import LOCKED, UNLOCKED  # noqa: E402
 from guidebench.suites.ogbench_scene.task import SNAPSHOT, Scene  # noqa: E402
+from tests.there import there  # noqa: E402
 
 LENGTH = 12
 PINK = (0.99, 0.85, 0.86)
@@ -105,7 +106,7 @@ def test_it_recognises_no_motion_of_textured_objects(change, judge, opengl):
 
 
 def test_another_suite_and_other_frames_are_refused(judge):
-    assert Motion().fits(OgbenchScene()) == ""
+    assert Motion().fits(there({"suite": OgbenchScene()})) == ""
     with pytest.raises(UserError, match="choose another judge="):
         Motion().spawn(MiniGridDoorKey(), "8x8")
     with pytest.raises(UserError, match=r"uint8 \(4, 32, 48, 3\) given"):

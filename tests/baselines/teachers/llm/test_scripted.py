@@ -21,6 +21,7 @@ from guidebench.harness.foundation.backends.scripted import ScriptedChat
 from guidebench.harness.foundation.calls import Call, ChatCall, EmbedCall, Message, Told
 from guidebench.harness.interfaces import Array, Coordinates, Suite
 from tests.baselines.teachers.llm.talking import PUSH, REACH, pair, segment, talk
+from tests.there import there
 
 NOWHERE: Any = None
 """It is given the suite, as every scripted part, and looks at nothing of it."""
@@ -231,8 +232,8 @@ def test_behind_the_interface_of_a_model_it_answers_chats_alone() -> None:
 
 
 def test_it_reads_the_prompts_of_its_teacher_alone() -> None:
-    assert Scripted().fits({"teacher": Llm()}, "push") == ""
-    assert "prompts of teacher 'llm'" in Scripted().fits({"teacher": object()}, "push")
+    assert Scripted().fits(there({"teacher": Llm()}, "push")) == ""
+    assert "prompts of teacher 'llm'" in Scripted().fits(there({"teacher": object()}, "push"))
 
 
 def test_a_pair_of_walks_is_no_tie() -> None:

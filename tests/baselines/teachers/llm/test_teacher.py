@@ -174,4 +174,4 @@ def test_no_value_does_more_than_be_unreadable(value: Any) -> None:
 
 def test_it_is_asked_over_the_channel_chat() -> None:
     teacher = LlmTeacher(Llm(), BUILD)
-    assert teacher.to == "chat" == Llm.asks[0] and not teacher.wants_snapshots
+    assert teacher.to == "chat" == Llm.needs["chat"] and not teacher.wants_snapshots

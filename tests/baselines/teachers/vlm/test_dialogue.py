@@ -14,6 +14,7 @@ from guidebench.baselines.teachers.vlm.dialogue import ImageDialogue
 from guidebench.harness.foundation.calls import Failure, images_of
 from guidebench.harness.interfaces import Array
 from tests.baselines.teachers.llm.talking import Ask
+from tests.there import there
 
 GONE = Failure("timeout", "no answer")
 FRAMES = np.stack([np.full((4, 6, 3), 10, np.uint8), np.full((4, 6, 3), 200, np.uint8)])
@@ -119,8 +120,8 @@ def test_prompts_of_ones_own_are_filled_in() -> None:
     ],
 )
 def test_a_prompt_that_cannot_work_is_refused_before_training(settings: dict[str, Any], says: str) -> None:
-    assert Vlm(**settings).fits({"drawing": object()}, "push") == says
+    assert Vlm(**settings).fits(there({"drawing": object()}, "push")) == says
 
 
 def test_where_no_frames_are_drawn_it_cannot_teach() -> None:
-    assert Vlm().fits({"drawing": None}, "push") == "it shows frames, and the suite draws none"
+    assert Vlm().fits(there({"drawing": None}, "push")) == "it shows frames, and the suite draws none"

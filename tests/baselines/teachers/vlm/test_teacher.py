@@ -82,7 +82,7 @@ def test_no_value_does_more_than_be_unreadable(value: Any, double_check: bool) -
 
 def test_it_is_asked_over_the_channel_chat() -> None:
     teacher = Vlm().spawn(None)  # type: ignore[arg-type]
-    assert teacher.to == "chat" == Vlm.asks[0] and teacher.wants_snapshots and Vlm.shows_frames
+    assert teacher.to == "chat" == Vlm.needs["chat"] and teacher.wants_snapshots and Vlm.shows_frames
 
 
 @pytest.mark.parametrize("pretraining", [100, None])

@@ -1,0 +1,69 @@
+"""What some suites, tasks and drawings can tell besides what all of them do: one small Protocol each.
+
+`isinstance(suite, HasCoordinates)` asks for it, and a type checker knows what it then may call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from guidebench.harness.interfaces import Array, Coordinates, Surroundings
+
+if TYPE_CHECKING:
+    from guidebench.harness.demonstrations import Demonstration
+
+
+# Of suites
+
+
+@runtime_checkable
+class Demonstrates(Protocol):
+    def demonstrate(self, task: str, seed: int) -> Demonstration | None:
+        """An episode of its own solver that begins with `reset(seed)` (see `harness.demonstrations.play`), or None
+        where the solver never succeeds."""
+
+
+@runtime_checkable
+class HasCoordinates(Protocol):
+    def coordinates(self, task: str) -> tuple[Coordinates, ...]:
+        """What of an observation can be told in words."""
+
+
+def coordinates(suite: object, task: str) -> tuple[Coordinates, ...]:
+    """What of a task's observations can be told in words; nothing where the suite does not tell."""
+    return suite.coordinates(task) if isinstance(suite, HasCoordinates) else ()
+
+
+@runtime_checkable
+class HasSurroundings(Protocol):
+    def surroundings(self, task: str) -> Surroundings:
+        """What is around the things that coordinates tell of, such as walls."""
+
+
+@runtime_checkable
+class HasRewards(Protocol):
+    def rewards(self, task: str, observations: Array) -> Array:
+        """The task's own reward of observations [n, D], float [n], as far as it follows from them; privileged, for
+        diagnostics."""
+
+
+# Of tasks
+
+
+@runtime_checkable
+class HasSubgoals(Protocol):
+    def subgoals(self) -> Mapping[str, bool]:
+        """Of the parts that make up its success, which hold now; privileged, for evaluation alone."""
+
+
+@runtime_checkable
+class ScoresEpisodes(Protocol):
+    def score(self) -> float:
+        """What the episode that has just ended is worth, of a task whose suite names a score of its own."""
+
+
+@runtime_checkable
+class HasExpert(Protocol):
+    def expert(self) -> Any:
+        """The next action of a solver that knows the task's state; privileged, for demonstrations and probes."""

@@ -1,0 +1,186 @@
+"""What registered configurations declare: one base, and what each kind has besides.
+
+A configuration is a frozen dataclass whose fields are its settings. What the engine must know of it before anything is
+built are class variables and methods here, each with the value that means nothing special. What only some suites
+and tasks can tell is a Protocol in `harness/capabilities.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from guidebench.harness.interfaces import Actions, Dialogue, Observations, Score, Suite
+
+if TYPE_CHECKING:
+    from guidebench.harness.foundation.calls import Call, Usage
+    from guidebench.harness.logs import Log
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class There:
+    """Where a part is to work: a cell, as `fits` and `ready` see it."""
+
+    parts: Mapping[str, Any]
+    """Section -> built configuration: suite, training, evaluation, drawing, learner, replay, …"""
+    task: str
+    observations: Observations
+    actions: Actions
+
+    def __getitem__(self, section: str) -> Any:
+        """The configuration of a section, or None where the cell has none."""
+        return self.parts.get(section)
+
+    @property
+    def suite(self) -> Any:
+        return self.parts["suite"]
+
+
+class Part:
+    """Whatever a command can name but a method: a suite, a learner, a replay, a guide, an agent, a teacher, a model."""
+
+    version: ClassVar[int]
+    """Raised by its author when its results change; it is in a cell's id."""
+    citation: ClassVar[str]
+    """BibTeX entries for who uses it, or a comment (%) that says why there are none."""
+    needs: ClassVar[Mapping[str, str]] = NOTHING
+    """Role -> kind of the parts that it works with. A replay whose clips are judged needs a judge, {"judge": "judge"};
+    the role is the section in which a command names that part and sets it. A person, kind `human`, is no part."""
+    logs: ClassVar[Mapping[str, Log]] = NOTHING
+    """Log -> its columns, for the rows that it notes in runs (`harness/logs.py`)."""
+    shows_frames: ClassVar[bool] = False
+    """Whether its questions hold snapshots, of which frames are drawn."""
+
+    def fits(self, there: There) -> str:
+        """Why it cannot work there, or "". It is asked while a command is planned, so it imports nothing heavy."""
+        return ""
+
+
+class SuitePart(Part):
+    """A suite (`harness.interfaces.Suite`)."""
+
+    learners: ClassVar[Mapping[str, str]] = NOTHING
+    """Task -> learner, where a task needs another one than the suite's own."""
+    aliases: ClassVar[Mapping[str, str]] = NOTHING
+    """Another name of a task -> its name."""
+    by_turns: ClassVar[tuple[str, ...]] = ()
+    """Tasks that ask for something else in each episode."""
+    scores: ClassVar[Mapping[str, Score]] = NOTHING
+    """Task -> what its evaluation episodes are judged by, where that is not success."""
+    ordered: ClassVar[bool] = True
+    """Whether its events come in an order, so that an episode has phases."""
+
+    def ready(self, task: str) -> None:
+        """UserError where a package is missing that the task needs; it imports nothing."""
+
+    def of_run(self, seed: int) -> Self:
+        """The suite as the run of this seed has it, where the seed decides more than random streams."""
+        return self
+
+    def repeats(self, task: str) -> bool:
+        """Whether every episode of a run begins alike and nothing in it is left to chance. Such a task has one
+        evaluation episode, since a second one would be the first again."""
+        return False
+
+
+class DrawingPart:
+    """How a suite's frames are drawn: the section `drawing`, whose class the suite names."""
+
+    def ready(self) -> None:
+        """UserError where drawing needs what this machine lacks; asked before training begins."""
+
+    def opengl(self, task: str) -> str:
+        """Which OpenGL draws, `egl` or `osmesa`, for a run's provenance; "" where none does."""
+        return ""
+
+
+class LearnerPart(Part):
+    """A learner (`harness.interfaces.Learner`)."""
+
+    batch_size: int
+    learning_starts: int
+    """Environment steps before the first gradient step."""
+    resets: ClassVar[tuple[str, ...]] = ()
+    """The parts of its networks that `Learner.reset` can begin anew, such as `critic`."""
+
+    def seconds_per_step(self, observations: Observations, actions: Actions) -> float:
+        """Cost of learning from one environment step on the reference machine, for `--dry-run`."""
+        raise NotImplementedError
+
+    def seconds_per_action(self, observations: Observations, actions: Actions) -> float:
+        """Cost of choosing one action there."""
+        raise NotImplementedError
+
+    def encoder_width(self, observations: Observations) -> int:
+        """Features that its encoder makes of an observation; 0 where it has none."""
+        return 0
+
+
+class ReplayPart(Part):
+    """A replay (`harness.interfaces.Sampler`)."""
+
+    @property
+    def judged_transitions(self) -> int:
+        """Transitions in a clip that it has judged; 0 where it has none judged."""
+        return 0
+
+
+class AskingPart(Part):
+    """A guide, a teacher or an agent: a part that may ask models."""
+
+    def ready(self, there: There) -> None:
+        """UserError where it finds, before training begins, that it could not do its work later; it may take a
+        minute."""
+
+    def asked(self, parts: Mapping[str, Any]) -> Usage | None:
+        """About what a run of these parts (section -> configuration) asks of the models that it needs; None where that
+        is not known."""
+        return None
+
+    def dialogue(self, suite: Suite, task: str) -> Dialogue:
+        """What is said to the chat or embedder that it needs about one of its questions, in the model's process."""
+        raise NotImplementedError(f"{type(self).__name__} needs {dict(self.needs)}, so it has to say what it asks")
+
+    def stored_bytes(self, parts: Mapping[str, Any], task: str) -> int:
+        """What its columns take of a transition on disk, where that is much."""
+        return 0
+
+
+class TeacherPart(AskingPart):
+    """A teacher: what says which of two segments of behaviour is better."""
+
+    @property
+    def imagines(self) -> bool:
+        """Whether it also makes up segments, in states that no episode was in."""
+        return False
+
+    @property
+    def keeps_snapshots(self) -> bool:
+        """Whether what drawing needs is stored with every transition, so that it can be shown frames."""
+        return self.shows_frames
+
+
+class ModelPart(Part):
+    """A judge, a chat or an embedder: what answers questions."""
+
+    backend: ClassVar[str]
+    """`openai` or `transformers`; `scripted` for code written by hand, `oracle` for what is told the task's own
+    events."""
+    privileged: ClassVar[bool] = False
+    """Whether it is told what no method may know."""
+    model: str = ""
+    """Which model answers, by its own name."""
+    price_in: float | None = 0.0
+    price_out: float | None = 0.0
+    """USD per million tokens read and written; None is the recipe's price."""
+
+    def ready(self) -> None:
+        """UserError for a missing package, file, key or address; nothing is loaded or asked."""
+
+    def sampled(self, call: Call) -> Call:
+        """The call as this model is to answer it."""
+        return call

@@ -1,0 +1,22 @@
+"""Cells as their parts see them, for tests of parts that say whether they fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from guidebench.harness.interfaces import Actions, Observations
+from guidebench.harness.parts import There
+
+VECTOR = Observations((4,), "float32")
+CHOICE = Actions(count=2)
+
+
+def there(
+    parts: Mapping[str, Any] | None = None,
+    task: str = "",
+    observations: Observations = VECTOR,
+    actions: Actions = CHOICE,
+) -> There:
+    """A cell of these parts (section -> built configuration), on a task of these spaces."""
+    return There(parts or {}, task, observations, actions)
