@@ -13,10 +13,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from guidebench.harness.interfaces import Actions, Dialogue, Observations, Score, Suite
+from guidebench.harness.logs import Log  # settings evaluate the annotations
 
 if TYPE_CHECKING:
     from guidebench.harness.foundation.calls import Call, Usage
-    from guidebench.harness.logs import Log
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
