@@ -108,14 +108,24 @@ def conditions(cell: Cell) -> tuple[tuple[str, str], ...]:
 
 
 def _conditions(suite: str, task: str, profile: str, given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    usual = _usual(suite, task, profile)
+    usual, drawn = _usual(suite, task, profile), _drawn(suite)
     found = {}
     for name, entry in given.items():
-        if name.startswith("suite.") or name == DEMONSTRATIONS:
+        if (name.startswith("suite.") and name not in drawn) or name == DEMONSTRATIONS:
             text = _text(entry.get("value") if isinstance(entry, Mapping) else entry)
             if text != usual.get(name):
                 found[name] = text
     return tuple(sorted(found.items()))
+
+
+@functools.lru_cache(maxsize=64)
+def _drawn(suite: str) -> frozenset[str]:
+    """Settings that records have under the suite and that are now of its drawing, which changes no task."""
+    home = registered.get("suite", suite)
+    drawing = getattr(home, "drawing", None)
+    if home is None or drawing is None:
+        return frozenset()
+    return frozenset(f"suite.{name}" for name in settings.fields(drawing).keys() - settings.fields(home).keys())
 
 
 def words(found: Iterable[tuple[str, str]]) -> str:

@@ -255,7 +255,6 @@ def _row(
 ) -> Row | None:
     by_seed = {run.seed: run for run in runs}
     usual = max(int(curve["episodes"].max()) for curve in evaluations.values())
-    fewest = min(int(curve["episodes"].min()) for curve in evaluations.values())
     curves: dict[int, pd.DataFrame] = {}
     for number, curve in sorted(evaluations.items()):
         short = curve.index[curve["episodes"] < usual]
@@ -308,7 +307,7 @@ def _row(
         place=comparability.place(cell),
         seeds=tuple(curves),
         directories=tuple(by_seed[number].directory for number in curves),
-        episodes=(fewest, usual),
+        episodes=(min(int(curve["episodes"].min()) for curve in curves.values()), usual),
         steps=np.asarray(common),
         scores=scores,
         success=success,

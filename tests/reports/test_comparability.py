@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
+from guidebench import results
+from guidebench.harness import matrix
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Score
-from guidebench.reports.comparability import UNMIXED, Mixing, Place, obstacle, require
+from guidebench.harness.records.cells import record
+from guidebench.reports.comparability import UNMIXED, Mixing, Place, obstacle, place, planned, require
 
 QUICK = Place("grid/8x8", "uer", "quick", 1, 300)
 
@@ -29,6 +34,15 @@ QUICK = Place("grid/8x8", "uer", "quick", 1, 300)
 def test_what_differs_stands_in_the_way_until_it_is_asked_for(other: Place, allowing: Mixing, reason: str) -> None:
     assert obstacle(QUICK, other, UNMIXED).startswith(reason)
     assert obstacle(QUICK, other, allowing) == ""
+
+
+def test_what_make_run_does_can_be_compared_with_what_was_measured() -> None:
+    """Those records are from before the size of tiles, which is of drawing alone, left the suite's settings."""
+    plan = matrix.plan(["suite=minigrid_doorkey", "task=5x5", "method=uer,per,vlm_rb", "profile=quick", "seeds=3"])
+    stored = results.opened("measured")["measured/doorkey_5x5"].cells
+    assert any("suite.tile_size" in cell.settings for cell in stored)
+    for cell, other in itertools.product(map(record, plan.cells), stored):
+        assert obstacle(planned(cell), place(other), UNMIXED) == ""
 
 
 def test_runs_of_different_scores_are_never_compared() -> None:

@@ -134,6 +134,7 @@ def test_a_half_written_evaluation_of_a_running_run_does_not_count(writer: Write
     writer.cell("a", {0: UER[0], 1: {**UER[1], 300: [1]}}, status={1: "running"})
     found = writer.summary(2_000)
     assert found.rows[0].steps.tolist() == [100, 200]
+    assert found.rows[0].episodes == (4, 4)
     assert any("1 of 4 episodes so far; left out" in note for note in found.notes)
 
 
