@@ -132,29 +132,11 @@ def _study(args: argparse.Namespace, rliable_resamples: int) -> int:
     """Write and print the report of one study."""
     _alone(args)
     from guidebench import results
-    from guidebench.reports import (
-        crossed,
-        engines,
-        export,
-        figures,
-        imagined,
-        judges,
-        latex,
-        ledger,
-        legends,
-        overviews,
-        page,
-        phases,
-        preferences,
-        probes,
-        rewards,
-        subgoals,
-        summary,
-        wording,
-    )  # fmt: skip
+    from guidebench.reports import engines, export, figures, judges, latex, ledger, legends, page, sections, summary
+    from guidebench.reports import wording as words
 
     columns = [] if args.latex_columns is None else [name.strip() for name in args.latex_columns.split(",")]
-    asked = wording.wording(wording.captions(args.latex_caption), args.latex_label, args.latex_rename, columns)
+    asked = words.wording(words.captions(args.latex_caption), args.latex_label, args.latex_rename, columns)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         study = results.study(args.study[0])
@@ -163,37 +145,20 @@ def _study(args: argparse.Namespace, rliable_resamples: int) -> int:
         if args.statistics == engines.RLIABLE:
             found = engines.with_rliable_s(found, rliable_resamples)
         labels = {row.cell.id: row.label for row in found.rows}
-        judgings, seen = judges.judging(study, labels), probes.probed(study, labels)
-        parts = subgoals.subgoals(study, labels, args.resamples)
-        spreads, bills = phases.spreads(study, labels), ledger.spent(study, labels)
-        taught = preferences.teaching(study, labels, args.resamples)
-        learned = rewards.learned(study, labels, args.resamples)
-    found = summary.with_notes(found, [str(warning.message) for warning in caught if _ours(warning)])
-    tables = [*subgoals.tables(parts), *preferences.tables(taught), *rewards.tables(learned)]
-    style = latex.Style(args.spread, args.siunitx, wording.resolved(asked, found, tables))
-    places = figures.styles(row.label for row in found.rows)
-    beside, remark = overviews.drawings(found.overviews, places), overviews.REMARK
-    if args.statistics == engines.RLIABLE:
-        beside, remark = engines.drawings(found, beside), engines.REMARK
-    galleries = [
-        figures.Gallery("Learning curves", "", figures.learning_curves(found.rows)),
-        figures.Gallery(
-            "Two settings crossed", crossed.REMARK, crossed.drawings(crossed.grids(study.cells, found.rows))
-        ),
-        figures.Gallery("Methods beside each other", remark, beside),
-        figures.Gallery("What the draws served", phases.REMARK, phases.drawings(spreads)),
-        figures.Gallery("Preferences", preferences.REMARK, preferences.drawings(taught, found.rows, places)),
-        figures.Gallery("Imagined segments", imagined.REMARK, imagined.drawings(imagined.sketches(study, labels))),
-        figures.Gallery("Learned rewards", rewards.REMARK, rewards.drawings(learned, places)),
-        figures.Gallery("Reference episodes", probes.REMARK, probes.drawings(seen)),
-    ]
-
+        judgings, bills = judges.judging(study, labels), ledger.spent(study, labels)
+        places, failed = figures.styles(row.label for row in found.rows), list[str]()
+        source = sections.Source(study, found, args.resamples, labels, places, args.statistics == engines.RLIABLE)
+        known = sections.sections(failed)
+        shown = sections.made(known, source, failed)
+    galleries = sections.galleries(shown, source, failed)
+    found = summary.with_notes(found, [*(str(warning.message) for warning in caught if _ours(warning)), *failed])
+    tables = [table for each in shown for table in each.tables]
+    style = latex.Style(args.spread, args.siunitx, words.resolved(asked, found, tables))
     directory = Path(args.output) if args.output else study.directory / "report"
     content = {
         **export.plain(found),
-        "subgoals": export.subgoals(parts),
-        "preferences": export.preferences(taught),
-        "rewards": export.rewards(learned),
+        **{section.name: [] for section in known if section.plain},
+        **{each.section.name: each.plain for each in shown if each.section.plain},
         "models": [bill._asdict() for bill in bills],
     }
     contents: dict[str, bytes] = {

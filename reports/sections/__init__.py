@@ -1,0 +1,231 @@
+"""Sections of a study's report: what one shows, which there are, and what becomes of one that fails.
+
+The report goes over one list: our own sections (`own.py`), those of `report.py` in the folder of a method, and those of
+other packages, whose entry points in the group `guidebench.sections` name a module. Every such module has a tuple
+`SECTIONS`. A section that cannot be imported, that takes a name it may not have, or that raises becomes a note, and the
+rest of the report is as if it were not there.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from guidebench import results
+from guidebench.reports.figures import Drawing, Gallery
+from guidebench.reports.grids import Grid
+from guidebench.reports.statistics import Interval
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from guidebench.reports.summary import Summary
+    from guidebench.results import Study
+
+GROUP = "guidebench.sections"
+NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
+FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
+RESERVED = (
+    "study", "complete", "resamples", "level", "statistics", "notes", "rows", "aggregates", "matrices", "overviews",
+    "models", "judges", "files", "schema",
+)  # fmt: skip
+"""Names of what every report has: keys of summary.json and files."""
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a section may look at: records, never a live object."""
+
+    study: Study
+    summary: Summary
+    resamples: int
+    """Of each interval."""
+    labels: Mapping[str, str]
+    """Cell id -> row label."""
+    places: Mapping[str, int]
+    """Row label -> its place among colours and lines, the same in every figure (`figures.styles`)."""
+    rliable: bool = False
+    """Whether the library rliable estimates and draws what it can."""
+    _rows: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False)
+
+    def rows(self, log: str) -> pd.DataFrame:
+        """The rows of a log, as `results.load` gives them, read once."""
+        if log not in self._rows:
+            self._rows[log] = results.noted(self.study, log)
+        return self._rows[log]
+
+
+def _nothing(*_: Any) -> tuple[()]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the report. `load` makes whatever the other functions are then given."""
+
+    name: str
+    """Lower-case letters, digits and _; the key in summary.json."""
+    title: str
+    """The heading of its figures."""
+    order: int
+    """Sections are shown by rising order; our own have 100, 200, …, 900."""
+    load: Callable[[Source], Any]
+    needs: tuple[str, ...] = ()
+    """Logs of which a cell of the study declares each; a section whose logs are not there is left out."""
+    words: str | Callable[[Source], str] = ""
+    """How to read the figures, in a sentence or two."""
+    tables: Callable[[Any], Sequence[Grid]] = _nothing
+    drawings: Callable[[Any, Source], Sequence[Drawing]] = _nothing
+    plain: Callable[[Any], Any] | None = None
+    """What summary.json holds of it, or None for nothing."""
+
+
+class Made(NamedTuple):
+    """A section of one study, before anything is drawn."""
+
+    section: Section
+    content: Any
+    tables: Sequence[Grid]
+    plain: Any
+
+
+def sections(notes: list[str]) -> list[Section]:
+    """Every section in its order; what is left out, and why, goes to `notes`."""
+    found: dict[str, tuple[Section, str]] = {}
+    for where, load in _modules():
+        nothing: tuple[Section, ...] = ()
+        for section in attempt(f"the sections of {where}", partial(_of, load), nothing, notes):
+            why = _misnamed(section, found)
+            if why:
+                notes.append(f"a section of {where} is left out: {why}")
+            else:
+                found[section.name] = section, where
+    return sorted((section for section, _ in found.values()), key=lambda section: section.order)
+
+
+def _modules() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Where sections come from, ours first, and how each is loaded."""
+    yield _module("guidebench.reports.sections.own")
+    package = importlib.import_module("guidebench.methods")
+    for module in pkgutil.iter_modules(package.__path__, "guidebench.methods."):
+        if any((Path(place) / module.name.rpartition(".")[2] / "report.py").is_file() for place in package.__path__):
+            yield _module(f"{module.name}.report")
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        yield f"{entry.value} (plug-in {entry.name!r})", entry.load
+
+
+def _module(name: str) -> tuple[str, Callable[[], Any]]:
+    return name, lambda: importlib.import_module(name)
+
+
+def _of(load: Callable[[], Any]) -> tuple[Section, ...]:
+    found = tuple(load().SECTIONS)
+    for section in found:
+        if not isinstance(section, Section):
+            raise TypeError(f"SECTIONS holds {type(section).__name__}; expected guidebench.reports.sections.Section")
+        if type(section.order) is not int:
+            raise TypeError(f"section {section.name!r}: order is {section.order!r}; expected a whole number")
+    return found
+
+
+def _misnamed(section: Section, found: Mapping[str, tuple[Section, str]]) -> str:
+    """Why a section cannot have its name, or ""."""
+    if not isinstance(section.name, str) or not NAME.fullmatch(section.name):
+        return f"its name is {str(section.name)[:60]!r}; expected lower-case letters, digits and _, at most 60"
+    if section.name in RESERVED:
+        return f"its name {section.name!r} belongs to what every report has; choose another"
+    if section.name in found:
+        return f"its name {section.name!r} is taken by {found[section.name][1]}; choose another"
+    return ""
+
+
+def attempt(what: str, work: Callable[[], Found], instead: Found, notes: list[str]) -> Found:
+    """What `work` returns; if it raises or ends the process, `instead` and a note."""
+    try:
+        return work()
+    except (Exception, SystemExit) as error:
+        lines = str(error).splitlines()
+        told = f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
+        notes.append(f"{what} could not be made and is left out ({told})")
+        return instead
+
+
+def made(found: Sequence[Section], source: Source, notes: list[str]) -> list[Made]:
+    """The sections whose logs a study has, with their tables; what fails goes to `notes`."""
+    there = (
+        attempt(f"the section {section.name!r}", partial(_made, section, source), None, notes)
+        for section in found
+        if set(section.needs) <= set(source.study.logs)
+    )
+    return [each for each in there if each is not None]
+
+
+def _made(section: Section, source: Source) -> Made:
+    content = section.load(source)
+    tables = list(section.tables(content))
+    for table in tables:
+        _check(table)
+    plain = section.plain(content) if section.plain else None
+    json.dumps(plain, allow_nan=False)
+    return Made(section, content, tables, plain)
+
+
+def _check(table: Any) -> None:
+    """TypeError or ValueError for a table that a page cannot show."""
+    if not isinstance(table, Grid):
+        raise TypeError(f"tables holds {type(table).__name__}; expected guidebench.reports.grids.Grid")
+    if not all(isinstance(text, str) for text in (table.heading, table.note, *table.names, *table.lines)):
+        raise TypeError("heading, note and names of a table are text")
+    for label, line in table.lines.items():
+        if len(line) != len(table.names) or not all(isinstance(each, Interval) for each in line):
+            raise ValueError(f"the line {label!r} of {table.heading!r} has not an Interval for each of its names")
+        if any(np.ndim(end) or not isinstance(float(end), float) for each in line for end in each):
+            raise ValueError(f"the line {label!r} of {table.heading!r} holds arrays; expected numbers")
+
+
+def galleries(found: Sequence[Made], source: Source, notes: list[str]) -> list[Gallery]:
+    """The figures of sections; what fails goes to `notes`. No two figures have one file's name."""
+    from guidebench.reports.sections.own import SECTIONS
+
+    taken: set[str] = set()
+    shown: dict[str, Gallery] = {}
+    for each in sorted(found, key=lambda each: each.section not in SECTIONS):  # ours never lose a name to others
+        what = f"the figures of the section {each.section.name!r}"
+        drawn = attempt(what, partial(_gallery, each, source, taken), None, notes)
+        if drawn is not None:
+            taken |= {drawing.name for drawing in drawn.drawings}
+            shown[each.section.name] = drawn
+    return [shown[each.section.name] for each in found if each.section.name in shown]
+
+
+def _gallery(each: Made, source: Source, taken: set[str]) -> Gallery:
+    section = each.section
+    drawings = list(section.drawings(each.content, source))
+    if not all(isinstance(drawing, Drawing) for drawing in drawings):
+        raise TypeError("drawings holds what is no guidebench.reports.figures.Drawing")
+    names = [drawing.name for drawing in drawings]
+    for drawing in drawings:
+        if not (isinstance(drawing.png, bytes) and isinstance(drawing.pdf, bytes)):
+            raise TypeError(f"the files of the figure {drawing.name!r} are not bytes")
+        if not FILE.fullmatch(drawing.name) or drawing.name in taken or names.count(drawing.name) > 1:
+            raise ValueError(f"a figure cannot be called {drawing.name[:100]!r}: that is no free name of a file")
+    words = section.words if isinstance(section.words, str) else section.words(source)
+    known = [drawing if _chartable(drawing, source) else drawing._replace(chart=None) for drawing in drawings]
+    return Gallery(str(section.title), str(words), known)
+
+
+def _chartable(drawing: Drawing, source: Source) -> bool:
+    """Whether the page can draw the figure's numbers itself: it has colours for rows alone."""
+    return drawing.chart is None or all(curve.label in source.places for curve in drawing.chart.curves)

@@ -1,0 +1,111 @@
+"""Our own sections, in the order in which a report shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from guidebench.reports import (
+    crossed,
+    engines,
+    export,
+    figures,
+    imagined,
+    overviews,
+    phases,
+    preferences,
+    probes,
+    rewards,
+    subgoals,
+)  # fmt: skip
+from guidebench.reports.figures import Drawing
+from guidebench.reports.sections import Section, Source
+
+
+def _beside(_: None, source: Source) -> Sequence[Drawing]:
+    drawn = overviews.drawings(source.summary.overviews, source.places)
+    return engines.drawings(source.summary, drawn) if source.rliable else drawn
+
+
+SECTIONS = (
+    Section(
+        name="learning_curves",
+        title="Learning curves",
+        order=100,
+        load=lambda source: None,
+        drawings=lambda _, source: figures.learning_curves(source.summary.rows),
+    ),
+    Section(
+        name="crossed",
+        title="Two settings crossed",
+        order=200,
+        words=crossed.REMARK,
+        load=lambda source: crossed.grids(source.study.cells, source.summary.rows),
+        drawings=lambda found, _: crossed.drawings(found),
+    ),
+    Section(
+        name="beside",
+        title="Methods beside each other",
+        order=300,
+        words=lambda source: engines.REMARK if source.rliable else overviews.REMARK,
+        load=lambda source: None,
+        drawings=_beside,
+    ),
+    Section(
+        name="phases",
+        title="What the draws served",
+        order=400,
+        needs=("metrics", "probes"),
+        words=phases.REMARK,
+        load=lambda source: phases.spreads(source.study, source.labels),
+        drawings=lambda found, _: phases.drawings(found),
+    ),
+    Section(
+        name="subgoals",
+        title="Subgoals",
+        order=500,
+        needs=("subgoals",),
+        load=lambda source: subgoals.subgoals(source.study, source.labels, source.resamples),
+        tables=subgoals.tables,
+        plain=export.subgoals,
+    ),
+    Section(
+        name="preferences",
+        title="Preferences",
+        order=600,
+        needs=("labels",),
+        words=preferences.REMARK,
+        load=lambda source: preferences.teaching(source.study, source.labels, source.resamples),
+        tables=preferences.tables,
+        drawings=lambda found, source: preferences.drawings(found, source.summary.rows, source.places),
+        plain=export.preferences,
+    ),
+    Section(
+        name="imagined",
+        title="Imagined segments",
+        order=700,
+        needs=("imagined",),
+        words=imagined.REMARK,
+        load=lambda source: imagined.sketches(source.study, source.labels),
+        drawings=lambda found, _: imagined.drawings(found),
+    ),
+    Section(
+        name="rewards",
+        title="Learned rewards",
+        order=800,
+        needs=("probes",),
+        words=rewards.REMARK,
+        load=lambda source: rewards.learned(source.study, source.labels, source.resamples),
+        tables=rewards.tables,
+        drawings=lambda found, source: rewards.drawings(found, source.places),
+        plain=export.rewards,
+    ),
+    Section(
+        name="probes",
+        title="Reference episodes",
+        order=900,
+        needs=("probes",),
+        words=probes.REMARK,
+        load=lambda source: probes.probed(source.study, source.labels),
+        drawings=lambda found, _: probes.drawings(found),
+    ),
+)

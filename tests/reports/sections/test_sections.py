@@ -1,0 +1,177 @@
+"""Sections of a report: those of other packages stand beside ours, and one that fails costs itself alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench import methods, results
+from guidebench.harness.errors import Stopped
+from guidebench.reports import figures, sections
+from guidebench.reports.commands import report as command
+from guidebench.reports.export import plain
+from guidebench.reports.grids import Grid
+from guidebench.reports.sections import RESERVED, Section, Source
+from guidebench.reports.statistics import Interval
+from tests.harness.test_logs import GUIDE, WORDS
+from tests.reports.conftest import Writer, label_row, write_rows
+
+CURVES = {seed: {100: [1, 0], 200: [1, 1]} for seed in (0, 1)}
+PLACES = """
+from guidebench.reports import figures, grids
+from guidebench.reports.grids import Grid
+from guidebench.reports.sections import Section
+
+
+def load(source):
+    rows = source.rows("waypoints")
+    return {cell: mine.groupby("seed")["x"].mean() for cell, mine in rows.groupby("cell")}, source
+
+
+def tables(found):
+    means, source = found
+    lines = {source.labels[cell]: (grids.over_runs(values, source.resamples, cell),) for cell, values in means.items()}
+    return [Grid("Places <b>to go</b>", ("mean place",), lines, "Means over seeds.")]
+
+
+def drawings(found, source):
+    return [figures.Drawing("everywhere", "places-all", b"png", b"pdf", "places to go")]
+
+
+SECTIONS = (
+    Section(
+        name="places", title="Places", order=650, needs=("waypoints",), words="Where it would go.", load=load,
+        tables=tables, drawings=drawings, plain=lambda found: sorted(found[0]),
+    ),
+)
+"""
+
+
+def report(study: Path) -> tuple[dict[str, Any], str]:
+    """What a report says: summary.json and the page."""
+    assert command.main([str(study), "--resamples", "200"]) == 0
+    return json.loads((study / "report" / "summary.json").read_text()), (study / "report" / "report.html").read_text()
+
+
+def test_a_guide_of_another_package_logs_rows_and_adds_a_section_over_a_stop(
+    plugin: Callable[..., Path], train: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    plugin("marking_module", GUIDE, {"guide": "marks", "method": "marked"})
+    plugin("marking_report", PLACES, {"section": "places"})
+    asked = iter(range(10_000))
+    with pytest.raises(Stopped):
+        train(*WORDS, packs=[(0,)], checkpoint_every=30, directory=None, stop=lambda: next(asked) > 110)
+    whole = train(*WORDS, packs=[(0,)], checkpoint_every=30)
+    content, page = report(whole)
+    (cell,) = results.study(whole).cells
+    assert content["places"] == [cell.id] and content["preferences"] == [] and content["notes"] != []
+    assert not [note for note in content["notes"] if "left out" in note]
+    assert "Places &lt;b&gt;to go&lt;/b&gt;" in page and "Where it would go." in page and "<b>to go" not in page
+    assert (whole / "report" / "places-all.pdf").read_bytes() == b"pdf"
+    assert "mean place" in capsys.readouterr().out and "Places" in (whole / "report" / "table.tex").read_text()
+
+
+def section(words: str, name: str = "bad") -> str:
+    """A module with one section, shown before ours."""
+    return f'SECTIONS = (Section("{name}", "Bad", 1, {words}),)'
+
+
+@pytest.mark.parametrize(
+    ("broken", "note"),
+    [
+        ("raise RuntimeError('no such thing')", "the sections of bad_report (plug-in 'bad') could not be made and is "),
+        ("import sys; sys.exit(3)", "(SystemExit: 3)"),
+        ("SECTIONS = (1,)", "SECTIONS holds int"),
+        ("", "has no attribute 'SECTIONS'"),
+        (section("load=lambda s: 1", "notes"), "its name 'notes' belongs to what every report has"),
+        (section("load=lambda s: 1", "a/b"), "its name is 'a/b'; expected lower-case"),
+        (section("load=lambda s: 1", "probes"), "taken by guidebench.reports.sections.own"),
+        (section("load=lambda s: 1 / 0"), "section 'bad' could not be made and is left out (ZeroDivisionError"),
+        (section("load=lambda s: [1], tables=lambda f: f"), "tables holds int"),
+        (section("load=lambda s: {1}, plain=lambda f: f"), "TypeError: Object of type set"),
+        (section("load=lambda s: 1, plain=lambda f: float('nan')"), "left out (ValueError"),
+        (section("load=lambda s: 1, drawings=lambda f, s: [f]"), "figures of the section 'bad'"),
+        (section("load=lambda s: 1, drawings=lambda f, s: [D('w', '../x', b'', b'', '')]"), "be called '../x'"),
+        (section("load=lambda s: 1, drawings=lambda f, s: [D('w', 'curves-grid-8x8', b'', b'', '')]"), "no free name"),
+    ],
+)
+def test_a_section_that_fails_is_a_note_and_costs_itself_alone(
+    plugin: Callable[..., Path], writer: Writer, broken: str, note: str
+) -> None:
+    head = "from guidebench.reports.figures import Drawing as D\nfrom guidebench.reports.sections import Section\n"
+    plugin("bad_report", head + broken, {"section": "bad"})
+    writer.cell("a", CURVES, steps=200)
+    content, page = report(writer.finish())
+    assert [text for text in content["notes"] if note in text], content["notes"]
+    assert content["rows"][0]["best"] == 1.0 and "<h2>Learning curves</h2>" in page
+
+
+def test_a_damaged_log_costs_the_sections_that_need_it_alone(writer: Writer) -> None:
+    root = writer.cell("a", CURVES, steps=200)
+    write_rows(root / "seed-0", "labels", [label_row(0) | {"truth": 2.0}])
+    content, page = report(writer.finish())
+    assert [note for note in content["notes"] if "section 'preferences'" in note and "column 'truth': 2.0" in note]
+    assert content["preferences"] == [] and "Learning curves" in page
+
+
+def test_a_section_is_left_out_of_a_study_that_declares_none_of_its_logs(writer: Writer) -> None:
+    root = writer.cell("a", CURVES, steps=200, declared={})
+    write_rows(root / "seed-0", "labels", [label_row(0) | {"truth": 2.0}])
+    content, _ = report(writer.finish())
+    assert content["preferences"] == [] and not [note for note in content["notes"] if "preferences" in note]
+
+
+def test_only_reports_import_the_report_of_a_method() -> None:
+    """import-linter lets a method's `report.py` import `reports`; nothing else of a method may do so through it."""
+    for file in Path(methods.__path__[0]).rglob("*.py"):
+        if file.name != "report.py":
+            assert not re.search(r"^\s*(from|import) .*\breport\b", file.read_text(), re.MULTILINE), file
+
+
+def test_names_of_what_every_report_has_are_reserved(writer: Writer) -> None:
+    writer.cell("a", CURVES, steps=200)
+    assert set(plain(writer.summary())) < set(RESERVED)
+
+
+def test_sections_come_in_their_order_and_read_a_log_once(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    notes: list[str] = []
+    orders = [section.order for section in sections.sections(notes)]
+    assert orders == sorted(orders) and len(orders) >= 9 and not notes
+    writer.cell("a", CURVES, steps=200)
+    found = writer.summary()
+    source = Source(results.study(writer.directory), found, 200, {}, {})
+    read: list[str] = []
+    monkeypatch.setattr(results, "noted", lambda study, log: read.append(log) or log)
+    assert (source.rows("probes"), source.rows("probes"), read) == ("probes", "probes", ["probes"])
+
+
+def test_a_table_with_too_few_numbers_in_a_line_is_refused(writer: Writer) -> None:
+    one = Interval(*map(np.asarray, (0.5, 0.0, 1.0)))
+    for grid, message in (
+        (Grid("t", ("a", "b"), {"uer": (one,)}), "has not an Interval for each"),
+        (Grid("t", ("a",), {"uer": (0.5,)}), "has not an Interval"),  # type: ignore[dict-item]
+        (Grid("t", ("a",), {"uer": (Interval(*[np.zeros(2)] * 3),)}), "holds arrays"),
+        (Grid("t", (1,), {}), "are text"),  # type: ignore[arg-type]
+    ):
+        notes: list[str] = []
+        section = Section("bad", "Bad", 1, load=lambda source: None, tables=lambda found, grid=grid: [grid])  # type: ignore[misc]
+        writer.cell("a", CURVES, steps=200)
+        source = Source(results.study(writer.finish()), writer.summary(), 200, {}, {})
+        assert sections.made([section], source, notes) == [] and message in notes[0]
+
+
+def test_a_chart_of_something_else_than_rows_is_shown_as_a_picture(writer: Writer) -> None:
+    curve = figures.Curve("not a row", np.arange(2.0), Interval(*[np.zeros(2)] * 3))
+    chart = figures.Chart("t", "x", "y", [curve])
+    drawing = figures.Drawing("w", "mine", b"", b"", "", chart)
+    section = Section("mine", "M", 1, load=lambda source: None, drawings=lambda found, source: [drawing])
+    writer.cell("a", CURVES, steps=200)
+    source = Source(results.study(writer.finish()), writer.summary(), 200, {}, {"uer": 0})
+    (gallery,) = sections.galleries(sections.made([section], source, []), source, [])
+    assert gallery.drawings[0].chart is None
