@@ -29,7 +29,7 @@ from guidebench.harness import settings
 from guidebench.harness.foundation import desk as desks
 from guidebench.harness.foundation import keys
 from guidebench.harness.foundation.budget import Budget, Limits
-from guidebench.harness.foundation.calls import Asker, Call, ChatCall, JudgeCall, Message, Reply, Usage, images_of
+from guidebench.harness.foundation.calls import Asker, Call, ChatCall, JudgeCall, Message, Reply, Usage
 from guidebench.harness.foundation.cassette import Cassette, merge
 from guidebench.harness.foundation.desk import Desk, Policy
 
@@ -136,7 +136,7 @@ async def replay(calls: Sequence[Call], directory: Path) -> dict[str, float]:
 
 
 def row(what: str, calls: Sequence[Call]) -> dict[str, Any]:
-    found: dict[str, Any] = {"what": what, "calls": len(calls), "bytes": sum(map(np.size, images_of(calls[0])))}
+    found: dict[str, Any] = {"what": what, "calls": len(calls), "bytes": sum(map(np.size, calls[0].images()))}
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         found["live"] = asyncio.run(live(calls, directory, budget=False))

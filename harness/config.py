@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from guidebench.harness import registry, settings
 from guidebench.harness.capabilities import Demonstrates
 from guidebench.harness.errors import UserError, unknown
+from guidebench.harness.foundation import answering
 from guidebench.harness.interfaces import SUCCESS, Score
 from guidebench.harness.logs import Log, together
 from guidebench.harness.parts import There
@@ -403,6 +404,7 @@ def validate(cell: Cell) -> None:
                 f"{kind} {cell.names.part(kind)!r} does not fit suite {cell.names.suite!r}, "
                 f"task {cell.names.task!r}: {reason}" + (f"; the suite's own there is learner={own}" if mended else "")
             )
+    answering.check({kind: cell.section(kind) for kind in PARTS})
     asking = [
         f"{kind} {cell.names.part(kind)!r}" for kind in ASKING
         if (part := cell.section(kind)) is not None and part.needs.keys() - {"teacher"}

@@ -233,7 +233,8 @@ class Answer(NamedTuple):
 
 class Dialogue(Protocol):
     """What is said to a model about one question, in the model process: it may take several calls that depend on each
-    other. A part that asks a `chat` or an `embedder` has `dialogue(suite, task) -> Dialogue` in its configuration."""
+    other. A part that asks a `chat` or an `embedder` has `dialogue(suite, task) -> Dialogue` in its configuration, and
+    `puts`, channel -> kinds of calls, where a dialogue makes other calls than chats or embeddings."""
 
     calls: int
     """The most calls it makes."""

@@ -132,6 +132,9 @@ class ReplayPart(Part):
 class AskingPart(Part):
     """A guide, a teacher or an agent: a part that may ask models."""
 
+    puts: ClassVar[Mapping[str, tuple[str, ...]]] = NOTHING
+    """Role -> kinds of calls that its dialogue makes there, where these are not the usual one of that kind of model."""
+
     def ready(self, there: There) -> None:
         """UserError where it finds, before training begins, that it could not do its work later; it may take a
         minute."""
@@ -170,6 +173,8 @@ class ModelPart(Part):
     backend: ClassVar[str]
     """`openai` or `transformers`; `scripted` for code written by hand, `oracle` for what is told the task's own
     events."""
+    answers: ClassVar[tuple[str, ...]] = ()
+    """Kinds of calls that it answers, registered with `@register.call`; () is the usual one of its kind of part."""
     privileged: ClassVar[bool] = False
     """Whether it is told what no method may know."""
     model: str = ""

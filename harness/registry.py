@@ -26,6 +26,7 @@ BUILT_IN = tuple(
     for package in (
         "suites", "baselines.learners", "baselines.replay", "baselines.guides", "baselines.agents",
         "baselines.teachers", "methods", "harness.judges", "harness.chats", "harness.embedders",
+        "harness.foundation.calls",
     )
 )  # fmt: skip
 T = TypeVar("T")
@@ -41,7 +42,7 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """What listing and planning read of every thing of a kind, besides the fields of its dataclass and its `version`."""
 
-_entries: dict[str, dict[str, Any]] = {kind: {} for kind in KINDS}
+_entries: dict[str, dict[str, Any]] = {kind: {} for kind in (*KINDS, "call")}
 _loaded: set[str] = set()
 _broken: dict[tuple[str, str], str] = {}
 """(kind, name) of what is left out -> why; the kind is "" for a module of our own, whose last name is as a rule its
@@ -69,6 +70,14 @@ def _check(kind: str, name: str, thing: Any) -> None:
         if not isinstance(thing, Method):
             raise UserError(
                 f"method {name!r} is a {type(thing).__name__}; register a guidebench.harness.recipes.Method"
+            )
+        return
+    if kind == "call":
+        lacking = getattr(thing, "__abstractmethods__", None)
+        if lacking is None or lacking or getattr(thing, "kind", "") != name:
+            raise UserError(
+                f"call {name!r} is not whole: write a class that inherits guidebench.harness.foundation.calls.Call, "
+                f"with kind = {name!r}, that defines {', '.join(sorted(lacking or ())) or 'all that Call leaves open'}"
             )
         return
     if not (isinstance(thing, type) and dataclasses.is_dataclass(thing)):
@@ -124,13 +133,18 @@ class Register:
     def embedder(self, name: str) -> Callable[[T], T]:
         return _decorator("embedder", name)
 
+    def call(self, name: str) -> Callable[[T], T]:
+        """A kind of call to a foundation model, which no command names (`guidebench.harness.foundation.calls`)."""
+        return _decorator("call", name)
+
 
 register = Register()
 
 
 def get(kind: str, name: str) -> Any:
     """The thing registered as `name`; UserError with the nearest names if there is none."""
-    _load_built_in()
+    if name not in _entries[kind]:
+        _load_built_in()
     if name not in _entries[kind]:
         for entry in _outside(kind):
             if entry.name == name:

@@ -50,6 +50,7 @@ class Served(ModelPart):
   note = {Python package openai}
 }"""
     backend: ClassVar[str] = "openai"
+    answers: ClassVar[tuple[str, ...]] = ("judge", "chat", "embed")
     privileged: ClassVar[bool] = False
     section: ClassVar[str] = "judge"
 
@@ -104,6 +105,7 @@ class Local(ModelPart):
   year = {2020}
 }"""
     backend: ClassVar[str] = "transformers"
+    answers: ClassVar[tuple[str, ...]] = ("judge", "chat", "embed")
     privileged: ClassVar[bool] = False
 
     def ready(self) -> None:

@@ -46,9 +46,10 @@ ANSWER = f"SELECT run, model, value, detail, {TOOK} FROM answers WHERE key = ? O
 
 class _Found(NamedTuple):
     told: Told
+    stored: str
+    """Its value as it stands in the file; "" of a failure."""
     run: str
     model: str
-    source: sqlite3.Connection
 
 
 class Cassette:
@@ -63,22 +64,20 @@ class Cassette:
         self._sources = {path: opened(path) for path in sources}
         self._own: sqlite3.Connection | None = None
 
-    def find(self, key: str, asker: Asker) -> Told | None:
+    def find(self, request: Request, asker: Asker) -> Told | None:
         """What is on record for a question: what this run was told, or else what any run was; None if nothing is."""
-        found = self._find(key, asker)
+        found = self._find(request, asker)
         return None if found is None else found.told
 
-    def hear(self, key: str, asker: Asker) -> Told | None:
+    def hear(self, request: Request, asker: Asker) -> Told | None:
         """As `find`, but an answer that another run was told is from now on this run's too."""
-        found = self._find(key, asker)
+        found = self._find(request, asker)
         if found is None:
             return None
         if found.run != asker.run:
-            request = found.source.execute("SELECT key, text FROM requests WHERE key = ?", (key,)).fetchone()
             with self._writing() as db:
-                if request is not None:
-                    insert(db, "requests", [request])
-                _tell(db, key, asker, found.model, found.told)
+                insert(db, "requests", [(request.key, request.text)])
+                _tell(db, request.key, asker, found.model, found.told, found.stored)
         return found.told
 
     def lacks(self, digests: Iterable[str]) -> set[str]:
@@ -97,10 +96,11 @@ class Cassette:
 
         UserError if the disk is full.
         """
+        stored = "" if told.failure else encoded(type(request.call), told.value)
         with self._writing() as db:
             insert(db, "images", images.items())
             insert(db, "requests", [(request.key, request.text)])
-            _tell(db, request.key, asker, model, told)
+            _tell(db, request.key, asker, model, told, stored)
             if spent.calls:
                 insert(db, "spent", [(asker.run, model, *spent)])
 
@@ -114,20 +114,22 @@ class Cassette:
             db.close()
         self._sources, self._own = {}, None
 
-    def _find(self, key: str, asker: Asker) -> _Found | None:
+    def _find(self, request: Request, asker: Asker) -> _Found | None:
+        key = request.key
         for path, db in self._files():
             with _reading(path):
                 row = db.execute(FAILURE, (key, asker.run, asker.ordinal)).fetchone()
                 if row is not None:
                     kind, detail, *took = row
-                    return _Found(Told(None, kind, Usage(*took), detail=json.loads(detail)), asker.run, "", db)
+                    return _Found(Told(None, kind, Usage(*took), detail=json.loads(detail)), "", asker.run, "")
         found = None
         for path, db in self._files():
             with _reading(path):
                 row = db.execute(ANSWER, (key, asker.run)).fetchone()
                 if row is not None and (found is None or row[0] == asker.run):
                     run, model, value, detail, *took = row
-                    found = _Found(Told(decoded(value), "", Usage(*took), detail=json.loads(detail)), run, model, db)
+                    answer = decoded(type(request.call), value)
+                    found = _Found(Told(answer, "", Usage(*took), detail=json.loads(detail)), value, run, model)
                     if run == asker.run:
                         return found
         return found
@@ -174,12 +176,12 @@ def _reading(path: Path) -> Iterator[None]:
         raise UserError(f"{path} is damaged ({error}); restore it, or delete it to ask its calls again") from None
 
 
-def _tell(db: sqlite3.Connection, key: str, asker: Asker, model: str, told: Told) -> None:
+def _tell(db: sqlite3.Connection, key: str, asker: Asker, model: str, told: Told, stored: str) -> None:
     rest = (asker.ordinal, asker.step, model, dumps(dict(told.detail)), *told.usage)
     if told.failure:
         insert(db, "failures", [(key, asker.run, told.failure, *rest)])
     else:
-        insert(db, "answers", [(key, asker.run, encoded(told.value), *rest)])
+        insert(db, "answers", [(key, asker.run, stored, *rest)])
 
 
 def check(path: Path) -> None:

@@ -17,9 +17,10 @@ from typing import Any, get_args
 
 import numpy as np
 
+from guidebench.harness import registry
 from guidebench.harness.errors import UserError
-from guidebench.harness.foundation import keys, schemas
-from guidebench.harness.foundation.calls import FailureKind, Usage
+from guidebench.harness.foundation import keys
+from guidebench.harness.foundation.calls import Call, FailureKind, Usage
 from guidebench.harness.foundation.cassette_file import COLUMNS, STRANGERS, decoded, faults_of, opened
 from guidebench.harness.foundation.images import pixels
 from guidebench.harness.texts import JSON
@@ -33,7 +34,12 @@ SECONDS, SPEED = 60.0, 2**19
 """For looking at a file: so long, and a second more for so many of its bytes."""
 MOST = 2**48
 """Of anything that is counted; their sums have to fit into 64 bits."""
+BLANK = np.zeros((1, 1, 3), np.uint8)
 Row = Mapping[str, Any]
+
+
+class UnknownKind(UserError):
+    """A request is of a kind that is not registered here."""
 
 
 def verify(file: Path) -> None:
@@ -52,6 +58,8 @@ def verify(file: Path) -> None:
                     check(dict(zip(names, row, strict=True)), db)
                 except sqlite3.Error:
                     raise
+                except UnknownKind as unknown:
+                    raise UserError(f"{file}: row {number} of {table} {unknown}; nothing was taken") from None
                 except Exception as error:  # what a stranger wrote may make anything fail
                     said = printable(str(error) or type(error).__name__)
                     raise UserError(
@@ -84,19 +92,8 @@ def _request(row: Row, _: sqlite3.Connection) -> None:
 
 def _answer(row: Row, db: sqlite3.Connection) -> None:
     asked = _asked(row, db)
-    value = decoded(_text(row["value"], LONGEST))
-    match asked:
-        case {"kind": "judge"}:
-            fits = isinstance(value, float)
-        case {"kind": "chat", "schema": None}:
-            fits = isinstance(value, str)
-        case {"kind": "chat", "schema": schema}:
-            fits = isinstance(value, dict)
-            _fits_schema(value, schema)
-        case {"items": items}:
-            fits = isinstance(value, np.ndarray) and len(value) == len(items) and bool(np.isfinite(value).all())
-    if not fits:
-        raise ValueError(f"no answer to a call of kind {asked['kind']}")
+    if fault := asked.fault(decoded(type(asked), _text(row["value"], LONGEST))):
+        raise ValueError(f"no answer to a call of kind {asked.kind!r}: {fault}")
 
 
 def _failure(row: Row, db: sqlite3.Connection) -> None:
@@ -114,7 +111,7 @@ CHECKS: Mapping[str, Callable[[Row, sqlite3.Connection], None]] = {
 """Table -> what raises ValueError for a row that is not ours."""
 
 
-def _asked(row: Row, db: sqlite3.Connection) -> dict[str, Any]:
+def _asked(row: Row, db: sqlite3.Connection) -> Call:
     """The request of an answer or a failure, once what both have in common is checked: who was told, what it took."""
     for name in ("run", "model"):
         _text(row[name], NAME)
@@ -131,26 +128,24 @@ def _asked(row: Row, db: sqlite3.Connection) -> dict[str, Any]:
     return _parsed(found[0])
 
 
-def _parsed(text: str) -> dict[str, Any]:
-    """A request, as far as its answers depend on it."""
+def _parsed(text: str) -> Call:
+    """The call of a request; every image of it is blank, since none has to be on record."""
     match json.loads(text):
-        case (
-            {"kind": "judge", "model": dict(), "prompt": str(), "clip": list()}
-            | {"kind": "chat", "model": dict(), "messages": list(), "schema": dict() | None}
-            | {"kind": "embed", "model": dict(), "items": list()}
-        ) as asked:
-            return dict(asked)
-    raise ValueError("no request for a judgement, a chat or an embedding")
+        case {"kind": str(kind), "model": dict()} as asked:
+            return kind_of(kind).read(asked, lambda digest: BLANK)
+    raise ValueError("no request for an answer of a model")
 
 
-def _fits_schema(value: Any, schema: dict[str, Any]) -> None:
-    """ValueError if an object does not fit a schema, or this is none that a chat may be asked with."""
-    import jsonschema
-
-    schemas.check(schema)
-    error = next(jsonschema.Draft202012Validator(schema).iter_errors(value), None)
-    if error is not None:
-        raise ValueError(f"the object does not fit its schema: {error.message}")
+def kind_of(name: str) -> type[Call]:
+    """The kind of call that a request names; UnknownKind where nothing installed here defines it."""
+    try:
+        found: type[Call] = registry.get("call", name)
+    except UserError as error:
+        raise UnknownKind(
+            f"is a call of kind {printable(name)[:40]!r}, which cannot be read here; install the package that brings "
+            f"it ({printable(str(error))})"
+        ) from None
+    return found
 
 
 def _text(value: Any, longest: int) -> str:

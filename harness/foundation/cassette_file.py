@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 import functools
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from guidebench.harness.errors import UserError
-from guidebench.harness.foundation.calls import Usage
-from guidebench.harness.texts import JSON, each_text, mended
+from guidebench.harness.foundation.calls import Call, Usage
+from guidebench.harness.texts import JSON
 
 PATIENCE = 60.0
 """Seconds to wait for a process that is just writing."""
@@ -149,32 +146,18 @@ def dumps(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
-def encoded(value: Any) -> str:
-    """An answer as JSON: P(yes) as a number, a chat's text or object under that name, vectors as base64 of float32."""
-    if isinstance(value, np.ndarray):
-        data = base64.b64encode(np.ascontiguousarray(value, "<f4").data).decode()
-        return dumps({"float32": data, "shape": list(value.shape)})
-    if isinstance(value, str):
-        return dumps({"text": value})
-    return dumps({"object": value} if isinstance(value, Mapping) else float(value))
+def encoded(kind: type[Call], value: Any) -> str:
+    """An answer to a call of a kind, as JSON."""
+    return dumps(kind.encode(value))
 
 
-def decoded(text: str) -> Any:
+def decoded(kind: type[Call], text: str) -> Any:
     """The answer that `encoded` was given; ValueError for anything else."""
-    match JSON.decode(text):
-        case {"float32": str(data), "shape": [n, d], **rest} if not rest and _count(n) and _count(d):
-            return np.frombuffer(base64.b64decode(data, validate=True), "<f4").astype(np.float32).reshape(n, d)
-        case {"text": str(answer), **rest} if not rest:
-            return mended(answer)
-        case {"object": dict(answer), **rest} if not rest:
-            return each_text(answer, mended)
-        case float(answer) if 0.0 <= answer <= 1.0:
-            return answer
-    raise ValueError(f"{text[:80]!r} is no recorded answer")
-
-
-def _count(value: Any) -> bool:
-    return type(value) is int and value >= 0
+    stored = JSON.decode(text)
+    try:
+        return kind.decode(stored)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{text[:80]!r} is no recorded answer to a call of kind {kind.kind!r}: {error}") from None
 
 
 def _connect(path: Path, mode: str, timeout: float = PATIENCE) -> sqlite3.Connection:

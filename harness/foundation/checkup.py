@@ -13,13 +13,13 @@ from typing import Any, get_args
 
 import numpy as np
 
+from guidebench.harness import registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.findings import Finding
-from guidebench.harness.foundation import once, recipes
-from guidebench.harness.foundation.calls import Call, ChatCall, EmbedCall, Failure, JudgeCall, Message
+from guidebench.harness.foundation import answering, once, recipes
+from guidebench.harness.foundation.calls import Call, Failure
 
 GIB = 2**30
-PROMPT = 'Does the bright square move? Reply with exactly "Answer: Yes" or "Answer: No".'
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 WORKING = 1.5
 """Memory that a model takes at work, in sizes of its weights (choice; long clips in large batches take more)."""
@@ -37,7 +37,7 @@ def findings(config: Any, kind: str = "judge") -> Iterator[Finding]:
         there = yield from _weights(config)
         if not there:
             return
-    yield _asked("call", config, tiny(config.model, kind))
+    yield _asked("call", config, tiny(config, kind))
 
 
 def _recipe(model: str) -> Finding | None:
@@ -50,19 +50,15 @@ def _recipe(model: str) -> Finding | None:
     return Finding("recipe", bool(found.calls), f"{found.title}; {price}; {found.licence}. {found.note}")
 
 
-def tiny(model: str, kind: str) -> Call:
-    """A small call as this kind of part makes; of a judge's model that its recipe says to judge nothing, of a kind that
-    it serves."""
-    found = recipes.recipe(model)
-    serves = {"chat": ("chat",), "embedder": ("embed",)}.get(kind) or (found.calls if found is not None else ("judge",))
-    if "judge" in serves:
-        clip = np.zeros((4, 56, 56, 3), np.uint8)
-        for number, frame in enumerate(clip):
-            frame[20:36, 8 * number : 8 * number + 16] = 255
-        return JudgeCall(clip, PROMPT)
-    if "chat" in serves:
-        return ChatCall((Message("user", ("Say yes.",)),), max_tokens=8)
-    return EmbedCall(("The door is open.",))
+def tiny(config: Any, kind: str) -> Call:
+    """A small call as this kind of part is put. A judge's model whose recipe says that it judges nothing is put a call
+    that the recipe says it serves, and a model that declares other kinds the first of these."""
+    answers, found = answering.answered(kind, config), recipes.recipe(config.model)
+    usual = answering.USUAL[kind]
+    if kind == "judge" and found is not None and "judge" not in found.calls:
+        usual = "chat" if "chat" in found.calls else "embed"
+    small: Call = registry.get("call", usual if usual in answers else answers[0]).small()
+    return small
 
 
 def _asked(name: str, config: Any, call: Call, missing: bool | None = False) -> Finding:
@@ -75,14 +71,11 @@ def _asked(name: str, config: Any, call: Call, missing: bool | None = False) -> 
     seconds = time.perf_counter() - started
     if isinstance(reply, Failure):
         return Finding(name, missing, f"{reply.kind}: {reply}")
-    if isinstance(call, JudgeCall):
-        said = f"P(yes) {reply.value:.3f}"
-        if "mass" in reply.detail:
-            said += f" of a mass of {float(reply.detail['mass']):.3f} for yes and no"
-    elif isinstance(call, ChatCall):
-        said = f"answered {str(reply.value)[:40]!r}"
-    else:
-        said = f"{reply.value.shape[-1]} numbers for a text"
+    if fault := call.fault(reply.value):
+        return Finding(name, missing, f"malformed: {fault}")
+    said = f"answered {reply.value[:40]!r}" if isinstance(reply.value, str) else call.words(reply.value)[:80]
+    if "mass" in reply.detail:
+        said += f" of a mass of {float(reply.detail['mass']):.3f} for yes and no"
     served = f", by {reply.detail['served_by']} as it says" if reply.detail.get("served_by") else ""
     took = f"{reply.usage.seconds:.2f} s" + (f", {seconds:.1f} s with loading" if config.backend != "openai" else "")
     return Finding(name, True, f"{said}{served}; {took}; {reply.usage.tokens_in} tokens in")
@@ -185,8 +178,8 @@ def _server(config: Any, kind: str) -> Iterator[Finding]:
         others = ", ".join(found[:8]) or "nothing"
         text = f"lists {wanted!r}" if wanted in found else f"does not list {wanted!r}, but {others}"
         yield Finding("server", True if wanted in found else None, f"{address} {text}")
-    call = tiny(config.model, kind)
-    if not isinstance(call, JudgeCall):
+    call = tiny(config, kind)
+    if call.kind != "judge":
         yield _asked("call", config, call)
         return
     for scoring in get_args(recipes.Scoring):

@@ -96,7 +96,7 @@ def _ask(each: Asked, models: Models, directory: Path, device: str) -> Told:
     async def answered() -> Told:
         desk = keeping.desk(each.config, dataclasses.replace(models, mode="live"), directory, device, ATTEMPTS)
         try:
-            return await desk.answer(tiny(each.config.model, each.kind), ASKER)
+            return await desk.answer(tiny(each.config, each.kind), ASKER)
         finally:
             await desk.close()
 

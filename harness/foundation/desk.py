@@ -8,27 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from guidebench.harness.errors import MissingCall
+from guidebench.harness.errors import MissingCall, UserError
 from guidebench.harness.foundation import keys
 from guidebench.harness.foundation.budget import Budget
 from guidebench.harness.foundation.calls import (
     RETRYABLE,
     Asker,
     Call,
-    ChatCall,
     Failure,
-    JudgeCall,
     Model,
     Reply,
     Told,
     Usage,
-    images_of,
 )
 from guidebench.harness.foundation.cassette import Cassette
 from guidebench.harness.foundation.faults import Breaker, kept, scrubbed
@@ -78,14 +75,17 @@ class Desk:
         budget: Budget | None,
         policy: Policy,
         mode: Mode,
+        answers: Collection[str] | None = None,
         rng: np.random.Generator | None = None,
     ) -> None:
         """`model`: None only in replay; `identity`: what can change its answers, for keys; `name`: for the ledger;
-        `cassette`: None only in live; `rng`: spreads attempts in time and changes no answer."""
+        `cassette`: None only in live; `answers`: the kinds of calls that the model answers, None where it has declared
+        none and refuses others itself; `rng`: spreads attempts in time and changes no answer."""
         assert model is not None or mode == "replay", "a model is needed to ask one"
         assert cassette is not None or mode == "live", "a cassette is needed to record and to replay"
         self._model, self._identity, self._name = model, dict(identity), name
         self._cassette, self._budget, self._policy, self._mode = cassette, budget, policy, mode
+        self._answers = answers
         self._rng = rng if rng is not None else np.random.default_rng()
         self._slots = asyncio.Semaphore(policy.in_flight)
         self._breaker = Breaker(policy.breaker_after, policy.breaker_seconds)
@@ -99,7 +99,12 @@ class Desk:
         MissingCall for one that was never recorded, in replay; BudgetReached; UserError from a model that cannot be
         used at all, and for a full disk.
         """
-        request = await _work(images_of(call), lambda: keys.request(self._identity, call, asker))
+        if self._answers is not None and call.kind not in self._answers:
+            raise UserError(
+                f"{self._name} was put a call of kind {call.kind!r} and answers only {' and '.join(self._answers)}; "
+                f"the part that asks has to declare such calls in `puts`, so that this is said before a run starts"
+            )
+        request = await _work(call.images(), lambda: keys.request(self._identity, call, asker))
         found = self._recorded(request, asker)
         if found is not None:
             return found
@@ -132,8 +137,8 @@ class Desk:
         if self._cassette is None or self._mode == "live":
             return None
         if self._mode == "record":
-            return self._cassette.hear(request.key, asker)
-        found = self._cassette.find(request.key, asker)
+            return self._cassette.hear(request, asker)
+        found = self._cassette.find(request, asker)
         if found is None:
             raise MissingCall(
                 f"run {asker.run}, step {asker.step}: question {asker.ordinal} to {self._name} was never recorded, and "
@@ -198,7 +203,7 @@ class Desk:
             async with asyncio.timeout(self._policy.timeout):
                 reply = await self._model.answer(call)
             reply, took = reply._replace(value=kept(reply.value)), reply.usage
-            if wrong := _unusable(call, reply.value):
+            if wrong := call.fault(reply.value):
                 raise Failure("malformed", wrong, took)
             return reply
         except Failure as failure:
@@ -234,18 +239,6 @@ class Desk:
 async def _work(images: Iterable[Array], work: Callable[[], Result]) -> Result:
     """Work on images, beside the event loop where they are large."""
     return await asyncio.to_thread(work) if sum(image.nbytes for image in images) >= LARGE else work()
-
-
-def _unusable(call: Call, value: Any) -> str:
-    """What is wrong with an answer, or "": P(yes) for a clip, text or an object for a chat, vectors for items."""
-    if isinstance(call, JudgeCall):
-        return "" if isinstance(value, float) and 0.0 <= value <= 1.0 else f"P(yes) lies in [0, 1], not {value!r:.80}"
-    if isinstance(call, ChatCall):
-        expected = str if call.schema is None else dict
-        return "" if isinstance(value, expected) else f"expected {expected.__name__}, got {type(value).__name__}"
-    if not isinstance(value, np.ndarray) or value.dtype != np.float32 or value.shape[:-1] != (len(call.items),):
-        return f"expected float32 [{len(call.items)}, d], got {getattr(value, 'shape', type(value).__name__)}"
-    return "" if np.isfinite(value).all() else "a vector holds a number that is not finite"
 
 
 def _kept(detail: Mapping[str, float | str]) -> dict[str, float | str]:

@@ -181,4 +181,5 @@ def desk(config: Any, models: Models, directory: Path, device: str, attempts: in
         Budget(directory / BUDGET, limits) if models.budgeted else None,
         policy if attempts is None else replace(policy, attempts=min(attempts, policy.attempts)),
         models.mode,
+        config.answers or None,
     )

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from guidebench.harness.foundation.calls import Asker, Call, ChatCall, JudgeCall
+from guidebench.harness.foundation.calls import Asker, Call
 from guidebench.harness.interfaces import Array
 
 DIGEST = 40
@@ -26,9 +26,10 @@ class Request(NamedTuple):
 
     key: str
     text: str
-    """Canonical JSON of `kind` (judge, chat or embed), the `model`'s identity, and what was asked."""
+    """Canonical JSON of the call's `kind`, the `model`'s identity, and the call's own form."""
     images: Mapping[str, Array]
     """Digest -> image, each once."""
+    call: Call
 
 
 def image_digest(image: Array) -> str:
@@ -42,31 +43,21 @@ def image_digest(image: Array) -> str:
 def request(identity: Mapping[str, Any], call: Call, asker: Asker | None) -> Request:
     """The call as it is recorded for a model: `identity` holds whatever can change the model's answers, and no more.
 
-    Chats at a temperature above 0 belong to who asks, so that equal questions of two runs, or two of one run, are
+    Calls whose answers are sampled belong to who asks, so that equal questions of two runs, or two of one run, are
     answered independently.
     """
     images: dict[str, Array] = {}
 
-    def named(part: str | Array) -> str | dict[str, str]:
-        if isinstance(part, str):
-            return part
-        digest = image_digest(part)
-        images[digest] = part
+    def named(image: Array) -> dict[str, str]:
+        digest = image_digest(image)
+        images[digest] = image
         return {"image": digest}
 
-    asked: dict[str, Any]
-    if isinstance(call, JudgeCall):
-        asked = {"kind": "judge", "prompt": call.prompt, "clip": [named(frame) for frame in call.clip]}
-    elif isinstance(call, ChatCall):
-        messages = [{"role": role, "content": [named(part) for part in content]} for role, content in call.messages]
-        asked = {"kind": "chat", "messages": messages, "schema": call.schema, "max_tokens": call.max_tokens}
-        asked["temperature"] = call.temperature
-        if call.temperature > 0 and asker is not None:
-            asked["asker"] = [asker.run, asker.ordinal]
-    else:
-        asked = {"kind": "embed", "items": [named(item) for item in call.items]}
-    text = CANONICAL.encode({"model": identity, **asked})
-    return Request(key_of(text), text, images)
+    asked: dict[str, Any] = dict(**call.form(named), kind=call.kind, model=identity)
+    if call.sampled and asker is not None:
+        asked["asker"] = [asker.run, asker.ordinal]
+    text = CANONICAL.encode(asked)
+    return Request(key_of(text), text, images, call)
 
 
 def key_of(text: str) -> str:
@@ -77,8 +68,3 @@ def key_of(text: str) -> str:
 def call_key(identity: Mapping[str, Any], call: Call, asker: Asker | None) -> str:
     """The key of a call."""
     return request(identity, call, asker).key
-
-
-def shared(call: Call) -> bool:
-    """Whether equal calls of anyone have the same answer: all but chats at a temperature above 0."""
-    return not isinstance(call, ChatCall) or call.temperature == 0

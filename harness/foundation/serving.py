@@ -26,8 +26,9 @@ import numpy as np
 from guidebench.harness import processes
 from guidebench.harness.errors import BudgetReached, MissingCall, UserError
 from guidebench.harness.execution import Models
+from guidebench.harness.foundation import answering
 from guidebench.harness.foundation.asks import Memory
-from guidebench.harness.foundation.backends.scripted import ScriptedChat, ScriptedModel
+from guidebench.harness.foundation.backends.scripted import ScriptedModel
 from guidebench.harness.foundation.calls import Asker, Call, JudgeCall, Model, Told, Usage
 from guidebench.harness.foundation.process import FAREWELL, Assignment, Message, Part, Sent
 from guidebench.harness.interfaces import Array, Dialogue
@@ -191,8 +192,9 @@ def answers(assignment: Assignment, hand: ThreadPoolExecutor) -> Answers:
     """What answers: hand-written code, or a real model behind a desk."""
     config, task = built(assignment.model), assignment.task
     if config.backend == "scripted":
-        scripted = ScriptedModel if assignment.model.kind == "judge" else ScriptedChat
-        return Unaided(scripted(assignment.model.name, lambda: config.spawn(built(assignment.suite), task), hand))
+        kinds = answering.answered(assignment.model.kind, config)
+        spawn = functools.partial(config.spawn, built(assignment.suite), task)
+        return Unaided(ScriptedModel(str(assignment.model), kinds, spawn, hand))
     from guidebench.harness.foundation import keeping
 
     models = Models(**assignment.models)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ import numpy as np
 from guidebench.harness.errors import UserError
 from guidebench.harness.foundation import cassette, keeping
 from guidebench.harness.foundation.calls import Usage
-from guidebench.harness.foundation.cassette_checks import CHECKS
+from guidebench.harness.foundation.cassette_checks import CHECKS, kind_of
 from guidebench.harness.foundation.cassette_file import COLUMNS, STRANGERS, decoded, faults_of, opened
 from guidebench.reports.runs.reading import brief, pixels, within
 
@@ -51,7 +51,7 @@ class Part(NamedTuple):
 
 
 class Message(NamedTuple):
-    """What one side says; `role` is "frames" for the clip of a judge and "items" for what is embedded."""
+    """What one side of a chat says, or a part of what another call asks, such as the frames of a clip."""
 
     role: str
     parts: tuple[Part, ...]
@@ -63,12 +63,10 @@ class Call(NamedTuple):
     ordinal: int
     step: int
     kind: str
-    """judge, chat or embed."""
+    """Of the call: judge, chat, embed, or a plug-in's."""
     model: str
     messages: tuple[Message, ...]
     answer: str
-    score: float | None
-    """P(yes), of a judge."""
     failure: str
     """Its kind, or ""."""
     took: Usage
@@ -147,38 +145,19 @@ def _call(db: sqlite3.Connection, table: str, run: str, key: Any, ordinal: Any, 
     request = db.execute("SELECT key, text FROM requests WHERE key = ?", (key,)).fetchone()
     CHECKS["requests"](dict(zip(("key", "text"), request, strict=True)), db)
     asked = json.loads(request[1])
-    value = None if table == "failures" else decoded(row["value"])
+    kind = kind_of(asked["kind"])
+    answer = "" if table == "failures" else brief(kind.words(decoded(kind, row["value"])))
     took: dict[str, Any] = {name: (float if name in ("seconds", "usd") else int)(row[name]) for name in Usage._fields}
     return Call(
         int(row["ordinal"]),
         int(row["step"]),
-        str(asked["kind"]),
+        kind.kind,
         brief(row["model"], 200),
-        tuple(_messages(db, asked, album)),
-        _answer(value),
-        value if isinstance(value, float) else None,
+        tuple(Message(brief(role, 20), album.parts(db, content)) for role, content in kind.shown(asked)[:PARTS]),
+        answer,
         brief(row["kind"], 50) if table == "failures" else "",
         Usage(**took),
     )
-
-
-def _messages(db: sqlite3.Connection, asked: Mapping[str, Any], album: _Album) -> Iterator[Message]:
-    if asked["kind"] == "judge":
-        yield Message("frames", album.parts(db, asked["clip"]))
-        yield Message("prompt", (Part(brief(asked["prompt"])),))
-    elif asked["kind"] == "chat":
-        for message in asked["messages"][:PARTS]:
-            yield Message(brief(message["role"], 20), album.parts(db, message["content"]))
-    else:
-        yield Message("items", album.parts(db, asked["items"]))
-
-
-def _answer(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return f"{len(value)} vectors of {value.shape[1]} numbers"
-    if isinstance(value, float):
-        return f"yes: {value:.3f}"
-    return "" if value is None else brief(value if isinstance(value, str) else json.dumps(value, indent=1))
 
 
 class _Album:

@@ -18,23 +18,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from guidebench.harness import apart, settings
-from guidebench.harness.config import Cell
+from guidebench.harness.config import PARTS, Cell
 from guidebench.harness.errors import BudgetReached, UserError, unknown
 from guidebench.harness.execution import Models
-from guidebench.harness.foundation import cassette_checks, keeping, keys, once, recipes
+from guidebench.harness.foundation import answering, cassette_checks, keeping, keys, once, recipes
 from guidebench.harness.foundation.backends.transformers_ import loading
 from guidebench.harness.foundation.budget import Budget, Limits
-from guidebench.harness.foundation.calls import Asker, Call, ChatCall, EmbedCall, JudgeCall, Message, Told
+from guidebench.harness.foundation.calls import Asker, Call, Told
 from guidebench.harness.foundation.cassette_file import STRANGERS, decoded, faults_of, opened
 from guidebench.harness.foundation.images import pixels
 from guidebench.results.verification.record import Check
 
-SECTIONS: Mapping[str, str] = {"judge": "judge", "chat": "chat", "embed": "embedder"}
-"""Kind of call -> the part of a cell whose model answers it."""
-TOLERANCE = 0.05
-"""Difference of P(yes) up to which two answers agree: another processor, batch or precision moves it by less."""
-ALIKE = 0.99
-"""Least cosine of two vectors that agree."""
+SECTIONS = tuple(answering.USUAL)
+"""The parts of a cell that are models."""
 DIFFERING = 0.1
 """Share of the compared answers that may differ: a served model does not always repeat itself."""
 MOST_TOKENS = 8_192
@@ -69,9 +65,14 @@ class Unasked(Exception):
     """Nothing is asked; the message says what is missing, and what to pass."""
 
 
-def kinds(cell: Cell) -> list[str]:
-    """Of the calls that the cell's foundation models are asked."""
-    return [kind for kind, section in SECTIONS.items() if keeping.recorded(cell.section(section))]
+def asked_models(cell: Cell) -> list[str]:
+    """The parts of the cell that are foundation models."""
+    return [section for section in SECTIONS if keeping.recorded(cell.section(section))]
+
+
+def kinds(cell: Cell, section: str) -> list[str]:
+    """Of the calls that the cell's parts put to one of its models."""
+    return [*answering.put({part: cell.section(part) for part in PARTS}, section)]
 
 
 def checks(
@@ -87,19 +88,20 @@ def checks(
     """One check of each model that the cell's runs (seeds) asked: up to `count` of its recorded calls, chosen by
     `seed`, asked again within `limit` seconds. `given`: the verifier's own settings, `judge.base_url` and the like;
     `account`: what may be spent, without which only models that run here are asked."""
-    asking = kinds(cell)
+    asking = asked_models(cell)
     if not file.is_file():
         words = "the submission holds no recorded calls (bench submit --cassette adds them)"
-        return [Check(f"model calls ({SECTIONS[kind]})", None, words) for kind in asking]
+        return [Check(f"model calls ({section})", None, words) for section in asking]
     try:
         _sound(file)
         names = [f"{cell.id}/{run}" for run in runs]
+        put = [kinds(cell, section) for section in asking]
         drawn = apart.call(
-            f"{file}: drawing calls from it", cassette_checks.seconds(file), _samples, file, asking, names, count, seed
+            f"{file}: drawing calls from it", cassette_checks.seconds(file), _samples, file, put, names, count, seed
         )
     except UserError as error:
-        return [Check(f"model calls ({SECTIONS[kind]})", None, str(error)) for kind in asking]
-    return [_check(cell, kind, *found, given, limit, account) for kind, found in zip(asking, drawn, strict=True)]
+        return [Check(f"model calls ({section})", None, str(error)) for section in asking]
+    return [_check(cell, section, *found, given, limit, account) for section, found in zip(asking, drawn, strict=True)]
 
 
 @functools.cache
@@ -109,22 +111,21 @@ def _sound(file: Path) -> None:
 
 
 def _samples(
-    file: Path, kinds: Sequence[str], runs: Sequence[str], count: int, seed: int
+    file: Path, put: Sequence[Sequence[str]], runs: Sequence[str], count: int, seed: int
 ) -> list[tuple[list[Recorded], int]]:
-    """`sample` of each kind."""
-    return [sample(file, kind, runs, count, seed) for kind in kinds]
+    """`sample` of each model's kinds."""
+    return [sample(file, kinds, runs, count, seed) for kinds in put]
 
 
 def _check(
     cell: Cell,
-    kind: str,
+    section: str,
     found: list[Recorded],
     total: int,
     given: Mapping[str, Any],
     limit: float,
     account: Account | None,
 ) -> Check:
-    section = SECTIONS[kind]
     what = f"model calls ({section})"
     if not found:
         return Check(what, None, "no call of its runs is on record")
@@ -166,27 +167,35 @@ def compared(what: str, drawn: int, recorded: Sequence[Recorded], told: Sequence
         return Check(what, None, f"{words}; {len(answered)} were answered, and sampled text is not compared")
     differing = comparable.count(False)
     words += f"; {len(comparable) - differing} of {len(comparable)} answers agree"
-    scores = [abs(then.value - value) for then, value in answered if isinstance(then.call, JudgeCall)]
-    if scores:
-        words += f" within {TOLERANCE:g}, P(yes) differs by {max(scores):.3g} at most"
+    for kind, distances in _distances(answered).items():
+        words += f" within {kind.tolerance:g} ({kind.measure}, {max(distances):.3g} at most)"
     passed: bool | None = differing <= DIFFERING * len(comparable)
     if passed and 2 * len(comparable) < drawn:
         passed, words = None, f"{words}; fewer than half of the {drawn} that were drawn are too few"
     return Check(what, passed, words)
 
 
-def sample(file: Path, kind: str, runs: Sequence[str], count: int, seed: int) -> tuple[list[Recorded], int]:
-    """Up to `count` of the calls of a kind that runs (`CELL/SEED`) were answered, and how many there are.
+def _distances(answered: Sequence[tuple[Recorded, Any]]) -> dict[type[Call], list[float]]:
+    """Kind of call whose answers need not be equal to agree -> how far each is from the one on record."""
+    found: dict[type[Call], list[float]] = {}
+    for then, value in answered:
+        if then.call is not None and then.call.tolerance and not then.call.sampled:
+            found.setdefault(type(then.call), []).append(then.call.distance(then.value, value))
+    return found
+
+
+def sample(file: Path, kinds: Sequence[str], runs: Sequence[str], count: int, seed: int) -> tuple[list[Recorded], int]:
+    """Up to `count` of the calls of some kinds that runs (`CELL/SEED`) were answered, and how many there are.
 
     UserError for a file that is no cassette.
     """
-    marks = ", ".join("?" * len(runs))
+    marks, more = (", ".join("?" * len(each)) for each in (runs, kinds))
     query = (
         f"SELECT key, MIN(run) FROM answers JOIN requests USING (key) WHERE run IN ({marks}) "
-        f"AND json_extract(text, '$.kind') = ? GROUP BY key ORDER BY key"
+        f"AND json_extract(text, '$.kind') IN ({more}) GROUP BY key ORDER BY key"
     )
     with closing(opened(file, STRANGERS)) as db, faults_of(file):
-        found = db.execute(query, [*runs, kind]).fetchall()
+        found = db.execute(query, [*runs, *kinds]).fetchall()
         chosen = np.random.default_rng(seed).permutation(len(found))[:count]
         return [_recorded(db, *found[place]) for place in sorted(chosen)], len(found)
 
@@ -199,34 +208,24 @@ def _recorded(db: sqlite3.Connection, key: str, run: str) -> Recorded:
         call = _call(asked, db)
     except (KeyError, TypeError, ValueError):
         call = None
-    return Recorded(asked, call, decoded(value))
+    return Recorded(asked, call, decoded(cassette_checks.kind_of(asked["kind"]), value))
 
 
 def _call(asked: Mapping[str, Any], db: sqlite3.Connection) -> Call | None:
     """The call behind a request; None, KeyError, TypeError or ValueError where there is none that may be asked."""
     images = 0
 
-    def part(given: Any) -> Any:
+    def image(digest: str) -> Any:
         nonlocal images
-        if isinstance(given, str):
-            return given
         images += 1
-        row = db.execute("SELECT png FROM images WHERE digest = ?", (given["image"],)).fetchone()
+        row = db.execute("SELECT png FROM images WHERE digest = ?", (digest,)).fetchone()
         if row is None or images > MOST_IMAGES:
             raise ValueError("an image is not on record, or there are too many")
         return pixels(row[0])
 
-    if asked["kind"] == "judge":
-        return JudgeCall(np.stack([part({"image": frame["image"]}) for frame in asked["clip"]]), asked["prompt"])
-    if asked["kind"] == "chat":
-        messages = tuple(
-            Message(message["role"], tuple(part(piece) for piece in message["content"]))
-            for message in asked["messages"]
-        )
-        if asked["max_tokens"] > MOST_TOKENS:
-            return None
-        return ChatCall(messages, asked["schema"], asked["max_tokens"], asked["temperature"])
-    return EmbedCall(tuple(part(item) for item in asked["items"]))
+    if asked.get("max_tokens", 0) > MOST_TOKENS:
+        return None
+    return cassette_checks.kind_of(asked["kind"]).read(asked, image)
 
 
 def _misfit(cell: Cell, section: str, asked: Mapping[str, Any]) -> str:
@@ -290,8 +289,8 @@ async def _asked(config: Any, calls: Sequence[Call], limit: float, account: Acco
     """What becomes of the calls, all within `limit` seconds or TimeoutError; BudgetReached."""
     from guidebench.harness.foundation.desk import Desk
 
-    budget = None if account is None else Budget(*account)
-    desk = Desk(config.spawn_model(once.device()), {}, config.model, None, budget, config.policy(), "live")
+    budget, model = None if account is None else Budget(*account), config.spawn_model(once.device())
+    desk = Desk(model, {}, config.model, None, budget, config.policy(), "live", config.answers or None)
     try:
         async with asyncio.timeout(limit):
             return [*await asyncio.gather(*(desk.answer(call, Asker("", n, 0)) for n, call in enumerate(calls)))]
@@ -301,14 +300,8 @@ async def _asked(config: Any, calls: Sequence[Call], limit: float, account: Acco
 
 def _agrees(then: Recorded, value: Any) -> bool | None:
     """Whether an answer is that on record; None where the two need not be."""
-    if isinstance(then.call, JudgeCall):
-        return bool(abs(then.value - value) <= TOLERANCE)
-    if isinstance(then.call, ChatCall):
-        return None if then.call.temperature > 0 else bool(then.value == value)
-    if np.shape(then.value) != np.shape(value):
-        return False
-    lengths = np.linalg.norm(then.value, axis=1) * np.linalg.norm(value, axis=1)
-    return bool((np.einsum("nd,nd->n", then.value, value) >= ALIKE * lengths).all())
+    assert then.call is not None, "only what can be asked again is compared"
+    return None if then.call.sampled else then.call.distance(then.value, value) <= then.call.tolerance
 
 
 def settings_of(words: Sequence[str]) -> tuple[dict[str, Any], Limits | None]:
@@ -323,7 +316,7 @@ def settings_of(words: Sequence[str]) -> tuple[dict[str, Any], Limits | None]:
         section, _, field = name.partition(".")
         if section == "models" and field.removeprefix("budget_") in Limits._fields:
             limits[field.removeprefix("budget_")] = settings.given(known[field], found.pop(name), name)
-        elif section not in SECTIONS.values() or not field:
+        elif section not in SECTIONS or not field:
             raise UserError(
                 f"{name!r}: only how models are reached (judge.base_url=…) and what asking them may take "
                 f"(models.budget_usd=…) can be said here"

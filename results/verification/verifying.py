@@ -207,7 +207,7 @@ def _examined(
             alike = alike or not played.renewed
     if alike:
         checks.append(Check("layouts", True, "every episode of a run is the same, so that there is no new one to play"))
-    if options.calls and reasking.kinds(own):
+    if options.calls and reasking.asked_models(own):
         tell(f"{_name(cell)}: asking")
         seeds = [run.seed for run in runs]
         checks += reasking.checks(own, seeds, cassette, options.given, options.calls, seed, options.limit, account)

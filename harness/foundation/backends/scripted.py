@@ -4,61 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Executor
 from typing import Any
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.foundation.calls import Call, ChatCall, JudgeCall, Message, Reply, Usage
-from guidebench.harness.interfaces import Judge
+from guidebench.harness.foundation.calls import Call, Reply, Usage
 
 
 class ScriptedModel:
-    """A Judge behind the interface of a model. What it raises is a fault of its code and stops the run."""
+    """Plain code behind the interface of a model: a judge of clips, what continues a chat, or what answers calls of
+    another kind (`Call.answered_by`). What it raises is a fault of its code and stops the run."""
 
-    def __init__(self, name: str, spawn: Callable[[], Judge], hand: Executor) -> None:
-        """`spawn` builds the judge; that and judging happen in the one thread of `hand`, since what draws with OpenGL
-        must stay in the thread that began it."""
-        self._name, self._spawn, self._hand = name, spawn, hand
-        self._judge: Judge | None = None
-
-    async def answer(self, call: Call) -> Reply:
-        if not isinstance(call, JudgeCall):
-            raise UserError(f"judge {self._name!r} is hand-written and answers nothing but clips")
-        return await asyncio.get_running_loop().run_in_executor(self._hand, self._score, call)
-
-    def _score(self, call: JudgeCall) -> Reply:
-        if self._judge is None:
-            self._judge = self._spawn()
-        started = time.perf_counter()
-        score: Any = self._judge([call.clip])[0]
-        if not (isinstance(score, float) and 0.0 <= score <= 1.0):
-            raise UserError(f"judge {self._name!r} answered {score!r}; a score lies in [0, 1]")
-        return Reply(score, Usage(calls=1, images=len(call.clip), seconds=time.perf_counter() - started))
-
-    def estimate(self, call: Call) -> Usage:
-        return Usage(calls=1)
-
-    async def close(self) -> None:
-        """There is nothing to end."""
-
-
-class ScriptedChat:
-    """Hand-written code that continues a chat, behind the interface of a model; it sees the messages alone."""
-
-    def __init__(self, name: str, spawn: Callable[[], Callable[[tuple[Message, ...]], str]], hand: Executor) -> None:
-        self._name, self._hand = name, hand
-        self._speak = spawn()
+    def __init__(self, name: str, answers: Collection[str], spawn: Callable[[], Callable[..., Any]], hand: Executor):
+        """`name`: of the part, such as "judge 'sprite'"; `answers`: the kinds of calls that it answers; `spawn` builds
+        the code. Building and answering happen in the one thread of `hand`, since what draws with OpenGL must stay in
+        the thread that began it."""
+        self._name, self._answers, self._spawn, self._hand = name, answers, spawn, hand
+        self._code: Callable[..., Any] | None = None
 
     async def answer(self, call: Call) -> Reply:
-        if not isinstance(call, ChatCall):
-            raise UserError(f"chat {self._name!r} is hand-written and answers nothing but chats")
-        return await asyncio.get_running_loop().run_in_executor(self._hand, self._continue, call)
+        if call.kind not in self._answers:
+            raise UserError(f"{self._name} is hand-written and answers {' and '.join(self._answers)}, not {call.kind}")
+        return await asyncio.get_running_loop().run_in_executor(self._hand, self._work, call)
 
-    def _continue(self, call: ChatCall) -> Reply:
+    def _work(self, call: Call) -> Reply:
+        if self._code is None:
+            self._code = self._spawn()
         started = time.perf_counter()
-        text = self._speak(call.messages)
-        return Reply(text, Usage(calls=1, seconds=time.perf_counter() - started))
+        value = call.answered_by(self._code)
+        if fault := call.fault(value):
+            raise UserError(f"{self._name} answered {value!r:.80}: {fault}")
+        return Reply(value, Usage(calls=1, images=len(call.images()), seconds=time.perf_counter() - started))
 
     def estimate(self, call: Call) -> Usage:
         return Usage(calls=1)

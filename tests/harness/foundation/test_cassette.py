@@ -25,7 +25,7 @@ TOOK = Usage(calls=1, tokens_in=70, tokens_out=1, images=2, seconds=0.25, usd=0.
 
 
 def question(text: str) -> Request:
-    return request({"model": "tiny"}, EmbedCall((text,)), None)
+    return request({"model": "tiny"}, JudgeCall(np.zeros((0, 1, 1, 3), np.uint8), text), None)
 
 
 def who(run: str = "cell/0", ordinal: int = 0) -> Asker:
@@ -54,25 +54,28 @@ def rows(path: Path, query: str) -> list[tuple]:
 
 
 A, B = question("a"), question("b")
+TEXT = request({"model": "tiny"}, ChatCall((Message("user", ("a",)),)), None)
+OBJECT = request({"model": "tiny"}, ChatCall((Message("user", ("a",)),), {"type": "object"}), None)
+VECTORS = request({"model": "tiny"}, EmbedCall(("a",)), None)
 
 
 @pytest.mark.parametrize(
-    "value",
+    ("asked", "value"),
     [
-        0.1 + 0.2,
-        0.0,
-        "yes 😀 {0} <b>\x00",
-        "",
-        {"plan": ["key", 1, 2.5, None, {"é": "\n"}]},
-        np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32),
-        np.zeros((0, 4), np.float32),
+        (A, 0.1 + 0.2),
+        (A, 0.0),
+        (TEXT, "yes 😀 {0} <b>\x00"),
+        (TEXT, ""),
+        (OBJECT, {"plan": ["key", 1, 2.5, None, {"é": "\n"}]}),
+        (VECTORS, np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)),
+        (VECTORS, np.zeros((0, 4), np.float32)),
     ],
 )
-def test_an_answer_is_found_as_it_was_told(tmp_path: Path, value) -> None:
+def test_an_answer_is_found_as_it_was_told(tmp_path: Path, asked: Request, value) -> None:
     cassette = Cassette([], tmp_path / "shard-1.sqlite")
-    assert cassette.find(A.key, who()) is None
-    tell(cassette, A, who(), value)
-    for found in (cassette.find(A.key, who()), Cassette([tmp_path / "shard-1.sqlite"], None).find(A.key, who())):
+    assert cassette.find(asked, who()) is None
+    tell(cassette, asked, who(), value)
+    for found in (cassette.find(asked, who()), Cassette([tmp_path / "shard-1.sqlite"], None).find(asked, who())):
         assert found is not None and found.failure == "" and type(found.value) is type(value)
         assert np.array_equal(found.value, value)
         assert (found.usage, found.billed, found.detail) == (TOOK, Usage(), {"mass": 0.5})
@@ -80,20 +83,20 @@ def test_an_answer_is_found_as_it_was_told(tmp_path: Path, value) -> None:
 
 def test_half_of_a_character_that_was_recorded_is_replaced(tmp_path: Path) -> None:
     cassette = Cassette([], tmp_path / "shard-1.sqlite")
-    tell(cassette, A, who(), "yes \ud800")
-    tell(cassette, B, who(), {"plan\udc00": ["\ud83d"]})
-    assert [cassette.find(asked.key, who()).value for asked in (A, B)] == ["yes \ufffd", {"plan\ufffd": ["\ufffd"]}]
+    tell(cassette, TEXT, who(), "yes \ud800")
+    tell(cassette, OBJECT, who(), {"plan\udc00": ["\ud83d"]})
+    assert [cassette.find(asked, who()).value for asked in (TEXT, OBJECT)] == ["yes \ufffd", {"plan\ufffd": ["\ufffd"]}]
 
 
 def test_a_failure_counts_in_its_own_run_at_its_own_question_alone(tmp_path: Path) -> None:
     cassette = Cassette([], tmp_path / "shard-1.sqlite")
     tell(cassette, A, who("cell/0", 3), None, "timeout")
-    assert cassette.find(A.key, who("cell/0", 3)) == Told(None, "timeout", TOOK, Usage(), {"mass": 0.5})
-    assert cassette.find(A.key, who("cell/0", 4)) is None
-    assert cassette.find(A.key, who("cell/1", 3)) is None
-    assert cassette.find(B.key, who("cell/0", 3)) is None
+    assert cassette.find(A, who("cell/0", 3)) == Told(None, "timeout", TOOK, Usage(), {"mass": 0.5})
+    assert cassette.find(A, who("cell/0", 4)) is None
+    assert cassette.find(A, who("cell/1", 3)) is None
+    assert cassette.find(B, who("cell/0", 3)) is None
     tell(cassette, A, who("cell/0", 4), 0.5)
-    assert [cassette.find(A.key, who(run, n)).failure for run, n in (("cell/0", 3), ("cell/0", 5), ("cell/1", 3))] == [
+    assert [cassette.find(A, who(run, n)).failure for run, n in (("cell/0", 3), ("cell/0", 5), ("cell/1", 3))] == [
         "timeout", "", "",
     ]  # fmt: skip
 
@@ -103,7 +106,7 @@ def test_it_counts_however_the_files_are_ordered(tmp_path: Path) -> None:
     failed = shard(tmp_path, "z", (A, who("cell/0", 3), None, "server"))
     asked = shard(tmp_path, "a", (A, who("cell/0", 9), 0.5, ""))
     for sources in ([failed, asked], [asked, failed]):
-        assert Cassette(sources, None).find(A.key, who("cell/0", 3)).failure == "server"
+        assert Cassette(sources, None).find(A, who("cell/0", 3)).failure == "server"
 
 
 def test_each_run_is_told_again_what_it_was_told_once(tmp_path: Path) -> None:
@@ -111,24 +114,24 @@ def test_each_run_is_told_again_what_it_was_told_once(tmp_path: Path) -> None:
     shard(tmp_path, "b", (A, who("cell/0"), 0.25, ""), (B, who("cell/0", 1), 0.1, ""))
     shard(tmp_path, "a", (A, who("cell/1"), 0.75, ""))
     third = Cassette([tmp_path / "shard-b.sqlite"], tmp_path / "shard-0.sqlite")
-    assert third.hear(A.key, who("cell/2", 5)).value == 0.25
-    assert third.find(B.key, who("cell/2", 6)).value == 0.1  # found, not heard
+    assert third.hear(A, who("cell/2", 5)).value == 0.25
+    assert third.find(B, who("cell/2", 6)).value == 0.1  # found, not heard
     third.close()
     merge(tmp_path)
     merged = Cassette([tmp_path / MERGED], None)
-    told = [merged.find(A.key, who(f"cell/{run}", 77)).value for run in range(3)]
+    told = [merged.find(A, who(f"cell/{run}", 77)).value for run in range(3)]
     assert told == [0.25, 0.75, 0.25]
     assert rows(tmp_path / MERGED, "SELECT key, run FROM answers WHERE run = 'cell/2'") == [(A.key, "cell/2")]
-    assert merged.find(A.key, who("cell/9")).value == 0.25  # of the first run by name, always the same
+    assert merged.find(A, who("cell/9")).value == 0.25  # of the first run by name, always the same
 
 
 def test_hearing_a_stranger_s_answer_makes_the_study_s_record_complete(tmp_path: Path) -> None:
     other = shard(tmp_path / "other", "1", (A, who("elsewhere/0"), 0.25, ""))
     mine = Cassette([other], tmp_path / "shard-1.sqlite")
-    assert mine.hear(A.key, who("cell/0", 2)).value == 0.25
+    assert mine.hear(A, who("cell/0", 2)).value == 0.25
     mine.close()
     alone = Cassette([tmp_path / "shard-1.sqlite"], None)
-    assert alone.find(A.key, who("cell/0", 2)).value == 0.25
+    assert alone.find(A, who("cell/0", 2)).value == 0.25
     assert rows(tmp_path / "shard-1.sqlite", "SELECT key, text FROM requests") == [(A.key, A.text)]
     assert rows(tmp_path / "shard-1.sqlite", "SELECT * FROM spent") == []
 
@@ -151,17 +154,17 @@ def test_frames_are_kept_once_and_only_if_wanted(tmp_path: Path) -> None:
 RECORD = """
 import sys
 from pathlib import Path
-from guidebench.harness.foundation.calls import Asker, EmbedCall, Told, Usage
+from guidebench.harness.foundation.calls import Asker, ChatCall, Message, Told, Usage
 from guidebench.harness.foundation.cassette import Cassette
 from guidebench.harness.foundation.keys import request
 shard, run, count, *sources = sys.argv[1:]
 cassette = Cassette([Path(source) for source in sources], Path(shard))
 for number in range(int(count)):
-    asked = request({"model": "tiny"}, EmbedCall((f"{run} {number}" * 50,)), None)
-    cassette.record(asked, Asker(run, number, 0), "tiny", Told(0.5, "", Usage(calls=1)), {}, Usage(calls=1))
+    asked = request({"model": "tiny"}, ChatCall((Message("user", (f"{run} {number}" * 50,)),)), None)
+    cassette.record(asked, Asker(run, number, 0), "tiny", Told("yes", "", Usage(calls=1)), {}, Usage(calls=1))
     for source in sources:
-        known = request({"model": "tiny"}, EmbedCall(("known",)), None)
-        assert cassette.find(known.key, Asker(run, 0, 0)).value == 0.125
+        known = request({"model": "tiny"}, ChatCall((Message("user", ("known",)),)), None)
+        assert cassette.find(known, Asker(run, 0, 0)).value == "known"
     print(asked.key, flush=True)
 cassette.close()
 """
@@ -182,16 +185,19 @@ def test_a_process_killed_at_any_moment_loses_nothing_that_it_had_told(tmp_path:
         os.kill(process.pid, signal.SIGKILL)
         told += [(line.strip(), f"cell/{number}") for line in process.communicate()[0].splitlines()]
     found = Cassette(files(tmp_path), None)  # readable as they were left
-    assert len(told) >= 6 and all(found.find(key, Asker(run, -1, 0)).value == 0.5 for key, run in told)
+    assert len(told) >= 6 and all(
+        found.find(TEXT._replace(key=key), Asker(run, -1, 0)).value == "yes" for key, run in told
+    )
     found.close()
     merge(tmp_path)
     assert files(tmp_path) == [tmp_path / MERGED] and not list(tmp_path.glob("shard-*"))
     merged = Cassette([tmp_path / MERGED], None)
-    assert all(merged.find(key, Asker(run, -1, 0)).value == 0.5 for key, run in told)
+    assert all(merged.find(TEXT._replace(key=key), Asker(run, -1, 0)).value == "yes" for key, run in told)
 
 
 def test_two_processes_write_shards_of_their_own_while_both_read_what_is_merged(tmp_path: Path) -> None:
-    shard(tmp_path, "0", (question("known"), who(), 0.125, ""))
+    known = request({"model": "tiny"}, ChatCall((Message("user", ("known",)),)), None)
+    shard(tmp_path, "0", (known, who(), "known", ""))
     merge(tmp_path)
     processes = [recorder(tmp_path / f"shard-{n}.sqlite", f"cell/{n}", 150, tmp_path / MERGED) for n in (1, 2)]
     while any(process.poll() is None for process in processes):
@@ -213,7 +219,7 @@ def test_a_shard_in_use_is_left_until_its_process_has_ended(tmp_path: Path) -> N
     writing.close()
     merge(tmp_path)
     assert files(tmp_path) == [tmp_path / MERGED]
-    assert Cassette(files(tmp_path), None).find(B.key, who()).value == 0.75
+    assert Cassette(files(tmp_path), None).find(B, who()).value == 0.75
 
 
 def test_a_shard_that_is_merged_but_not_removed_counts_once(tmp_path: Path) -> None:
@@ -246,7 +252,7 @@ def test_merging_that_is_killed_at_any_moment_is_finished_by_the_next(tmp_path: 
         process.kill()
         process.communicate()
         found = Cassette(files(tmp_path), None)
-        assert all(found.find(asked.key, asker).value == 0.5 for each in told for asked, asker, *_ in each)
+        assert all(found.find(asked, asker).value == 0.5 for each in told for asked, asker, *_ in each)
         found.close()
     merge(tmp_path)
     assert files(tmp_path) == [tmp_path / MERGED]
@@ -271,7 +277,7 @@ def test_what_a_killed_writer_left_half_written_is_undone_when_it_is_read(tmp_pa
     merge(tmp_path)
     assert subprocess.run([sys.executable, "-c", HALF, str(tmp_path / MERGED)]).returncode == -signal.SIGKILL
     assert (tmp_path / f"{MERGED}-journal").stat().st_size > 0
-    assert Cassette([tmp_path / MERGED], None).find(question("7").key, who()).value == 0.5
+    assert Cassette([tmp_path / MERGED], None).find(question("7"), who()).value == 0.5
     assert rows(tmp_path / MERGED, "SELECT COUNT(*) FROM requests") == [(50,)]
 
 
@@ -279,15 +285,15 @@ FILL = """
 import resource, sys
 from pathlib import Path
 from guidebench.harness.errors import UserError
-from guidebench.harness.foundation.calls import Asker, EmbedCall, Told, Usage
+from guidebench.harness.foundation.calls import Asker, ChatCall, Message, Told, Usage
 from guidebench.harness.foundation.cassette import Cassette
 from guidebench.harness.foundation.keys import request
 cassette, number = Cassette([], Path(sys.argv[1])), 0
 resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))  # the kernel refuses to let any file grow beyond
 try:
     while True:
-        asked = request({"model": "tiny"}, EmbedCall((f"{number}" * 999,)), None)
-        cassette.record(asked, Asker("cell/0", number, 0), "tiny", Told(0.5, "", Usage(calls=1)), {}, Usage(calls=1))
+        asked = request({"model": "tiny"}, ChatCall((Message("user", (f"{number}" * 999,)),)), None)
+        cassette.record(asked, Asker("cell/0", number, 0), "tiny", Told("yes", "", Usage(calls=1)), {}, Usage(calls=1))
         print(asked.key)
         number += 1
 except UserError as error:
@@ -302,7 +308,7 @@ def test_a_disk_that_is_full_is_said_and_costs_nothing_that_was_told(tmp_path: P
     told = done.stdout.split()
     merge(tmp_path)
     merged = Cassette([tmp_path / MERGED], None)
-    assert len(told) > 10 and all(merged.find(key, who()).value == 0.5 for key in told)
+    assert len(told) > 10 and all(merged.find(TEXT._replace(key=key), who()).value == "yes" for key in told)
     assert rows(tmp_path / MERGED, "SELECT COUNT(*) FROM spent") == [(len(told),)]
 
 
@@ -351,7 +357,7 @@ def test_an_answer_that_cannot_be_read_is_damage_too(tmp_path: Path, value: str)
     path = shard(tmp_path, "1", (A, who(), 0.5, ""))
     foreign(path, f"UPDATE answers SET value = '{value}'")
     with pytest.raises(UserError, match=r"shard-1.sqlite is damaged"):
-        Cassette([path], None).find(A.key, who())
+        Cassette([path], None).find(A, who())
 
 
 def test_chats_with_images_are_recorded_as_text_that_names_them(tmp_path: Path) -> None:

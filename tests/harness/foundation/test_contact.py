@@ -18,6 +18,7 @@ from guidebench.harness.foundation import contact, keeping, once
 from guidebench.harness.foundation.calls import Reply, Usage
 from guidebench.harness.foundation.desk import Policy
 from guidebench.harness.job import Job
+from guidebench.harness.parts import ModelPart
 from guidebench.harness.records.cells import record, write_cell
 from guidebench.harness.records.study import StudyDirectory
 from guidebench.harness.worker import work
@@ -114,7 +115,7 @@ def test_replay_asks_nothing_and_a_budget_counts_the_call(tmp_path: Path, server
 
 
 @dataclasses.dataclass(frozen=True)
-class Here:
+class Here(ModelPart):
     """A model of this machine that says by which process it was asked, or cannot be loaded."""
 
     model: str = "local"

@@ -48,7 +48,7 @@ def record(study: Path, name: str = "1", run: str = "cell/0", model: str = "tiny
 def told(study: Path, run: str = "cell/0") -> list[Told | None]:
     cassette = Cassette(files(study / "models"), None)
     asked = [request({"model": "tiny"}, call, who(number, run)) for number, (call, *_) in enumerate(CALLS)]
-    return [cassette.find(each.key, who(number, run)) for number, each in enumerate(asked)]
+    return [cassette.find(each, who(number, run)) for number, each in enumerate(asked)]
 
 
 @pytest.fixture

@@ -143,7 +143,7 @@ def test_a_process_killed_between_clips_is_started_again(plugin, tmp_path) -> No
 
 @pytest.mark.parametrize(
     ("behaviour", "says"),
-    [("die", "ended 2 times without an answer"), ("raise", "cannot see"), ("nonsense", r"a score lies in")],
+    [("die", "ended 2 times without an answer"), ("raise", "cannot see"), ("nonsense", r"P\(yes\) lies in")],
 )
 def test_a_clip_that_cannot_be_judged_is_an_error_that_says_why(plugin, tmp_path, behaviour: str, says: str) -> None:
     judge = process(plugin, tmp_path, behaviour)

@@ -31,7 +31,7 @@ def test_prompt_images_and_answer_of_each_kind_are_told_failures_first(study: Pa
     assert (found.answered, found.failed, found.left_out, found.notes) == (4, 1, 0, ())
     failed, clip, chat, plan, embedded = found.shown
     assert (failed.ordinal, failed.failure, failed.answer) == (4, "timeout", "")
-    assert clip.score == 0.25 and [message.role for message in clip.messages] == ["frames", "prompt"]
+    assert clip.answer == "P(yes) 0.250" and [message.role for message in clip.messages] == ["frames", "prompt"]
     assert len([part for part in clip.messages[0].parts if part.png]) == len(CLIP)
     assert "␛[31m" in clip.messages[1].parts[0].text and "\x1b" not in chat.answer
     assert [message.role for message in chat.messages] == ["system", "user"]

@@ -40,7 +40,6 @@ from guidebench.harness.foundation.calls import (
     Message,
     Reply,
     Usage,
-    images_of,
 )
 from guidebench.harness.foundation.images import png
 from guidebench.harness.foundation.recipes import MILLION, Scoring
@@ -85,13 +84,15 @@ class OpenAIModel:
             return await self._judge(call)
         if isinstance(call, ChatCall):
             return await self._chat(call)
-        return await self._embed(call)
+        if isinstance(call, EmbedCall):
+            return await self._embed(call)
+        raise UserError(f"{self._server.name} is asked as OpenAI's API is, which has no call of kind {call.kind!r}")
 
     def estimate(self, call: Call) -> Usage:
         """A token for each byte of text, what an image takes at most, all that may be written, repairs included; the
         seconds of the slowest request so far."""
         found = recipes.recipe(self._model)
-        images = len(images_of(call))
+        images = len(call.images())
         read = images * ((found.tokens_per_image if found else 0) or IMAGE_TOKENS) + _bytes(call)
         requests, written = 1, 1 if self._scoring == "prefill" else SPOKEN
         if isinstance(call, ChatCall):
@@ -292,11 +293,12 @@ def _joined(content: Sequence[Any]) -> str:
 
 def _bytes(call: Call) -> int:
     """Of the texts of a call, and some for each message."""
+    texts: list[str] = []
     if isinstance(call, JudgeCall):
         texts = [call.prompt, BEGUN]
     elif isinstance(call, ChatCall):
         texts = [part for message in call.messages for part in message.content if isinstance(part, str)]
         texts.append(json.dumps(call.schema, default=dict) + " " * OUR_WORDS if call.schema is not None else "")
-    else:
+    elif isinstance(call, EmbedCall):
         texts = [item for item in call.items if isinstance(item, str)]
     return sum(len(text.encode()) for text in texts) + 64 * (1 + len(texts))

@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+from guidebench.harness.errors import UserError
 from guidebench.harness.foundation.answers import REPAIRS
 from guidebench.harness.foundation.backends.transformers_.batching import Batcher
 from guidebench.harness.foundation.backends.transformers_.chatting import Chatting
@@ -15,7 +16,7 @@ from guidebench.harness.foundation.backends.transformers_.embedding import Embed
 from guidebench.harness.foundation.backends.transformers_.judging import Clips, Judging, Verdict
 from guidebench.harness.foundation.backends.transformers_.loading import Source, load
 from guidebench.harness.foundation.backends.transformers_.open_clip_ import OpenClipEmbedding
-from guidebench.harness.foundation.calls import Call, ChatCall, EmbedCall, JudgeCall, Reply, Usage, images_of
+from guidebench.harness.foundation.calls import Call, ChatCall, EmbedCall, JudgeCall, Reply, Usage
 from guidebench.harness.foundation.recipes import Scoring
 
 
@@ -38,15 +39,17 @@ class TransformersModel:
             reply = await self._judge(call)
         elif isinstance(call, ChatCall):
             reply = await self._chatting.answer(call)
-        else:
+        elif isinstance(call, EmbedCall):
             reply = await self._embed(call)
+        else:
+            raise UserError(f"{self._source.model} runs in transformers, which answers no call of kind {call.kind!r}")
         self._slowest = max(self._slowest, reply.usage.seconds)
         return reply
 
     def estimate(self, call: Call) -> Usage:
         """Tokens that may be written, images, and the seconds of the slowest call so far; running it costs no money."""
         written = (1 + REPAIRS) * call.max_tokens if isinstance(call, ChatCall) else 0
-        return Usage(1, tokens_out=written, images=len(images_of(call)), seconds=self._slowest)
+        return Usage(1, tokens_out=written, images=len(call.images()), seconds=self._slowest)
 
     async def close(self) -> None:
         self._batcher.close()

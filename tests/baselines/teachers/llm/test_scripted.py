@@ -17,7 +17,7 @@ from guidebench.baselines.preference.teaching import Pair, Verdict
 from guidebench.baselines.teachers.llm import Llm, Scripted, prompts, trajectories
 from guidebench.baselines.teachers.llm.dialogue import PairDialogue
 from guidebench.harness.errors import UserError
-from guidebench.harness.foundation.backends.scripted import ScriptedChat
+from guidebench.harness.foundation.backends.scripted import ScriptedModel
 from guidebench.harness.foundation.calls import Call, ChatCall, EmbedCall, Message, Told
 from guidebench.harness.interfaces import Array, Coordinates, Suite
 from tests.baselines.teachers.llm.talking import PUSH, REACH, pair, segment, talk
@@ -220,11 +220,11 @@ def test_behind_the_interface_of_a_model_it_answers_chats_alone() -> None:
 
     async def run() -> None:
         with ThreadPoolExecutor(1) as hand:
-            model = ScriptedChat("scripted", lambda: Scripted(**SURE).spawn(NOWHERE, ""), hand)
+            model = ScriptedModel("chat 'scripted'", ("chat",), lambda: Scripted(**SURE).spawn(NOWHERE, ""), hand)
             reply = await model.answer(call)
             assert reply.value.endswith("\n1") and reply.usage.calls == model.estimate(call).calls == 1
             assert math.isclose(reply.usage.usd, 0) and reply.usage.tokens_in == 0
-            with pytest.raises(UserError, match="answers nothing but chats"):
+            with pytest.raises(UserError, match="answers chat, not embed"):
                 await model.answer(EmbedCall(("a",)))
             await model.close()
 

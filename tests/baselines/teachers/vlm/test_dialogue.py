@@ -11,7 +11,7 @@ import pytest
 
 from guidebench.baselines.teachers.vlm import Vlm, prompts
 from guidebench.baselines.teachers.vlm.dialogue import ImageDialogue
-from guidebench.harness.foundation.calls import Failure, images_of
+from guidebench.harness.foundation.calls import Failure
 from guidebench.harness.interfaces import Array
 from tests.baselines.teachers.llm.talking import Ask
 from tests.there import there
@@ -39,7 +39,7 @@ def test_two_images_are_analysed_and_the_label_is_asked_of_the_analysis_alone() 
     assert message.role == "user" and message.content[::2] == ("Image 1:", "Image 2:", message.content[4])
     assert all(np.array_equal(seen, frame) for seen, frame in zip(message.content[1::2], FRAMES, strict=True))
     assert "press the button" in message.content[4] and "{" not in message.content[4]
-    assert not images_of(label) and len(label.messages) == 1
+    assert not label.images() and len(label.messages) == 1
     said = ask.asked(1)
     assert ANALYSIS in said and said.count("press the button") == 1, "what is filled in is not searched"
 
@@ -47,8 +47,8 @@ def test_two_images_are_analysed_and_the_label_is_asked_of_the_analysis_alone() 
 def test_a_check_shows_the_same_two_the_other_way_round() -> None:
     ask = Ask("one", "2", "other", "1")
     assert talk(ask, double_check=True) == {"first": 2, "second": 1, "outcome": "labelled", "retries": 0}
-    assert [images_of(call)[0][0, 0, 0] for call in ask.calls[::2]] == [10, 200]
-    assert [images_of(call)[1][0, 0, 0] for call in ask.calls[::2]] == [200, 10]
+    assert [call.images()[0][0, 0, 0] for call in ask.calls[::2]] == [10, 200]
+    assert [call.images()[1][0, 0, 0] for call in ask.calls[::2]] == [200, 10]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,41 @@
+"""The calls to a foundation model, one module per kind, and what all kinds share.
+
+A module directly in this folder, or a plug-in's in the entry point group `guidebench.calls`, adds a kind: it registers
+a `Call` with `@register.call("name")`, and nothing else has to be edited.
+"""
+
+from guidebench.harness.foundation.calls.base import (
+    ONE_CALL,
+    RETRYABLE,
+    Asker,
+    Call,
+    Failure,
+    FailureKind,
+    Json,
+    Model,
+    Reply,
+    Told,
+    Usage,
+)
+from guidebench.harness.foundation.calls.chat import CUT_OFF, ChatCall, Message
+from guidebench.harness.foundation.calls.embed import EmbedCall
+from guidebench.harness.foundation.calls.judge import JudgeCall
+
+__all__ = [
+    "CUT_OFF",
+    "ONE_CALL",
+    "RETRYABLE",
+    "Asker",
+    "Call",
+    "ChatCall",
+    "EmbedCall",
+    "Failure",
+    "FailureKind",
+    "Json",
+    "JudgeCall",
+    "Message",
+    "Model",
+    "Reply",
+    "Told",
+    "Usage",
+]
