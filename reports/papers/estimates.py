@@ -172,9 +172,8 @@ class Estimator:
         tested = Estimate(value, error, freedom, seeds)
         shown = readings[0][3]
         if shown is None:
-            top = SUCCESS.get(metric, np.inf) if formula is None else np.inf
             low, high = equivalence.ends(tested)
-            bounds = (0.0, top) if np.isfinite(top) else (-np.inf, np.inf)
+            bounds = _range(metric) if formula is None else (-np.inf, np.inf)
             shown = Interval(value[0], np.clip(low, *bounds), np.clip(high, *bounds))
         return Estimated(shown, tested)
 
@@ -298,6 +297,17 @@ class Estimator:
             even = np.full((1, runs), 1 / runs)
             self._weights[stratum] = np.vstack([even, generator.multinomial(runs, even[0], size=self._reps) / runs])
         return self._weights[stratum]
+
+
+def _range(metric: str) -> tuple[float, float]:
+    """The least and the greatest value that a metric can have."""
+    if metric in SUCCESS:
+        return 0.0, SUCCESS[metric]
+    if metric.endswith("saving_percent"):
+        return -np.inf, 100.0
+    if metric == "gain_percent":
+        return -100.0, np.inf
+    return (0.0 if metric.startswith(("steps_to_", "seconds_to_")) else -np.inf), np.inf
 
 
 def _rows(settings: Sequence[Setting]) -> list[Row]:

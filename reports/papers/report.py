@@ -25,6 +25,7 @@ from guidebench.reports.summary import Row
 from guidebench.results import Picture, Study, published
 
 if TYPE_CHECKING:
+    import pandas as pd
     from rich.console import Console
 
 
@@ -98,7 +99,7 @@ def report(studies: Sequence[Study], name: str, stand_ins: Mapping[str, str], re
         tested,
         pictures.draw(paper, Sources(shelf, library.study, estimator, reps)),
         tuple(picture for study in studies for picture in results.pictures(study)) if paper.samples else (),
-        tuple(dict.fromkeys(library.notes)),
+        tuple(dict.fromkeys([*_strangers(tables, tested, numbers, library.rows), *library.notes])),
         text.letters(tables, tested),
         _runs(tables, tested, library.rows),
     )
@@ -253,6 +254,28 @@ def _check_stand_ins(stand_ins: Mapping[str, str], theirs: set[str], ours: set[s
             raise UserError(f"--stand-in {task}={other}: the paper has no task {task!r} (it has {_named(theirs)})")
         if other not in ours:
             raise UserError(f"--stand-in {task}={other}: the studies have no task {other!r} (they have {_named(ours)})")
+
+
+def _strangers(
+    tables: Sequence[Filled], tested: Sequence[Outcome], numbers: pd.DataFrame, rows: Sequence[Row]
+) -> list[str]:
+    """What may be done where nothing of the paper could be filled, since it has none of the studies' tasks."""
+    entries = [entry for table in tables for line in table.lines for cell in line.cells for entry in cell]
+    if any(entry.ours is not None for entry in entries) or any(each.findings for each in tested):
+        return []
+    ours = {(row.cell.suite, row.cell.task) for row in rows}
+    theirs = set(zip(numbers["suite"], numbers["task"], strict=True))
+    if not ours or ours & theirs:
+        return []
+    own = min(task for _, task in ours)
+    alike = [task for suite, task in theirs if task and "," not in task and suite in {suite for suite, _ in ours}]
+    shown = (
+        f"; --stand-in {min(alike, key=lambda task: (len(task), task))}={own} shows one for another" if alike else ""
+    )
+    return [
+        f"nothing could be filled in: the paper has no results on {_named({task for _, task in ours})} "
+        f"(it has {_named(set(numbers['task']))}){shown}"
+    ]
 
 
 def _named(tasks: set[str]) -> str:

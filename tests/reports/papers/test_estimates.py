@@ -100,6 +100,16 @@ def test_a_row_at_a_bound_is_read_with_one_more_seed_at_the_other(setting: Calla
     assert len(both.value) == 3, "one in the method's row, one in the baseline's"
 
 
+def test_an_interval_ends_where_no_value_can_be(setting: Callable[..., Setting]) -> None:
+    """The row with one more seed that never succeeds may miss its target, so nothing bounds the saving from below."""
+    ones = {seed: {100: 0.0, 200: 1.0} for seed in range(3)}
+    mixed = {0: {100: 0.0, 200: 0.8}, 1: {100: 0.0, 200: 0.1}, 2: {100: 0.0, 200: 0.9}}
+    saving = estimator()("step_saving_percent", [setting(ours=ones, theirs=mixed)]).interval
+    assert float(saving.high) == 100 and np.isneginf(float(saving.low))
+    gain = estimator()("gain_percent", [setting(ours=ones, theirs=mixed)]).interval
+    assert float(gain.low) >= -100
+
+
 def test_several_settings_are_averaged_before_they_are_compared(
     add: Callable[..., None], shelf: Callable[..., Shelf]
 ) -> None:

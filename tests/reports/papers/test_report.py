@@ -188,6 +188,17 @@ def test_what_is_mistyped_is_named(
     assert message in capsys.readouterr().err
 
 
+def test_a_study_of_no_task_of_the_paper_is_told_how_another_may_stand_in(
+    add: Callable[..., None], writer: Writer
+) -> None:
+    add("other", RISES, method="uer", task="5x5")
+    study = writer.finish("of_5x5")
+    (note,) = [note for note in made(study).notes if "--stand-in" in note]
+    assert note.startswith("nothing could be filled in: the paper has no results on 5x5 (it has 12x12, 16x16, 8x8")
+    assert note.endswith("; --stand-in 8x8=5x5 shows one for another")
+    assert not any("--stand-in" in note for note in made(study, **{"8x8": "5x5"}).notes)
+
+
 def test_the_command_prints_tables_claims_and_what_is_missing(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main([str(study), "--paper", "vlm_rb", "--stand-in", "12x12=8x8", "--resamples", "200"]) == 0
     told = " ".join(capsys.readouterr().out.split())
