@@ -16,6 +16,7 @@ from guidebench.harness.foundation.calls.base import (
     Reply,
     Told,
     Usage,
+    part,
 )
 from guidebench.harness.foundation.calls.chat import CUT_OFF, ChatCall, Message
 from guidebench.harness.foundation.calls.embed import EmbedCall
@@ -38,4 +39,5 @@ __all__ = [
     "Reply",
     "Told",
     "Usage",
+    "part",
 ]

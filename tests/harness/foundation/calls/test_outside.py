@@ -30,9 +30,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from guidebench.harness.foundation.calls import Call, Failure, Reply, Usage
-from guidebench.harness.foundation.calls import arrays
-from guidebench.harness.foundation.calls.base import part
+from guidebench.harness.foundation.calls import Call, Failure, Reply, Usage, arrays, part
 from guidebench.harness.foundation.desk import Policy
 from guidebench.harness.parts import ModelPart
 from guidebench.harness.registry import register
