@@ -20,7 +20,7 @@ from guidebench.harness import apart, logs
 from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.logs import UNDECLARED, WORDS, Column, Log
 from guidebench.harness.records import schema
-from guidebench.harness.scores import Score
+from guidebench.harness.scores import SUCCESS, Score
 from guidebench.results import limits
 from guidebench.results.store import IDENTITY, Cell, Run, Study, identity, study
 
@@ -91,7 +91,8 @@ def load(source: str | Path | Study, *, what: str = EVALUATIONS, threads: int | 
         _check_values(read_claims, {name: declared[name] for name in claimed})
         _check_values(read_rows, {name: column for name, column in declared.items() if name not in claimed})
     expected = {name: None for cell in opened.cells for name in columns(what, cell)}
-    expected = expected or dict.fromkeys(opened.logs.get(what, UNDECLARED).columns)
+    if not expected:  # a study without cells
+        expected = dict.fromkeys(columns(what, None))
     empty = pd.DataFrame(columns=["filename", "row", *expected])
     nothing = [empty.drop(columns=claimed, errors="ignore"), empty.reindex(columns=["filename", "row", *claimed])]
     rows, claims = [pd.concat(parts) for parts in zip(*frames, strict=True)] or nothing
@@ -160,11 +161,12 @@ def _read(what: str, groups: list[Group], threads: int | None) -> Read:
     return found
 
 
-def columns(what: str, cell: Cell) -> Mapping[str, Column]:
-    """The columns that are declared for the rows of a cell's runs; none of a log of which nothing is known."""
+def columns(what: str, cell: Cell | None) -> Mapping[str, Column]:
+    """The columns that are declared for the rows of a cell's runs, or for those of every cell; none of a log of which
+    nothing is known."""
     if what == EVALUATIONS:
-        return _evaluation(cell.score)
-    return (schema.LOGS.get(what) or cell.logs.get(what) or UNDECLARED).columns
+        return _evaluation(cell.score if cell else SUCCESS)
+    return (schema.LOGS.get(what) or (cell.logs.get(what) if cell else None) or UNDECLARED).columns
 
 
 @functools.cache

@@ -50,6 +50,15 @@ def test_finished_and_running_runs_come_as_one_frame(directory: Path) -> None:
     assert rows["directory"].iloc[-1] == "grid/8x8/uer-a/seed-1"
 
 
+def test_of_a_selection_without_cells_there_are_no_rows_and_all_columns(directory: Path) -> None:
+    nothing = results.select(results.study(_study(directory)), lambda cell: False)
+    assert not nothing.cells
+    for what in (None, "metrics"):
+        rows = results.load(nothing) if what is None else results.load(nothing, what=what)
+        assert len(rows) == 0 and "step" in rows
+    assert list(results.load(nothing).columns) == [*EVALUATION, "score", "variant", "label", "directory"]
+
+
 def test_the_harness_own_parquet_is_read(directory: Path) -> None:
     path, _ = _lines(directory)
     before = results.load(_study(directory))

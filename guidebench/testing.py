@@ -1,0 +1,215 @@
+"""Checks of a part against its contract, for the tests of whoever writes one; our own tests use them too.
+
+    from guidebench import testing
+
+    def test_the_suite_keeps_its_contract():
+        testing.check_suite("my_suite")
+
+    def test_the_method_keeps_its_contract(tmp_path):
+        testing.check_method("my_method", tmp_path, "suite=classic", "task=CartPole-v1")
+
+A broken contract is an AssertionError that says what was expected, and where. `check_suite` plays tasks and restores
+them. `check_method` trains tiny runs of a method: two seeds together and apart, ended without warning and continued.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from guidebench.harness import checkpoints, matrix, registry, study
+from guidebench.harness.interfaces import Actions, Array, Observations, State
+from guidebench.harness.job import Job
+from guidebench.harness.records.cells import record, write_cell
+from guidebench.harness.records.sources import ROOT
+from guidebench.harness.records.study import StudyDirectory
+from guidebench.harness.worker import work
+
+KILLED = 9
+"""Exit code of a process that ended in the midst of a run, as one that was killed."""
+SEEDS = (0, 1)
+ENDED = 0.6
+"""Share of its steps after which a run's process ends without warning."""
+TINY = ("training.steps=300", "evaluation.every=100", "evaluation.episodes=2")
+"""Settings of the runs that `check_method` trains; the caller's count instead where they name the same ones."""
+
+
+def check_suite(name: str, tasks: Sequence[str] | None = None, steps: int = 200, seed: int = 0) -> None:
+    """Check the tasks of a registered suite, or those named, over `steps` random steps each.
+
+    Observations fit the spaces. A seed and the same actions give the same episodes. A task that is restored from its
+    state in another object goes on like the first, beyond the end of the episode. No episode is longer than the
+    horizon. Equal snapshots are drawn as equal frames, uint8 [n, height, width, 3].
+    """
+    suite = registry.get("suite", name)()
+    for task in suite.tasks if tasks is None else tasks:
+        check_task(suite, task, steps, seed)
+
+
+def check_task(suite: Any, name: str, steps: int = 200, seed: int = 0) -> None:
+    """Check one task of a built suite, as `check_suite` does."""
+    actions = suite.spaces(name)[1]
+    rng = np.random.default_rng(seed)
+    chosen = [_action(actions, rng) for _ in range(steps)]
+    one, twin, restored = suite.make(name), suite.make(name), suite.make(name)
+    assert one.max_steps == suite.horizon(name), f"{name}: max_steps {one.max_steps}, horizon {suite.horizon(name)}"
+    assert isinstance(one.instruction, str), f"{name}: the instruction {one.instruction!r} is no text"
+
+    played = _played(suite, one, name, chosen[: steps // 2], seed)
+    _same(played, _played(suite, twin, name, chosen[: steps // 2], seed), f"{name}: two tasks reset with seed {seed}")
+    state = _stored(one.state())
+    played = _played(suite, one, name, chosen[steps // 2 :])
+    restored.reset(seed + 1)
+    restored.load_state(state)
+    _same(played, _played(suite, restored, name, chosen[steps // 2 :]), f"{name}: a task and one restored from it")
+
+    drawing = suite.drawing()
+    drawing.ready()
+    frames = drawing.spawn(name)(np.stack([one.snapshot(), restored.snapshot()]))
+    told = f"{frames.dtype} {list(frames.shape)}"
+    assert frames.dtype == np.uint8 and frames.ndim == 4 and frames.shape[::3] == (2, 3), (
+        f"{name}: two frames are {told}, not uint8 [2, height, width, 3]"
+    )
+    assert np.array_equal(frames[0], frames[1]), f"{name}: equal snapshots are drawn as different frames"
+
+
+def _action(actions: Actions, rng: np.random.Generator) -> Any:
+    if actions.count is not None:
+        return int(rng.integers(actions.count))
+    return rng.uniform(-1, 1, actions.shape).astype(np.float32)
+
+
+def _played(suite: Any, task: Any, name: str, actions: Sequence[Any], seed: int | None = None) -> list[tuple[Any, ...]]:
+    """What a task shows under these actions, from a reset with `seed` or from where it stands; episodes that end are
+    followed by others."""
+    observations, horizon = suite.spaces(name)[0], suite.horizon(name)
+    shown: list[tuple[Any, ...]] = []
+    if seed is not None:
+        shown.append((_observed(task.reset(seed), observations, name),))
+    length = 0
+    for action in actions:
+        step = task.step(action)
+        length += 1
+        assert np.isfinite(step.reward), f"{name}: the reward of a step is {step.reward}"
+        events = task.events()
+        assert events.dtype == bool and events.shape == (len(suite.events),), (
+            f"{name}: events are {events.dtype} {list(events.shape)}, and the suite names {len(suite.events)}"
+        )
+        snapshot = task.snapshot()
+        assert snapshot.dtype == np.uint8 and snapshot.ndim == 1, f"{name}: a snapshot is {snapshot.dtype}, no bytes"
+        assert length <= horizon, f"{name}: an episode goes on after its horizon of {horizon} steps"
+        seen = _observed(step.observation, observations, name)
+        shown.append((seen, float(step.reward), *map(bool, step[2:]), events.tobytes(), snapshot.tobytes()))
+        if step.terminated or step.truncated:
+            shown.append((_observed(task.reset(), observations, name),))
+            length = 0
+    return shown
+
+
+def _observed(observation: Array, space: Observations, name: str) -> bytes:
+    told = f"{observation.dtype} {list(observation.shape)}"
+    assert observation.shape == space.shape and observation.dtype == space.dtype, (
+        f"{name}: an observation is {told}, and its space says {space.dtype} {list(space.shape)}"
+    )
+    if space.categories is not None:
+        largest = observation.reshape(-1, observation.shape[-1]).max(0)
+        assert (largest < space.categories).all(), f"{name}: codes up to {largest} and categories {space.categories}"
+    return observation.tobytes()
+
+
+def _stored(state: State) -> State:
+    """A state as a checkpoint gives it back."""
+    with tempfile.TemporaryDirectory() as directory:
+        return checkpoints.load(checkpoints.save(Path(directory), 0, state)).state
+
+
+def _same(one: Sequence[Any], other: Sequence[Any], who: str) -> None:
+    for number, (mine, theirs) in enumerate(zip(one, other, strict=True)):
+        assert mine == theirs, f"{who} differ {number} steps later"
+
+
+def check_method(method: str, directory: Path, *words: str) -> None:
+    """Check a registered method by tiny runs of two seeds in `directory`, on the suite and with the settings that
+    `words` name as a command does (`suite=classic`, `guide.weight=0.5`).
+
+    A seed is the same run alone and beside another. A run whose process ends without warning and that is continued in
+    another packing writes the same evaluations, the same rows in the logs that its parts declare, and the same policy.
+    """
+    named = {word.split("=", 1)[0] for word in words}
+    command = [
+        f"method={method}",
+        "profile=smoke",
+        *words,
+        *(word for word in TINY if word.split("=", 1)[0] not in named),
+    ]
+    whole = _train(command, directory / "together", [SEEDS])
+    assert whole, f"{method}: its runs wrote nothing"
+    apart = _train(command, directory / "apart", [(seed,) for seed in reversed(SEEDS)])
+    _alike(whole, apart, f"{method}: a seed alone and beside another")
+    continued = _train(command, directory / "ended", [(seed,) for seed in SEEDS], ended=True)
+    _alike(whole, continued, f"{method}: a run as a whole and one whose process ended after {ENDED:.0%} of its steps")
+
+
+def _train(
+    command: Sequence[str], directory: Path, packs: Sequence[tuple[int, ...]], ended: bool = False
+) -> dict[str, bytes]:
+    """What runs in these packs wrote; `ended`: before that all seeds train together, in a process that ends within the
+    run."""
+    plan = matrix.plan([*command, f"seeds={list(SEEDS)}".replace(" ", ""), f"output={directory}"])
+    (cell,) = plan.cells
+    home = StudyDirectory(study.directory_of(plan))
+    home.write(plan.name, [], {cell.id: {"directory": cell.directory, "seeds": list(SEEDS), "label_variant": ""}})
+    write_cell(home, cell)
+
+    def job(seeds: tuple[int, ...]) -> Job:
+        return Job(study=plan.name, directory=str(directory), cell=record(cell), seeds=seeds, checkpoint_every=65)
+
+    if ended:
+        path = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
+        done = subprocess.run(
+            [sys.executable, "-m", "guidebench.testing", str(int(ENDED * cell.steps))],
+            input=job(SEEDS).dumps(), text=True, capture_output=True, timeout=600,
+            env={**os.environ, "PYTHONPATH": path},
+        )  # fmt: skip
+        assert done.returncode == KILLED, (
+            f"the run did not come as far as {ENDED:.0%} of its steps:\n{done.stdout}{done.stderr}"
+        )
+    for seeds in packs:
+        work(job(seeds), lambda event: None, lambda: False)
+    return {
+        f"seed {seed}, {name}": file.read_bytes()
+        for seed in SEEDS
+        for name in ("evaluations.parquet", "policy.safetensors", *(f"{log}.parquet" for log in sorted(cell.logs)))
+        if (file := home.run(cell.directory, seed).path / name).exists()
+    }
+
+
+def _alike(one: dict[str, bytes], other: dict[str, bytes], who: str) -> None:
+    assert one.keys() == other.keys(), f"{who} wrote different files: {sorted(one.keys() ^ other.keys())}"
+    for name, content in one.items():
+        assert other[name] == content, f"{who} differ ({name})"
+
+
+def _end_at(question: int) -> Any:
+    """A question whether to stop that ends the process when it is put for the so-manieth time."""
+    asked = 0
+
+    def stop() -> bool:
+        nonlocal asked
+        asked += 1
+        if asked == question:
+            os._exit(KILLED)
+        return False
+
+    return stop
+
+
+if __name__ == "__main__":
+    work(Job.loads(sys.stdin.read()), lambda event: None, _end_at(int(sys.argv[1])))
