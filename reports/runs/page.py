@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import base64
+import json
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from guidebench.harness.foundation.calls import Usage
+from guidebench.harness.records import schema
 from guidebench.reports import charts, inline, judges, ledger
 from guidebench.reports.page import SCRIPTS, environment
 from guidebench.reports.runs import curves
 from guidebench.reports.runs.calls import SHOWN
 from guidebench.reports.runs.reading import brief
 from guidebench.reports.runs.record import Record, provenance, settings
+from guidebench.results.store import IDENTITY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +45,13 @@ COLUMNS = {
         "learned_0", "learned_1", "retries", "imagined",
     ),
 }  # fmt: skip
-"""Of the logs of which rows are shown."""
+"""Of the logs that are shown in a way of their own, where their rows have these columns."""
+LEADING = {"judgements": {"asked", "applied"}, "labels": {"kept", "outcome"}}
+"""What rows need for it."""
+WIDEST, DOWNLOAD = 40, 2**20
+"""Most columns of a log that are shown, and most bytes of one that the page holds to be downloaded."""
+BESIDE = ("evaluations", *schema.LOGS)
+"""Logs that other parts of the page show."""
 
 
 class Sample(NamedTuple):
@@ -52,6 +61,10 @@ class Sample(NamedTuple):
     told: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    file: str = ""
+    """What its rows are called as a file, where they can be downloaded."""
+    lines: bytes = b""
+    """They as JSON lines."""
 
 
 def render(record: Record, home: str = "") -> str:
@@ -79,7 +92,7 @@ def render(record: Record, home: str = "") -> str:
             },
             evaluations=curves.evaluations(record),
             once=curves.once(record),
-            samples=[sample for log in COLUMNS if (sample := _sample(log, record.rows.get(log)))],
+            samples=[_sample(record, log, rows) for log, rows in record.rows.items() if log not in BESIDE],
             clock=_clock(record.rows.get("timings")),
             bill=_bill(record.rows.get("ledger")),
             billed=ledger.is_billed(cell),
@@ -123,10 +136,46 @@ def _facts(record: Record) -> list[tuple[str, str]]:
     return [(name, brief(text, 1_000)) for name, text in rows.items() if text]
 
 
-def _sample(log: str, rows: pd.DataFrame | None) -> Sample | None:
+def _sample(record: Record, log: str, rows: pd.DataFrame) -> Sample:
+    """Some rows of a log; of any but those in `COLUMNS` the first and the last, whatever they hold, as text."""
+    if log in COLUMNS and set(rows.columns) >= LEADING[log]:
+        return _of_answers(log, rows)
+    declared = record.cell.logs.get(log)
+    meaning = f"Each row: {declared.meaning}." if declared else "No record says what these rows are."
+    names = [str(name) for name in rows.columns if name not in (*IDENTITY, "variant", "label", "directory")]
+    first, last = rows.head(SHOWN), rows.iloc[max(SHOWN, len(rows) - SHOWN) :]
+    columns = names[:WIDEST]
+    told = f"{meaning} {len(rows):,} rows"
+    if left_out := len(rows) - len(first) - len(last):
+        told += f"; the first and the last {SHOWN} are shown and {left_out:,} left out"
+    if len(names) > WIDEST:
+        told += f"; {WIDEST} of {len(names):,} columns are shown"
+    cells = tuple(
+        tuple(_shown(value) for value in line)
+        for part in (first, last)
+        for line in part[columns].itertuples(index=False, name=None)
+    )
+    lines, kept = _lines(rows[names])
+    told += "." if kept == len(rows) else f". The file has the first {kept:,} rows."
+    return Sample(f"Log {log}", told, tuple(brief(name, 60) for name in columns), cells, f"{log}.jsonl", lines)
+
+
+def _lines(rows: pd.DataFrame) -> tuple[bytes, int]:
+    """Rows as JSON lines, as many from the first as the page may hold, and how many these are."""
+    made, size = [], 0
+    for row in rows.to_dict("records"):
+        plain = {str(name): value.item() if hasattr(value, "item") else value for name, value in row.items()}
+        known = {name: value for name, value in plain.items() if value is not None and value == value}
+        line = json.dumps(known, allow_nan=False, default=str).encode() + b"\n"
+        size += len(line)
+        if size > DOWNLOAD:
+            break
+        made.append(line)
+    return b"".join(made), len(made)
+
+
+def _of_answers(log: str, rows: pd.DataFrame) -> Sample:
     """The rows without an answer first, then the first and the last of the others."""
-    if rows is None:
-        return None
     import pandas as pd
 
     if log == "judgements":

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 ROWS = 2**26
 """Bytes of a file of rows: 64 MiB, a thousand times what a run of the paper's length writes."""
+ALL_ROWS = 2**28
+"""Bytes of all files of rows of a run: 256 MiB."""
 PATIENCE = 60.0
 """Seconds for reading a file of rows."""
 CASSETTES = (calls.FILES + 1) * 2 * calls.PATIENCE
@@ -79,7 +81,13 @@ def read(directory: str | Path) -> Record:
     run = study.runs[0]
     home = study.directory / run.directory
     rows = {}
+    left = ALL_ROWS
     for what in (EVALUATIONS, *study.logs, *undeclared(study, run)):
+        size = max((path.stat().st_size for path in _files(home, what) if path.is_file()), default=0)
+        left -= size
+        if left < 0 and size:
+            notes.append(f"{what} is left out: the logs of the run have more than {ALL_ROWS:,} bytes together")
+            continue
         rows_of = partial(_rows, _bare(study), home, what)
         frame = _attempt(partial(apart.call, f"{home}: reading its {what}", PATIENCE, rows_of), notes)
         if frame is not None and not frame.empty:
@@ -118,7 +126,7 @@ def _bare(study: Study) -> Study:
 
 def _rows(study: Study, home: Path, what: str) -> pd.DataFrame | None:
     """The rows of a log; UserError for one that is too large or does not fit."""
-    for path in (home / f"{what}.parquet", home / f"{what}.jsonl"):
+    for path in _files(home, what):
         if path.exists() and not within(study.directory, path):
             raise UserError(f"{path} is no file of the study")
         if path.is_file() and (size := path.stat().st_size) > ROWS:
@@ -126,6 +134,10 @@ def _rows(study: Study, home: Path, what: str) -> pd.DataFrame | None:
     if (home / f"{what}.parquet").is_file():
         limits.footer(home / f"{what}.parquet")
     return results.load(study, what=what)
+
+
+def _files(home: Path, what: str) -> tuple[Path, Path]:
+    return home / f"{what}.parquet", home / f"{what}.jsonl"
 
 
 def _log(study: Path, run: Run) -> Log | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Callable
@@ -168,3 +169,49 @@ def test_what_is_no_run_or_has_not_begun_is_refused_in_a_line(run: Path, capsys,
     (run.parents[3] / "study.json").unlink()
     assert cli.main(["report", str((run.parent / place).resolve())]) == 2
     assert says in capsys.readouterr().err
+
+
+def test_a_log_that_no_record_declares_is_shown_as_rows_and_can_be_downloaded(run: Path, browser: Open) -> None:
+    rows = [{"step": n, "place": f"<b>{n}</b>", "=x": 0.5} for n in range(120)]
+    (run / "waypoints.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (run / "nested.jsonl").write_text('{"a": [1], "b": {"c": "<script>alert(1)</script>"}}\n')
+    (run / "labels.jsonl").write_text('{"step": 1, "who": "another guide"}\n')
+    (run / "No log.jsonl").write_text("no row")
+    seen = browser(written(run))
+    headings = seen.locator("h2").all_inner_texts()
+    assert {"Log waypoints", "Log nested", "Log labels"} < set(headings) and not any(
+        "No log" in each for each in headings
+    )
+    told = seen.locator("h2:text-is('Log waypoints') + p").inner_text()
+    assert told == (
+        "No record says what these rows are. 120 rows; the first and the last 50 are shown and 20 left out."
+    )
+    assert (
+        "<b>119</b>" in seen.content().replace("&lt;", "<").replace("&gt;", ">") and "<b>119</b>" not in seen.content()
+    )
+    link = seen.locator("a[download='waypoints.jsonl']").get_attribute("href") or ""
+    lines = base64.b64decode(link.partition("base64,")[2]).splitlines()
+    assert [json.loads(line) for line in lines] == rows
+
+
+def test_a_log_that_a_part_declared_is_shown_with_what_its_rows_are(run: Path) -> None:
+    file = run.parent / "cell.json"
+    content = json.loads(file.read_text())
+    columns = {"step": {"kind": "int", "meaning": "step"}, "x": {"kind": "float", "meaning": "place", "optional": True}}
+    content["logs"]["waypoints"] = {"meaning": "a place <b>to go", "columns": columns}
+    file.write_text(json.dumps(content))
+    (run / "waypoints.jsonl").write_text('{"step": 1, "x": 0.25}\n{"step": 2}\n')
+    text = page.render(record.read(run))
+    assert "Each row: a place &lt;b&gt;to go. 2 rows." in text
+    (run / "waypoints.jsonl").write_text('{"step": 1, "x": "a"}\n')
+    found = record.read(run)
+    assert "waypoints" not in found.rows and any("column 'x': 'a'" in note for note in found.notes)
+
+
+def test_logs_that_are_too_large_together_are_named(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (run / "zz.jsonl").write_text('{"a": 1}\n' * 100)
+    sizes = sum(path.stat().st_size for path in [*run.glob("*.jsonl"), *run.glob("*.parquet")])
+    monkeypatch.setattr(record, "ALL_ROWS", sizes - 1)
+    found = record.read(run)
+    assert "zz" not in found.rows and "judgements" in found.rows
+    assert any(note.startswith("zz is left out: the logs of the run have more than") for note in found.notes)

@@ -60,14 +60,15 @@ def report(study: Path) -> tuple[dict[str, Any], str]:
 
 
 def test_a_guide_of_another_package_logs_rows_and_adds_a_section_over_a_stop(
-    plugin: Callable[..., Path], train: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+    plugin: Callable[..., Path], train: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plugin("marking_module", GUIDE, {"guide": "marks", "method": "marked"})
     plugin("marking_report", PLACES, {"section": "places"})
     asked = iter(range(10_000))
     with pytest.raises(Stopped):
-        train(*WORDS, packs=[(0,)], checkpoint_every=30, directory=None, stop=lambda: next(asked) > 110)
-    whole = train(*WORDS, packs=[(0,)], checkpoint_every=30)
+        train(*WORDS, packs=[(0,)], checkpoint_every=30, directory=tmp_path / "s", stop=lambda: next(asked) > 110)
+    whole = train(*WORDS, packs=[(0,)], checkpoint_every=30, directory=tmp_path / "s")
+    assert len(results.load(whole, what="waypoints")) == 20
     content, page = report(whole)
     (cell,) = results.study(whole).cells
     assert content["places"] == [cell.id] and content["preferences"] == [] and content["notes"] != []
