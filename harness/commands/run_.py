@@ -259,7 +259,12 @@ def _report(outcome: Study) -> None:
 def _close(outcome: Study) -> None:
     """The last words about a study: what so few seeds can show, and where its page is."""
     finished = Counter(run.cell.id for run in outcome.runs if run.status == "finished")
-    if (seeds := min(finished.values())) < ENOUGH:
+    if all(run.cell.names.profile == "smoke" for run in outcome.runs):
+        print(
+            "\nThe profile smoke shows that everything runs. Its runs are too short to learn, so their scores say "
+            "nothing about a method: profile=quick takes minutes and learns."
+        )
+    elif (seeds := min(finished.values())) < ENOUGH:
         show, they_do = ("shows", "It does") if seeds == 1 else ("show", "They do")
         print(
             f"\n{count(seeds, 'seed')} {show} whether a method learns here at all, and a difference far larger than "

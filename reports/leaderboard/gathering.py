@@ -57,7 +57,9 @@ def gather(names: Sequence[str], directory: Path, title: str = TITLE) -> Board:
         everything += own
         shown.append((source, measured))
     if not everything:
-        said = "; ".join(f"{each.source}: {each.reason}" for each in refused) or "name a study, or add submissions"
+        said = "; ".join(f"{each.source}: {each.reason}" for each in refused) or (
+            "name a study, as in `bench leaderboard runs/NAME measured`, or add submissions"
+        )
         raise UserError(f"there is nothing to show: {said}")
     scored = _scored(everything)
     ranked = _ranked(scored)

@@ -449,7 +449,8 @@ def test_a_study_ends_with_what_its_seeds_show_and_with_its_page(tmp_path: Path,
     from guidebench.harness.commands import run_
     from guidebench.harness.records.study import StudyDirectory
 
-    plan = matrix.plan([*SMOKE, "method=uer", "task=5x5", f"seeds={seeds + 1}", f"output={tmp_path}"])
+    quick = ["suite=minigrid_doorkey", "task=5x5", "method=uer", "profile=quick"]
+    plan = matrix.plan([*quick, f"seeds={seeds + 1}", f"output={tmp_path}"])
     for seed in range(seeds):  # one more is not finished
         StudyDirectory(tmp_path).run(plan.cells[0].directory, seed).update(status="finished", step=600, steps=600)
     run_._close(study.look(plan))
@@ -459,6 +460,18 @@ def test_a_study_ends_with_what_its_seeds_show_and_with_its_page(tmp_path: Path,
     (tmp_path / "report" / "report.html").touch()
     run_._close(study.look(plan))
     assert capsys.readouterr().out.endswith(f"\npage: {tmp_path / 'report' / 'report.html'}\n")
+
+
+def test_a_smoke_study_is_not_said_to_show_what_a_method_learns(tmp_path: Path, capsys) -> None:
+    from guidebench.harness import matrix, study
+    from guidebench.harness.commands import run_
+    from guidebench.harness.records.study import StudyDirectory
+
+    plan = matrix.plan([*SMOKE, "method=uer", "task=5x5", "seeds=1", f"output={tmp_path}"])
+    StudyDirectory(tmp_path).run(plan.cells[0].directory, 0).update(status="finished", step=600, steps=600)
+    run_._close(study.look(plan))
+    out = capsys.readouterr().out
+    assert "The profile smoke shows that everything runs." in out and "whether a method learns" not in out
 
 
 def test_a_study_is_printed_as_a_line_and_shown_as_a_table(tmp_path: Path) -> None:

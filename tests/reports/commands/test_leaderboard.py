@@ -69,7 +69,10 @@ def test_the_same_studies_give_the_same_bytes(study: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], "there is nothing to show: name a study, or add submissions"),
+        (
+            [],
+            "there is nothing to show: name a study, as in `bench leaderboard runs/NAME measured`, or add submissions",
+        ),
         (["nowhere"], "no study at nowhere"),
     ],
 )
