@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from guidebench.harness import cli, registry
+from guidebench.harness import cli, config, matrix, registry
 from guidebench.harness.errors import BudgetReached, MissingCall, UserError
 from guidebench.harness.execution import Models
 from guidebench.harness.foundation import answering, cassette, checkup, contact, exchange, keeping
@@ -150,10 +150,10 @@ def call(module: Any, *pictures: np.ndarray) -> Any:
 
 def asked(directory: Path, calls: list[Any], *, model: str = "mean", **models: Any) -> list[Told]:
     """What a desk tells of calls, one after the other; the shard is merged then."""
-    config = registry.get("embedder", "colours")(model=model)
+    classifier = registry.get("embedder", "colours")(model=model)
 
     async def told() -> list[Told]:
-        desk = keeping.desk(config, Models(**models), directory / "models", "cpu")
+        desk = keeping.desk(classifier, Models(**models), directory / "models", "cpu")
         try:
             return [await desk.answer(each, Asker("cell/0", number, number)) for number, each in enumerate(calls)]
         finally:
@@ -264,11 +264,17 @@ def test_before_anything_starts_who_asks_and_who_answers_have_to_fit(colours: An
         answering.check({"guide": Unknown(), "embedder": ours})
 
 
+def test_a_plan_whose_parts_do_not_fit_is_refused(colours: Any) -> None:
+    words = ["suite=minigrid_doorkey", "method=vlm_rm", "profile=smoke", "embedder=colours"]
+    with pytest.raises(UserError, match=r"the guide puts calls of kind 'embed' to its embedder.*only classify"):
+        config.validate(matrix.plan(words).cells[0])
+
+
 def test_the_first_call_before_training_is_one_of_its_kind(colours: Any, tmp_path: Path) -> None:
-    config = registry.get("embedder", "colours")()
-    assert checkup.tiny(config, "embedder").kind == "classify"
+    classifier = registry.get("embedder", "colours")()
+    assert checkup.tiny(classifier, "embedder").kind == "classify"
     heard: list[str] = []
-    each = contact.Asked("embedder", config)
+    each = contact.Asked("embedder", classifier)
     contact.check([each], Models(), tmp_path / "models", "cpu", lambda _, said: heard.append(said))
     assert heard == ["embedder mean answered a first call in 0.0 s"]
 
