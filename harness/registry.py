@@ -36,6 +36,8 @@ BASES: Mapping[str, str] = {
     "agent": "AskingPart", "teacher": "TeacherPart", "judge": "ModelPart", "chat": "ModelPart", "embedder": "ModelPart",
 }  # fmt: skip
 """Kind -> the class of `guidebench.harness.parts` that its configurations inherit."""
+ROLES = ("judge", "teacher", "chat", "embedder", "human")
+"""What a part can need: the kind of a part, which is also its role and its section, or a person."""
 NEEDED: Mapping[str, tuple[str, ...]] = {
     "suite": ("tasks", "profiles", "method", "drawing"), "learner": ("batch_size", "learning_starts"),
     "judge": ("backend",), "chat": ("backend",), "embedder": ("backend",),
@@ -89,6 +91,9 @@ def _check(kind: str, name: str, thing: Any) -> None:
         raise UserError(
             f"{kind} {name!r} does not inherit guidebench.harness.parts.{base.__name__}, which says what it needs"
         )
+    for role, other in thing.needs.items():
+        if role != other or role not in ROLES:
+            raise UserError(f"{kind} {name!r} needs {other} in the role {role!r}; the roles are {', '.join(ROLES)}")
     missing = [needed for needed in ("version", *NEEDED.get(kind, ())) if not hasattr(thing, needed)]
     if missing:
         raise UserError(f"{kind} {name!r} has no {' and no '.join(missing)}; harness/interfaces.py says what it needs")

@@ -75,6 +75,11 @@ def test_a_plug_in_that_breaks_after_it_registered_is_not_listed(plugin, end: st
     [
         ("judge", JUDGE.replace('backend = "scripted"', ""), "judge 'mine' has no backend"),
         ("judge", JUDGE.replace("@dataclass(frozen=True)", ""), "judge 'mine' is no dataclass"),
+        (
+            "judge",
+            JUDGE.replace("version = 1", "version, needs = 1, {'planner': 'chat'}"),
+            "judge 'mine' needs chat in the role 'planner'; the roles are judge, teacher, chat, embedder, human",
+        ),
         ("judge", JUDGE.replace("(ModelPart)", ""), "judge 'mine' does not inherit guidebench.harness.parts.ModelPart"),
         (
             "suite",

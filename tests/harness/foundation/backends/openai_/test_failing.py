@@ -37,7 +37,9 @@ def told(url: str, model: str, directory: Path, calls: Any, mode: str = "record"
         sources = [directory / "shard-first.sqlite"] if mode == "replay" else []
         budget = Budget(directory / "budget.json", LIMITS)
         identity = {"model": model, "backend": "openai"}
-        desk = Desk(served, identity, model, Cassette(sources, shard), budget, POLICY, mode, np.random.default_rng(0))
+        desk = Desk(
+            served, identity, model, Cassette(sources, shard), budget, POLICY, mode, rng=np.random.default_rng(0)
+        )
         try:
             asking = (desk.answer(call, Asker("cell/0", at, at)) for at, call in enumerate(calls))
             return list(await asyncio.wait_for(asyncio.gather(*asking), 500))
