@@ -98,7 +98,7 @@ class EventJudge:
 def made(clip_length: int = 32, count: int = 2) -> tuple[Probes, list[tuple[int, int, int, str, float]]]:
     """Probes of two looks in a run of 100 steps evaluated every 50, and the rows that they write."""
     found: list[tuple[int, int, int, str, float]] = []
-    replay = SimpleNamespace(**({"clip_length": clip_length} if clip_length else {}))
+    replay = SimpleNamespace(judged_transitions=clip_length)
     parts = {"suite": SUITE, "replay": replay, "evaluation": SimpleNamespace(every=50)}
     build: Any = SimpleNamespace(parts=parts, events=SUITE.events, suite=lambda row: SUITE)
     return Probes(
