@@ -798,7 +798,7 @@ def test_curves_of_many_evaluations_are_thinned_and_keep_their_ends(study: Study
 
 @pytest.mark.parametrize("names", [["nowhere"], []])
 def test_nothing_to_show_is_an_error(gather: Any, names: Sequence[str]) -> None:
-    with pytest.raises(UserError, match="no study at nowhere|name a study, as in .*, or add submissions"):
+    with pytest.raises(UserError, match=r"no study at nowhere|name a study, as in .*, or add submissions"):
         gather(*names)
 
 
