@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from guidebench import results
-from guidebench.harness import Recorder, config
+from guidebench import Recorder, results
+from guidebench.harness import config
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import SUCCESS, Score
 from guidebench.results.evaluations import evaluations
