@@ -91,7 +91,8 @@ def _check(kind: str, name: str, thing: Any) -> None:
         raise UserError(
             f"{kind} {name!r} does not inherit guidebench.harness.parts.{base.__name__}, which says what it needs"
         )
-    for role, other in thing.needs.items():
+    declared: Any = thing
+    for role, other in declared.needs.items():
         if role != other or role not in ROLES:
             raise UserError(f"{kind} {name!r} needs {other} in the role {role!r}; the roles are {', '.join(ROLES)}")
     missing = [needed for needed in ("version", *NEEDED.get(kind, ())) if not hasattr(thing, needed)]
