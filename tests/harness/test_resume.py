@@ -112,12 +112,11 @@ def test_kill_9_of_parent_worker_or_judge_at_ten_random_moments_changes_no_byte(
 
 
 def test_ctrl_c_writes_a_checkpoint_and_the_same_command_continues(tmp_path: Path) -> None:
-    command = bench(tmp_path / "study", 2500, checkpoint_every=100_000, pack=1, seeds=2)
+    command = bench(tmp_path / "study", 6_000, checkpoint_every=100_000, pack=1, seeds=2)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
-    for line in process.stdout:
-        if ": step" in line:
-            break
+    while process.poll() is None and not [*(tmp_path / "study").glob("*/*/*/seed-*/.live.json")]:
+        time.sleep(0.05)  # until a run has taken a step
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGTERM)  # at once, as `timeout` does: not a second wish, which would kill
     output, _ = process.communicate(timeout=60)
