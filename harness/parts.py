@@ -7,6 +7,7 @@ and tasks can tell is a Protocol in `harness/capabilities.py`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -98,7 +99,7 @@ class DrawingPart:
         return ""
 
 
-class LearnerPart(Part):
+class LearnerPart(Part, ABC):
     """A learner (`harness.interfaces.Learner`)."""
 
     batch_size: int
@@ -107,13 +108,13 @@ class LearnerPart(Part):
     resets: ClassVar[tuple[str, ...]] = ()
     """The parts of its networks that `Learner.reset` can begin anew, such as `critic`."""
 
+    @abstractmethod
     def seconds_per_step(self, observations: Observations, actions: Actions) -> float:
         """Cost of learning from one environment step on the reference machine, for `--dry-run`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def seconds_per_action(self, observations: Observations, actions: Actions) -> float:
         """Cost of choosing one action there."""
-        raise NotImplementedError
 
     def encoder_width(self, observations: Observations) -> int:
         """Features that its encoder makes of an observation; 0 where it has none."""
@@ -145,8 +146,9 @@ class AskingPart(Part):
         return None
 
     def dialogue(self, suite: Suite, task: str) -> Dialogue:
-        """What is said to the chat or embedder that it needs about one of its questions, in the model's process."""
-        raise NotImplementedError(f"{type(self).__name__} needs {dict(self.needs)}, so it has to say what it asks")
+        """What is said to the chat or embedder that it needs about one of its questions, in the model's process. A part
+        that needs such a model cannot be registered without a dialogue of its own."""
+        raise TypeError(f"{type(self).__name__} needs no chat and no embedder, so it has nothing to say to one")
 
     def stored_bytes(self, parts: Mapping[str, Any], task: str) -> int:
         """What its columns take of a transition on disk, where that is much."""

@@ -92,6 +92,10 @@ def _check(kind: str, name: str, thing: Any) -> None:
             f"{kind} {name!r} does not inherit guidebench.harness.parts.{base.__name__}, which says what it needs"
         )
     declared: Any = thing
+    if left_open := sorted(getattr(thing, "__abstractmethods__", ())):
+        raise UserError(f"{kind} {name!r} lacks {' and '.join(left_open)}, which harness/parts.py describes")
+    if {"chat", "embedder"} & declared.needs.keys() and declared.dialogue is parts.AskingPart.dialogue:
+        raise UserError(f"{kind} {name!r} needs a {' and a '.join(declared.needs)}, and lacks the dialogue with it")
     for role, other in declared.needs.items():
         if role != other or role not in ROLES:
             raise UserError(f"{kind} {name!r} needs {other} in the role {role!r}; the roles are {', '.join(ROLES)}")

@@ -76,6 +76,20 @@ def test_a_plug_in_that_breaks_after_it_registered_is_not_listed(plugin, end: st
         ("judge", JUDGE.replace('backend = "scripted"', ""), "judge 'mine' has no backend"),
         ("judge", JUDGE.replace("@dataclass(frozen=True)", ""), "judge 'mine' is no dataclass"),
         (
+            "guide",
+            JUDGE.replace("judge", "guide")
+            .replace("ModelPart", "AskingPart")
+            .replace("= 1", "= 1; needs = {'chat': 'chat'}"),
+            "guide 'mine' needs a chat, and lacks the dialogue with it",
+        ),
+        (
+            "learner",
+            JUDGE.replace("judge", "learner")
+            .replace("ModelPart", "LearnerPart")
+            .replace("= 1", "= 1; batch_size = 1; learning_starts = 1"),
+            "learner 'mine' lacks seconds_per_action and seconds_per_step",
+        ),
+        (
             "judge",
             JUDGE.replace("version = 1", "version, needs = 1, {'planner': 'chat'}"),
             "judge 'mine' needs chat in the role 'planner'; the roles are judge, teacher, chat, embedder, human",
