@@ -1,4 +1,7 @@
-"""Seed 3 draws the same numbers alone or beside others: on a CPU it is the same run bit for bit."""
+"""Seed 3 draws the same numbers alone or beside others: on a CPU it is the same run bit for bit.
+
+Here one seed runs alone for long; `test_resume` compares every seed in other packings, in shorter runs of each replay.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from safetensors.numpy import load_file
 
 from guidebench.harness import registry
 
-STEPS = ("evaluation.episodes=4", "learner.learning_starts=128")
+STEPS = ("evaluation.episodes=4", "learner.learning_starts=128", "learner.target_every=250")
 
 
 def runs(study: Path) -> dict[str, Path]:
@@ -19,8 +22,8 @@ def runs(study: Path) -> dict[str, Path]:
 @pytest.mark.parametrize(
     ("method", "learner", "steps"),
     [
-        ("vlm_rb", "dqn", 5000),
-        *((name, "dqn", 1500) for name in registry.names("replay") if name != "vlm_rb"),
+        ("vlm_rb", "dqn", 2500),
+        *((name, "dqn", 1000) for name in registry.names("replay") if name != "vlm_rb"),
         ("relo", "iqn", 1000),
     ],
 )
@@ -28,14 +31,14 @@ def test_one_seed_alone_and_three_together_are_the_same_run(train, method: str, 
     length = (f"training.steps={steps}", f"evaluation.every={steps // 5}")
     settings = (f"method={method}", f"learner={learner}", "seeds=[0,1,2]", *length, *STEPS)
     together = train(*settings, packs=[(0, 1, 2)])
-    alone = train(*settings, packs=[(0,), (1,), (2,)])
+    alone = train(*settings, packs=[(2,)])
     found, single = runs(together), runs(alone)
-    assert set(found) == set(single) == {"seed-0", "seed-1", "seed-2"}
-    for seed, path in found.items():
-        assert path.read_bytes() == single[seed].read_bytes(), seed
-        ours, theirs = (load_file(file.parent / "policy.safetensors") for file in (path, single[seed]))
-        assert {name: value.tobytes() for name, value in ours.items()} == {
-            name: value.tobytes() for name, value in theirs.items()
-        }
-    policies = [load_file(path.parent / "policy.safetensors") for path in found.values()]
-    assert any(policies[0][name].tobytes() != policies[1][name].tobytes() for name in policies[0])
+    assert set(found) == {"seed-0", "seed-1", "seed-2"} and set(single) == {"seed-2"}
+    assert found["seed-2"].read_bytes() == single["seed-2"].read_bytes()
+    first, ours, theirs = (
+        load_file(path.parent / "policy.safetensors") for path in (found["seed-0"], found["seed-2"], single["seed-2"])
+    )
+    assert {name: value.tobytes() for name, value in ours.items()} == {
+        name: value.tobytes() for name, value in theirs.items()
+    }
+    assert any(first[name].tobytes() != ours[name].tobytes() for name in first)
