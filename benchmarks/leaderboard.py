@@ -71,7 +71,9 @@ def _study(
                     used |= {"seconds": 40.0, "billed_seconds": 40.0, "usd": 0.25, "billed_usd": 0.25}
                     (run / "ledger.jsonl").write_text(json.dumps(used) + "\n")
     command = ["bench", "run", f"method={names['method']}"]
-    _json(root / "study.json", {"schema": 1, "study": root.name, "command": command, "cells": cells})
+    _json(
+        root / "study.json", {"schema": schema.SCHEMA_VERSION, "study": root.name, "command": command, "cells": cells}
+    )
     return root
 
 
@@ -84,8 +86,11 @@ def _cell(cell: str, names: dict[str, str], method: int, steps: int) -> dict[str
         for index in range(SETTINGS)
     }  # fmt: skip
     return {
-        **{"schema": 1, "cell": cell, **names, "steps": steps, "variant": "", "settings": settings},
-        **{"versions": {"suite": 1, "method": 1}, "parts": {"learner": "dqn", "replay": "uer"}},
+        **{"schema": schema.SCHEMA_VERSION, "cell": cell, **names, "steps": steps, "variant": "", "settings": settings},
+        **{
+            "versions": {"suite": 1, "method": 1},
+            "parts": {part: {"kind": part, "name": name} for part, name in (("learner", "dqn"), ("replay", "uer"))},
+        },
     }
 
 
@@ -93,7 +98,14 @@ def _run(seed: int, steps: int) -> dict[str, Any]:
     packages = {"python": "3.11.7", "torch": "2.14.1", "numpy": "2.4.6"}
     made = {"commit": "0" * 40, "dirty": False, "packages": packages}
     made["hardware"] = {"processor": "some CPU", "cores": 2, "device": "cpu"}
-    common = {"schema": 1, "status": "finished", "seed": seed, "step": steps, "steps": steps, "error": None}
+    common = {
+        "schema": schema.SCHEMA_VERSION,
+        "status": "finished",
+        "seed": seed,
+        "step": steps,
+        "steps": steps,
+        "error": None,
+    }
     return {**common, "provenance": made}
 
 

@@ -38,10 +38,16 @@ def write(root: Path, methods: int, tasks: int, seeds: int, evaluations: int) ->
             names |= dict(learner="dqn", backend="", model="", profile="paper")
             directory = f"synthetic/task-{task}/method-{method}-{name}"
             cells[name] = {"directory": directory, "seeds": list(range(seeds)), "label_variant": ""}
-            cell = {"schema": 1, "cell": name, **names, "steps": evaluations * EVERY, "variant": ""}
+            cell = {"schema": schema.SCHEMA_VERSION, "cell": name, **names, "steps": evaluations * EVERY, "variant": ""}
             _json(root / directory / "cell.json", {**cell, "settings": {}, "versions": {"suite": 1}})
             for seed in range(seeds):
-                run = {"schema": 1, "status": "finished", "seed": seed, "error": None, "provenance": {"commit": "0"}}
+                run = {
+                    "schema": schema.SCHEMA_VERSION,
+                    "status": "finished",
+                    "seed": seed,
+                    "error": None,
+                    "provenance": {"commit": "0"},
+                }
                 steps = evaluations * EVERY
                 _json(root / directory / f"seed-{seed}" / "run.json", {**run, "step": steps, "steps": steps})
                 rate = np.linspace(0, rng.uniform(0.2, 1), evaluations)[:, None]
@@ -52,7 +58,10 @@ def write(root: Path, methods: int, tasks: int, seeds: int, evaluations: int) ->
                                      "success": success.ravel(), "length": 10})  # fmt: skip
                 rows = rows[list(schema.EVALUATION)]
                 rows.to_parquet(root / directory / f"seed-{seed}" / "evaluations.parquet", index=False)
-    _json(root / "study.json", {"schema": 1, "study": "synthetic", "command": ["bench", "run"], "cells": cells})
+    _json(
+        root / "study.json",
+        {"schema": schema.SCHEMA_VERSION, "study": "synthetic", "command": ["bench", "run"], "cells": cells},
+    )
 
 
 def measure(methods: int, tasks: int, seeds: int, evaluations: int, repeats: int) -> dict[str, Any]:

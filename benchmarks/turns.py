@@ -117,7 +117,7 @@ def train(given: Mapping[str, str], stop: Callable[[], bool], seeds: int = 1, de
     """Train `seeds` seeds of a cell together until `stop`, which comes before any evaluation; what its clock says.
 
     Settings other than names are whole numbers or texts."""
-    from guidebench.harness import config, settings
+    from guidebench.harness import config, registry, settings
     from guidebench.harness.errors import Stopped
     from guidebench.harness.job import Job
     from guidebench.harness.records.cells import record, write_cell
@@ -125,7 +125,7 @@ def train(given: Mapping[str, str], stop: Callable[[], bool], seeds: int = 1, de
     from guidebench.harness.worker import work
 
     values = {name: given[name] for name in NAMES}
-    chosen = {kind: given[kind] for kind in config.PARTS if kind in given}
+    chosen = {kind: given[kind] for kind in registry.KINDS[2:] if kind in given}
     names = config.Names(**values, parts=config.parts_of(chosen=chosen, **values))
     known, overrides = config.cell_fields(names), {}
     for key in given.keys() - set(NAMES) - set(chosen):

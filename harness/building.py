@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from guidebench.harness import config
 from guidebench.harness.config import Cell
 from guidebench.harness.interfaces import Build
 from guidebench.harness.streams import Streams
@@ -35,7 +34,7 @@ def make_build(cell: Cell, seeds: Sequence[int], device: str, directories: Seque
         directories=tuple(directories),
         capacity=training.capacity,
         slots=ring_slots(cell),
-        parts={section: cell.section(section) for section in config.SECTIONS if cell.section(section) is not None},
+        parts=cell.sections,
         task=cell.names.task,
     )
 

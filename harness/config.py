@@ -23,34 +23,14 @@ from guidebench.harness.logs import Log, together
 from guidebench.harness.parts import There
 from guidebench.harness.recipes import Evaluation, Layer, Method, Training
 from guidebench.harness.records.schema import ASKING as WRITTEN_OF
-from guidebench.harness.records.schema import RESERVED
+from guidebench.harness.records.schema import RESERVED, SCHEMA_VERSION
 from guidebench.harness.settings import Cited, Field
 
-PARTS = ("learner", "replay", "guide", "agent", "judge", "teacher", "chat", "embedder")
-FIRST_PARTS = PARTS[:5]
-"""The kinds that have always been named in a cell's id; a later one is where a cell has such a part."""
-AGENTS = ("learner", "replay", "guide")
-"""The kinds of part that every agent has."""
-ASKING = ("guide", "agent", "teacher")
-"""The kinds of part that may ask over channels."""
-ANSWERING = ("judge", "chat", "embedder")
-"""The kinds of part that are models: each is also the channel over which it is asked."""
 PLAIN: Mapping[str, type] = {"training": Training, "evaluation": Evaluation}
-SECTIONS = ("training", "evaluation", "suite", *PARTS, "drawing")
 PROFILES = ("paper", "quick", "smoke")
 EPISODES = "evaluation.episodes"
-SCHEMA = 1
-WITHOUT: Mapping[str, Any] = {
-    "training.demonstrations": 0,
-    "learner.target_frequency": 1,
-    "learner.log_std_min": -20.0,
-    "learner.log_std": "clamp",
-    "learner.initialisation": "uniform",
-    "suite.instructions": "own",
-    "drawing.orientation": "upright",
-    "replay.difference": "error",
-}
-"""Settings younger than cells on record, and the value at which a cell is what it was without them: it keeps its id."""
+SCHEMA = SCHEMA_VERSION
+"""Of what a cell's id hashes, the same as of records."""
 
 
 class Value(NamedTuple):
@@ -61,17 +41,38 @@ class Value(NamedTuple):
     source: str
 
 
+class Chosen(NamedTuple):
+    """A part of a cell: the role that it has there, which is also its section, its kind, and its registered name."""
+
+    role: str
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.name!r}"
+
+
 class Names(NamedTuple):
-    """What identifies a cell before its settings: `parts` are the names in the order of `PARTS`, "" for none."""
+    """What identifies a cell before its settings: `parts` by kind, in the order of `registry.KINDS`, then by role."""
 
     suite: str
     task: str
     method: str
     profile: str
-    parts: tuple[str, ...]
+    parts: tuple[Chosen, ...]
 
-    def part(self, kind: str) -> str:
-        return self.parts[PARTS.index(kind)]
+    def part(self, role: str) -> str:
+        """The name of the part in a role; "" where the cell has no such role."""
+        return next((part.name for part in self.parts if part.role == role), "")
+
+    def of(self, *kinds: str) -> tuple[Chosen, ...]:
+        """The parts of some kinds."""
+        return tuple(part for part in self.parts if part.kind in kinds)
+
+    @property
+    def sections(self) -> tuple[str, ...]:
+        """Where the settings of a cell with these parts stand."""
+        return ("training", "evaluation", "suite", *(part.role for part in self.parts), "drawing")
 
 
 @dataclass(frozen=True)
@@ -105,34 +106,51 @@ class Cell:
     @property
     def variant(self) -> str:
         """What sets this cell apart from its method's recipe, as it stands in row names beside its `model`."""
-        models = [f"{kind}.model" for kind in ANSWERING]
+        models = [f"{part.role}.model" for part in self.models]
         shown = {key: value for key, value in self.overrides.items() if key not in models}
         return ", ".join(
             f"{key}={_brief(value)}" for key, value in sorted(shown.items()) if not _transport(self.names, key)
         )
 
     @property
-    def answering(self) -> tuple[str, ...]:
-        """The parts whose word guides the learner: models, and a teacher that asks none."""
-        named = [kind for kind in ANSWERING if self.names.part(kind)]
-        alone = self.names.part("teacher") and not set(ANSWERING) & set(self.section("teacher").needs)
-        return (*named, *(("teacher",) if alone else ()))
+    def models(self) -> tuple[Chosen, ...]:
+        """The parts that are models, which others ask."""
+        return self.names.of(*registry.MODELS)
+
+    @property
+    def answering(self) -> tuple[Chosen, ...]:
+        """The parts whose word guides the learner: models, and teachers that ask none."""
+        alone = (
+            part for part in self.names.of("teacher")
+            if not {*registry.MODELS} & set(self.section(part.role).needs.values())
+        )  # fmt: skip
+        return (*self.models, *alone)
 
     @property
     def model(self) -> str:
-        """What answers: a foundation model by its own name, anything else by its part's; "" where nothing does."""
-        names = [str(getattr(self.section(kind), "model", "") or self.names.part(kind)) for kind in self.answering]
-        return "+".join(name.rstrip("/").rsplit("/", 1)[-1] for name in names)
+        """What answers, each once: a foundation model by its own name, anything else by its part's; "" where nothing
+        does."""
+        return "+".join(dict.fromkeys(self.called(part) for part in self.answering))
+
+    def called(self, part: Chosen) -> str:
+        """The name of what answers in a role, without the path or the organisation in front of it."""
+        name = str(getattr(self.section(part.role), "model", "") or part.name)
+        return name.rstrip("/").rsplit("/", 1)[-1]
 
     @property
     def backend(self) -> str:
-        """How what answers is reached; "" where nothing does."""
-        return "+".join(dict.fromkeys(self.section(kind).backend for kind in self.answering))
+        """How what answers is reached, each way once; "" where nothing does."""
+        return "+".join(dict.fromkeys(self.section(part.role).backend for part in self.answering))
+
+    @property
+    def learner(self) -> str:
+        """What learns, each learner once."""
+        return "+".join(dict.fromkeys(part.name for part in self.names.of("learner")))
 
     @functools.cached_property
     def logs(self) -> Mapping[str, Log]:
         """The logs that its parts declare; UserError where a declaration is not allowed or contradicts another."""
-        asked = [WRITTEN_OF[kind] for kind in WRITTEN_OF if self.names.part(kind)]
+        asked = [WRITTEN_OF[kind] for kind in WRITTEN_OF if self.names.of(kind)]
         return functools.reduce(operator.or_, map(dict, asked), together(_declared(self.names), RESERVED))
 
     def logged_by(self, log: str) -> str:
@@ -141,15 +159,16 @@ class Cell:
 
     def section(self, name: str) -> Any:
         """The built configuration dataclass of a section, or None for a part that this cell has not."""
-        return self._sections.get(name)
+        return self.sections.get(name)
 
     @functools.cached_property
-    def _sections(self) -> Mapping[str, Any]:
+    def sections(self) -> Mapping[str, Any]:
+        """The built configuration dataclass of every section that this cell has."""
         values: dict[str, list[tuple[str, Any]]] = {}
         for key, value in self.settings.items():
             section, field = key.split(".", 1)
             values.setdefault(section, []).append((field, value.value))
-        configs = {section: section_config(self.names, section) for section in SECTIONS}
+        configs = {section: section_config(self.names, section) for section in self.names.sections}
         return {
             section: _build(config, tuple(values.get(section, ())), section)
             for section, config in configs.items()
@@ -159,8 +178,7 @@ class Cell:
 
 def _declared(names: Names) -> list[tuple[str, Mapping[str, Log]]]:
     """Each part of a cell in words, and the logs that it declares."""
-    named = [(kind, names.part(kind)) for kind in PARTS if names.part(kind)]
-    return [(f"{kind} {name!r}", registry.get(kind, name).logs) for kind, name in named]
+    return [(str(part), registry.get(part.kind, part.name).logs) for part in names.parts]
 
 
 LONGEST = 60
@@ -195,9 +213,9 @@ def identity(names: Names, version: Mapping[str, int], values: Mapping[str, Any]
         "task": names.task,
         "method": names.method,
         "profile": names.profile,
-        "parts": named_parts(names),
+        "parts": {part.role: [part.kind, part.name] for part in names.parts},
         "versions": version,
-        "settings": {key: value for key, value in values.items() if key not in WITHOUT or value != WITHOUT[key]},
+        "settings": values,
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]
 
@@ -208,22 +226,14 @@ def score_of(suite: str, task: str) -> Score:
     return scores.get(task, SUCCESS)
 
 
-def named_parts(names: Names) -> dict[str, str]:
-    """Kind -> name, as records have them."""
-    return {kind: name for kind, name in zip(PARTS, names.parts, strict=True) if name or kind in FIRST_PARTS}
-
-
 @functools.cache
 def versions(names: Names) -> Mapping[str, int]:
-    """Version of each registered thing in the cell; raised by its author when results change."""
-    found = {
+    """Version of suite, method and the part in each role; raised by its author when results change."""
+    return {
         "suite": registry.get("suite", names.suite).version,
         "method": registry.get("method", names.method).version,
+        **{part.role: registry.get(part.kind, part.name).version for part in names.parts},
     }
-    for kind, name in zip(PARTS, names.parts, strict=True):
-        if name:
-            found[kind] = registry.get(kind, name).version
-    return found
 
 
 def section_config(names: Names, section: str) -> type | None:
@@ -236,17 +246,14 @@ def section_config(names: Names, section: str) -> type | None:
     if section == "drawing":
         suite: Any = _class("suite", names.suite)
         return suite.drawing if _looks(names) else None
-    name = names.part(section)
-    return _class(section, name) if name else None
+    return next((_class(part.kind, part.name) for part in names.parts if part.role == section), None)
 
 
 def _looks(names: Names) -> bool:
     """Whether anybody sees frames. An oracle reads the task's own state, and only some teachers and guides show any."""
-    judge = names.part("judge")
-    if judge and registry.get("judge", judge).backend != "oracle":
+    if any(registry.get("judge", part.name).backend != "oracle" for part in names.of("judge")):
         return True
-    asking = [registry.get(kind, names.part(kind)) for kind in ASKING if names.part(kind)]
-    return any(part.shows_frames for part in asking)
+    return any(registry.get(part.kind, part.name).shows_frames for part in names.of(*registry.ASKING))
 
 
 def _class(kind: str, name: str) -> type:
@@ -254,36 +261,43 @@ def _class(kind: str, name: str) -> type:
     return found
 
 
-def parts_of(suite: str, task: str, method: str, profile: str, chosen: Mapping[str, str]) -> tuple[str, ...]:
-    """The part names of a cell, in the order of `PARTS`; `chosen` are those the command line names.
+def parts_of(suite: str, task: str, method: str, profile: str, chosen: Mapping[str, str]) -> tuple[Chosen, ...]:
+    """The parts of a cell, as `Names` has them; `chosen`: role -> name, of those that the command line names.
 
-    A part that neither the command line nor the method names is the suite's: a judge is named by the suite's profile,
-    since a hand-written one may stand in for the paper's model where minutes count and nowhere else.
+    They follow from what the agent needs, and from what that needs in turn. A part that neither the command line nor
+    the method names is the suite's: a judge is named by the suite's profile, since a hand-written one may stand in for
+    the paper's model where minutes count and nowhere else.
     """
     recipe: Method = registry.get("method", method)
     home = registry.get("suite", suite)
     if profile not in home.profiles:
         raise unknown(f"profile of suite {suite!r}:", profile, home.profiles)
-    own = {
-        "learner": learner_of(home, task), "replay": recipe.replay, "guide": recipe.guide, "agent": recipe.agent,
-        "judge": str(home.profiles[profile].get("judge", "")), "teacher": recipe.teacher, "chat": recipe.chat,
-        "embedder": recipe.embedder,
-    }  # fmt: skip
-    own |= {role: name for role, name in (("learner", recipe.learner), ("judge", recipe.judge)) if name}
-    found: dict[str, str] = {}
-    waiting = ["agent", *AGENTS]
+    suites = {"learner": learner_of(home, task), "judge": str(home.profiles[profile].get("judge", ""))}
+    found: dict[str, tuple[Chosen, str]] = {}
+    waiting = [("agent", "agent", f"method {method!r}")]
     while waiting:
-        role = waiting.pop(0)
-        if role in found or role not in PARTS:  # a person is no part
+        role, kind, who = waiting.pop(0)
+        if kind == registry.HUMAN:  # a person is no part
             continue
-        found[role] = name = chosen.get(role) or own[role]
+        if role in found:
+            known, first = found[role]
+            if known.kind != kind:
+                raise UserError(
+                    f"{first} needs a {known.kind} in the role {role!r} and {who} needs a {kind}: parts of one method "
+                    f"share a role only for the same kind of part; rename one of the two"
+                )
+            continue
+        name = chosen.get(role) or recipe.named(role, kind) or suites.get(kind, "")
         if not name:
             raise UserError(
-                f"method {method!r} needs a {role} and suite {suite!r} names none in its profile {profile!r}; "
-                f"name one with {role}=… (known: {', '.join(registry.names(role))})"
+                f"method {method!r} needs a {kind} as {role!r} and suite {suite!r} names none in its profile "
+                f"{profile!r}; name one with {role}=… (known: {', '.join(registry.names(kind))})"
             )
-        waiting += registry.get(role, name).needs
-    return tuple(found.get(role, "") for role in PARTS)
+        part = Chosen(role, kind, name)
+        found[role] = part, who
+        needs = registry.get(kind, name).needs
+        waiting += [(other, of, f"{kind} {name!r}") for other, of in needs.items()]
+    return tuple(sorted((part for part, _ in found.values()), key=lambda p: (registry.KINDS.index(p.kind), p.role)))
 
 
 def learner_of(home: Any, task: str) -> str:
@@ -338,11 +352,11 @@ def _layers(names: Names) -> Iterator[tuple[str, Layer]]:
 
 
 def target_of(names: Names, key: str) -> str | None:
-    """`section.field` that a key of a layer means in this cell; `kind.name.field` counts only if `name` is chosen."""
+    """`section.field` that a key means in this cell; `role.name.field` counts only where that part is chosen."""
     pieces = key.split(".")
-    if len(pieces) == 3 and pieces[0] in PARTS:
-        kind, name, field = pieces
-        return f"{kind}.{field}" if names.part(kind) == name else None
+    if len(pieces) == 3:
+        role, name, field = pieces
+        return f"{role}.{field}" if name and names.part(role) == name else None
     return key if len(pieces) == 2 else None
 
 
@@ -350,7 +364,7 @@ def target_of(names: Names, key: str) -> str | None:
 def cell_fields(names: Names) -> Mapping[str, Mapping[str, Field]]:
     """Section -> field name -> Field, for the sections that this cell has."""
     found = {}
-    for section in SECTIONS:
+    for section in names.sections:
         config = section_config(names, section)
         if config is not None:
             found[section] = settings.fields(config)
@@ -381,9 +395,8 @@ def evaluated_once(cell: Cell) -> Cell:
 def there(cell: Cell, suite: Any = None, task: str | None = None) -> There:
     """The cell as its parts see it when they say whether they fit, or with its parts on another suite and task."""
     suite, task = suite or cell.section("suite"), task or cell.names.task
-    parts = {name: cell.section(name) for name in SECTIONS} | {"suite": suite}
     return There(
-        {name: part for name, part in parts.items() if part is not None},
+        {**cell.sections, "suite": suite},
         cell.names.task,
         *suite.spaces(cell.names.task),
     )
@@ -391,40 +404,38 @@ def there(cell: Cell, suite: Any = None, task: str | None = None) -> There:
 
 def validate(cell: Cell) -> None:
     """Raise UserError where the parts of a cell do not fit each other or its suite's spaces."""
-    for section in SECTIONS:
-        cell.section(section)
-    _ = cell.logs
+    _ = cell.sections, cell.logs
     suite, place = cell.section("suite"), there(cell)
-    for kind in PARTS:
-        part = cell.section(kind)
-        if part is not None and (reason := part.fits(place)):
+    for chosen in cell.names.parts:
+        if reason := cell.section(chosen.role).fits(place):
             own = learner_of(suite, cell.names.task)
-            mended = kind == "learner" and own != cell.names.part(kind)
+            mended = chosen.kind == "learner" and own != chosen.name
             raise UserError(
-                f"{kind} {cell.names.part(kind)!r} does not fit suite {cell.names.suite!r}, "
-                f"task {cell.names.task!r}: {reason}" + (f"; the suite's own there is learner={own}" if mended else "")
+                f"{chosen} does not fit suite {cell.names.suite!r}, task {cell.names.task!r}: {reason}"
+                + (f"; the suite's own there is {chosen.role}={own}" if mended else "")
             )
-    answering.check({kind: cell.section(kind) for kind in PARTS})
+    answering.check(cell.names.parts, cell.sections)
     asking = [
-        f"{kind} {cell.names.part(kind)!r}" for kind in ASKING
-        if (part := cell.section(kind)) is not None and part.needs.keys() - {"teacher"}
+        str(chosen) for chosen in cell.names.of(*registry.ASKING)
+        if {*registry.MODELS, registry.HUMAN}.intersection(cell.section(chosen.role).needs.values())
     ]  # fmt: skip
     if asking and cell.names.task in suite.by_turns:
         raise UserError(
             f"task {cell.names.task!r} of suite {cell.names.suite!r} asks for something else in each episode, and "
             f"{' and '.join(asking)} asks about one thing; choose a single task"
         )
-    learner, training, evaluation = cell.section("learner"), cell.section("training"), cell.section("evaluation")
-    if learner.learning_starts >= training.steps:
-        raise UserError(
-            f"training.steps={training.steps} ends before learner.learning_starts={learner.learning_starts}: nothing "
-            f"would be learnt; raise training.steps or lower learner.learning_starts"
-        )
-    if learner.batch_size > training.capacity:
-        raise UserError(
-            f"learner.batch_size={learner.batch_size} is larger than training.capacity={training.capacity}; "
-            f"lower the one or raise the other"
-        )
+    training, evaluation = cell.section("training"), cell.section("evaluation")
+    for role, learner in ((chosen.role, cell.section(chosen.role)) for chosen in cell.names.of("learner")):
+        if learner.learning_starts >= training.steps:
+            raise UserError(
+                f"training.steps={training.steps} ends before {role}.learning_starts={learner.learning_starts}: "
+                f"nothing would be learnt; raise training.steps or lower {role}.learning_starts"
+            )
+        if learner.batch_size > training.capacity:
+            raise UserError(
+                f"{role}.batch_size={learner.batch_size} is larger than training.capacity={training.capacity}; "
+                f"lower the one or raise the other"
+            )
     if training.demonstrations and not isinstance(suite, Demonstrates):
         raise UserError(
             f"training.demonstrations={training.demonstrations}, and suite {cell.names.suite!r} has no solver that "

@@ -22,6 +22,7 @@ from guidebench.harness.foundation.calls import Usage
 from guidebench.harness.launchers import local
 from guidebench.harness.launchers.local import Slot
 from guidebench.harness.matrix import Plan
+from guidebench.harness.parts import AskingPart, clip_length
 from guidebench.harness.timing import Basis, Timing
 
 SECONDS = 1.5
@@ -97,7 +98,7 @@ def packed(plan: Plan, places: Sequence[Slot]) -> int:
 
 def _alike(cell: Cell) -> tuple[Any, ...]:
     """By what other cells tell how far counts are off for this one, the nearest first."""
-    return (_kind(cell), cell.names.part("learner"), "any")
+    return (_kind(cell), cell.learner, "any")
 
 
 def _kind(cell: Cell) -> tuple[Any, ...]:
@@ -112,8 +113,8 @@ def _chosen(cells: Sequence[Cell]) -> list[Cell]:
     before: Counter[str] = Counter()
     turns: list[tuple[int, Cell]] = []
     for cell in sorted(first.values(), key=counted, reverse=True):
-        turns.append((before[cell.names.part("learner")], cell))
-        before[cell.names.part("learner")] += 1
+        turns.append((before[cell.learner], cell))
+        before[cell.learner] += 1
     return [cell for _, cell in sorted(turns, key=lambda turn: turn[0])][:TIMED]
 
 
@@ -154,9 +155,8 @@ def counted(cell: Cell) -> float:
 def questions(cell: Cell) -> Usage | None:
     """About what one run of `cell` asks of foundation models, by the prices of their recipes or settings; None where it
     asks none. Of a judge it is the least: clips that end with an episode, and tokens of prompts and answers, come on
-    top. Of other models it is what the part that asks them says (`asked(parts) -> Usage` of its configuration)."""
-    parts = {section: cell.section(section) for section in config.SECTIONS}
-    found = [_priced(parts[kind], usage) for kind in config.ANSWERING if (usage := _asked(kind, parts))]
+    top. Of other models it is what the part that asks them says (`asked(parts, role)` of its configuration)."""
+    found = [_priced(cell.section(part.role), usage) for part in cell.models if (usage := _asked(part, cell.sections))]
     return functools.reduce(Usage.plus, found) if found else None
 
 
@@ -170,22 +170,23 @@ def all_questions(runs: Iterable[tuple[Cell, float]]) -> Usage:
     return total
 
 
-def _asked(kind: str, parts: Mapping[str, Any]) -> Usage | None:
-    """What a run asks of a model of this kind, if that is a foundation model."""
-    if not keeping.recorded(parts[kind]):
+def _asked(part: config.Chosen, parts: Mapping[str, Any]) -> Usage | None:
+    """What a run asks of the model in a role, if that is a foundation model."""
+    model = parts[part.role]
+    if not keeping.recorded(model):
         return None
-    if kind == "judge":
-        length = parts["replay"].judged_transitions
+    if part.kind == "judge":
+        length = clip_length(parts)
         clips = parts["training"].steps // length if length else 0
-        recipe = recipes.recipe(parts[kind].model)
+        recipe = recipes.recipe(model.model)
         images = clips * length
         return (
             Usage(clips, tokens_in=images * (recipe.tokens_per_image if recipe else 0), images=images)
             if clips
             else None
         )
-    asking = (parts[part] for part in ("teacher", "guide", "agent") if parts[part] is not None)
-    return next((part.asked(parts) for part in asking if kind in part.needs), None)
+    asking = (other for other in parts.values() if isinstance(other, AskingPart) and part.role in other.needs)
+    return next((other.asked(parts, part.role) for other in asking), None)
 
 
 def _priced(model: Any, usage: Usage) -> Usage:
@@ -205,24 +206,24 @@ def _key(cell: Cell) -> tuple[object, ...]:
     return (
         cell.section("suite"),
         cell.names.task,
-        cell.section("learner"),
+        tuple(cell.section(part.role) for part in cell.names.of("learner")),
         cell.section("training"),
         cell.section("evaluation"),
     )
 
 
 @functools.lru_cache(maxsize=4096)
-def _counted(suite, task, learner, training, evaluation) -> float:  # type: ignore[no-untyped-def]
+def _counted(suite, task, learners, training, evaluation) -> float:  # type: ignore[no-untyped-def]
     observations, actions = suite.spaces(task)
     step = suite.seconds_per_step(task)
-    train = training.steps * (step + learner.seconds_per_step(observations, actions))
+    train = training.steps * (step + sum(learner.seconds_per_step(observations, actions) for learner in learners))
     # Greedy episodes end early, at the goal or in a cycle: a few dozen steps, drawn from measured runs.
     evaluations = -(-training.steps // evaluation.every)
     evaluate = (
         evaluations
         * evaluation.episodes
         * EVALUATION_STEPS
-        * (step + learner.seconds_per_action(observations, actions))
+        * (step + max(learner.seconds_per_action(observations, actions) for learner in learners))
     )
     return float(train + evaluate)
 

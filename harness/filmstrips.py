@@ -16,6 +16,7 @@ from guidebench.harness.config import Names, there
 from guidebench.harness.errors import UserError
 from guidebench.harness.evaluation import Result
 from guidebench.harness.interfaces import Array, Task
+from guidebench.harness.parts import clip_length
 from guidebench.harness.probes import ORDINALS, STRETCH
 from guidebench.harness.records.files import write_bytes, write_json
 from guidebench.harness.records.schema import SCHEMA_VERSION
@@ -58,7 +59,7 @@ class Filmstrips:
         drawing = cell.section("drawing") if names.suite == cell.names.suite else None
         draw = (drawing or suite.drawing()).spawn(task)
         scorer, unjudged = self._scorer(suite, task)
-        length = cell.section("replay").judged_transitions or STRETCH
+        length = clip_length(cell.sections) or STRETCH
         name = f"{names.suite}-{task}-seed{self._seed}"
         clips: list[dict[str, Any]] = []
         for number, first in enumerate(_evenly(range(1, len(self._snapshots), length))):

@@ -205,10 +205,6 @@ class Mode(enum.Enum):
     EVALUATE = "evaluate"
 
 
-Channel = Literal["judge", "chat", "embedder", "human"]
-"""Who a question goes to: a model of the cell, by its kind, or a person."""
-
-
 class Ask(NamedTuple):
     """A question about one seed: a clip to be judged, or what a dialogue is about (`Dialogue`)."""
 
@@ -217,7 +213,8 @@ class Ask(NamedTuple):
     snapshots: Array | None  # uint8 [L, n], of what is to be drawn
     events: Array  # bool [m, E], what the tasks told of these transitions; only an oracle may look
     content: str = ""  # JSON, of a dialogue
-    to: Channel = "judge"
+    to: str = "judge"
+    """The role that it goes to, which the asking part's configuration has in its `needs`."""
 
 
 class Answer(NamedTuple):
@@ -228,13 +225,13 @@ class Answer(NamedTuple):
     value: Any
     """A judge's P(yes), in [0, 1]; what a dialogue ended with, as JSON holds it. None where there was no usable answer,
     which the asker bears as it states."""
-    to: Channel = "judge"
+    to: str = "judge"
 
 
 class Dialogue(Protocol):
     """What is said to a model about one question, in the model process: it may take several calls that depend on each
-    other. A part that asks a `chat` or an `embedder` has `dialogue(suite, task) -> Dialogue` in its configuration, and
-    `puts`, channel -> kinds of calls, where a dialogue makes other calls than chats or embeddings."""
+    other. A part that asks a chat or an embedder has `dialogue(suite, task, role) -> Dialogue` in its configuration,
+    and `puts`, role -> kinds of calls, where a dialogue makes other calls than chats or embeddings."""
 
     calls: int
     """The most calls it makes."""
@@ -290,7 +287,7 @@ class Agent(Protocol):
         transition for every seed."""
 
     def answered(self, answers: Sequence[Answer], ctx: Context) -> None:
-        """Answers that count from now on, of one channel."""
+        """Answers that count from now on, of one role."""
 
     def update(self, ctx: Context) -> Metrics:
         """The gradient steps due now; empty when none is."""
@@ -536,7 +533,7 @@ class Build:
     """Slots of the ring: the capacity (or the run's length if shorter) and enough beyond it that what a checkpoint
     refers to is not overwritten before the next but one."""
     parts: Mapping[str, Any] = field(default_factory=dict)
-    """The cell's built configuration by section: learner, replay, judge, …"""
+    """The cell's built configuration by section: training, evaluation, suite, drawing, and the part in each role."""
     task: str = ""
     """Its name in the suite, for what only the suite can tell of it."""
 

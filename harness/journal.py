@@ -110,7 +110,8 @@ class RunJournal:
         """`events`: how many the clip holds, for diagnosis; not there if the task tells of none. An answer has a
         `score`, and a `mass` if its model told one; what got no answer has a `failure`."""
         item, answer, told = due
-        row = {"ordinal": item.ordinal, "asked": item.step, "applied": step}
+        row: dict[str, Any] = {"ordinal": item.ordinal, "asked": item.step, "applied": step}
+        row |= {} if answer.to == "judge" else {"role": answer.to}
         extra: dict[str, Any] = {"failure": told.failure} if told.failure else {"score": float(answer.value)}
         extra |= {"mass": told.detail["mass"]} if "mass" in told.detail else {}
         extra |= {"events": int(item.ask.events.sum())} if item.ask.events.shape[1] else {}
@@ -126,7 +127,7 @@ class RunJournal:
         for point in points:
             self._rows[row]["probes"].append({"step": step, **point._asdict()})
 
-    def timed(self, step: int, clock: dict[str, float], accounts: Sequence[Account]) -> None:
+    def timed(self, step: int, clock: dict[str, float], accounts: Mapping[str, Sequence[Account]]) -> None:
         extra: dict[str, float] = {}
         if self._backends:
             extra = {
@@ -139,10 +140,10 @@ class RunJournal:
                 extra["judge_gibibytes_peak"] = sum(backend.memory.peak for backend in self._backends)
         for rows in self._rows:
             rows["timings"].append({"step": step, "seeds": len(self.runs), **clock, **extra})
-        for rows, account in zip(self._rows, accounts, strict=False):
-            billed = {f"billed_{name}": value for name, value in account.billed._asdict().items()}
-            counts = {"questions": account.questions, "failures": account.failures}
-            rows["ledger"].append({"step": step, **counts, **account.would_be._asdict(), **billed})
+        for rows, *mine in zip(self._rows, *accounts.values(), strict=True) if accounts else ():
+            rows["ledger"].append({"step": step, **_spent(functools.reduce(Account.plus, mine))})
+            for role, account in zip(accounts, mine, strict=True) if len(mine) > 1 else ():
+                rows["spending"].append({"step": step, "role": role, **_spent(account)})
 
     def checkpoint(self, step: int, states: Callable[[int], State]) -> None:
         for number, run in enumerate(self.runs):
@@ -217,6 +218,13 @@ class RunJournal:
             run.hide()
         for lock in self._locks:
             lock.release()
+
+
+def _spent(account: Account) -> dict[str, float]:
+    """The columns of a ledger."""
+    billed = {f"billed_{name}": value for name, value in account.billed._asdict().items()}
+    counts = {"questions": account.questions, "failures": account.failures}
+    return {**counts, **account.would_be._asdict(), **billed}
 
 
 def compacted(cell: Cell) -> dict[str, Log]:

@@ -19,12 +19,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from guidebench.harness import config, registry, settings
-from guidebench.harness.config import ANSWERING, PARTS, Cell, Names
+from guidebench.harness.config import Cell, Names
 from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.execution import Execution, Models
 from guidebench.harness.records.schema import label
 
-NAME_KEYS = ("suite", "task", "method", "profile", *PARTS)
+KINDS = registry.KINDS[2:]
+"""The kinds of part, each of which is also the name of a role."""
+NAME_KEYS = ("suite", "task", "method", "profile", "seeds")
 PATHS = ("output", "against", "models.cassette")
 DEFAULT_SEEDS = (0, 1, 2, 3, 4)
 MAX_SEED = 2**32 - 1
@@ -32,7 +34,7 @@ MOST_SEEDS, MOST_CELLS = 10_000, 100_000
 """What one command may name: more is a slip of the keyboard, and would take longer to list than anyone waits."""
 
 
-class Role(NamedTuple):
+class InMatrix(NamedTuple):
     """A cell's place in a matrix around a reference (`guidebench.harness.variations`)."""
 
     kind: Literal["ablation", "perturbation"]
@@ -56,15 +58,15 @@ class Plan:
     seeds: tuple[int, ...]
     execution: Execution
     command: tuple[str, ...]
-    roles: Mapping[str, Role] = field(default_factory=dict)
-    """Cell id -> its role, for cells of a matrix."""
+    matrix: Mapping[str, InMatrix] = field(default_factory=dict)
+    """Cell id -> its place in a matrix, for cells of one."""
 
     @property
     def name(self) -> str:
         """Name of the study: what it compares, and a hash of its cells. Seeds and paths are not in it."""
         suites = "+".join(_distinct(cell.names.suite for cell in self.cells))
         methods = "+".join(_distinct(cell.names.method for cell in self.cells))
-        kinds = "".join(f"-{kind}" for kind in _distinct(role.kind for role in self.roles.values()))
+        kinds = "".join(f"-{kind}" for kind in _distinct(each.kind for each in self.matrix.values()))
         profiles = "+".join(_distinct(cell.names.profile for cell in self.cells))
         digest = hashlib.sha256(json.dumps(sorted(cell.id for cell in self.cells)).encode()).hexdigest()[:6]
         readable = f"{suites}-{methods}{kinds}-{profiles}"
@@ -72,14 +74,14 @@ class Plan:
 
     def variant(self, cell: Cell) -> str:
         """What sets `cell` apart from its method's recipe, as it stands in row names."""
-        return self.roles[cell.id].variant if cell.id in self.roles else cell.variant
+        return self.matrix[cell.id].variant if cell.id in self.matrix else cell.variant
 
     def place(self, cell: Cell) -> dict[str, Any]:
-        """The role of `cell` as records have it, under `matrix`; empty if it has none."""
-        if cell.id not in self.roles:
+        """The place of `cell` in a matrix as records have it, under `matrix`; empty if it has none."""
+        if cell.id not in self.matrix:
             return {}
-        role = self.roles[cell.id]
-        return {"matrix": {"kind": role.kind, "name": role.name, "reference": role.reference}}
+        kind, name, reference, _ = self.matrix[cell.id]
+        return {"matrix": {"kind": kind, "name": name, "reference": reference}}
 
     def row(self, cell: Cell) -> str:
         """The name of the cell's row in every table."""
@@ -105,9 +107,10 @@ def plan(overrides: Sequence[str]) -> Plan:
     execution_fields = {name: field for name, field in settings.fields(Execution).items() if name != "models"}
     execution_values: dict[str, Any] = {}
     models: dict[str, Any] = {}
+    parts: dict[str, Given] = {}
     swept: dict[str, Given] = {}
     for item in given:
-        if item.key == "seeds" or item.key in NAME_KEYS:
+        if item.key in NAME_KEYS:
             continue
         if item.key.startswith("models."):
             models[item.key.removeprefix("models.")] = _plain(item)
@@ -115,13 +118,16 @@ def plan(overrides: Sequence[str]) -> Plan:
             execution_values[item.key] = settings.check(execution_fields[item.key], _plain(item), item.key)
         elif "." in item.key:
             swept[item.key] = item
+        elif item.key in KINDS or item.key in registry.roles():
+            parts[item.key] = item
         else:
-            raise unknown("setting", item.key, [*NAME_KEYS, "seeds", *execution_fields, *_all_settings()])
+            known = dict.fromkeys((*NAME_KEYS, *KINDS, *registry.roles(), *execution_fields, *_all_settings()))
+            raise unknown("setting", item.key, known)
     if "suite" not in by_key and (found := home(by_key)):
         by_key["suite"] = Given("suite", (found,), False)
     if "suite" not in by_key:
         raise UserError(f"no suite named; add suite=… (known: {', '.join(registry.names('suite'))})")
-    cells = _expand(by_key, swept)
+    cells = _expand(by_key, parts, swept)
     for cell in cells:
         config.validate(cell)
     seeds = parse_seeds(by_key["seeds"]) if "seeds" in by_key else DEFAULT_SEEDS
@@ -177,9 +183,9 @@ def parse(overrides: Sequence[str]) -> list[Given]:
 
 def _meant(text: str) -> str:
     """What somebody who wrote a word in place of key=value may have meant."""
-    if text in (*NAME_KEYS, "seeds"):
+    if text in (*NAME_KEYS, *KINDS):
         return f"write {text}=…"
-    kind = next((kind for kind in NAME_KEYS if kind in registry.KINDS and text in registry.names(kind)), None)
+    kind = next((kind for kind in registry.KINDS if text in registry.names(kind)), None)
     if kind is None:
         return "for example: suite=minigrid_doorkey method=uer profile=quick seeds=3"
     return f"write {kind}={text}"
@@ -240,7 +246,7 @@ def parse_seeds(given: Given) -> tuple[int, ...]:
     return tuple(value)
 
 
-def _expand(by_key: Mapping[str, Given], swept: Mapping[str, Given]) -> list[Cell]:
+def _expand(by_key: Mapping[str, Given], parts: Mapping[str, Given], swept: Mapping[str, Given]) -> list[Cell]:
     known: set[str] = set()
     used: set[str] = set()
     cells: dict[str, Cell] = {}
@@ -253,11 +259,11 @@ def _expand(by_key: Mapping[str, Given], swept: Mapping[str, Given]) -> list[Cel
             tasks = tuple(dict.fromkeys(config.task_of(suite, task) for task in named))
             for method in _names(by_key, "method", (home.method,)):
                 registry.get("method", method)
-                for names, chosen in _named(suite, tasks, method, profile, by_key):
+                for names, chosen in _named(suite, tasks, method, profile, parts):
                     used |= set(chosen)
                     present = config.base_settings(names)
                     known |= set(present)
-                    used |= {key for key in swept if _applies(names, key) and _two_part(key) in present}
+                    used |= {key for key in swept if config.target_of(names, key) in present}
                     for cell in _cells(names, present, swept, chosen):
                         cells.setdefault(cell.id, cell)
                     if len(cells) > MOST_CELLS:
@@ -265,9 +271,9 @@ def _expand(by_key: Mapping[str, Given], swept: Mapping[str, Given]) -> list[Cel
     for key in swept:
         if key not in used:
             raise _misplaced(key, cells.values()) or _foreign(key, cells.values()) or unknown("setting", key, known)
-    unused = [kind for kind in PARTS if kind in by_key and kind not in used]
+    unused = next((role for role in parts if role not in used), None)
     if unused:
-        raise UserError(f"{unused[0]}= is given, but none of the chosen methods has a {unused[0]}")
+        raise UserError(f"{unused}= is given, but none of the chosen methods has a {unused}")
     return list(cells.values())
 
 
@@ -287,7 +293,7 @@ def _misplaced(key: str, cells: Iterable[Cell]) -> UserError | None:
 def _foreign(key: str, cells: Iterable[Cell]) -> UserError | None:
     """Why none of the cells has a setting that a part of another method has; None if no part has it."""
     kind, _, rest = key.partition(".")
-    if kind not in PARTS:
+    if kind not in KINDS:
         return None
     part, _, name = rest.rpartition(".")
     names = [part] if part in registry.names(kind) else [] if part else registry.names(kind)
@@ -314,32 +320,33 @@ def _too_many() -> UserError:
 
 
 def _named(
-    suite: str, tasks: Iterable[str], method: str, profile: str, by_key: Mapping[str, Given]
+    suite: str, tasks: Iterable[str], method: str, profile: str, parts: Mapping[str, Given]
 ) -> Iterable[tuple[Names, dict[str, str]]]:
     """Every combination of parts the command line names for a method, on each task, with what it actually swapped."""
     seen = set()
-    options = [[(kind, name) for name in _names(by_key, kind, ("",))] for kind in PARTS]
+    options = [[(role, name) for name in _names(parts, role, ())] for role in parts]
     for choice in itertools.product(*options):
-        chosen = {kind: name for kind, name in choice if name}
-        for kind, name in chosen.items():
-            registry.get(kind, name)
+        chosen = dict(choice)
+        for role, name in chosen.items():
+            if role in KINDS:
+                registry.get(role, name)
         for task in tasks:
             names = Names(suite, task, method, profile, config.parts_of(suite, task, method, profile, chosen))
             if names not in seen:
                 seen.add(names)
-                yield names, {kind: name for kind, name in chosen.items() if names.part(kind) == name}
+                yield names, {role: name for role, name in chosen.items() if names.part(role) == name}
 
 
 def _cells(
     names: Names, present: Mapping[str, Any], swept: Mapping[str, Given], chosen: Mapping[str, str]
 ) -> Iterable[Cell]:
     # a swapped model already stands in the row's name
-    models = {kind: names.part(kind) for kind in ANSWERING if names.part(kind)}
+    models = {part.role: part.name for part in names.of(*registry.MODELS)}
     recipe = config.parts_of(names.suite, names.task, names.method, names.profile, models)
-    named = {k: v for k, v in chosen.items() if k not in ANSWERING and recipe[PARTS.index(k)] != v}
+    named = {part.role: part.name for part in names.parts if part.role in chosen.keys() - models and part not in recipe}
     axes = []
     for key, given in swept.items():
-        target = _two_part(key) if _applies(names, key) else None
+        target = config.target_of(names, key)
         if target is None or target not in present:
             continue
         section, field = target.split(".", 1)
@@ -349,16 +356,6 @@ def _cells(
         raise _too_many()
     for combination in itertools.product(*axes):
         yield config.resolve(names, dict(combination), named)
-
-
-def _applies(names: Names, key: str) -> bool:
-    pieces = key.split(".")
-    return len(pieces) == 2 or (len(pieces) == 3 and pieces[0] in PARTS and names.part(pieces[0]) == pieces[1])
-
-
-def _two_part(key: str) -> str:
-    pieces = key.split(".")
-    return f"{pieces[0]}.{pieces[-1]}" if len(pieces) == 3 else key
 
 
 def _names(by_key: Mapping[str, Given], key: str, default: Iterable[str]) -> tuple[str, ...]:
@@ -388,7 +385,7 @@ def _all_settings() -> list[str]:
     names = []
     for section, known in config.PLAIN.items():
         names += [f"{section}.{field.name}" for field in dataclasses.fields(known)]
-    for kind in PARTS:
+    for kind in KINDS:
         for name in registry.names(kind):
             names += [f"{kind}.{field.name}" for field in dataclasses.fields(registry.get(kind, name))]
     return names + _drawing_settings()

@@ -27,7 +27,7 @@ class There:
     """Where a part is to work: a cell, as `fits` and `ready` see it."""
 
     parts: Mapping[str, Any]
-    """Section -> built configuration: suite, training, evaluation, drawing, learner, replay, …"""
+    """Section -> built configuration: suite, training, evaluation, drawing, and the part in each role."""
     task: str
     observations: Observations
     actions: Actions
@@ -50,7 +50,9 @@ class Part:
     """BibTeX entries for who uses it, or a comment (%) that says why there are none."""
     needs: ClassVar[Mapping[str, str]] = NOTHING
     """Role -> kind of the parts that it works with. A replay whose clips are judged needs a judge, {"judge": "judge"};
-    the role is the section in which a command names that part and sets it. A person, kind `human`, is no part."""
+    a guide with two chats may call them {"planner": "chat", "critic": "chat"}. The role is the section in which a
+    command names that part and sets it (`planner=openai planner.model=…`), and parts that need the same role share
+    it. A person, kind `human`, is no part."""
     logs: ClassVar[Mapping[str, Log]] = NOTHING
     """Log -> its columns, for the rows that it notes in runs (`harness/logs.py`)."""
     shows_frames: ClassVar[bool] = False
@@ -130,6 +132,12 @@ class ReplayPart(Part):
         return 0
 
 
+def clip_length(parts: Mapping[str, Any]) -> int:
+    """Transitions in a clip that the replays of a cell have judged; 0 where they have none judged. `parts`: section ->
+    built configuration."""
+    return max((part.judged_transitions for part in parts.values() if isinstance(part, ReplayPart)), default=0)
+
+
 class AskingPart(Part):
     """A guide, a teacher or an agent: a part that may ask models."""
 
@@ -140,19 +148,26 @@ class AskingPart(Part):
         """UserError where it finds, before training begins, that it could not do its work later; it may take a
         minute."""
 
-    def asked(self, parts: Mapping[str, Any]) -> Usage | None:
-        """About what a run of these parts (section -> configuration) asks of the models that it needs; None where that
-        is not known."""
+    def asked(self, parts: Mapping[str, Any], role: str) -> Usage | None:
+        """About what a run of these parts (section -> configuration) asks of the model that it needs in a role; None
+        where that is not known."""
         return None
 
-    def dialogue(self, suite: Suite, task: str) -> Dialogue:
-        """What is said to the chat or embedder that it needs about one of its questions, in the model's process. A part
-        that needs such a model cannot be registered without a dialogue of its own."""
+    def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
+        """What is said to the chat or embedder that it needs in a role about one of its questions, in the model's
+        process. A part that needs such a model cannot be registered without a dialogue of its own."""
         raise TypeError(f"{type(self).__name__} needs no chat and no embedder, so it has nothing to say to one")
 
     def stored_bytes(self, parts: Mapping[str, Any], task: str) -> int:
         """What its columns take of a transition on disk, where that is much."""
         return 0
+
+
+class AgentPart(AskingPart):
+    """An agent (`harness.interfaces.Agent`): what a run is built from. One that needs other parts than these names all
+    that it needs."""
+
+    needs: ClassVar[Mapping[str, str]] = MappingProxyType({"learner": "learner", "replay": "replay", "guide": "guide"})
 
 
 class TeacherPart(AskingPart):

@@ -19,6 +19,7 @@ from guidebench.harness.capabilities import HasExpert
 from guidebench.harness.errors import Stopped
 from guidebench.harness.foundation.asks import Backend, InFlight
 from guidebench.harness.interfaces import Actions, Agent, Array, Ask, Build, Suite
+from guidebench.harness.parts import TeacherPart, clip_length
 
 STRETCH = 32
 """Random moves in a row; also the window of a method without a judge (VLM-RB, figure 3)."""
@@ -150,11 +151,11 @@ class Probes:
         """`count` looks at the critic in a run of `end` steps."""
         made = functools.cache(lambda suite: reference(suite, task))  # once for seeds that share their layouts
         self._episode = lambda row: made(build.suite(row)) if count else None
-        self._learnt = count > 0 and "teacher" in build.parts
+        self._learnt = count > 0 and any(isinstance(part, TeacherPart) for part in build.parts.values())
         paired = functools.cache(lambda suite: mixed_pairs(suite, task))
         self._pairs = lambda row: paired(build.suite(row)) if self._learnt else None
         self._events = build.events
-        self._window: int = build.parts["replay"].judged_transitions or STRETCH
+        self._window: int = clip_length(build.parts) or STRETCH
         self._steps = probed_steps(count, build.parts["evaluation"].every, end)
         self._write = write
 

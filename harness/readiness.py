@@ -6,7 +6,6 @@ import importlib.util
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from guidebench.harness import config
 from guidebench.harness.config import Cell
 from guidebench.harness.errors import UserError
 from guidebench.harness.foundation import keeping
@@ -35,7 +34,7 @@ def missing(plan: Plan, directory: Path, cells: Collection[Cell] | None = None) 
     for drawing in dict.fromkeys(cell.section("drawing") for cell in wanted):
         if drawing is not None:
             tried(drawing.ready)
-    asked = dict.fromkeys(cell.section(kind) for cell in wanted for kind in config.ANSWERING)
+    asked = dict.fromkeys(cell.section(part.role) for cell in wanted for part in cell.models)
     models = [model for model in asked if keeping.recorded(model)]
     tried(lambda: keeping.answerable(plan.execution.models, keeping.folder(directory), models))
     for reason in keeping.unready(plan.execution.models, models):

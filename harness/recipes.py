@@ -31,6 +31,8 @@ class Method:
     chat: str = "openai"
     embedder: str = "transformers"
     """The models asked by parts that ask such ones."""
+    roles: Mapping[str, str] = field(default_factory=dict)
+    """Role -> part, where a part needs another role than one called as its kind, and not the part of that kind."""
     defaults: Layer = field(default_factory=dict)
     on_suite: Mapping[str, Layer] = field(default_factory=dict)
     ablations: Mapping[str, Layer] = field(default_factory=dict)
@@ -39,6 +41,10 @@ class Method:
     """Raised when the method's results change."""
     citation: str = ""
     """BibTeX entries for who uses the method; a comment (%) says why there are none."""
+
+    def named(self, role: str, kind: str) -> str:
+        """The part that the method names for a role of this kind; "" where it leaves that to the suite."""
+        return self.roles.get(role) or getattr(self, kind) or ""
 
 
 @dataclass(frozen=True)

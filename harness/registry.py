@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import pkgutil
+import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping
@@ -18,6 +19,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
 from guidebench.harness.errors import UserError, unknown
+from guidebench.harness.execution import Execution
 from guidebench.harness.recipes import Method
 
 KINDS = ("suite", "method", "learner", "replay", "guide", "agent", "judge", "teacher", "chat", "embedder")
@@ -33,16 +35,29 @@ T = TypeVar("T")
 
 BASES: Mapping[str, str] = {
     "suite": "SuitePart", "learner": "LearnerPart", "replay": "ReplayPart", "guide": "AskingPart",
-    "agent": "AskingPart", "teacher": "TeacherPart", "judge": "ModelPart", "chat": "ModelPart", "embedder": "ModelPart",
+    "agent": "AgentPart", "teacher": "TeacherPart", "judge": "ModelPart", "chat": "ModelPart", "embedder": "ModelPart",
 }  # fmt: skip
 """Kind -> the class of `guidebench.harness.parts` that its configurations inherit."""
-ROLES = ("judge", "teacher", "chat", "embedder", "human")
-"""What a part can need: the kind of a part, which is also its role and its section, or a person."""
+MODELS = tuple(kind for kind, base in BASES.items() if base == "ModelPart")
+"""The kinds of part that are models: whoever needs one asks it."""
+ASKING = ("guide", "agent", "teacher")
+"""The kinds of part that may ask models, or a person."""
+HUMAN = "human"
+"""What a part needs that asks a person, who is no part."""
 NEEDED: Mapping[str, tuple[str, ...]] = {
     "suite": ("tasks", "profiles", "method", "drawing"), "learner": ("batch_size", "learning_starts"),
     "judge": ("backend",), "chat": ("backend",), "embedder": ("backend",),
 }  # fmt: skip
 """What listing and planning read of every thing of a kind, besides the fields of its dataclass and its `version`."""
+
+SPOKEN_TO = {"chat", "embedder"}
+"""The kinds of model with which a part leads a dialogue of its own; a judge is shown clips."""
+ROLE = re.compile(r"[a-z][a-z0-9_]{0,39}")
+RESERVED = frozenset((
+    "task", "profile", "seed", "seeds", "training", "evaluation", "drawing", "models", "probe",
+    *(field.name for field in dataclasses.fields(Execution)),
+))  # fmt: skip
+"""Words of commands, sections and records that no role may have."""
 
 _entries: dict[str, dict[str, Any]] = {kind: {} for kind in (*KINDS, "call")}
 _loaded: set[str] = set()
@@ -94,14 +109,34 @@ def _check(kind: str, name: str, thing: Any) -> None:
     declared: Any = thing
     if left_open := sorted(getattr(thing, "__abstractmethods__", ())):
         raise UserError(f"{kind} {name!r} lacks {' and '.join(left_open)}, which harness/parts.py describes")
-    if {"chat", "embedder"} & declared.needs.keys() and declared.dialogue is parts.AskingPart.dialogue:
-        raise UserError(f"{kind} {name!r} needs a {' and a '.join(declared.needs)}, and lacks the dialogue with it")
     for role, other in declared.needs.items():
-        if role != other or role not in ROLES:
-            raise UserError(f"{kind} {name!r} needs {other} in the role {role!r}; the roles are {', '.join(ROLES)}")
+        if reason := misnamed(role, other):
+            raise UserError(f"{kind} {name!r} needs a {other} in the role {role!r}: {reason}")
+    silent = getattr(declared, "dialogue", None) in (None, parts.AskingPart.dialogue)
+    if SPOKEN_TO & {*declared.needs.values()} and silent:
+        raise UserError(f"{kind} {name!r} needs {_listed(declared.needs)}, and lacks the dialogue with them")
     missing = [needed for needed in ("version", *NEEDED.get(kind, ())) if not hasattr(thing, needed)]
     if missing:
         raise UserError(f"{kind} {name!r} has no {' and no '.join(missing)}; harness/interfaces.py says what it needs")
+
+
+def misnamed(role: str, kind: str) -> str:
+    """Why no part can need a kind in this role, or ""."""
+    if kind not in (*KINDS[2:], HUMAN):
+        return f"this version has no such kind of part; the kinds are {', '.join((*KINDS[2:], HUMAN))}"
+    if role in (*KINDS, HUMAN) and role != kind:
+        return f"a role that is called {role!r} is for a {role}; call it otherwise"
+    if kind == HUMAN and role != HUMAN:
+        return "a person is asked in the role human"
+    if not ROLE.fullmatch(role):
+        return "a role is a word of lower-case letters, digits and underscores, 40 characters at most"
+    if role in RESERVED:
+        return "commands and records use this word for something else; call it otherwise"
+    return ""
+
+
+def _listed(needs: Mapping[str, str]) -> str:
+    return " and ".join(f"a {kind} as {role!r}" for role, kind in needs.items())
 
 
 def _origin(thing: Any) -> str:
@@ -186,6 +221,16 @@ def names(kind: str) -> list[str]:
     for entry in _outside(kind):
         _load_outside(kind, entry)
     return sorted(_entries[kind])
+
+
+def roles() -> dict[str, set[str]]:
+    """Role -> kinds, of all that registered parts need, and of the agent that a method has itself."""
+    found = {"agent": {"agent"}}
+    for kind in KINDS[2:]:
+        for name in names(kind):
+            for role, other in get(kind, name).needs.items():
+                found.setdefault(role, set()).add(other)
+    return found
 
 
 def _load_built_in() -> None:

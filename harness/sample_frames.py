@@ -21,9 +21,9 @@ def write(plan: Plan, directory: Path) -> None:
     import imageio.v2 as imageio
 
     judged = [
-        (cell.names.suite, cell.names.task, plan.roles[cell.id].name, cell)
+        (cell.names.suite, cell.names.task, plan.matrix[cell.id].name, cell)
         for cell in plan.cells
-        if cell.id in plan.roles
+        if cell.id in plan.matrix
     ]
     taken = {(suite, task): moments(cell) for suite, task, _, cell in judged}
     for suite, task, name, cell in judged:

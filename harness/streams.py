@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 import numpy as np
 
 from guidebench.harness.interfaces import State
@@ -31,9 +33,10 @@ class Streams:
         key = (PURPOSES.index("evaluation"), step, episode)
         return int(np.random.SeedSequence(entropy=self.seed, spawn_key=key).generate_state(1, np.uint32)[0] >> 1)
 
-    def of_question(self, ordinal: int) -> np.random.Generator:
-        """For one question to a judge: a function of (seed, ordinal) alone, so it needs no state."""
-        key = (PURPOSES.index("judge"), ordinal)
+    def of_question(self, ordinal: int, role: str = "judge") -> np.random.Generator:
+        """For one question to a judge: a function of (seed, role, ordinal) alone, so it needs no state."""
+        other = () if role == "judge" else (zlib.crc32(role.encode()),)
+        key = (PURPOSES.index("judge"), ordinal, *other)
         return np.random.default_rng(np.random.SeedSequence(entropy=self.seed, spawn_key=key))
 
     def state(self) -> State:

@@ -22,6 +22,7 @@ from guidebench.harness.journal import tidy
 from guidebench.harness.launchers import local
 from guidebench.harness.launchers.local import Event, Slot
 from guidebench.harness.matrix import Plan
+from guidebench.harness.parts import AskingPart
 from guidebench.harness.records import shown
 from guidebench.harness.records.cells import record, write_cell
 from guidebench.harness.records.provenance import commit
@@ -332,7 +333,7 @@ def _check_parts(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> None
         there = config.there(cell)
         for seed in (seed for seed in job.seeds if not study.run(cell.directory, seed).path.exists()):
             suite = there.suite.of_run(seed)
-            for part in filter(None, map(there.parts.get, config.ASKING)):
+            for part in (part for part in there.parts.values() if isinstance(part, AskingPart)):
                 if (cell.id, suite, part) not in asked:
                     asked.add((cell.id, suite, part))
                     part.ready(replace(there, parts={**there.parts, "suite": suite}))
@@ -359,7 +360,7 @@ def _check_models(plan: Plan, jobs: Sequence[Job], directory: Path) -> None:
     """Merge what a killed study left apart; refuse to train where recorded answers are wanted and there are none."""
     keeping.settle(keeping.folder(directory))
     unfinished = {job.cell["cell"] for job in jobs}
-    asked = [cell.section(kind) for cell in plan.cells if cell.id in unfinished for kind in config.ANSWERING]
+    asked = [cell.section(part.role) for cell in plan.cells if cell.id in unfinished for part in cell.models]
     keeping.check(plan.execution.models, keeping.folder(directory), list(filter(keeping.recorded, asked)))
 
 
@@ -384,11 +385,11 @@ def _contact(plan: Plan, jobs: Sequence[Job], device: str, directory: Path, watc
 
     first = {job.cell["cell"]: job for job in reversed(jobs)}
     asked = {
-        contact.Asked(kind, cell.section(kind)): first[cell.id]
+        contact.Asked(part.role, part.kind, cell.section(part.role)): first[cell.id]
         for cell in reversed(plan.cells)
         if cell.id in first
-        for kind in config.ANSWERING
-        if keeping.recorded(cell.section(kind))
+        for part in cell.models
+        if keeping.recorded(cell.section(part.role))
     }
 
     def tell(each: contact.Asked, said: str) -> None:
@@ -402,8 +403,8 @@ def ring_bytes(cell: Cell) -> int:
     observations, actions = cell.section("suite").spaces(cell.names.task)
     action = 2 if actions.discrete else 4 * int(np.prod(actions.shape))
     per_slot: Any = int(np.prod(observations.shape)) * np.dtype(observations.dtype).itemsize + action + 6
-    parts = {section: cell.section(section) for section in config.SECTIONS}
-    per_slot += cell.section("guide").stored_bytes(parts, cell.names.task)
+    asking = (part for part in cell.sections.values() if isinstance(part, AskingPart))
+    per_slot += sum(part.stored_bytes(cell.sections, cell.names.task) for part in asking)
     return int(min(ring_slots(cell), most_stored(cell)) * per_slot)
 
 

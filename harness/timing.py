@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from guidebench.harness import processes
-from guidebench.harness.config import ANSWERING, Cell
+from guidebench.harness import processes, registry
+from guidebench.harness.config import Cell
 from guidebench.harness.foundation import keeping
 from guidebench.harness.records import sources
 from guidebench.harness.records.cells import record, recorded
@@ -106,7 +106,7 @@ def record_run(cell: Cell, job: Job, clock: Mapping[str, float], judging: float)
     out."""
     if clock["seconds"] < SHORTEST:
         return
-    asked = any(keeping.recorded(cell.section(kind)) for kind in ANSWERING)
+    asked = any(keeping.recorded(cell.section(part.role)) for part in cell.models)
     elsewhere = clock["evaluation_seconds"] + (clock["wait_seconds"] if asked else 0.0)
     evaluations = -(-cell.steps // int(cell.settings["evaluation.every"].value))
     found = Timing(clock["seconds"] - elsewhere, clock["evaluation_seconds"] / evaluations, 0.0 if asked else judging)
@@ -152,10 +152,10 @@ def measure(cell: Cell, seeds: Sequence[int], device: str, seconds: float, direc
     from guidebench.harness.evaluation import Evaluator
     from guidebench.harness.execution import Models
     from guidebench.harness.foundation.asks import Backend
-    from guidebench.harness.interfaces import Agent, Channel
+    from guidebench.harness.interfaces import Agent
     from guidebench.harness.job import Job
     from guidebench.harness.training import Loop
-    from guidebench.harness.worker import asks_over, backend_of, channels_of
+    from guidebench.harness.worker import asked_of, asks_of, backend_of
 
     clock = _clock(device)
     names = cell.names
@@ -166,12 +166,12 @@ def measure(cell: Cell, seeds: Sequence[int], device: str, seconds: float, direc
     build = make_build(cell, seeds, device, places)
     agent: Agent = build.parts["agent"].spawn(build)
     tasks = [build.suite(row).make(names.task) for row in range(build.rows)]
-    backends: dict[Channel, Backend] = {}
+    backends: dict[str, Backend] = {}
     try:
-        for channel in channels_of(build, agent):
-            silent = channel == "human" or keeping.recorded(build.parts[channel])
-            backends[channel] = Silent() if silent else backend_of(channel, job, cell, build)
-        asks = {channel: asks_over(channel, backend, job, build) for channel, backend in backends.items()}
+        for role in asked_of(cell, agent):
+            silent = role == registry.HUMAN or keeping.recorded(build.parts[role])
+            backends[role] = Silent() if silent else backend_of((role,), job, cell, build)
+        asks = asks_of(backends, job, cell)
         evaluator = Evaluator(lambda row: build.suite(row).make(names.task), EPISODES, build.streams, cell.score)
         loop = Loop(
             agent, tasks, build.streams, evaluator, Nowhere(), asks=asks, evaluate_every=1, checkpoint_every=1
@@ -179,8 +179,9 @@ def measure(cell: Cell, seeds: Sequence[int], device: str, seconds: float, direc
         for task, streams in zip(tasks, build.streams, strict=True):
             task.reset(int(streams.environment.integers(2**31)))
         trial = Trial(loop, clock)
-        training = sum(trial.phases(build.parts["learner"].learning_starts, seconds))
-        judging = trial.judging(backends["judge"], asks["judge"].asked) if "judge" in backends else 0.0
+        starts = min(build.parts[part.role].learning_starts for part in cell.names.of("learner"))
+        training = sum(trial.phases(starts, seconds))
+        judging = sum(trial.judging(backends[role], asks[role].asked) for role in asks if asks[role].kind == "judge")
         rows = list(range(build.rows))
         for row in rows:
             for episode in range(EPISODES):

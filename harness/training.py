@@ -14,7 +14,7 @@ from guidebench.harness.demonstrations import Demonstration, together
 from guidebench.harness.errors import BudgetReached, Stopped, UserError
 from guidebench.harness.evaluation import Evaluator, Result
 from guidebench.harness.foundation.asks import Account, Asks, Due
-from guidebench.harness.interfaces import Agent, Array, Ask, Channel, Episode, Metrics, Mode, State, Task, Transition
+from guidebench.harness.interfaces import Agent, Array, Ask, Episode, Metrics, Mode, State, Task, Transition
 from guidebench.harness.streams import Streams
 
 METRICS_EVERY = 1_000
@@ -32,7 +32,7 @@ class Journal(Protocol):
 
     def noted(self, log: str, row: int, step: int, values: Mapping[str, Any]) -> None: ...
 
-    def timed(self, step: int, clock: dict[str, float], accounts: Sequence[Account]) -> None: ...
+    def timed(self, step: int, clock: dict[str, float], accounts: Mapping[str, Sequence[Account]]) -> None: ...
 
     def checkpoint(self, step: int, states: Callable[[int], State]) -> None: ...
 
@@ -56,7 +56,7 @@ class Loop:
         *,
         evaluate_every: int,
         checkpoint_every: int,
-        asks: Mapping[Channel, Asks] | None = None,
+        asks: Mapping[str, Asks] | None = None,
         demonstrations: Sequence[Sequence[Demonstration]] = (),
         probe: Callable[[Agent, int, Sequence[int]], None] = lambda agent, step, rows: None,
         stop: Callable[[], bool] = lambda: False,
@@ -82,7 +82,11 @@ class Loop:
         if not self.agent.active[ask.row]:
             return  # nothing comes of a seed that has stopped
         if ask.to not in self._asks:
-            raise RuntimeError(f"this agent asks over the channel {ask.to!r} but the cell has none")
+            known = ", ".join(self._asks) or "none"
+            raise UserError(
+                f"a part asks in the role {ask.to!r}, which the cell does not have (asked roles: {known}); declare it "
+                f"in the `needs` of the part's configuration"
+            )
         self._asks[ask.to].submit(ask, self.step)
 
     def note(self, log: str, row: int, values: Mapping[str, Any]) -> None:
@@ -174,7 +178,7 @@ class Loop:
         if answers := asks.due(self.step):
             self.agent.answered([due.answer for due in answers], self)
             for due in answers:
-                if due.answer.to == "judge":
+                if asks.kind == "judge":
                     self._journal.judged(due, self.step)
 
     def _take_in(self, metrics: Metrics) -> None:
@@ -197,7 +201,8 @@ class Loop:
         halted = "" if last else self._halted()
         stopping = not last and (bool(halted) or self._stop())
         if step % self._checkpoint_every == 0 or last or stopping:
-            self._journal.timed(step, self._read_clock(), self._accounts())
+            accounts = {role: asks.accounts for role, asks in self._asks.items()}
+            self._journal.timed(step, self._read_clock(), accounts)
             started = time.monotonic()
             self._journal.checkpoint(step, self.state)
             self._clock["checkpoint_seconds"] += time.monotonic() - started
@@ -243,7 +248,7 @@ class Loop:
         return sum(asks.waited for asks in self._asks.values())
 
     def _accounts(self) -> list[Account]:
-        """What each seed's questions took, over all channels; empty where none is asked."""
+        """What each seed's questions took, over all roles; empty where none is asked."""
         accounts = [asks.accounts for asks in self._asks.values()]
         return [functools.reduce(Account.plus, mine) for mine in zip(*accounts, strict=True)]
 
@@ -258,7 +263,7 @@ class Loop:
             "streams": self.streams[row].state(),
             "window": self._windows[row].state(),
             "agent": self.agent.state(row),
-            "asks": {channel: asks.state(row) for channel, asks in self._asks.items()},
+            "asks": {role: asks.state(row) for role, asks in self._asks.items()},
             "clock": dict(self._clock),
         }
 
@@ -274,13 +279,13 @@ class Loop:
         self.streams[row].load_state(state["streams"])
         self._windows[row].load_state(state["window"])
         self.agent.load_state(row, state["agent"])
-        for number, (channel, asks) in enumerate(self._asks.items()):
-            if channel not in state["asks"]:
+        for number, (role, asks) in enumerate(self._asks.items()):
+            if role not in state["asks"]:
                 raise UserError(
                     "this checkpoint is of a version that kept questions otherwise; delete the run's directory"
                 )
-            asks.load_state(row, state["asks"][channel])
-            asks.waited = 0.0 if number else state["clock"]["wait_seconds"]  # of all channels together
+            asks.load_state(row, state["asks"][role])
+            asks.waited = 0.0 if number else state["clock"]["wait_seconds"]  # of all roles together
         self._clock.update(state["clock"])
 
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Literal
 
 from guidebench.harness import config, registry, settings
-from guidebench.harness.config import PARTS, Cell, Value
+from guidebench.harness.config import Cell, Value
 from guidebench.harness.errors import UserError, unknown
-from guidebench.harness.matrix import Plan, Role
+from guidebench.harness.matrix import InMatrix, Plan
 from guidebench.harness.recipes import Layer
 from guidebench.harness.settings import Cited
 
@@ -34,14 +34,14 @@ def ablations(plan: Plan, only: Sequence[str] = ()) -> Plan:
     declared = {method: registry.get("method", method).ablations for method in methods}
     _check_only(only, declared)
     cells: list[Cell] = []
-    roles: dict[str, Role] = {}
+    places: dict[str, InMatrix] = {}
     for cell in plan.cells:
         chosen = {n: layer for n, layer in declared[cell.names.method].items() if not only or _chosen(n, only)}
         variations = {name: _ablated(cell, name, layer) for name, layer in chosen.items()}
         names = [name for name, variation in variations.items() if variation.id == cell.id]
         full = f"{FULL}: {', '.join(names)}" if names else FULL
-        _enter(cells, roles, "ablation", cell, full, variations)
-    return _matrix(plan, "ablate", only, cells, roles)
+        _enter(cells, places, "ablation", cell, full, variations)
+    return _matrix(plan, "ablate", only, cells, places)
 
 
 def perturbations(plan: Plan, only: Sequence[str] = ()) -> Plan:
@@ -52,7 +52,7 @@ def perturbations(plan: Plan, only: Sequence[str] = ()) -> Plan:
     """
     if any(word.startswith(f"{PERTURBATION}=") for word in plan.command):
         raise UserError(f"{PERTURBATION}= is what this command varies; choose with --only, or use bench run")
-    judged = [cell for cell in plan.cells if cell.names.part("judge")]
+    judged = [cell for cell in plan.cells if cell.names.of("judge")]
     if not judged:
         methods = ", ".join(dict.fromkeys(cell.names.method for cell in plan.cells))
         raise UserError(f"no chosen method has a judge ({methods}), and perturbations change only what a judge sees")
@@ -62,16 +62,16 @@ def perturbations(plan: Plan, only: Sequence[str] = ()) -> Plan:
         if drawn.setdefault((cell.names.suite, cell.names.task), look) != look:
             raise UserError("drawing.* is given several values, and there is one set of sample frames: give it one")
     cells: list[Cell] = []
-    roles: dict[str, Role] = {}
+    places: dict[str, InMatrix] = {}
     for cell in plan.cells:
         variations = {}
-        if cell.names.part("judge"):
+        if cell.names.of("judge"):
             for name in _perturbations(cell, only):
                 variations[name] = _varied(cell, {PERTURBATION: name}, f"perturbation {name}")
-            _enter(cells, roles, "perturbation", cell, STANDARD, variations)
+            _enter(cells, places, "perturbation", cell, STANDARD, variations)
         else:
             cells.append(cell)
-    return _matrix(plan, "perturb", only, cells, roles)
+    return _matrix(plan, "perturb", only, cells, places)
 
 
 def _check_only(only: Sequence[str], declared: Mapping[str, Mapping[str, Layer]]) -> None:
@@ -112,9 +112,9 @@ def _ablated(cell: Cell, name: str, layer: Layer) -> Cell:
 
 def _perturbations(cell: Cell, only: Sequence[str]) -> list[str]:
     """The perturbations of the cell's frames that `only` keeps, without the absence of any."""
-    suite, judge = cell.names.suite, cell.names.part("judge")
-    if registry.get("judge", judge).backend == "oracle":
-        raise UserError(f"judge {judge!r} is told the task's own events: no perturbation of frames reaches it")
+    suite, judges = cell.names.suite, cell.names.of("judge")
+    if all(cell.section(judge.role).backend == "oracle" for judge in judges):
+        raise UserError(f"{judges[0]} is told the task's own events: no perturbation of frames reaches it")
     field = config.cell_fields(cell.names)["drawing"].get(PERTURBATION.partition(".")[2])
     if field is None:
         raise UserError(f"suite {suite!r} defines no perturbations of its frames")
@@ -131,19 +131,21 @@ def _varied(cell: Cell, layer: Layer, source: str) -> Cell:
     UserError if the layer sets what this cell does not have, or if its parts do not fit.
     """
     names = cell.names
-    parts = dict(zip(PARTS, names.parts, strict=True)) | {key: layer[key] for key in layer if key in PARTS}
-    for kind in PARTS:
-        if kind in layer:
-            registry.get(kind, parts[kind])
+    swapped = {role: name for role, name in layer.items() if "." not in role}
+    parts = {part.role: part.name for part in names.parts} | swapped
     names = names._replace(parts=config.parts_of(names.suite, names.task, names.method, names.profile, parts))
+    if missing := next((role for role in swapped if not names.part(role)), None):
+        raise UserError(
+            f"it names a {missing}, which {names.suite}/{names.task} with {_described(names)} does not have"
+        )
     values, overrides = dict(config.base_settings(names)), {}
     for key, given in cell.overrides.items():
-        if key in PARTS or key in values:
+        if names.part(key) or key in values:
             overrides[key] = given
         if key in values:
             values[key] = cell.settings[key]
     for key, given in layer.items():
-        if key in PARTS:
+        if key in swapped:
             overrides[key] = given
             continue
         target = config.target_of(names, key)
@@ -162,12 +164,12 @@ def _varied(cell: Cell, layer: Layer, source: str) -> Cell:
 
 
 def _described(names: config.Names) -> str:
-    return ", ".join(f"{kind} {name}" for kind, name in zip(PARTS, names.parts, strict=True) if name)
+    return ", ".join(f"{part.role} {part.name}" for part in names.parts)
 
 
 def _enter(
     cells: list[Cell],
-    roles: dict[str, Role],
+    places: dict[str, InMatrix],
     kind: Literal["ablation", "perturbation"],
     reference: Cell,
     name: str,
@@ -181,17 +183,19 @@ def _enter(
             by_id.setdefault(cell.id, []).append(title)
             found.setdefault(cell.id, cell)
     for cell_id, names in by_id.items():
-        role = Role(kind, ", ".join(names), reference.id, reference.variant)
-        if cell_id in roles:
+        place = InMatrix(kind, ", ".join(names), reference.id, reference.variant)
+        if cell_id in places:
             raise UserError(
                 f"{', '.join(names)} of {reference.names.method!r} ({reference.variant or 'as given'}) would stand in "
-                f"two matrices, that of {roles[cell_id].given or 'the method as it is'} too: "
+                f"two matrices, that of {places[cell_id].given or 'the method as it is'} too: "
                 f"give what this command varies one value"
             )
-        roles[cell_id] = role
+        places[cell_id] = place
         cells.append(found[cell_id])
 
 
-def _matrix(plan: Plan, command: str, only: Sequence[str], cells: Sequence[Cell], roles: Mapping[str, Role]) -> Plan:
+def _matrix(
+    plan: Plan, command: str, only: Sequence[str], cells: Sequence[Cell], places: Mapping[str, InMatrix]
+) -> Plan:
     words = ("bench", command, *plan.command[2:], *(("--only", ",".join(only)) if only else ()))
-    return replace(plan, cells=tuple(cells), roles=roles, command=words)
+    return replace(plan, cells=tuple(cells), matrix=places, command=words)

@@ -94,9 +94,11 @@ def things(study: Study) -> tuple[tuple[str, str, bool], ...]:
 def _things(study: Study) -> Iterable[tuple[str, str, bool]]:
     for cell in study.cells:
         external = cell.backend == EXTERNAL
-        named = {"learner": cell.learner, "judge": cell.model, **cell.parts}
         found = [("suite", cell.suite, False), ("method", cell.method, external)]
-        found += [(kind, name, external) for kind, name in named.items()]
+        if cell.parts:
+            found += [(part.kind, part.name, external) for part in cell.parts.values()]
+        else:
+            found += [("learner", cell.learner, external), ("judge", cell.model, external)]
         yield from ((kind, name, elsewhere) for kind, name, elsewhere in found if name)
 
 

@@ -101,31 +101,21 @@ def conditions(cell: Cell) -> tuple[tuple[str, str], ...]:
     """The settings that make another problem of a task (those of the suite, and demonstrations), where they are not
     what suite and profile say: names and values as JSON, by name.
 
-    What a record does not tell, as one made before a setting was there or made elsewhere, is taken to be as usual. Of a
-    suite that is not installed every setting on record is told, and demonstrations where there are any.
+    What a record does not tell, such as one made elsewhere, is taken to be as usual. Of a suite that is not installed
+    every setting on record is told, and demonstrations where there are any.
     """
     return _conditions(cell.suite, cell.task, cell.profile, cell.settings)
 
 
 def _conditions(suite: str, task: str, profile: str, given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    usual, drawn = _usual(suite, task, profile), _drawn(suite)
+    usual = _usual(suite, task, profile)
     found = {}
     for name, entry in given.items():
-        if (name.startswith("suite.") and name not in drawn) or name == DEMONSTRATIONS:
+        if name.startswith("suite.") or name == DEMONSTRATIONS:
             text = _text(entry.get("value") if isinstance(entry, Mapping) else entry)
             if text != usual.get(name):
                 found[name] = text
     return tuple(sorted(found.items()))
-
-
-@functools.lru_cache(maxsize=64)
-def _drawn(suite: str) -> frozenset[str]:
-    """Settings that records have under the suite and that are now of its drawing, which changes no task."""
-    home = registered.get("suite", suite)
-    drawing = getattr(home, "drawing", None)
-    if home is None or drawing is None:
-        return frozenset()
-    return frozenset(f"suite.{name}" for name in settings.fields(drawing).keys() - settings.fields(home).keys())
 
 
 def words(found: Iterable[tuple[str, str]]) -> str:

@@ -153,10 +153,17 @@ def _remarks(row: Row, reference: Row) -> Iterable[str]:
 def _versions(one: Cell, other: Cell) -> Iterable[tuple[str, str, tuple[Any, Any]]]:
     """Things of the same kind and name whose versions differ."""
     for kind in sorted(one.versions.keys() & other.versions.keys()):
-        names = [{"suite": cell.suite, "method": cell.method, **cell.parts}.get(kind, "") for cell in (one, other)]
+        names = [_named(cell, kind) for cell in (one, other)]
         versions = one.versions[kind], other.versions[kind]
         if names[0] == names[1] and versions[0] != versions[1]:
             yield kind, names[0], versions
+
+
+def _named(cell: Cell, what: str) -> str:
+    """The name of a cell's suite, method, or part in a role."""
+    if what in ("suite", "method"):
+        return cell.suite if what == "suite" else cell.method
+    return cell.parts[what].name if what in cell.parts else ""
 
 
 def _pooled(cells: Sequence[Cell], both: set[str], origins: Mapping[str, Sequence[str]]) -> Iterable[str]:

@@ -13,8 +13,6 @@ from guidebench.results import Cell, Study
 if TYPE_CHECKING:
     import pandas as pd
 
-ANSWERING = ("judge", "chat", "embedder", "teacher")
-"""Kinds of part that may say what guides a learner, in the order in which a cell is named for them."""
 KINDS = {
     "scripted": "hand-written for this task",
     "oracle": "privileged: it is told the task's own events",
@@ -87,15 +85,16 @@ def is_judge(backend: str) -> bool:
 
 
 def answering(cell: Cell) -> str:
-    """Which kind of part answers in a cell that has one; a judge, where a record does not say."""
-    return next((kind for kind in ANSWERING if cell.parts.get(kind)), "judge")
+    """Which kinds of part answer in a cell, joined by "+"; a judge, where a record does not say."""
+    return "+".join(dict.fromkeys(part.kind for part in cell.parts.values() if part.answers)) or "judge"
 
 
 def remark(cell: Cell) -> str:
-    """What a table must say beside a row of this cell, or ""."""
-    if cell.backend == "oracle" and answering(cell) == "teacher":
-        return TAUGHT
-    return {**KINDS, **SERVED}.get(cell.backend, "")
+    """What a table must say beside a row of this cell, or "": of all that answers in it."""
+    known = {**KINDS, **SERVED}
+    found = [(part.backend, part.kind) for part in cell.parts.values() if part.answers] or [(cell.backend, "")]
+    remarks = (TAUGHT if each == ("oracle", "teacher") else known.get(each[0], "") for each in found)
+    return "; ".join(dict.fromkeys(filter(None, remarks)))
 
 
 def judging(study: Study, labels: Mapping[str, str]) -> list[Judging]:
@@ -103,7 +102,7 @@ def judging(study: Study, labels: Mapping[str, str]) -> list[Judging]:
     cells = [
         cell
         for cell in study.cells
-        if is_judge(cell.backend) and answering(cell) == "judge" and "judgements" in cell.logs
+        if is_judge(cell.backend) and "judge" in answering(cell).split("+") and "judgements" in cell.logs
     ]
     if not cells:
         return []

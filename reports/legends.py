@@ -87,7 +87,11 @@ def setting(summary: Summary) -> str:
     )
     parts = [f"Profile: {', '.join(profiles)}."]
     for kind, name, backend, remark in judged:
-        judge = f"{kind.capitalize()} {name}: {backend}" if judges.is_judge(backend) else "External"
+        judge = (
+            f"{' and '.join(kind.split('+')).capitalize()} {name}: {backend}"
+            if judges.is_judge(backend)
+            else "External"
+        )
         parts.append(f"{judge}{f', {remark}' if remark else ''}.")
     seeds = {len(row.seeds) for row in summary.rows}
     few = sorted(seeds & set(range(2, coverage.ENOUGH)))

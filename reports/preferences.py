@@ -173,7 +173,7 @@ def _over_training(rows: pd.DataFrame, reps: int, label: str) -> dict[str, Cours
 
 def _teacher(cell: Cell) -> str:
     """Who labels, and which model it asks."""
-    name = cell.parts.get("teacher", "")
+    name = next((part.name for part in cell.parts.values() if part.kind == "teacher"), "")
     return f"{name} ({cell.model})" if name and cell.model not in ("", name) else name or cell.model
 
 

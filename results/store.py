@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from guidebench.harness import logs
 from guidebench.harness.errors import UserError
 from guidebench.harness.logs import Log
-from guidebench.harness.records import schema, shown
+from guidebench.harness.records import parts, schema, shown
 from guidebench.harness.records.files import read_json
+from guidebench.harness.records.parts import Part
 from guidebench.harness.scores import SUCCESS, Score
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ class Cell:
     label: str
     settings: Mapping[str, Mapping[str, Any]]
     versions: Mapping[str, Any]
-    parts: Mapping[str, Any]
-    """Kind (learner, replay, …) -> name, "" for none; empty for runs made elsewhere."""
+    parts: Mapping[str, Part]
+    """Role (learner, replay, …) -> the part in it; empty for runs made elsewhere."""
     role: Role | None = None
     score: Score = SUCCESS
     """What its evaluation episodes are judged by."""
@@ -247,9 +248,11 @@ def _logs(path: Path, content: Mapping[str, Any]) -> Mapping[str, Log]:
         raise UserError(f"{path}: {error}; restore the file") from None
 
 
-def _parts(path: Path, content: Mapping[str, Any]) -> Mapping[str, str]:
-    parts: dict[str, Any] = _field(path, content, "parts", dict, {})
-    return {kind: _name(path, parts, kind) for kind in parts}
+def _parts(path: Path, content: Mapping[str, Any]) -> Mapping[str, Part]:
+    try:
+        return parts.read(content.get("parts", {}))
+    except UserError as error:
+        raise UserError(f"{path}: {error}; restore the file") from None
 
 
 def _runs(root: Path, study_path: Path, cell: Cell, entry: Mapping[str, Any]) -> Iterable[Run]:

@@ -77,19 +77,23 @@ def opengl(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """`plugin("my_module", source, {"judge": "crash"})` installs a distribution with entry points for this test, in
-    this process and in those it starts."""
+    this process and in those it starts. A package is given as its files, name -> source; an entry point to another
+    module of it as "section": "places = my_package.report"."""
     site = tmp_path / "site"
     registry.names("suite")  # what is built in registers itself once per process, so it must be there before
     before = {kind: dict(entries) for kind, entries in registry._entries.items()}
     loaded = set(registry._loaded)
 
-    def install(module: str, source: str, registers: Mapping[str, str]) -> Path:
-        site.mkdir(exist_ok=True)
-        (site / f"{module}.py").write_text(textwrap.dedent(source))
+    def install(module: str, source: str | Mapping[str, str], registers: Mapping[str, str]) -> Path:
+        files = {f"{module}.py": source} if isinstance(source, str) else {f"{module}/{n}": s for n, s in source.items()}
+        for name, text in files.items():
+            (site / name).parent.mkdir(parents=True, exist_ok=True)
+            (site / name).write_text(textwrap.dedent(text))
         info = site / f"{module}-1.0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
-        lines = [f"[guidebench.{kind}s]\n{name} = {module}\n" for kind, name in registers.items()]
+        entries = {kind: name if "=" in name else f"{name} = {module}" for kind, name in registers.items()}
+        lines = [f"[guidebench.{kind}s]\n{entry}\n" for kind, entry in entries.items()]
         (info / "entry_points.txt").write_text("\n".join(lines))
         if str(site) not in sys.path:
             monkeypatch.syspath_prepend(str(site))

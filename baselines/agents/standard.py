@@ -29,7 +29,7 @@ from guidebench.harness.interfaces import (
     Transition,
     Update,
 )
-from guidebench.harness.parts import AskingPart
+from guidebench.harness.parts import AgentPart
 from guidebench.harness.registry import register
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @register.agent("standard")
 @dataclass(frozen=True)
-class Standard(AskingPart):
+class Standard(AgentPart):
     """Slots for learner, replay and guide, which most methods only fill."""
 
     version: ClassVar[int] = 1
@@ -57,7 +57,8 @@ class Standard(AskingPart):
         phases = TaskPhases(build.rows, build.events) if ordered else None
         kept = (*sampler.columns, *((phases.column,) if phases else ()))
         storage = Storage(build, guide.columns, kept)
-        return StandardAgent(build, learner, sampler, storage, guide, phases)
+        judge = next((role for role, kind in parts["replay"].needs.items() if kind == "judge"), "judge")
+        return StandardAgent(build, learner, sampler, storage, guide, phases, judge)
 
 
 class StandardAgent:
@@ -73,11 +74,13 @@ class StandardAgent:
         storage: Storage,
         guide: Guide,
         task_phases: TaskPhases | None = None,
+        judge: str = "judge",
     ) -> None:
+        """`judge`: the role that the sampler's clips are put to."""
         self.learner, self.sampler, self.storage, self.guide = learner, sampler, storage, guide
         self.task_phases = task_phases
         self.active = np.ones(build.rows, bool)
-        self._judged = sampler.clip_length > 0
+        self._judged, self._judge = sampler.clip_length > 0, judge
         self.wants_snapshots = self._judged or guide.wants_snapshots
         self._steps = build.steps
         self._clips = [Clip() for _ in range(build.rows)]
@@ -108,10 +111,10 @@ class StandardAgent:
         for row, clip in enumerate(self._clips):
             clip.add(number, transition.snapshot[row], transition.events[row])
             if len(clip.numbers) == self.sampler.clip_length or ended[row]:
-                ctx.ask(clip.close(row))
+                ctx.ask(clip.close(row)._replace(to=self._judge))
 
     def answered(self, answers: Sequence[Answer], ctx: Context) -> None:
-        if answers[0].to != "judge":
+        if answers[0].to != self._judge:
             self.guide.answered(answers, self.storage, ctx)
             return
         for answer in answers:

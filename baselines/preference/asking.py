@@ -14,7 +14,7 @@ import numpy as np
 
 from guidebench.baselines.preference.teaching import Pair, Verdict
 from guidebench.harness.foundation.questions import is_label
-from guidebench.harness.interfaces import Array, Ask, Channel, Coordinates
+from guidebench.harness.interfaces import Array, Ask, Coordinates
 
 DECIMALS = 4
 """Of coordinates (choice: a tenth of a millimetre)."""
@@ -24,7 +24,7 @@ SEEN = "what the agent observes"
 class HumanTeacher:
     """Asks a person over the channel `human`."""
 
-    to: Channel = "human"
+    to: str = "human"
 
     def __init__(self, instruction: str, things: Sequence[Coordinates], wants_snapshots: bool) -> None:
         """`things`: what of an observation can be told in words; all of it is told where nothing of it can."""

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from guidebench.harness.interfaces import Array, Ask, Channel
+from guidebench.harness.interfaces import Array, Ask
 
 Outcome = Literal["labelled", "equal", "inconsistent", "unreadable", "failed", "skipped"]
 """What became of a query: a preference; no difference seen; answers that contradict each other when the order is
@@ -61,7 +61,7 @@ class AskedTeacher(Protocol):
     Its configuration class says in `needs` whom it asks and, if that is a model, has a `dialogue`.
     """
 
-    to: Channel
+    to: str
     wants_snapshots: bool
 
     def question(self, pair: Pair) -> Ask: ...

@@ -42,19 +42,22 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _model(overrides: Sequence[str]) -> list[Finding]:
-    from guidebench.harness import matrix
-    from guidebench.harness.config import ANSWERING
+    from guidebench.harness import matrix, registry
     from guidebench.harness.errors import UserError
 
     if not overrides:
         return []
     given = matrix.single(overrides)
-    kind = next((kind for kind in ANSWERING if kind in given), None)
-    if kind is None:
+    roles = {kind: {kind} for kind in registry.MODELS}
+    if not roles.keys() & given.keys():
+        roles = registry.roles()
+    found = [(role, kind) for role in given for kind in roles.get(role, ()) if kind in registry.MODELS]
+    if not found:
         raise UserError(f"{next(iter(given))}= is given and no model; add judge=…, chat=… or embedder=…")
+    role, kind = found[0]
     from guidebench.harness.foundation import checkup, once
 
-    config = once.model(kind, given)
+    config = once.model(kind, given, role)
     return [*_packages(EXTRAS.get(config.backend, "none")), *checkup.findings(config, kind)]
 
 

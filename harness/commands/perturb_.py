@@ -45,7 +45,7 @@ def _remind(plan: Plan) -> None:
     from guidebench.harness import registry
     from guidebench.harness.records.schema import INSTRUMENT_CHECK
 
-    judges = dict.fromkeys(cell.names.part("judge") for cell in plan.cells)
-    scripted = [name for name in judges if name and registry.get("judge", name).backend == "scripted"]
+    judges = dict.fromkeys(part.name for cell in plan.cells for part in cell.names.of("judge"))
+    scripted = [name for name in judges if registry.get("judge", name).backend == "scripted"]
     if scripted:
         print(f"Judge {', '.join(scripted)}: {INSTRUMENT_CHECK}.", flush=True)

@@ -6,42 +6,61 @@ declares neither stands for the usual kind of call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from guidebench.harness import registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.parts import AskingPart, ModelPart, Part
 
+if TYPE_CHECKING:
+    from guidebench.harness.config import Chosen
+
 USUAL: Mapping[str, str] = {"judge": "judge", "chat": "chat", "embedder": "embed"}
 """Kind of part that is a model -> the kind of call that it is usually put."""
 
 
-def answered(part: str, config: ModelPart) -> tuple[str, ...]:
-    """The kinds of calls that a model answers. `part`: the kind of part that it is."""
-    return config.answers or (USUAL[part],)
+def answered(kind: str, config: ModelPart) -> tuple[str, ...]:
+    """The kinds of calls that a model answers. `kind`: of part that it is."""
+    return config.answers or (USUAL[kind],)
 
 
-def put(parts: Mapping[str, Part | None], role: str) -> dict[str, str]:
-    """Kind of call -> the part that puts it to the model in a role. `parts`: kind of part -> built configuration."""
+def put(parts: Mapping[str, Any], role: str) -> dict[str, str]:
+    """Kind of call -> the role of the part that puts it to the model in `role`. `parts`: section -> built
+    configuration."""
     found: dict[str, str] = {}
     for asker, config in parts.items():
-        if config is not None and role in config.needs:
+        if isinstance(config, Part) and role in config.needs:
             declared = config.puts if isinstance(config, AskingPart) else {}
             for kind in declared.get(role, (USUAL[config.needs[role]],)):
                 found.setdefault(kind, asker)
     return found
 
 
-def check(parts: Mapping[str, Any]) -> None:
-    """UserError where a part asks a model for a kind of call that the model does not answer, or that nobody defines."""
-    for role in USUAL:
-        model: Any = parts.get(role)
-        for kind, asker in put(parts, role).items() if model is not None else ():
+def speakers(parts: Mapping[str, Any], role: str) -> list[str]:
+    """The roles of the parts that lead dialogues with the model in `role`."""
+    return [
+        asker
+        for asker, config in parts.items()
+        if isinstance(config, Part) and config.needs.get(role) in registry.SPOKEN_TO
+    ]
+
+
+def check(chosen: Sequence[Chosen], parts: Mapping[str, Any]) -> None:
+    """UserError where a part asks a model for a kind of call that the model does not answer, or that nobody defines,
+    and where two parts lead dialogues with one model. `parts`: section -> built configuration."""
+    for role, of, _ in (each for each in chosen if each.kind in registry.MODELS):
+        model: Any = parts[role]
+        for kind, asker in put(parts, role).items():
             registry.get("call", kind)
-            answers = answered(role, model)
+            answers = answered(of, model)
             if kind not in answers:
                 raise UserError(
                     f"the {asker} puts calls of kind {kind!r} to its {role}, and {model.model or model.backend!r} "
                     f"answers only {' and '.join(answers)}; choose another {role}=…"
                 )
+        if len(leading := speakers(parts, role)) > 1:
+            raise UserError(
+                f"the {' and the '.join(leading)} both lead dialogues with the {of} in the role {role!r}; have one of "
+                f"them need it in a role of another name"
+            )

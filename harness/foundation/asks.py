@@ -6,14 +6,16 @@ If it is late the loop waits and the wait is counted, so an asynchronous run is 
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from guidebench.harness.foundation.calls import Told, Usage
-from guidebench.harness.interfaces import Answer, Ask, Channel, State
+from guidebench.harness.interfaces import Answer, Ask, State
 
 POLL_EVERY = 8
 """Steps from one look at what has arrived to the next while nothing is due: a judge stays fed, and it costs nothing."""
@@ -89,17 +91,20 @@ class Due(NamedTuple):
 
 
 class Asks:
-    """All questions of a worker over one channel, per seed in the order in which they were asked."""
+    """All questions of a worker to one role, per seed in the order in which they were asked."""
 
     def __init__(
-        self, rows: int, delay: int | None, backend: Backend, halts: bool = False, channel: Channel = "judge"
-    ) -> None:
-        """`halts`: whether a budget, or a person who is not there, may keep the backend from answering."""
-        self._delay, self._halts, self._channel = delay, halts, channel
+        self, rows: int, delay: int | None, backend: Backend, halts: bool = False, role: str = "judge",
+        kind: str = "judge", numbers: Iterator[int] | None = None,
+    ) -> None:  # fmt: skip
+        """`halts`: whether a budget, or a person who is not there, may keep the backend from answering; `kind`: of the
+        part in this role; `numbers`: of the questions, from a counter that all roles of a worker share, since one
+        backend may answer in several."""
+        self._delay, self._halts, self.role, self.kind = delay, halts, role, kind
         self._backend = backend
         self._flight: list[list[InFlight]] = [[] for _ in range(rows)]
         self._ordinals = [0] * rows
-        self._numbers = 0
+        self._numbers = itertools.count() if numbers is None else numbers
         self._next_due = math.inf
         self.accounts = [Account()] * rows
         self.waited = 0.0
@@ -110,10 +115,9 @@ class Asks:
         self._ordinals[ask.row] += 1
 
     def _put(self, ask: Ask, step: int, ordinal: int) -> None:
-        item = InFlight(self._numbers, ordinal, step, ask)
+        item = InFlight(next(self._numbers), ordinal, step, ask)
         self._flight[ask.row].append(item)
         self._backend.ask(item)
-        self._numbers += 1
         self._next_due = min(self._next_due, self._due_step(item))
 
     def due(self, step: int) -> list[Due]:
@@ -196,5 +200,5 @@ class Asks:
         for item in state["asks"]:
             snapshots = None if item["snapshots"] is None else np.asarray(item["snapshots"])
             key, events = np.asarray(item["key"]), np.asarray(item["events"])
-            ask = Ask(row, key, snapshots, events, item["content"], self._channel)
+            ask = Ask(row, key, snapshots, events, item["content"], self.role)
             self._put(ask, int(item["step"]), int(item["ordinal"]))

@@ -33,8 +33,9 @@ ANSWERED_ANYHOW: frozenset[FailureKind] = frozenset(("malformed", "refused", "em
 
 
 class Asked(NamedTuple):
-    """A model of a study: the kind of part that it is (judge, chat, embedder) and its built configuration."""
+    """A model of a study: its role, the kind of part that it is (judge, chat, embedder) and its built configuration."""
 
+    role: str
     kind: str
     config: Any
 
@@ -42,9 +43,9 @@ class Asked(NamedTuple):
     def name(self) -> str:
         """With the server's address where there is a server."""
         if not isinstance(self.config, Served):
-            return f"{self.kind} {self.config.model}"
+            return f"{self.role} {self.config.model}"
         address = self.config.base_url or os.environ.get("OPENAI_BASE_URL") or "OpenAI's own server"
-        return f"{self.kind} {self.config.model} at {address}"
+        return f"{self.role} {self.config.model} at {address}"
 
 
 def check(
@@ -119,13 +120,13 @@ def _unreached(each: Asked) -> str:
 
 
 def _remedy(each: Asked) -> str:
-    settings = f"{each.kind}={each.config.backend} {each.kind}.model={each.config.model}"
+    settings = f"{each.role}={each.config.backend} {each.role}.model={each.config.model}"
     if isinstance(each.config, Served) and each.config.base_url:
-        settings += f" {each.kind}.base_url={each.config.base_url}"
+        settings += f" {each.role}.base_url={each.config.base_url}"
     mend = (
         "free some memory or choose another model"
         if _here(each)
-        else f"start the server, or name the right one with {each.kind}.base_url and {each.kind}.model"
+        else f"start the server, or name the right one with {each.role}.base_url and {each.role}.model"
     )
     return (
         f"\n{mend}; `bench doctor {settings}` checks it in detail; models.mode=replay trains on recorded answers and "

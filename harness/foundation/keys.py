@@ -43,8 +43,8 @@ def image_digest(image: Array) -> str:
 def request(identity: Mapping[str, Any], call: Call, asker: Asker | None) -> Request:
     """The call as it is recorded for a model: `identity` holds whatever can change the model's answers, and no more.
 
-    Calls whose answers are sampled belong to who asks, so that equal questions of two runs, or two of one run, are
-    answered independently.
+    Calls whose answers are sampled belong to who asks, so that equal questions of two runs, in two roles, or twice in
+    one are answered independently.
     """
     images: dict[str, Array] = {}
 
@@ -55,7 +55,7 @@ def request(identity: Mapping[str, Any], call: Call, asker: Asker | None) -> Req
 
     asked: dict[str, Any] = dict(**call.form(named), kind=call.kind, model=identity)
     if call.sampled and asker is not None:
-        asked["asker"] = [asker.run, asker.ordinal]
+        asked["asker"] = [asker.run, asker.role, asker.ordinal]
     text = CANONICAL.encode(asked)
     return Request(key_of(text), text, images, call)
 

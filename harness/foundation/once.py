@@ -19,22 +19,23 @@ def judge(given: Mapping[str, Any]) -> Any:
     return model("judge", given)
 
 
-def model(kind: str, given: Mapping[str, Any]) -> Any:
-    """The same of a judge, a chat or an embedder."""
-    name = str(given.get(kind, ""))
+def model(kind: str, given: Mapping[str, Any], role: str = "") -> Any:
+    """The same of a judge, a chat or an embedder, in a role that may be called otherwise than its kind."""
+    role = role or kind
+    name = str(given.get(role, ""))
     config = registry.get(kind, name)
     if not keeping.recorded(config):
         models = [each for each in registry.names(kind) if keeping.recorded(registry.get(kind, each))]
-        raise UserError(f"{kind}={name} ({config.backend}) stands for no foundation model; name {' or '.join(models)}")
-    known = {f"{kind}.{field}": entry for field, entry in settings.fields(config).items()}
+        raise UserError(f"{role}={name} ({config.backend}) stands for no foundation model; name {' or '.join(models)}")
+    known = {f"{role}.{field}": entry for field, entry in settings.fields(config).items()}
     values = {}
     for key, value in given.items():
-        if key == kind:
+        if key == role:
             continue
         if key not in known:
             raise unknown("setting", key, known)
         values[known[key].name] = settings.given(known[key], value, key)
-    return settings.build(config, values, kind)
+    return settings.build(config, values, role)
 
 
 def device() -> str:

@@ -34,7 +34,7 @@ class OracleBackend:
 
     def ask(self, item: InFlight) -> None:
         started = time.perf_counter()
-        generator = self._streams[item.ask.row].of_question(item.ordinal)
+        generator = self._streams[item.ask.row].of_question(item.ordinal, item.ask.to)
         score = self._oracle(item.ask.events, generator)
         usage = Usage(calls=1, seconds=time.perf_counter() - started)
         self._answers[item.number] = Told(score, usage=usage, billed=usage)

@@ -41,18 +41,26 @@ class Part(NamedTuple):
         return f"{self.kind} {self.name!r}"
 
 
+class Voice(NamedTuple):
+    """How the model of the process is asked in one role."""
+
+    model: Part
+    """The model with the settings of the role: those of its prompt and of sampling may differ between roles."""
+    clip_length: int = 1
+    """Frames of a clip to be judged."""
+    speaker: Part | None = None
+    """Whose dialogue is led with the model; None for a judge."""
+
+
 class Assignment(NamedTuple):
     """What the process needs to draw and to ask."""
 
     suite: Part
     task: str
-    model: Part
+    voices: Mapping[str, Voice]
+    """Role -> how it is asked, for the roles that this one model has in the cell."""
     drawing: Mapping[str, Any] | None = None
     """Settings of how frames are drawn; None where nobody looks at any."""
-    clip_length: int = 1
-    """Frames of a clip to be judged."""
-    speaker: Part | None = None
-    """Whose dialogue is led with the model; None for a judge."""
     runs: tuple[str, ...] = ("CELL/SEED",)
     """CELL/SEED of each row."""
     models: Mapping[str, Any] = {}
@@ -61,11 +69,17 @@ class Assignment(NamedTuple):
     """The study's folder for what models answered and what it cost; "" keeps nothing."""
     device: str = "cpu"
 
+    @property
+    def model(self) -> Part:
+        """The model, with the settings of its first role."""
+        return next(iter(self.voices.values())).model
+
 
 class Sent(NamedTuple):
     """A question on its way to the process."""
 
     number: int
+    role: str
     row: int
     ordinal: int
     step: int
@@ -74,7 +88,7 @@ class Sent(NamedTuple):
 
 
 class ModelProcess:
-    """Answers questions about clips, several at a time if the model bears it; a Backend."""
+    """Answers questions in all roles of one model, several at a time if the model bears it; a Backend."""
 
     def __init__(self, assignment: Assignment, patience: float, window: int = 2) -> None:
         """`patience`: seconds without any answer after which it counts as hung; `window`: questions sent ahead of the
@@ -101,9 +115,10 @@ class ModelProcess:
         self.memory = Memory()
 
     def ask(self, item: InFlight) -> None:
-        """Of the question only its number, who asks, its snapshots, uint8 [L, n], and its content go out."""
+        """Of the question only its number, who asks in which role, its snapshots, uint8 [L, n], and its content go
+        out."""
         ask = item.ask
-        self._waiting.append(Sent(item.number, ask.row, item.ordinal, item.step, ask.snapshots, ask.content))
+        self._waiting.append(Sent(item.number, ask.to, ask.row, item.ordinal, item.step, ask.snapshots, ask.content))
         self.poll()
 
     def poll(self) -> None:

@@ -13,7 +13,6 @@ from typing import Any, Literal, get_args
 from guidebench.harness.errors import UserError
 from guidebench.harness.foundation.calls import Usage
 
-CallKind = Literal["judge", "chat", "embed"]
 Backend = Literal["transformers", "openai"]
 Scoring = Literal["prefill", "logprobs", "literal"]
 Pricing = Literal["listed", "free", "unknown"]
@@ -37,7 +36,8 @@ class Recipe:
 
     name: str
     title: str
-    calls: tuple[CallKind, ...]
+    calls: tuple[str, ...]
+    """Kinds of calls, by the names under which they are registered."""
     backends: tuple[Backend, ...]
     scoring: tuple[Scoring, ...]
     parameters: float
@@ -137,7 +137,7 @@ def _parse_one(name: str, entry: Any) -> Recipe:
     found = Recipe(
         name=name,
         **{field: _text(f"{name}.{field}", entry[field]) for field in texts if field in entry},
-        calls=_several(f"{name}.calls", entry["calls"], get_args(CallKind)),
+        calls=_several(f"{name}.calls", entry["calls"], None),
         backends=_several(f"{name}.backends", entry["backends"], get_args(Backend)),
         scoring=_several(f"{name}.scoring", entry["scoring"], get_args(Scoring)),
         papers=_several(f"{name}.papers", entry["papers"], PAPERS),
@@ -177,7 +177,10 @@ def _number(where: str, value: Any) -> float:
     return float(value)
 
 
-def _several(where: str, value: Any, options: tuple[Any, ...]) -> tuple[Any, ...]:
-    if not isinstance(value, list) or not set(value) <= set(options) or len(set(value)) < len(value):
-        raise ValueError(f"{where}: expected some of {', '.join(options)}, each once; got {value!r}")
+def _several(where: str, value: Any, options: tuple[str, ...] | None) -> tuple[Any, ...]:
+    """Distinct texts, some of `options` where these are given."""
+    listed = isinstance(value, list) and all(isinstance(each, str) and each for each in value)
+    if not listed or len(set(value)) < len(value) or (options is not None and not set(value) <= set(options)):
+        known = "names" if options is None else f"some of {', '.join(options)}"
+        raise ValueError(f"{where}: expected {known}, each once; got {value!r}")
     return tuple(value)

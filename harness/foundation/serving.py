@@ -19,7 +19,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -106,13 +106,15 @@ async def _answer(
     try:
         drawing, frames = 0.0, None
         if item.snapshots is not None:
-            frames, drawing = await asyncio.get_running_loop().run_in_executor(hand, studio.draw, item.snapshots)
+            frames, drawing = await asyncio.get_running_loop().run_in_executor(hand, studio.draw, item)
         run = assignment.runs[item.row]
-        if studio.dialogue is not None:
-            told = await _converse(studio, studio.dialogue, desk, frames, item, run)
+        spoken = studio.spoken[item.role]
+        if spoken.dialogue is not None:
+            told = await _converse(spoken, spoken.dialogue, desk, frames, item, run)
         else:
             assert frames is not None, "a clip has snapshots"
-            told = await desk.answer(JudgeCall(frames, studio.prompt), Asker(run, item.ordinal, item.step))
+            asker = Asker(run, item.ordinal, item.step, item.role)
+            told = await desk.answer(JudgeCall(frames, spoken.prompt), asker)
         message = Message(item.number, told, drawing, _memory())
     except BudgetReached as reached:
         message = Message(item.number, budget=str(reached))
@@ -126,14 +128,14 @@ async def _answer(
 
 
 async def _converse(
-    studio: Studio, dialogue: Dialogue, desk: Answers, frames: Array | None, item: Sent, run: str
+    spoken: Spoken, dialogue: Dialogue, desk: Answers, frames: Array | None, item: Sent, run: str
 ) -> Told:
     """What a dialogue ends with, and all that its calls took; the last of them that failed, if it ends with nothing."""
     made: list[Told] = []
     calls = itertools.count(item.ordinal * dialogue.calls)
 
     async def ask(call: Call) -> Told:
-        made.append(await desk.answer(studio.sampled(call), Asker(run, next(calls), item.step)))
+        made.append(await desk.answer(spoken.sampled(call), Asker(run, next(calls), item.step, item.role)))
         return made[-1]
 
     value = await dialogue(json.loads(item.content or "null"), frames, ask)
@@ -156,29 +158,43 @@ def _send(connection: Connection, message: Message) -> None:
         connection.send(message)
 
 
+class Spoken(NamedTuple):
+    """What is said to the model in one role."""
+
+    clip_length: int
+    prompt: str
+    sampled: Callable[[Call], Call]
+    """A call with the role's settings of sampling."""
+    dialogue: Dialogue | None
+    """None for a judge, which is shown a clip."""
+
+
 class Studio:
     """Draws the frames of a task, in the thread that builds it, and knows what is to be said about them."""
 
     def __init__(self, assignment: Assignment) -> None:
         from guidebench.harness import settings
 
-        suite, speaker = built(assignment.suite), assignment.speaker
+        suite = built(assignment.suite)
         self._draw: Callable[[Array], Array] | None = None
         if assignment.drawing is not None:
             self._draw = settings.build(suite.drawing, assignment.drawing, "drawing").spawn(assignment.task)
-        self._length = assignment.clip_length
-        self.prompt = str(assignment.model.settings.get("prompt", ""))
-        self.sampled: Callable[[Call], Call] = built(assignment.model).sampled
-        self.dialogue: Dialogue | None = built(speaker).dialogue(suite, assignment.task) if speaker else None
+        self.spoken = {
+            role: Spoken(
+                voice.clip_length, str(voice.model.settings.get("prompt", "")), built(voice.model).sampled,
+                built(voice.speaker).dialogue(suite, assignment.task, role) if voice.speaker else None,
+            )
+            for role, voice in assignment.voices.items()
+        }  # fmt: skip
 
-    def draw(self, snapshots: Array) -> tuple[Array, float]:
-        """uint8 [m, n] -> frames [L, height, width, 3], of a clip to be judged padded to its length, and the seconds
-        that took."""
+    def draw(self, item: Sent) -> tuple[Array, float]:
+        """Frames [L, height, width, 3] of a question's snapshots, of a clip to be judged padded to its length, and the
+        seconds that took."""
         started = time.perf_counter()
-        assert self._draw is not None, "snapshots are sent and nothing draws"
-        return self._draw(snapshots if self.dialogue else padded(snapshots, self._length)), (
-            time.perf_counter() - started
-        )
+        assert self._draw is not None and item.snapshots is not None, "snapshots are sent and nothing draws"
+        spoken = self.spoken[item.role]
+        shown = item.snapshots if spoken.dialogue else padded(item.snapshots, spoken.clip_length)
+        return self._draw(shown), time.perf_counter() - started
 
 
 def built(part: Part) -> Any:

@@ -7,8 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from guidebench.harness import config, logs
-from guidebench.harness.config import PARTS, Cell, Names, Value
+from guidebench.harness.config import Cell, Chosen, Names, Value
 from guidebench.harness.errors import UserError
+from guidebench.harness.records import parts
 from guidebench.harness.records.files import read_json, write_json
 from guidebench.harness.records.study import StudyDirectory
 
@@ -22,11 +23,11 @@ def record(cell: Cell) -> dict[str, Any]:
         "suite": names.suite,
         "task": names.task,
         "method": names.method,
-        "learner": names.part("learner"),
+        "learner": cell.learner,
         "backend": cell.backend,
         "model": cell.model,
         "profile": names.profile,
-        "parts": config.named_parts(names),
+        "parts": parts_of(cell),
         "steps": cell.steps,
         "variant": cell.variant,
         "overrides": dict(cell.overrides),
@@ -37,10 +38,26 @@ def record(cell: Cell) -> dict[str, Any]:
     }
 
 
+def parts_of(cell: Cell) -> dict[str, dict[str, str]]:
+    """Role -> `kind` and `name` of the part in it, and of one whose word guides the learner its `backend` and
+    `model`."""
+    answering = {
+        part.role: {"backend": cell.section(part.role).backend, "model": cell.called(part)} for part in cell.answering
+    }
+    return {
+        part.role: {"kind": part.kind, "name": part.name, **answering.get(part.role, {})} for part in cell.names.parts
+    }
+
+
 def names_of(content: Mapping[str, Any]) -> Names:
-    """The names in a record."""
-    parts = tuple(content["parts"].get(kind, "") for kind in PARTS)
-    return Names(content["suite"], content["task"], content["method"], content["profile"], parts)
+    """The names in a record; UserError for one that another version wrote."""
+    if content.get("schema") != config.SCHEMA:
+        raise UserError(
+            f"the record of cell {content.get('cell')} has schema {content.get('schema')!r}, and this version reads "
+            f"{config.SCHEMA}: use the version of guidebench that wrote it, or run the study anew in another output=…"
+        )
+    found = tuple(Chosen(role, part.kind, part.name) for role, part in parts.read(content["parts"]).items())
+    return Names(content["suite"], content["task"], content["method"], content["profile"], found)
 
 
 def rehashed(content: Mapping[str, Any]) -> str:
@@ -48,7 +65,7 @@ def rehashed(content: Mapping[str, Any]) -> str:
     its parts is not installed here."""
     names = names_of(content)
     known = config.cell_fields(names)
-    values = {}
+    values: dict[str, Any] = {}
     for key, entry in content["settings"].items():
         section, _, name = key.partition(".")
         if name not in known.get(section, {}) or not known[section][name].transport:

@@ -10,7 +10,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.logs import Column, Log, amount, count, share
 from guidebench.harness.scores import SUCCESS, Score
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 EVALUATION: dict[str, type] = {
     "study": str,
@@ -51,6 +51,10 @@ asked of a model. Questions that got no usable answer are counted in `failures` 
 QUESTIONS: dict[str, type] = {"questions": int}
 """A column of the ledger that early records lack: all questions that ended, of which `failures` had no answer."""
 
+_SPENT = {
+    **{name: (count if kind is int else amount)(f"{name} so far") for name, kind in LEDGER.items()},
+    **{name: count("questions that ended so far", optional=True) for name in QUESTIONS},
+}
 LOGS: Mapping[str, Log] = {
     "timings": Log(
         "the clock of a run up to an evaluation; further columns tell of evaluation, checkpoints, waiting and judging",
@@ -64,9 +68,12 @@ LOGS: Mapping[str, Log] = {
         "what a run's questions to models took up to a step",
         {
             "step": count("environment step"),
-            **{name: (count if kind is int else amount)(f"{name} so far") for name, kind in LEDGER.items()},
-            **{name: count("questions that ended so far", optional=True) for name in QUESTIONS},
+            **_SPENT,
         },
+    ),
+    "spending": Log(
+        "the ledger of each role apart, of a cell that asks in several",
+        {"step": count("environment step"), "role": Column(str, "role of the model that was asked"), **_SPENT},
     ),
     "probes": Log(
         "what judge, critic and learnt reward say along the task's reference episode",
@@ -93,6 +100,7 @@ ASKING: Mapping[str, Mapping[str, Log]] = {
         "judgements": Log(
             "one question to the judge: a clip and its score",
             {
+                "role": Column(str, "role of the judge; missing where that is judge", optional=True),
                 "ordinal": count("number of the question, from 0", optional=True),
                 "asked": count("environment step at which the clip was sent"),
                 "applied": count("environment step from which the answer counts"),

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from guidebench.harness import registry
-from guidebench.harness.config import PARTS, Names
+from guidebench.harness.config import Names
 from guidebench.harness.records.files import write_bytes
 
 PACKAGE = "guidebench"
@@ -73,8 +73,8 @@ def plugins(names: Names) -> dict[str, str]:
 
 def _parts(names: Names) -> list[tuple[str, str]]:
     """(kind, name) of everything registered that a cell has."""
-    chosen = [("suite", names.suite), ("method", names.method), *zip(PARTS, names.parts, strict=True)]
-    parts = [(kind, name) for kind, name in chosen if name]
+    chosen = ((part.kind, part.name) for part in names.parts)
+    parts = list(dict.fromkeys([("suite", names.suite), ("method", names.method), *chosen]))
     for kind, name in parts:
         registry.get(kind, name)
     return parts

@@ -64,7 +64,7 @@ class VlmRm(AskingPart):
 
         return FrameRewardGuide(build.rows, self.stretch)
 
-    def dialogue(self, suite: Suite, task: str) -> Dialogue:
+    def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
         """What is asked of the embedder about a stretch's frames."""
         from guidebench.methods.vlm_rm.dialogue import GoalBaseline
 

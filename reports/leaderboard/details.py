@@ -148,7 +148,7 @@ def settings(row: Row) -> tuple[Setting, ...]:
     found: dict[str, dict[tuple[str, str], list[str]]] = {}
     for task, measured in row.tasks.items():
         cell = measured.cell
-        named = {kind: (name, "part") for kind, name in cell.parts.items() if name}
+        named = {role: (part.name, "part") for role, part in cell.parts.items()}
         for name, entry in named.items():
             found.setdefault(name, {}).setdefault(entry, []).append(task)
         for name, value in list(cell.settings.items())[:SETTINGS]:

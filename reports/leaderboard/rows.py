@@ -11,7 +11,8 @@ import numpy as np
 
 from guidebench.harness.interfaces import Score
 from guidebench.harness.records import schema
-from guidebench.reports import comparability, judges, registered, scoring
+from guidebench.harness.records.parts import Part
+from guidebench.reports import comparability, registered, scoring
 from guidebench.reports.leaderboard.board import Tab
 from guidebench.reports.leaderboard.sources import Source
 from guidebench.reports.statistics import Array
@@ -180,15 +181,17 @@ def tab(cell: Cell) -> Tab | None:
     """Where a cell's row stands; None for a profile that is not ranked."""
     if cell.profile == "smoke":
         return "smoke"
-    backends = set(cell.backend.split("+")) | {_backend(kind, cell.parts.get(kind, "")) for kind in judges.ANSWERING}
+    backends = set(cell.backend.split("+"))
+    for part in cell.parts.values():
+        backends |= {part.backend, _backend(part)}
     if backends & set(_INSTRUMENTS):
         return "scripted"
     return _RANKED.get(cell.profile)
 
 
-def _backend(kind: str, name: str) -> str:
+def _backend(part: Part) -> str:
     """How a registered part answers, whatever the record says of it."""
-    return str(getattr(registered.get(kind, name), "backend", ""))
+    return str(getattr(registered.get(part.kind, part.name), "backend", ""))
 
 
 def _groups(cells: Iterable[Measured], tell: Callable[[Cell], str]) -> dict[tuple[object, ...], list[Measured]]:

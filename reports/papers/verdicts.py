@@ -64,7 +64,7 @@ def _answers(cell: Cell, paper: Paper, models: Collection[str]) -> Iterable[str]
     kind = judges.answering(cell)
     if kind == "teacher" and cell.backend == "oracle" and cell.method in paper.privileged:
         return
-    if cell.backend in SCRIPTED:
+    if set(SCRIPTED) & set(cell.backend.split("+")):
         yield f"{kind} {cell.model}, {cell.backend}"
     elif cell.backend == "external":
         yield "runs logged elsewhere"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from guidebench.harness.foundation.calls import Usage
 from guidebench.harness.records import schema
+from guidebench.harness.records.parts import Part
 from guidebench.reports import charts, inline, judges, ledger
 from guidebench.reports.page import SCRIPTS, environment
 from guidebench.reports.runs import curves
@@ -117,7 +118,7 @@ def _specification(x: str, share: bool) -> dict[str, Any]:
 
 def _facts(record: Record) -> list[tuple[str, str]]:
     cell, run = record.cell, record.run
-    parts = {kind: name for kind, name in cell.parts.items() if name} or {"learner": cell.learner}
+    parts = {role: _part(part) for role, part in cell.parts.items()} or {"learner": cell.learner}
     role = f"{cell.role.kind}: {cell.role.name}" if cell.role else ""
     rows = {
         "suite and task": f"{cell.suite}/{cell.task}",
@@ -134,6 +135,11 @@ def _facts(record: Record) -> list[tuple[str, str]]:
         "command": " ".join(record.study.command),
     }
     return [(name, brief(text, 1_000)) for name, text in rows.items() if text]
+
+
+def _part(part: Part) -> str:
+    """The name of a part, and of a model which one it is."""
+    return f"{part.name} ({part.model})" if part.model not in ("", part.name) else part.name
 
 
 def _sample(record: Record, log: str, rows: pd.DataFrame) -> Sample:

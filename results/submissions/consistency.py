@@ -114,13 +114,15 @@ def _configuration(study: Study, cell: Cell) -> Iterator[str]:
         return
     if "parts" not in content:
         raise UserError(f"{path} lacks 'parts', which every run of this program has")
+    named = {role: part.name for role, part in cell.parts.items()}
     for name, value in content.get("overrides", {}).items():
-        if {**settings, **cell.parts}.get(name) != value:
+        if {**settings, **named}.get(name) != value:
             raise UserError(f"{path} was altered: it says that {name} was overridden, and its configuration does not")
-    for kind in config.ANSWERING:
-        known = cell.parts.get(kind) in registry.names(kind)
-        if known and registry.get(kind, cell.parts[kind]).backend not in cell.backend.split("+"):
-            raise UserError(f"{path} was altered: backend is {cell.backend!r}, which is not that of its {kind}")
+    for role, part in cell.parts.items():
+        if part.kind in registry.MODELS and part.name in registry.names(part.kind):
+            own = registry.get(part.kind, part.name).backend
+            if own != part.backend or own not in cell.backend.split("+"):
+                raise UserError(f"{path} was altered: backend is {cell.backend!r}, which is not that of its {role}")
     try:
         configuration((study.directory / path).parent, cell.id)
     except Altered as error:

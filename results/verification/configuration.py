@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from guidebench.harness import config, settings
-from guidebench.harness.config import ANSWERING, PARTS, Cell
+from guidebench.harness import config, registry, settings
+from guidebench.harness.config import Cell
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import SUCCESS
 from guidebench.harness.records.cells import record, recorded, rehashed
@@ -52,8 +52,7 @@ def configuration(directory: Path, id: str) -> Cell:
                 f"cell.json was changed: its names and settings make another cell than {id}, by which it is known"
             )
         cell = recorded(content)
-        for section in config.SECTIONS:
-            cell.section(section)
+        _ = cell.sections
         told = record(cell)
         unstated = next(_unstated(cell), "")
     except UserError as error:
@@ -75,11 +74,13 @@ def _unstated(cell: Cell) -> Iterator[str]:
     """What of a cell's parts and settings is not its method's, suite's and profile's own, without its overrides saying
     so. A model that was swapped stands in the row's name instead, and how one is reached is hidden on purpose."""
     names = cell.names
-    given = {kind: names.part(kind) if kind in ANSWERING else cell.overrides.get(kind, "") for kind in PARTS}
-    own = config.parts_of(names.suite, names.task, names.method, names.profile, given)
-    for kind, name, usual in zip(PARTS, names.parts, own, strict=True):
-        if name != usual:
-            yield f"its {kind} is {name!r} and not {usual!r}"
+    given = {
+        part.role: part.name if part.kind in registry.MODELS else str(cell.overrides.get(part.role, ""))
+        for part in names.parts
+    }
+    own = names._replace(parts=config.parts_of(names.suite, names.task, names.method, names.profile, given))
+    for part in {*names.parts} ^ {*own.parts}:
+        yield f"its {part.role} is {names.part(part.role)!r} and not {own.part(part.role)!r}"
     known = config.cell_fields(names)
     plain = config.base_settings(names)
     stated = {key: cell.settings[key].value for key in plain.keys() & cell.overrides.keys() & cell.settings.keys()}

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from guidebench.harness import apart, settings
-from guidebench.harness.config import PARTS, Cell
+from guidebench.harness import apart, registry, settings
+from guidebench.harness.config import Cell
 from guidebench.harness.errors import BudgetReached, UserError, unknown
 from guidebench.harness.execution import Models
 from guidebench.harness.foundation import answering, cassette_checks, keeping, keys, once, recipes
@@ -29,8 +29,6 @@ from guidebench.harness.foundation.cassette_file import STRANGERS, decoded, faul
 from guidebench.harness.foundation.images import pixels
 from guidebench.results.verification.record import Check
 
-SECTIONS = tuple(answering.USUAL)
-"""The parts of a cell that are models."""
 DIFFERING = 0.1
 """Share of the compared answers that may differ: a served model does not always repeat itself."""
 MOST_TOKENS = 8_192
@@ -66,13 +64,13 @@ class Unasked(Exception):
 
 
 def asked_models(cell: Cell) -> list[str]:
-    """The parts of the cell that are foundation models."""
-    return [section for section in SECTIONS if keeping.recorded(cell.section(section))]
+    """The roles of the cell's foundation models."""
+    return [part.role for part in cell.models if keeping.recorded(cell.section(part.role))]
 
 
 def kinds(cell: Cell, section: str) -> list[str]:
     """Of the calls that the cell's parts put to one of its models."""
-    return [*answering.put({part: cell.section(part) for part in PARTS}, section)]
+    return [*answering.put(cell.sections, section)]
 
 
 def checks(
@@ -95,7 +93,7 @@ def checks(
     try:
         _sound(file)
         names = [f"{cell.id}/{run}" for run in runs]
-        put = [kinds(cell, section) for section in asking]
+        put = {section: kinds(cell, section) for section in asking}
         drawn = apart.call(
             f"{file}: drawing calls from it", cassette_checks.seconds(file), _samples, file, put, names, count, seed
         )
@@ -111,10 +109,10 @@ def _sound(file: Path) -> None:
 
 
 def _samples(
-    file: Path, put: Sequence[Sequence[str]], runs: Sequence[str], count: int, seed: int
+    file: Path, put: Mapping[str, Sequence[str]], runs: Sequence[str], count: int, seed: int
 ) -> list[tuple[list[Recorded], int]]:
-    """`sample` of each model's kinds."""
-    return [sample(file, kinds, runs, count, seed) for kinds in put]
+    """`sample` of each role and its kinds."""
+    return [sample(file, role, kinds, runs, count, seed) for role, kinds in put.items()]
 
 
 def _check(
@@ -184,18 +182,20 @@ def _distances(answered: Sequence[tuple[Recorded, Any]]) -> dict[type[Call], lis
     return found
 
 
-def sample(file: Path, kinds: Sequence[str], runs: Sequence[str], count: int, seed: int) -> tuple[list[Recorded], int]:
-    """Up to `count` of the calls of some kinds that runs (`CELL/SEED`) were answered, and how many there are.
+def sample(
+    file: Path, role: str, kinds: Sequence[str], runs: Sequence[str], count: int, seed: int
+) -> tuple[list[Recorded], int]:
+    """Up to `count` of the calls of some kinds that runs (`CELL/SEED`) were answered in a role, and how many there are.
 
     UserError for a file that is no cassette.
     """
     marks, more = (", ".join("?" * len(each)) for each in (runs, kinds))
     query = (
-        f"SELECT key, MIN(run) FROM answers JOIN requests USING (key) WHERE run IN ({marks}) "
+        f"SELECT key, MIN(run) FROM answers JOIN requests USING (key) WHERE role = ? AND run IN ({marks}) "
         f"AND json_extract(text, '$.kind') IN ({more}) GROUP BY key ORDER BY key"
     )
     with closing(opened(file, STRANGERS)) as db, faults_of(file):
-        found = db.execute(query, [*runs, *kinds]).fetchall()
+        found = db.execute(query, [role, *runs, *kinds]).fetchall()
         chosen = np.random.default_rng(seed).permutation(len(found))[:count]
         return [_recorded(db, *found[place]) for place in sorted(chosen)], len(found)
 
@@ -316,7 +316,7 @@ def settings_of(words: Sequence[str]) -> tuple[dict[str, Any], Limits | None]:
         section, _, field = name.partition(".")
         if section == "models" and field.removeprefix("budget_") in Limits._fields:
             limits[field.removeprefix("budget_")] = settings.given(known[field], found.pop(name), name)
-        elif section not in SECTIONS or not field:
+        elif not field or not any(kind in registry.MODELS for kind in registry.roles().get(section, (section,))):
             raise UserError(
                 f"{name!r}: only how models are reached (judge.base_url=…) and what asking them may take "
                 f"(models.budget_usd=…) can be said here"

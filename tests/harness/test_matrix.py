@@ -164,7 +164,7 @@ def test_every_override_of_every_suite_and_method_names_a_setting_that_exists() 
     from guidebench.harness import config, registry, settings
 
     known = {f"{section}.{name}" for section, kind in config.PLAIN.items() for name in settings.fields(kind)}
-    for kind in config.PARTS:
+    for kind in registry.KINDS[2:]:
         for part in registry.names(kind):
             for field in settings.fields(registry.get(kind, part)):
                 known |= {f"{kind}.{field}", f"{kind}.{part}.{field}"}
@@ -179,7 +179,7 @@ def test_every_override_of_every_suite_and_method_names_a_setting_that_exists() 
     for method in registry.names("method"):
         recipe = registry.get("method", method)
         for layer in [recipe.defaults, *recipe.on_suite.values(), *recipe.ablations.values()]:
-            assert set(layer) - set(config.PARTS) <= known, method
+            assert set(layer) - set(registry.KINDS) <= known, method
 
 
 def test_a_method_of_one_suite_is_run_there_where_none_is_named() -> None:

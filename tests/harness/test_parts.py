@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from guidebench.harness import config, matrix
+from guidebench.harness import matrix
 from guidebench.harness.config import Cell
 from guidebench.harness.errors import UserError
 from guidebench.harness.records.cells import record, recorded
@@ -18,11 +18,13 @@ def cell(*overrides: str) -> Cell:
 def test_a_guide_that_is_taught_has_a_teacher_and_a_teacher_that_asks_a_chat_has_one() -> None:
     plain, scripted = cell("method=sac"), cell("method=pebble")
     told = cell("method=pebble", "teacher=llm", "chat=scripted")
-    assert [each.names.parts[5:] for each in (plain, scripted, told)] == [
-        ("", "", ""),
-        ("oracle", "", ""),
-        ("llm", "scripted", ""),
+    first = ["learner", "replay", "guide", "agent"]
+    assert [[part.role for part in each.names.parts] for each in (plain, scripted, told)] == [
+        first,
+        [*first, "teacher"],
+        [*first, "teacher", "chat"],
     ]
+    assert [str(part) for part in told.names.of("teacher", "chat")] == ["teacher 'llm'", "chat 'scripted'"]
     assert [each.section("teacher") is None for each in (plain, scripted, told)] == [True, False, False]
 
 
@@ -35,10 +37,11 @@ def test_rows_are_named_after_what_answers() -> None:
 
 def test_a_kind_that_a_cell_has_not_is_no_part_of_its_record_or_id() -> None:
     plain = record(cell("method=sac"))
-    assert tuple(plain["parts"]) == config.FIRST_PARTS
+    assert tuple(plain["parts"]) == ("learner", "replay", "guide", "agent")
     assert recorded(plain).id == plain["cell"]
     taught = record(cell("method=pebble"))
-    assert taught["parts"]["teacher"] == "oracle" and "chat" not in taught["parts"]
+    oracle = {"kind": "teacher", "name": "oracle", "backend": "oracle", "model": "oracle"}
+    assert taught["parts"]["teacher"] == oracle and "chat" not in taught["parts"]
     assert recorded(taught).section("teacher") == cell("method=pebble").section("teacher")
 
 

@@ -12,6 +12,7 @@ from guidebench.harness import probes
 from guidebench.harness.errors import Stopped
 from guidebench.harness.foundation.asks import InFlight, Memory
 from guidebench.harness.foundation.calls import Told
+from guidebench.harness.parts import ReplayPart
 from guidebench.harness.probes import Probes, clip_starts, probed_steps, reference
 from guidebench.suites.classic import Classic
 from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
@@ -98,7 +99,7 @@ class EventJudge:
 def made(clip_length: int = 32, count: int = 2) -> tuple[Probes, list[tuple[int, int, int, str, float]]]:
     """Probes of two looks in a run of 100 steps evaluated every 50, and the rows that they write."""
     found: list[tuple[int, int, int, str, float]] = []
-    replay = SimpleNamespace(judged_transitions=clip_length)
+    replay = type("Replay", (ReplayPart,), {"judged_transitions": clip_length})()
     parts = {"suite": SUITE, "replay": replay, "evaluation": SimpleNamespace(every=50)}
     build: Any = SimpleNamespace(parts=parts, events=SUITE.events, suite=lambda row: SUITE)
     return Probes(

@@ -80,7 +80,7 @@ def test_a_plug_in_that_breaks_after_it_registered_is_not_listed(plugin, end: st
             JUDGE.replace("judge", "guide")
             .replace("ModelPart", "AskingPart")
             .replace("= 1", "= 1; needs = {'chat': 'chat'}"),
-            "guide 'mine' needs a chat, and lacks the dialogue with it",
+            "guide 'mine' needs a chat as 'chat', and lacks the dialogue with them",
         ),
         (
             "learner",
@@ -91,8 +91,28 @@ def test_a_plug_in_that_breaks_after_it_registered_is_not_listed(plugin, end: st
         ),
         (
             "judge",
-            JUDGE.replace("version = 1", "version, needs = 1, {'planner': 'chat'}"),
-            "judge 'mine' needs chat in the role 'planner'; the roles are judge, teacher, chat, embedder, human",
+            JUDGE.replace("version = 1", "version, needs = 1, {'planner': 'segmenter'}"),
+            "judge 'mine' needs a segmenter in the role 'planner': this version has no such kind of part; the kinds",
+        ),
+        (
+            "judge",
+            JUDGE.replace("version = 1", "version, needs = 1, {'seeds': 'learner'}"),
+            "needs a learner in the role 'seeds': commands and records use this word for something else",
+        ),
+        (
+            "judge",
+            JUDGE.replace("version = 1", "version, needs = 1, {'chat': 'learner'}"),
+            "needs a learner in the role 'chat': a role that is called 'chat' is for a chat; call it otherwise",
+        ),
+        (
+            "judge",
+            JUDGE.replace("version = 1", "version, needs = 1, {'the planner': 'chat'}"),
+            "needs a chat in the role 'the planner': a role is a word of lower-case letters",
+        ),
+        (
+            "judge",
+            JUDGE.replace("version = 1", "version, needs = 1, {'friend': 'human'}"),
+            "needs a human in the role 'friend': a person is asked in the role human",
         ),
         ("judge", JUDGE.replace("(ModelPart)", ""), "judge 'mine' does not inherit guidebench.harness.parts.ModelPart"),
         (

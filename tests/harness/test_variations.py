@@ -28,7 +28,7 @@ def perturb(*overrides: str, only: tuple[str, ...] = ()) -> Plan:
 
 
 def named(plan: Plan) -> dict[str, Cell]:
-    return {plan.roles[cell.id].name: cell for cell in plan.cells if cell.id in plan.roles}
+    return {plan.matrix[cell.id].name: cell for cell in plan.cells if cell.id in plan.matrix}
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def method(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 def test_the_full_method_comes_first_and_every_declared_value_is_one_cell() -> None:
     plan = ablate("method=vlm_rb", only=("lambda_max",))
-    assert [plan.roles[cell.id].name for cell in plan.cells] == [
+    assert [plan.matrix[cell.id].name for cell in plan.cells] == [
         "full: lambda_max=0.5",
         "lambda_max=null",
         "lambda_max=0.25",
@@ -53,7 +53,7 @@ def test_the_full_method_comes_first_and_every_declared_value_is_one_cell() -> N
         "lambda_max=1",
     ]
     assert [cell.settings["replay.lambda_max"].value for cell in plan.cells] == [0.5, None, 0.25, 0.75, 1.0]
-    assert {role.reference for role in plan.roles.values()} == {plan.cells[0].id}
+    assert {role.reference for role in plan.matrix.values()} == {plan.cells[0].id}
 
 
 def test_cells_are_those_that_run_would_make_so_finished_runs_are_found_again() -> None:
@@ -86,7 +86,7 @@ def test_two_ablations_that_are_one_cell_run_once_under_both_names(method) -> No
 
 def test_each_swept_value_and_each_method_has_its_own_reference() -> None:
     plan = ablate("method=vlm_rb,per", "learner.lr=1e-3,1e-4", only=("td_boost", "new_priority"))
-    references = [cell for cell in plan.cells if plan.roles[cell.id].reference == cell.id]
+    references = [cell for cell in plan.cells if plan.matrix[cell.id].reference == cell.id]
     assert [(cell.names.method, cell.settings["learner.lr"].value) for cell in references] == [
         ("vlm_rb", 1e-3),
         ("vlm_rb", 1e-4),
@@ -94,7 +94,7 @@ def test_each_swept_value_and_each_method_has_its_own_reference() -> None:
         ("per", 1e-4),
     ]
     for cell in plan.cells:
-        (reference,) = (other for other in references if other.id == plan.roles[cell.id].reference)
+        (reference,) = (other for other in references if other.id == plan.matrix[cell.id].reference)
         assert reference.settings["learner.lr"].value == cell.settings["learner.lr"].value
 
 
@@ -140,7 +140,8 @@ def test_an_ablation_that_does_not_fit_is_refused_unless_it_is_left_out(method, 
 def test_perturbations_are_those_of_the_suite_s_drawing_beside_standard_frames() -> None:
     plan = perturb("method=vlm_rb", "task=5x5,6x6")
     found = [
-        (cell.names.task, plan.roles[cell.id].name, cell.settings[variations.PERTURBATION].value) for cell in plan.cells
+        (cell.names.task, plan.matrix[cell.id].name, cell.settings[variations.PERTURBATION].value)
+        for cell in plan.cells
     ]
     assert found == [
         (task, name, value)
@@ -153,7 +154,7 @@ def test_perturbations_are_those_of_the_suite_s_drawing_beside_standard_frames()
 def test_a_method_without_a_judge_runs_once_and_has_no_role() -> None:
     plan = perturb("method=vlm_rb,per")
     assert [cell.names.method for cell in plan.cells] == ["vlm_rb"] * 3 + ["per"]
-    assert plan.cells[-1].id not in plan.roles and plan.row(plan.cells[-1]) == "per · smoke"
+    assert plan.cells[-1].id not in plan.matrix and plan.row(plan.cells[-1]) == "per · smoke"
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from guidebench.harness import logs
 from guidebench.harness.interfaces import SUCCESS, Score
 from guidebench.harness.logs import Log
 from guidebench.harness.records import schema
+from guidebench.harness.registry import MODELS
 from guidebench.reports import summary
 from guidebench.reports.summary import Summary
 
@@ -38,6 +39,16 @@ IDENTITY = {
 
 
 LOGS = {**schema.ASKING["judge"], **logs.together([("guide 'preference'", Preference.logs)])}
+
+
+def on_record(parts: Mapping[str, str], backend: str = "", model: str = "") -> dict[str, dict[str, str]]:
+    """Kind -> name as a record has it; what answers is a model, or else the teacher."""
+    asked = [kind for kind in MODELS if parts.get(kind)] or ["teacher"]
+    told = {"backend": backend, "model": model}
+    return {
+        kind: {"kind": kind, "name": name, **(told if kind in asked and backend else {})}
+        for kind, name in parts.items() if name
+    }  # fmt: skip
 
 
 @dataclass
@@ -72,14 +83,14 @@ class Writer:
         directory = f"{names['suite']}/{names['task']}/{names['method']}-{name}".replace("<", "_").replace(">", "_")
         root = self.directory / directory
         content = {
-            "schema": 1,
+            "schema": schema.SCHEMA_VERSION,
             "cell": name,
             **names,
             "steps": steps,
             "variant": variant,
             "settings": settings or {"learner.lr": {"value": 1e-4, "source": "paper, table 3", "layer": "learner"}},
             "versions": {"suite": 1},
-            "parts": dict(parts or {}),
+            "parts": on_record(parts or {}, names["backend"], names["model"]),
             "score": asdict(score),
             "logs": logs.plain(LOGS if declared is None else declared),
         }
@@ -93,7 +104,7 @@ class Writer:
         for seed, curve in curves.items():
             state = (status or {}).get(seed, "finished")
             run = {
-                "schema": 1,
+                "schema": schema.SCHEMA_VERSION,
                 "status": state,
                 "seed": seed,
                 "step": max(curve, default=0),
@@ -122,7 +133,10 @@ class Writer:
 
     def finish(self, name: str = "study-of-tests") -> Path:
         command = ["bench", "run", "suite=grid"]
-        _write(self.directory / "study.json", {"schema": 1, "study": name, "command": command, "cells": self.cells})
+        _write(
+            self.directory / "study.json",
+            {"schema": schema.SCHEMA_VERSION, "study": name, "command": command, "cells": self.cells},
+        )
         return self.directory
 
     def judged_beside(self, curves: Mapping[int, Mapping[int, Sequence[int]]], uer: Mapping[int, Any]) -> None:

@@ -9,7 +9,7 @@ from guidebench import results
 from guidebench.harness import cli, registry
 from guidebench.harness.recipes import Method
 from guidebench.reports import bibtex, citations
-from tests.reports.conftest import Writer
+from tests.reports.conftest import Writer, on_record
 
 REQUIRED = {
     "article": {"title", "author", "journal", "year"},
@@ -53,7 +53,7 @@ def study(directory: Path, **cells: dict) -> results.Study:
         names = {"suite": "minigrid_doorkey", "task": "8x8", "method": "per", **changes}
         parts = names.pop("parts", PARTS)
         path = writer.cell(name, {0: {300: [1]}}, **names) / "cell.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), "parts": parts}))
+        path.write_text(json.dumps({**json.loads(path.read_text()), "parts": on_record(parts)}))
     return results.study(writer.finish())
 
 

@@ -37,10 +37,10 @@ def test_what_differs_stands_in_the_way_until_it_is_asked_for(other: Place, allo
 
 
 def test_what_make_run_does_can_be_compared_with_what_was_measured() -> None:
-    """Those records are from before the size of tiles, which is of drawing alone, left the suite's settings."""
+    """They are the very cells, so whoever runs it sees them pooled, not beside each other."""
     plan = matrix.plan(["suite=minigrid_doorkey", "task=5x5", "method=uer,per,vlm_rb", "profile=quick", "seeds=3"])
     stored = results.opened("measured")["measured/doorkey_5x5"].cells
-    assert any("suite.tile_size" in cell.settings for cell in stored)
+    assert {cell.id for cell in plan.cells} == {cell.id for cell in stored}
     for cell, other in itertools.product(map(record, plan.cells), stored):
         assert obstacle(planned(cell), place(other), UNMIXED) == ""
 

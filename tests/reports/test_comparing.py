@@ -13,7 +13,7 @@ from guidebench import results
 from guidebench.harness.errors import UserError
 from guidebench.reports import comparing, matrices
 from guidebench.reports.comparability import UNMIXED, Mixing
-from tests.reports.conftest import Writer
+from tests.reports.conftest import Writer, on_record
 
 
 def ends(*successes: Sequence[int], seeds: Sequence[int] | None = None) -> Mapping[int, Mapping[int, Sequence[int]]]:
@@ -160,11 +160,13 @@ def test_other_parts_of_another_version_are_named(tmp_path: Path) -> None:
     new = alter(
         study(tmp_path / "new", a=("mine", ends([1, 1], [1, 1]))),
         "a",
-        parts=parts,
+        parts=on_record(parts),
         versions={"suite": 1, "learner": 2, "replay": 1},
     )
     stored = study(tmp_path / "stored", c=("per", ends([0, 0], [0, 0])))
-    stored = alter(stored, "c", parts={**parts, "replay": "uer"}, versions={"suite": 1, "learner": 1, "replay": 3})
+    stored = alter(
+        stored, "c", parts=on_record({**parts, "replay": "uer"}), versions={"suite": 1, "learner": 1, "replay": 3}
+    )
     notes = compared(new, stored).summary.notes
     assert "grid/8x8: learner dqn has version 2 in mine · quick and 1 in per · quick" in notes
     assert not any("replay" in note for note in notes), "other replays have versions of their own"

@@ -36,7 +36,7 @@ def test_a_seed_of_an_earlier_command_counts_although_study_json_no_longer_lists
 
 def test_a_run_that_failed_before_it_began_has_step_zero(writer: Writer) -> None:
     root = writer.cell("a", {0: {}})
-    (root / "seed-0" / "run.json").write_text('{"schema": 1, "status": "failed", "error": "no"}')
+    (root / "seed-0" / "run.json").write_text('{"schema": 2, "status": "failed", "error": "no"}')
     (run,) = results.study(writer.finish()).runs
     assert (run.seed, run.step, run.steps, run.status) == (0, 0, 300, "failed")
 
@@ -69,7 +69,7 @@ def test_a_cell_outside_the_study_is_refused(writer: Writer, directory: str) -> 
 @pytest.mark.parametrize(
     ("file", "values", "words"),
     [
-        ("cell.json", {"schema": 2}, "schema 2"),
+        ("cell.json", {"schema": 3}, "schema 3"),
         ("cell.json", {"cell": "z"}, "expects 'a'"),
         ("cell.json", {"method": 3}, "method is 3"),
         ("cell.json", {"task": "a\x1b[2J"}, "printable"),

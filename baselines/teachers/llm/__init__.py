@@ -107,7 +107,7 @@ class Llm(TeacherPart):
 
             demonstrated(there.suite, there.task, self.expert_episodes, there["guide"].segment)
 
-    def asked(self, parts: Mapping[str, Any]) -> Usage:
+    def asked(self, parts: Mapping[str, Any], role: str) -> Usage:
         """About what a run asks, by what it took the paper's own; calls if every pair has a preference."""
         from guidebench.harness.foundation.calls import Usage
 
@@ -121,7 +121,7 @@ class Llm(TeacherPart):
 
         return LlmTeacher(self, build)
 
-    def dialogue(self, suite: Suite, task: str) -> Dialogue:
+    def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
         """About pairs of this task; it is made once, to learn its instruction."""
         from guidebench.baselines.teachers.llm.dialogue import PairDialogue
 

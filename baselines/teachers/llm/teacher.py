@@ -12,7 +12,7 @@ from guidebench.baselines.preference.decision_transformer import DecisionTransfo
 from guidebench.baselines.preference.teaching import Pair, Verdict
 from guidebench.baselines.teachers.llm.reading import Fault
 from guidebench.harness.errors import UserError
-from guidebench.harness.interfaces import Array, Ask, Build, Channel
+from guidebench.harness.interfaces import Array, Ask, Build
 
 if TYPE_CHECKING:
     from guidebench.baselines.teachers.llm import Llm
@@ -26,7 +26,7 @@ BECAME = ("kept", "failed", *get_args(Fault))
 class LlmTeacher:
     """Asks a chat which of two segments is better, and for one that is better than both."""
 
-    to: Channel = "chat"
+    to: str = "chat"
     wants_snapshots = False
 
     def __init__(self, settings: Llm, build: Build) -> None:

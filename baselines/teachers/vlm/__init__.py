@@ -63,7 +63,7 @@ class Vlm(TeacherPart):
                 return f"teacher.{name} {told}"
         return ""
 
-    def asked(self, parts: Mapping[str, Any]) -> Usage:
+    def asked(self, parts: Mapping[str, Any], role: str) -> Usage:
         """About what a run asks, if every label is read at once and every pair has a preference."""
         from guidebench.harness.foundation.calls import Usage
 
@@ -75,7 +75,7 @@ class Vlm(TeacherPart):
 
         return VlmTeacher(self.double_check)
 
-    def dialogue(self, suite: Suite, task: str) -> Dialogue:
+    def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
         """About pairs of this task; it is made once, to learn its instruction."""
         from guidebench.baselines.teachers.vlm.dialogue import ImageDialogue
 

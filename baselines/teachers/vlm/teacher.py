@@ -8,14 +8,14 @@ import numpy as np
 
 from guidebench.baselines.preference.conversing import weighed
 from guidebench.baselines.preference.teaching import Pair, Verdict
-from guidebench.harness.interfaces import Ask, Channel
+from guidebench.harness.interfaces import Ask
 
 
 class VlmTeacher:
     """Asks a chat which of two frames is better: of segments of one transition the state after it, of longer ones the
     state that they end in (RL-VLM-F's code, image_time_index)."""
 
-    to: Channel = "chat"
+    to: str = "chat"
     wants_snapshots = True
 
     def __init__(self, double_check: bool) -> None:

@@ -50,7 +50,9 @@ def server() -> Iterator[tuple[str, list[Any]]]:
 
 def judge(url: str, **given: Any) -> contact.Asked:
     settings = {"model": "canned-1", "base_url": url, "scoring": "literal", "attempts": 1} | given
-    return contact.Asked("judge", once.judge({"judge": "openai"} | {f"judge.{k}": v for k, v in settings.items()}))
+    return contact.Asked(
+        "judge", "judge", once.judge({"judge": "openai"} | {f"judge.{k}": v for k, v in settings.items()})
+    )
 
 
 def asked_once(*asked: contact.Asked, directory: Path, **models: Any) -> list[str]:
@@ -100,9 +102,8 @@ def test_each_model_is_asked_once_whatever_it_is_asked(tmp_path: Path, server: A
     same = [judge(url), judge(url, prompt="Is the key held?"), judge(url, delay=7)]
     assert len(contact.distinct(same)) == 1
     assert len(contact.distinct([*same, judge(url, model="other"), judge(NOBODY)])) == 3
-    scripted = contact.Asked(
-        "judge", matrix.plan(["suite=minigrid_doorkey", "profile=smoke", "method=vlm_rb"]).cells[0].section("judge")
-    )
+    (cell,) = matrix.plan(["suite=minigrid_doorkey", "profile=smoke", "method=vlm_rb"]).cells
+    scripted = contact.Asked("judge", "judge", cell.section("judge"))
     assert contact.distinct([scripted]) == []
 
 
@@ -144,10 +145,10 @@ def test_a_model_of_this_machine_is_asked_in_a_process_of_its_own(
 ) -> None:
     (tmp_path / "multiprocessing.py").write_text("raise SystemExit('the working directory was searched')")
     monkeypatch.chdir(tmp_path)
-    (said,) = asked_once(contact.Asked("judge", Here()), directory=tmp_path)
+    (said,) = asked_once(contact.Asked("judge", "judge", Here()), directory=tmp_path)
     assert said == "judge local answered a first call in 0.0 s"
     with pytest.raises(UserError, match=r"judge broken did not answer a first call.*holds no weights"):
-        asked_once(contact.Asked("judge", Here("broken")), directory=tmp_path)
+        asked_once(contact.Asked("judge", "judge", Here("broken")), directory=tmp_path)
 
 
 def test_progress_and_ledger_count_questions_with_and_without_an_answer(tmp_path: Path, server: Any) -> None:

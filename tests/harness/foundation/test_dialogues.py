@@ -10,7 +10,7 @@ import pytest
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.foundation.asks import Asks
-from guidebench.harness.foundation.process import Assignment, ModelProcess, Part
+from guidebench.harness.foundation.process import Assignment, ModelProcess, Part, Voice
 from guidebench.harness.interfaces import Ask
 
 # The chat counts the letters of the last thing said; the dialogue asks a second time about what it was told.
@@ -57,7 +57,7 @@ SOURCE = """
         citation = "% a test's own"
         needs = {"chat": "chat"}
 
-        def dialogue(self, suite, task):
+        def dialogue(self, suite, task, role):
             return Twice()
 """
 
@@ -66,9 +66,11 @@ SOURCE = """
 def asks(plugin: Any) -> Iterator[Asks]:
     plugin("talking_module", SOURCE, {"chat": "counting", "teacher": "curious"})
     suite, teacher = Part("suite", "minigrid_doorkey"), Part("teacher", "curious")
-    assignment = Assignment(suite, "5x5", Part("chat", "counting"), {}, speaker=teacher, runs=("cell/0", "cell/1"))
+    assignment = Assignment(
+        suite, "5x5", {"chat": Voice(Part("chat", "counting"), speaker=teacher)}, {}, runs=("cell/0", "cell/1")
+    )
     process = ModelProcess(assignment, 20.0)
-    yield Asks(2, 2, process, channel="chat")
+    yield Asks(2, 2, process, role="chat", kind="chat")
     process.close()
 
 
@@ -111,7 +113,7 @@ def test_a_fault_in_hand_written_code_is_told_with_its_traceback(asks: Asks) -> 
 
 def test_questions_in_flight_are_asked_again_on_resume(asks: Asks) -> None:
     asks.submit(question(0, '"four"'), 10)
-    resumed = Asks(2, 2, asks._backend, channel="chat")
+    resumed = Asks(2, 2, asks._backend, role="chat", kind="chat")
     resumed.load_state(0, asks.state(0))
     (due,) = resumed.due(12)
     assert due.answer.value == {"first": "4", "second": "3", "frames": None} and due.answer.to == "chat"

@@ -7,6 +7,7 @@ from importlib.resources import files
 
 import pytest
 
+from guidebench.harness import registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.foundation import recipes
 from guidebench.harness.foundation.calls import Usage
@@ -46,6 +47,7 @@ def test_every_recipe_can_be_asked_for_through_exactly_the_backends_it_names(nam
         else:
             with pytest.raises(UserError, match=r"no backend serves it yet|use it through"):
                 ask(name)
+    assert {*found.calls} <= {*registry.names("call")}
     if "judge" in found.calls:
         assert found.scoring and set(found.calls) >= {"chat"}
     if not found.backends:
@@ -85,7 +87,7 @@ def test_a_price_is_per_million_tokens_and_zero_is_told_apart() -> None:
     [
         ('title = "Model"', "", "title"),
         ('title = "Model"', 'title = "Model"\nurl = "x"', "url"),
-        ('calls = ["chat"]', 'calls = ["dream"]', "model.calls"),
+        ('calls = ["chat"]', 'calls = [""]', "model.calls"),
         ('calls = ["chat"]', 'calls = ["chat", "chat"]', "model.calls"),
         ('calls = ["chat"]', "calls = []", "both or neither"),
         ('calls = ["chat"]', 'calls = ["judge"]', "way of scoring"),

@@ -25,7 +25,7 @@ SHORT = (
 def cells(method: str) -> dict[str, Any]:
     """Name of the ablation, or `full` -> its cell."""
     plan = variations.ablations(matrix.plan([f"method={method}", TASK]))
-    return {plan.roles[cell.id].name: cell for cell in plan.cells}
+    return {plan.matrix[cell.id].name: cell for cell in plan.cells}
 
 
 def teaching(cell: Any) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def test_an_imagined_segment_of_a_real_task_begins_as_the_preferred_and_ends_at_
         return Told(chat(call.messages))
 
     content = {"segments": segments.tolist()}
-    value = asyncio.run(settings.dialogue(home, name)(content, None, ask))
+    value = asyncio.run(settings.dialogue(home, name, "chat")(content, None, ask))
     verdict = settings.spawn(None).verdict(  # type: ignore[arg-type]
         Pair(0, 0, segments, np.zeros((2, 10))), json.loads(json.dumps(value))
     )

@@ -15,7 +15,7 @@ METHOD = "method=rl_vlm_f"
 def cells(*given: str) -> dict[str, Any]:
     """Name of the ablation, or `full` -> its cell."""
     plan = variations.ablations(matrix.plan([METHOD, "task=drawer-open", *given]))
-    return {plan.roles[cell.id].name: cell for cell in plan.cells}
+    return {plan.matrix[cell.id].name: cell for cell in plan.cells}
 
 
 def test_it_is_reproduced_as_rl_sallm_f_does_and_each_ablation_changes_its_part() -> None:

@@ -57,7 +57,7 @@ def test_the_papers_model_judges_in_its_profile_and_a_detector_in_the_small_ones
 def test_figure_7_and_a_boost_without_an_exponent_are_ablations() -> None:
     command = ["suite=minigrid_doorkey", "task=16x16", "method=vlm_rb"]
     plan = variations.ablations(matrix.plan(command), ["model"])
-    assert {plan.roles[cell.id].name: cell.model for cell in plan.cells} == {
+    assert {plan.matrix[cell.id].name: cell.model for cell in plan.cells} == {
         "full: model=perception_lm_1b": "perception_lm_1b",
         "model=perception_lm_3b": "perception_lm_3b",
         "model=perception_lm_8b": "perception_lm_8b",

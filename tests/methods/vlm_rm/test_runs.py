@@ -56,9 +56,9 @@ def test_without_a_baseline_the_projection_is_refused() -> None:
 
 def test_an_empty_goal_is_the_tasks_instruction() -> None:
     home = registry.get("suite", "minigrid_doorkey")()
-    dialogue = VlmRm(baseline="a grid").dialogue(home, "5x5")
+    dialogue = VlmRm(baseline="a grid").dialogue(home, "5x5", "embedder")
     assert dialogue._texts == (home.make("5x5").instruction, "a grid")
-    assert VlmRm(goal="a key", baseline="a grid").dialogue(home, "5x5")._texts == ("a key", "a grid")
+    assert VlmRm(goal="a key", baseline="a grid").dialogue(home, "5x5", "embedder")._texts == ("a key", "a grid")
 
 
 def test_a_run_rewards_every_state_once_and_replays_to_the_byte_when_the_model_is_gone(

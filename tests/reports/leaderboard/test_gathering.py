@@ -336,7 +336,7 @@ def test_a_row_of_another_version_of_the_suite_is_listed_apart(study: Study, gat
     _edit(Path(where) / "grid/8x8/old-old/cell.json", versions={"suite": 0})
     found = by_method(gather(where))
     assert found["old"].apart == "made under version 0 of the suite, which is at 1"
-    assert found["old"].protocol == "suite 0, record 1" and found["uer"].rank == 1
+    assert found["old"].protocol == "suite 0, record 2" and found["uer"].rank == 1
 
 
 def test_a_further_task_beside_those_that_count_is_shown_and_not_scored(study: Study, gather: Any) -> None:

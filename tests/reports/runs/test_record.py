@@ -48,7 +48,7 @@ def test_a_run_that_has_not_begun_is_told_from_a_directory_that_is_none(run: Pat
 
 def test_one_that_could_not_start_says_why(run: Path) -> None:
     (run.parent / "seed-7").mkdir()
-    failed = {"schema": 1, "status": "failed", "error": "Traceback: no memory"}
+    failed = {"schema": 2, "status": "failed", "error": "Traceback: no memory"}
     (run.parent / "seed-7" / "run.json").write_text(json.dumps(failed))
     found = record.read(run.parent / "seed-7")
     assert found.run.status == "failed" and found.run.error == "Traceback: no memory" and found.rows == {}

@@ -173,7 +173,8 @@ def test_a_configuration_of_another_version_is_taken_with_a_remark(forged: Forge
 
 
 @pytest.mark.parametrize(
-    ("where", "name", "value"), [("versions", "learner", 2), ("versions", "suite", 0), ("parts", "agent", "mine")]
+    ("where", "name", "value"),
+    [("versions", "learner", 2), ("versions", "suite", 0), ("parts", "agent", {"kind": "agent", "name": "mine"})],
 )
 def test_settings_that_could_hide_in_a_configuration_are_never_ranked(
     forged: Forge, cell: str, tmp_path: Path, where: str, name: str, value: object, monkeypatch: pytest.MonkeyPatch
@@ -186,7 +187,7 @@ def test_settings_that_could_hide_in_a_configuration_are_never_ranked(
 
     if where == "parts":  # to make its id one needs the part
         monkeypatch.setattr(
-            config, "cell_fields", lambda names: {kind: {} for kind in (*config.SECTIONS, *config.PLAIN)}
+            config, "cell_fields", lambda names: {kind: {} for kind in (*names.sections, *config.PLAIN)}
         )
     file = forged(reconfigured(cell, hidden))
     monkeypatch.undo()

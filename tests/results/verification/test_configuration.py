@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from guidebench.harness import config, matrix, registry, variations
+from guidebench.harness import matrix, registry, variations
 from guidebench.harness.config import Cell
 from guidebench.harness.errors import UserError
 from guidebench.harness.records.cells import record
@@ -98,10 +98,3 @@ def test_an_override_left_unsaid_is_noticed(checked: Check, words: tuple[str, ..
     cell = next(planned(*words))
     with pytest.raises(Altered, match=f"{message}.*which its overrides do not say"):
         checked({**record(cell), "overrides": {}, "variant": ""})
-
-
-def test_a_record_older_than_a_setting_is_accepted_without_it(checked: Check) -> None:
-    content = record(next(planned(*DOORKEY, "method=uer")))
-    assert config.WITHOUT.keys() & content["settings"].keys()
-    content["settings"] = {key: value for key, value in content["settings"].items() if key not in config.WITHOUT}
-    checked(content)

@@ -74,7 +74,7 @@ def test_a_language_model_is_shown_the_map_and_asked_for_a_way_around_the_walls(
     from guidebench.baselines.teachers.llm import Llm, Scripted, prompts
     from guidebench.harness.foundation.calls import Told
 
-    dialogue = Llm().dialogue(SUITE, "umaze")
+    dialogue = Llm().dialogue(SUITE, "umaze", "chat")
     asked = []
     reader = Scripted(error=0, first_bias=0).spawn(SUITE, "umaze")
 

@@ -90,6 +90,6 @@ def test_what_a_run_asks_is_told_before(pretraining: int | None) -> None:
     guide = Preference(pretraining=pretraining, every=50, queries=4, budget=10)
     parts = {"guide": guide, "training": SimpleNamespace(steps=160), "learner": SimpleNamespace(learning_starts=100)}
     # sessions at 100 and 150: 8 queries of two calls and two images
-    once, twice = Vlm().asked(parts), Vlm(double_check=True).asked(parts)
+    once, twice = Vlm().asked(parts, "chat"), Vlm(double_check=True).asked(parts, "chat")
     assert (once.calls, once.images, once.tokens_in, once.tokens_out) == (16, 16, 8 * TOKENS[0], 8 * TOKENS[1])
     assert (twice.calls, twice.images) == (32, 32)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from guidebench.harness import cli, config, matrix, registry
+from guidebench.harness.config import Chosen
 from guidebench.harness.errors import BudgetReached, MissingCall, UserError
 from guidebench.harness.execution import Models
 from guidebench.harness.foundation import answering, cassette, checkup, contact, exchange, keeping
@@ -251,17 +252,20 @@ class Unknown(Asks):
     puts: ClassVar[Mapping[str, tuple[str, ...]]] = {"embedder": ("segment",)}
 
 
+CHOSEN = (Chosen("guide", "guide", "asks"), Chosen("embedder", "embedder", "colours"))
+
+
 def test_before_anything_starts_who_asks_and_who_answers_have_to_fit(colours: Any) -> None:
     ours = registry.get("embedder", "colours")()
     theirs = registry.get("embedder", "transformers")()
-    answering.check({"guide": Puts(), "embedder": ours})
-    answering.check({"guide": Asks(), "embedder": theirs})
+    answering.check(CHOSEN, {"guide": Puts(), "embedder": ours})
+    answering.check(CHOSEN, {"guide": Asks(), "embedder": theirs})
     with pytest.raises(UserError, match=r"the guide puts calls of kind 'embed' to its embedder.*only classify"):
-        answering.check({"guide": Asks(), "embedder": ours})
+        answering.check(CHOSEN, {"guide": Asks(), "embedder": ours})
     with pytest.raises(UserError, match=r"kind 'classify' to its embedder.*only judge and chat and embed"):
-        answering.check({"guide": Puts(), "embedder": theirs})
+        answering.check(CHOSEN, {"guide": Puts(), "embedder": theirs})
     with pytest.raises(UserError, match="'segment'"):
-        answering.check({"guide": Unknown(), "embedder": ours})
+        answering.check(CHOSEN, {"guide": Unknown(), "embedder": ours})
 
 
 def test_a_plan_whose_parts_do_not_fit_is_refused(colours: Any) -> None:
@@ -274,7 +278,7 @@ def test_the_first_call_before_training_is_one_of_its_kind(colours: Any, tmp_pat
     classifier = registry.get("embedder", "colours")()
     assert checkup.tiny(classifier, "embedder").kind == "classify"
     heard: list[str] = []
-    each = contact.Asked("embedder", classifier)
+    each = contact.Asked("embedder", "embedder", classifier)
     contact.check([each], Models(), tmp_path / "models", "cpu", lambda _, said: heard.append(said))
     assert heard == ["embedder mean answered a first call in 0.0 s"]
 

@@ -1,0 +1,284 @@
+"""A method as one folder outside the tree: it needs two embedders and a chat, notes rows, and adds a report section."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from guidebench import results
+from guidebench.harness import matrix
+from guidebench.harness.config import Cell
+from guidebench.harness.records.cells import record, recorded
+from guidebench.harness.worker import sharing
+from guidebench.reports.commands import report
+from guidebench.results.verification.configuration import configuration
+from tests.harness.foundation.canned import completion, serving
+
+FOLDER = {
+    "__init__.py": '''
+        """Scouting: two embedders see and read, a chat plans, and what they say is a bonus."""
+
+        from collections.abc import Mapping
+        from dataclasses import dataclass
+        from typing import ClassVar
+
+        from guidebench.harness.logs import Column, Log, amount, count
+        from guidebench.harness.parts import AskingPart
+        from guidebench.harness.recipes import Method
+        from guidebench.harness.registry import register
+
+
+        @register.guide("scouting")
+        @dataclass(frozen=True)
+        class Scouting(AskingPart):
+            """Adds a bonus that three models agree on."""
+
+            every: int = 20
+            """Environment steps between two questions (choice)."""
+
+            version: ClassVar[int] = 1
+            citation: ClassVar[str] = "% a test"
+            needs: ClassVar[Mapping[str, str]] = {"seer": "embedder", "reader": "embedder", "planner": "chat"}
+            shows_frames: ClassVar[bool] = True
+            logs: ClassVar[Mapping[str, Log]] = {
+                "sightings": Log(
+                    "what one of the models said",
+                    {"role": Column(str, "who"), "number": count("of the answer"), "bonus": amount("its bonus")},
+                )
+            }
+
+            def spawn(self, build):
+                from scouting.guide import Scout
+
+                return Scout(self.every, build.rows)
+
+            def dialogue(self, suite, task, role):
+                from scouting.guide import Plan, See
+
+                return Plan() if role == "planner" else See(role)
+
+
+        register.method("scouting")(
+            Method(
+                summary="asks three models", suite="minigrid_doorkey", guide="scouting", citation="% a test",
+                roles={"planner": "openai"},
+                ablations={"planner=local": {"planner": "transformers"}, "reader=large": {"reader.model": "large"}},
+            )
+        )
+    ''',
+    "guide.py": """
+        import json
+
+        import numpy as np
+
+        from guidebench.baselines.guiding import BaseGuide
+        from guidebench.harness.foundation.calls import ChatCall, EmbedCall, Message
+        from guidebench.harness.interfaces import Ask
+
+
+        class Scout(BaseGuide):
+            wants_snapshots = True
+
+            def __init__(self, every, rows):
+                self.every, self.sums, self.heard = every, np.zeros(rows), np.zeros(rows, int)
+
+            def observed(self, slot, transition, store, ctx):
+                if ctx.step % self.every:
+                    return
+                for row in range(len(self.sums)):
+                    key, nothing = np.array([ctx.step]), np.zeros((1, 0), bool)
+                    ctx.ask(Ask(row, key, transition.snapshot[row][None], nothing, "null", "seer"))
+                    ctx.ask(Ask(row, key, None, nothing, json.dumps(f"step {ctx.step}"), "reader"))
+                    ctx.ask(Ask(row, key, None, nothing, json.dumps(ctx.step), "planner"))
+
+            def answered(self, answers, store, ctx):
+                for answer in answers:
+                    bonus = float(answer.value)
+                    said = {"role": answer.to, "number": int(self.heard[answer.row]), "bonus": bonus}
+                    ctx.note("sightings", answer.row, said)
+                    self.sums[answer.row] += bonus
+                    self.heard[answer.row] += 1
+
+            def shape(self, batch):
+                mean = (self.sums / np.maximum(self.heard, 1)).astype(np.float32)
+                return batch._replace(reward=batch.reward + mean[:, None])
+
+            def state(self, row):
+                return {"sum": float(self.sums[row]), "heard": int(self.heard[row])}
+
+            def load_state(self, row, state):
+                self.sums[row], self.heard[row] = state["sum"], state["heard"]
+
+
+        class See:
+            calls = 1
+
+            def __init__(self, role):
+                self.role = role
+
+            async def __call__(self, content, frames, ask):
+                told = await ask(EmbedCall(tuple(frames) if self.role == "seer" else (content,)))
+                return None if told.failure else float(np.abs(told.value[0]).mean())
+
+
+        class Plan:
+            calls = 1
+
+            async def __call__(self, content, frames, ask):
+                told = await ask(ChatCall((Message("user", (f"How good is step {content}?",)),)))
+                return None if told.failure else int(told.value) / 100
+    """,
+    "report.py": """
+        from guidebench.reports import grids
+        from guidebench.reports.grids import Grid
+        from guidebench.reports.sections import Section
+
+
+        def load(source):
+            rows = source.rows("sightings")
+            said = rows.groupby(["cell", "role"])
+            return {who: mine.groupby("seed")["bonus"].mean() for who, mine in said}, source
+
+
+        def tables(found):
+            means, source = found
+            lines = {
+                f"{source.labels[cell]}, {role}": (grids.over_runs(values, source.resamples, cell + role),)
+                for (cell, role), values in means.items()
+            }
+            return [Grid("Sightings", ("mean bonus",), lines, "Means over seeds.")]
+
+
+        SECTIONS = (
+            Section(
+                name="sightings", title="Sightings", order=650, needs=("sightings",), words="Who said what.", load=load,
+                tables=tables, plain=lambda found: sorted(role for _, role in found[0]),
+            ),
+        )
+    """,
+}
+TINY = (
+    "method=scouting", "task=5x5", "profile=smoke", "drawing.tile_size=8", "training.steps=400", "evaluation.every=200",
+    "evaluation.episodes=2", "learner.channels=4", "learner.features=8", "learner.hidden=[8]", "learner.batch_size=16",
+    "learner.learning_starts=40", "seeds=2",
+)  # fmt: skip
+KEPT = ("evaluations.parquet", "sightings.parquet", "policy.safetensors")
+
+
+@pytest.fixture
+def scouting(plugin: Callable[..., Path]) -> None:
+    plugin("scouting", FOLDER, {"guide": "scouting", "method": "scouting", "section": "scouting = scouting.report"})
+
+
+def planned(*words: str) -> Cell:
+    (cell,) = matrix.plan([*TINY, *words]).cells
+    return cell
+
+
+def kept(study: Path) -> dict[str, bytes]:
+    """What runs left that no interruption may change: seed and file -> bytes."""
+    files = [file for name in KEPT for file in sorted(study.glob(f"*/*/*/seed-*/{name}"))]
+    return {f"{file.parent.name}/{file.name}": file.read_bytes() for file in files}
+
+
+def test_roles_are_sections_of_identity_record_and_name(scouting: None, tmp_path: Path) -> None:
+    words = ("seer.model=org/clip", "reader.model=org/clip", "planner.model=org/large", "planner.temperature=0.5")
+    cell = planned(*words)
+    assert [(part.role, part.kind, part.name) for part in cell.models] == [
+        ("planner", "chat", "openai"), ("reader", "embedder", "transformers"), ("seer", "embedder", "transformers"),
+    ]  # fmt: skip
+    assert (cell.model, cell.backend) == ("large+clip", "openai+transformers"), "each once"
+    assert "planner.temperature=0.5" in cell.variant and ".model" not in cell.variant, "a model has its own place"
+    content = json.loads(json.dumps(record(cell)))
+    planner = {"kind": "chat", "name": "openai", "backend": "openai", "model": "large"}
+    assert content["parts"]["planner"] == planner and content["versions"]["seer"] == 1
+    assert recorded(content).id == cell.id
+    for other in ("seer.model=org/other", "reader.model=org/other", "planner=transformers", "planner.temperature=0.6"):
+        changed = [word for word in words if word.partition("=")[0] != other.partition("=")[0]]
+        assert planned(*changed, other).id != cell.id, other
+    assert planned(*words, "planner.base_url=http://127.0.0.1:1/v1").id == cell.id
+    (tmp_path / "cell.json").write_text(json.dumps(content))
+    assert configuration(tmp_path, cell.id).id == cell.id
+
+
+def test_roles_share_a_process_where_one_model_answers_in_both(scouting: None) -> None:
+    roles = ["planner", "reader", "seer"]
+    assert sharing(planned(), roles) == [("planner",), ("reader", "seer")]
+    assert sharing(planned("seer.delay=3"), roles) == [("planner",), ("reader", "seer")], "a delay is the role's own"
+    for other in ("seer.model=other", "seer.dtype=bfloat16", "seer.batch_size=3"):
+        assert sharing(planned(other), roles) == [("planner",), ("reader",), ("seer",)], other
+
+
+def test_an_ablation_swaps_the_part_of_one_role_or_sets_it(scouting: None) -> None:
+    from guidebench.harness import variations
+
+    plan = variations.ablations(matrix.plan(list(TINY)))
+    found = {plan.matrix[cell.id].name: cell for cell in plan.cells}
+    assert found["planner=local"].names.part("planner") == "transformers"
+    assert found["reader=large"].section("reader").model == "large" != found["reader=large"].section("seer").model
+
+
+@pytest.mark.slow
+def test_the_folder_trains_is_killed_continues_replays_and_reports(
+    scouting: None, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("transformers")
+    from tests.harness.foundation import tiny_models
+
+    model = tiny_models.clip(tmp_path / "clip")
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+
+    def answer(path: str, body: dict, headers: dict) -> tuple:
+        return 200, completion(str(len(str(body)) % 89)) if body else {"data": [{"id": "m"}]}
+
+    with serving(answer) as url:
+        models = (f"seer.model={model}", f"reader.model={model}", f"planner.base_url={url}", "planner.model=m")
+        command = [
+            sys.executable, "-m", "guidebench", "run", *TINY, *models, "planner.temperature=0.7", "planner.delay=0",
+            f"output={tmp_path / 'killed'}", "checkpoint_every=40", "report=false",
+        ]  # fmt: skip
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        until = time.monotonic() + 120
+        while process.poll() is None and not list((tmp_path / "killed").glob("*/*/*/seed-0/checkpoint-*")):
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate(timeout=60)
+        assert process.returncode == -signal.SIGKILL, output.decode()
+        again = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert again.returncode == 0 and "resumed at step" in again.stdout, again.stdout + again.stderr
+    killed = tmp_path / "killed"
+    rows = results.load(killed, what="sightings")
+    assert rows.groupby(["seed", "role"]).size().to_dict() == {
+        (seed, role): 20 for seed in (0, 1) for role in ("planner", "reader", "seer")
+    }
+    spending = results.load(killed, what="spending").sort_values("step").groupby(["seed", "role"]).tail(1)
+    assert spending["questions"].tolist() == [20] * 6 and not spending["failures"].any()
+    ledger = results.load(killed, what="ledger").sort_values("step").groupby("seed").tail(1)
+    assert ledger["questions"].tolist() == [60, 60]
+
+    replay = [*command[:-3], f"output={tmp_path / 'replayed'}", "models.mode=replay", f"models.cassette={killed}"]
+    replayed = subprocess.run([*replay, "report=false", "pack=1"], capture_output=True, text=True, timeout=300)
+    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
+    assert kept(tmp_path / "replayed") == kept(killed) and len(kept(killed)) == 6
+    billed = results.load(tmp_path / "replayed", what="ledger")["billed_calls"]
+    assert not billed.any()
+
+    assert report.main([str(killed), "--resamples", "200"]) == 0
+    summary = json.loads((killed / "report" / "summary.json").read_text())
+    assert summary["sightings"] == ["planner", "reader", "seer"]
+    assert "Sightings" in (killed / "report" / "report.html").read_text() and "Sightings" in capsys.readouterr().out
+    (cell,) = results.study(killed).cells
+    assert {role: part.model for role, part in cell.parts.items() if part.answers} == {
+        "planner": "m", "reader": "clip", "seer": "clip",
+    }  # fmt: skip
+    assert asdict(cell)["model"] == "m+clip"
