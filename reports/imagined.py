@@ -6,17 +6,21 @@ From the rows `imagined` that runs wrote, one query of each session (RL-SaLLM-F,
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from guidebench import results
 from guidebench.reports import figures
 from guidebench.reports.figures import Drawing, literal
 from guidebench.reports.statistics import Array
-from guidebench.results import Study
+from guidebench.results import Cell
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = ("query", "segment", "t", "name", *"xyz")
+"""Of the log `imagined`."""
 AXES = ("x", "y", "z")
 SEGMENTS = ("imagined", "preferred", "other")
 REMARK = (
@@ -37,12 +41,11 @@ class Sketch(NamedTuple):
     """(segment, thing) -> [n, 3], NaN along an axis that is not told."""
 
 
-def sketches(study: Study, labels: Mapping[str, str]) -> list[Sketch]:
-    """One entry per cell whose teacher imagined segments: of its first seed, the last query on record. `labels`: cell
-    id -> row label."""
-    rows = results.noted(study, "imagined")
+def sketches(cells: Iterable[Cell], rows: pd.DataFrame, labels: Mapping[str, str]) -> list[Sketch]:
+    """One entry per cell whose teacher imagined segments, from the rows of `imagined`: of its first seed, the last
+    query on record. `labels`: cell id -> row label."""
     found = []
-    for cell in study.cells:
+    for cell in cells:
         mine = rows[rows["cell"] == cell.id]
         if len(mine):
             mine = mine[mine["seed"] == mine["seed"].min()]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from guidebench import results
-from guidebench.results import Cell, Study
+from guidebench.reports.listings import Listing, maybe
+from guidebench.results import Cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +27,8 @@ SERVED = {"openai": "served: what the model is, is its server's word"}
 THRESHOLD = 0.5
 """A score above this counts as positive where the method has no threshold of its own."""
 
+COLUMNS = ("asked", "applied", "score")
+"""Of the log `judgements`."""
 BESIDE_EVENTS = "Judges beside the task's own events: privileged information, for diagnosis only"
 """What stands over every number of an `Agreement`."""
 
@@ -97,18 +99,14 @@ def remark(cell: Cell) -> str:
     return "; ".join(dict.fromkeys(filter(None, remarks)))
 
 
-def judging(study: Study, labels: Mapping[str, str]) -> list[Judging]:
-    """One entry per cell with a judge; `labels`: cell id -> row label."""
-    cells = [
-        cell
-        for cell in study.cells
-        if is_judge(cell.backend) and "judge" in answering(cell).split("+") and "judgements" in cell.logs
-    ]
-    if not cells:
-        return []
-    judged, timed = results.noted(study, "judgements"), results.load(study, what="timings")
+def judging(
+    cells: Iterable[Cell], judged: pd.DataFrame, timed: pd.DataFrame, labels: Mapping[str, str]
+) -> list[Judging]:
+    """One entry per cell with a judge, from the rows of `judgements` and `timings`; `labels`: cell id -> row label."""
     found = []
     for cell in cells:
+        if not (is_judge(cell.backend) and "judge" in answering(cell).split("+") and "judgements" in cell.logs):
+            continue
         asked = judged[judged["cell"] == cell.id]
         scores = asked[asked["score"].notna()]
         clocks = [clock(rows) for _, rows in timed[timed["cell"] == cell.id].groupby("seed")]
@@ -131,6 +129,46 @@ def judging(study: Study, labels: Mapping[str, str]) -> list[Judging]:
             )
         )
     return found
+
+
+def listings(found: Sequence[Judging]) -> list[Listing]:
+    """What was judged and what it took; then, where tasks tell of events, how often judges agreed with them."""
+    if not found:
+        return []
+    took = Listing(
+        "What was judged, and what it took",
+        ("Task", "Judge", "Positive, of clips judged", "Mean delay, steps", "Waited, s", "Waited, share of run",
+         "Seconds per clip", "Judging, share of run", "Unanswered, of clips", "Steps per second"),
+        [
+            (
+                each.label, each.where, each.judge, str(each.positive), maybe(each.delay, 0), maybe(each.waited, 1),
+                maybe(each.waited_share, 3), maybe(each.seconds_per_clip, 4), maybe(each.judging_share, 3),
+                str(each.unanswered), maybe(each.steps_per_second, 1),
+            )
+            for each in found
+        ],
+        on="page",
+        words=2,
+        tags={each.judge: each.remark for each in found if each.remark},
+    )  # fmt: skip
+    known = [(each, each.agreement) for each in found if each.agreement]
+    if not known:
+        return [took]
+    beside = Listing(
+        BESIDE_EVENTS,
+        ("Task", "Agreement, of clips", "Hit rate, of clips with an event", "False-alarm rate, of clips without"),
+        [(each.label, each.where, *map(str, agreement)) for each, agreement in known],
+        on="page",
+        words=1,
+    )
+    brief = Listing(
+        BESIDE_EVENTS,
+        ("positive,\nof clips judged", "agreement", "hit rate, of\nclips with event",
+         "false-alarm rate,\nof the others"),
+        [(f"{each.label} on {each.where}", str(each.positive), *map(str, agreement)) for each, agreement in known],
+        on="terminal",
+    )  # fmt: skip
+    return [took, beside, brief]
 
 
 def _threshold(cell: Cell) -> float:

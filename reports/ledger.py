@@ -5,14 +5,20 @@ Hand-written models, oracles and persons are left out: they cost nothing, and th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from guidebench import results
-from guidebench.harness.errors import count
+from guidebench.harness.errors import UserError, count
 from guidebench.harness.records import schema
 from guidebench.reports import judges
+from guidebench.reports.listings import Listing, maybe
 from guidebench.results import Cell, Study
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 REMARK = (
     "Sums over runs, as if no answer had come from a cassette; billed: what was really asked of the model for what the "
@@ -68,30 +74,37 @@ class Answered(NamedTuple):
         return f"{counted} to models got no answer ({100 * self.failures / max(1, self.questions):.1f} %)"
 
 
-def answered(study: Study) -> dict[str, Answered]:
-    """Cell id -> its questions, of the cells that ask a foundation model and whose runs counted them."""
-    cells = [cell for cell in study.cells if is_billed(cell)]
-    rows = results.load(study, what="ledger") if cells else None
+def answered(study: Study, labels: Mapping[str, str], notes: list[str]) -> dict[str, Answered]:
+    """Cell id -> its questions, of the cells that ask a foundation model and whose runs counted them. What cannot be
+    read costs its own cell alone, and is added to `notes`; `labels`: cell id -> row label."""
+    asking = results.select(study, is_billed)
+    try:
+        return _answered(asking)
+    except UserError as error:
+        if len(asking.cells) > 1:
+            alone = (results.select(asking, partial(operator.eq, cell)) for cell in asking.cells)
+            return {id: each for one in alone for id, each in answered(one, labels, notes).items()}
+        (cell,) = asking.cells
+        notes.append(
+            f"{cell.suite}/{cell.task}, {labels.get(cell.id, cell.label)}: how many of its questions to models got no "
+            f"answer cannot be read, so it is compared as if all had one: {error}"
+        )
+        return {}
+
+
+def _answered(study: Study) -> dict[str, Answered]:
+    rows = results.load(study, what="ledger") if study.cells else None
     if rows is None or "questions" not in rows:
         return {}
     last = rows[rows["questions"].notna()].sort_values("step").groupby(["cell", "seed"]).tail(1)
     sums = last.groupby("cell")[["questions", "failures"]].sum()
-    wanted = {cell.id for cell in cells}
-    return {
-        str(cell): Answered(int(row["questions"]), int(row["failures"]))
-        for cell, row in sums.iterrows()
-        if cell in wanted
-    }
+    return {str(cell): Answered(int(row["questions"]), int(row["failures"])) for cell, row in sums.iterrows()}
 
 
-def spent(study: Study, labels: Mapping[str, str]) -> list[Spent]:
-    """One entry per cell that asks a foundation model and has a row of some run; `labels`: cell id -> row label."""
-    cells = [cell for cell in study.cells if is_billed(cell)]
-    if not cells:
-        return []
-    rows = results.load(study, what="ledger")
+def spent(cells: Iterable[Cell], rows: pd.DataFrame, labels: Mapping[str, str]) -> list[Spent]:
+    """One entry per cell that asks a foundation model and has a row of `ledger`; `labels`: cell id -> row label."""
     found = []
-    for cell in cells:
+    for cell in filter(is_billed, cells):
         last = rows[rows["cell"] == cell.id].sort_values("step").groupby("seed").tail(1)
         if not last.empty:
             sums = {name: kind(last[name].sum()) for name, kind in schema.LEDGER.items()}
@@ -99,3 +112,40 @@ def spent(study: Study, labels: Mapping[str, str]) -> list[Spent]:
             model = f"{cell.model} ({cell.backend})"
             found.append(Spent(label, f"{cell.suite}/{cell.task}", model, len(last), **sums))
     return found
+
+
+def listings(found: Sequence[Spent]) -> list[Listing]:
+    """What foundation models were asked and cost; on the terminal in fewer columns. Nothing where none was asked."""
+    if not found:
+        return []
+    whole = Listing(
+        "Model calls and their cost",
+        ("Task", "Model", "Calls", "Without answer", "Tokens in", "Tokens out", "Images", "Model's seconds", "USD",
+         "Calls billed", "USD billed"),
+        [
+            (
+                each.label, each.where, each.model, f"{each.calls:,}", f"{each.failures:,}", f"{each.tokens_in:,}",
+                f"{each.tokens_out:,}", f"{each.images:,}", maybe(each.seconds, 1), maybe(each.usd, 4),
+                f"{each.billed_calls:,}", maybe(each.billed_usd, 4),
+            )
+            for each in found
+        ],
+        on="page",
+        words=2,
+        note=REMARK,
+    )  # fmt: skip
+    brief = Listing(
+        "model calls and their cost",
+        ("calls", "without\nanswer", "tokens\nin / out", "images", "model's\nseconds", "USD", "calls\nbilled",
+         "USD\nbilled"),
+        [
+            (
+                f"{each.label} on {each.where}", f"{each.calls:,}", f"{each.failures:,}",
+                f"{each.tokens_in:,} / {each.tokens_out:,}", f"{each.images:,}", maybe(each.seconds, 1),
+                maybe(each.usd, 4), f"{each.billed_calls:,}", maybe(each.billed_usd, 4),
+            )
+            for each in found
+        ],
+        on="terminal",
+    )  # fmt: skip
+    return [whole, brief]

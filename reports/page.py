@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from guidebench.harness.errors import count
-from guidebench.reports import charts, figures, inline, judges, ledger, legends, scoring, statistics, tables
+from guidebench.reports import charts, figures, inline, judges, legends, scoring, statistics, tables
 from guidebench.reports import latex as tex
 from guidebench.reports.figures import Chart, Gallery
 from guidebench.reports.grids import Grid
-from guidebench.reports.judges import Judging
-from guidebench.reports.ledger import Spent
+from guidebench.reports.listings import Listing
 from guidebench.reports.summary import Row, Summary
 from guidebench.results import Cell, Picture, Study
 
@@ -43,15 +42,14 @@ def render(
     study: Study,
     summary: Summary,
     galleries: Sequence[Gallery],
-    judgings: Sequence[Judging],
+    listed: Sequence[tuple[str, Sequence[Listing]]] = (),
     pictures: Sequence[Picture] = (),
     style: tex.Style | None = None,
     grids: Sequence[Grid] = (),
-    bills: Sequence[Spent] = (),
     run_pages: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """The page of a study; `style` is that of the LaTeX tables that it shows. `run_pages`: run directory -> link to the
-    run's own page, for those that have one."""
+    """The page of a study; `listed`: headings, each with its tables of texts; `style` is that of the LaTeX tables that
+    it shows. `run_pages`: run directory -> link to the run's own page, for those that have one."""
     columns, differing = differences(study, summary)
     script = inline.script(*SCRIPTS)
     places = figures.styles(row.label for row in summary.rows)
@@ -72,11 +70,8 @@ def render(
             metrics=[tables.METRIC_NAMES[name] for name in statistics.METRICS],
             galleries=[gallery for gallery in galleries if gallery.drawings],
             pictures=pictures,
-            judgings=judgings,
-            bills=bills,
-            bills_remark=ledger.REMARK,
+            listed=[(title, on) for title, all_ in listed if (on := [each for each in all_ if each.on != "terminal"])],
             grids=grids,
-            beside_events=judges.BESIDE_EVENTS,
             latex=tex.latex(summary, style) + tex.grids(grids, legends.setting(summary), style),
             packages=(style or tex.Style()).packages,
             legend=legends.whole(summary, "Bold with *"),
@@ -87,7 +82,6 @@ def render(
             matrix_digits=tables.matrix_digits,
             title=scoring.title,
             number=tables.number,
-            maybe=lambda value, digits: "—" if value is None else f"{value:,.{digits}f}",
             finite=np.isfinite,
             reached=tables.reached,
             seeds=tables.seeds,

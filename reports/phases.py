@@ -7,15 +7,14 @@ event, means over seeds.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from guidebench import results
 from guidebench.reports import figures
 from guidebench.reports.figures import Drawing, literal, short
-from guidebench.results import Study
+from guidebench.results import Cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,14 +39,14 @@ class Spread(NamedTuple):
     seeds: int
 
 
-def spreads(study: Study, labels: Mapping[str, str]) -> list[Spread]:
-    """One entry per cell whose runs tell phases; `labels`: cell id -> row label."""
-    rows, seen = results.load(study, what="metrics"), results.load(study, what="probes")
+def spreads(cells: Iterable[Cell], rows: pd.DataFrame, seen: pd.DataFrame, labels: Mapping[str, str]) -> list[Spread]:
+    """One entry per cell whose runs tell phases, from the rows of `metrics` and, for the order of events, `probes`;
+    `labels`: cell id -> row label."""
     first = seen.groupby("quantity")["t"].min()  # in a reference episode events come in their usual order
     events = [name.removeprefix(DRAWN) for name in map(str, rows) if name.startswith(DRAWN)]
     events.sort(key=lambda event: (first.get(f"event/{event}", np.inf), event))
     found = []
-    for cell in study.cells:
+    for cell in cells:
         mine = rows[rows["cell"] == cell.id]
         own = [event for event in events if mine[DRAWN + event].notna().any()]
         if not own:

@@ -7,23 +7,27 @@ information, for diagnosis only. Pairs that it finds equal count in no accuracy 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from guidebench import results
 from guidebench.reports import figures, grids, statistics
 from guidebench.reports.figures import RETURN, Chart, Curve, Drawing, literal
 from guidebench.reports.grids import Grid
 from guidebench.reports.statistics import Array, Interval
 from guidebench.reports.summary import NONE, Row
-from guidebench.results import Cell, Study
+from guidebench.results import Cell
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+COLUMNS = (
+    "asked", "session", "outcome", "truth", "preference", "imagined", "learned_0", "learned_1",
+    "reward_imagined", "reward_chosen", "reward_other",
+)  # fmt: skip
+"""Of the log `labels`."""
 STRETCHES = 20
 """Most points of a curve over training: sessions that follow each other are taken together."""
 DISCARDED, EQUAL, LABELLED = "inconsistent", "equal", "labelled"
@@ -77,11 +81,12 @@ class Teaching(NamedTuple):
     """Accuracy of the labels and of the learned reward."""
 
 
-def teaching(study: Study, labels: Mapping[str, str], reps: int = statistics.REPS) -> list[Teaching]:
-    """One entry per cell of which a run asked a teacher; `labels`: cell id -> row label."""
-    rows = results.noted(study, "labels")
+def teaching(
+    cells: Iterable[Cell], rows: pd.DataFrame, labels: Mapping[str, str], reps: int = statistics.REPS
+) -> list[Teaching]:
+    """One entry per cell of which a run asked a teacher, from the rows of `labels`; `labels`: cell id -> row label."""
     found = []
-    for cell in study.cells:
+    for cell in cells:
         mine = rows[rows["cell"] == cell.id]
         if mine.empty:
             continue

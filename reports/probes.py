@@ -6,15 +6,14 @@ From the rows that runs wrote (`probes`), means over seeds: nothing is computed 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from guidebench import results
 from guidebench.reports import figures
 from guidebench.reports.figures import Drawing, literal, short
-from guidebench.results import Study
+from guidebench.results import Cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,14 +51,14 @@ class Probed(NamedTuple):
     seeds: int
 
 
-def probed(study: Study, labels: Mapping[str, str]) -> list[Probed]:
-    """One entry per cell whose runs have looked at their critic; `labels`: cell id -> row label.
+def probed(cells: Iterable[Cell], rows: pd.DataFrame, labels: Mapping[str, str]) -> list[Probed]:
+    """One entry per cell whose runs have looked at their critic, from the rows of `probes`; `labels`: cell id -> row
+    label.
 
     Only steps at which every seed has looked count, so that all curves are means over the same seeds.
     """
-    rows = results.load(study, what="probes")
     found = []
-    for cell in study.cells:
+    for cell in cells:
         mine = rows[rows["cell"] == cell.id]
         by_name = {str(name): entries for name, entries in mine.groupby("quantity")}
         if not {"window", "expert", "critic"} <= by_name.keys():

@@ -8,18 +8,17 @@ shifted and scaled to [0, 1], as the task's is, and how closely the two go toget
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from guidebench import results
 from guidebench.reports import figures, grids, statistics
 from guidebench.reports.figures import Chart, Curve, Drawing, literal
 from guidebench.reports.grids import Grid
 from guidebench.reports.statistics import Array, Interval
 from guidebench.reports.summary import NONE
-from guidebench.results import Study
+from guidebench.results import Cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,11 +56,13 @@ class Learned(NamedTuple):
     """On unseen pairs, [n]; None where the task has none."""
 
 
-def learned(study: Study, labels: Mapping[str, str], reps: int = statistics.REPS) -> list[Learned]:
-    """One entry per cell whose runs have looked at the reward they learnt; `labels`: cell id -> row label."""
-    rows = results.load(study, what="probes")
+def learned(
+    cells: Iterable[Cell], rows: pd.DataFrame, labels: Mapping[str, str], reps: int = statistics.REPS
+) -> list[Learned]:
+    """One entry per cell whose runs have looked at the reward they learnt, from the rows of `probes`; `labels`: cell
+    id -> row label."""
     found = []
-    for cell in study.cells:
+    for cell in cells:
         mine = rows[rows["cell"] == cell.id]
         by_name = {str(name): entries for name, entries in mine.groupby("quantity")}
         if not {"reward", "true_reward", "expert"} <= by_name.keys():

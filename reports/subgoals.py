@@ -5,14 +5,13 @@ From the rows `subgoals` that runs wrote; privileged, for evaluation only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from guidebench import results
 from guidebench.reports import statistics
 from guidebench.reports.grids import Grid
 from guidebench.reports.statistics import Interval
-from guidebench.results import Study
+from guidebench.results import Cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,11 +27,13 @@ class Subgoals(NamedTuple):
     rates: Mapping[str, tuple[Interval, ...]]
 
 
-def subgoals(study: Study, labels: Mapping[str, str], reps: int = statistics.REPS) -> list[Subgoals]:
-    """Means over seeds at the last evaluation that all seeds of a cell have; `labels`: cell id -> row label."""
-    rows = results.load(study, what="subgoals")
+def subgoals(
+    cells: Iterable[Cell], rows: pd.DataFrame, labels: Mapping[str, str], reps: int = statistics.REPS
+) -> list[Subgoals]:
+    """Means over seeds at the last evaluation that all seeds of a cell have, from the rows of `subgoals`; `labels`:
+    cell id -> row label."""
     by_task: dict[str, dict[str, pd.DataFrame]] = {}
-    for cell in study.cells:
+    for cell in cells:
         mine = rows[rows["cell"] == cell.id]
         shared = mine.groupby("step")["seed"].nunique()
         shared = shared[shared == mine["seed"].nunique()]

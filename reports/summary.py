@@ -165,7 +165,7 @@ def evaluated(study: Study, evaluations: pd.DataFrame, notes: list[str], reps: i
     labels = row_labels(study.cells, notes)
     rows = []
     tables = _by_evaluation(evaluations)
-    asked = ledger.answered(study)
+    asked = ledger.answered(study, labels, notes)
     for cell in study.cells:
         runs = [run for run in study.runs if run.cell.id == cell.id]
         name = f"{cell.suite}/{cell.task}, {labels[cell.id]}"

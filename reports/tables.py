@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from guidebench.harness.interfaces import Score
-from guidebench.reports import comparability, judges, scoring, statistics
+from guidebench.reports import comparability, scoring, statistics
 from guidebench.reports.aggregates import TOLERANCE, Aggregate
 from guidebench.reports.grids import Grid
-from guidebench.reports.judges import Judging
-from guidebench.reports.ledger import Spent
+from guidebench.reports.listings import Listing
 from guidebench.reports.matrices import Line, Matrix
 from guidebench.reports.statistics import Array, Interval
 from guidebench.reports.summary import Row, Summary
@@ -123,11 +122,13 @@ def terminal(summary: Summary) -> list[Table]:
             ]
             for label, entries in labels.items()
         }
-        tables.append(_table(f"{heading}: final score", [METRIC_NAMES[name] for name in statistics.METRICS], cells))
+        tables.append(
+            _table(f"{heading}: final score", [METRIC_NAMES[name] for name in statistics.METRICS], cells.items())
+        )
     return [*tables, *map(matrix, summary.matrices)]
 
 
-def _results(rows: Sequence[Row]) -> tuple[list[str], dict[str, list[str]]]:
+def _results(rows: Sequence[Row]) -> tuple[list[str], list[tuple[str, list[str]]]]:
     """Heads and cells of the table of some rows of one place."""
     shown = columns(rows)
     digits, returns = shown.digits, shown.returns or 0
@@ -156,7 +157,7 @@ def _results(rows: Sequence[Row]) -> tuple[list[str], dict[str, list[str]]]:
         ]
 
     wanted = list(heads.values())
-    kept = {row.label: [cell for cell, keep in zip(cells(row), wanted, strict=True) if keep] for row in rows}
+    kept = [(row.label, [cell for cell, keep in zip(cells(row), wanted, strict=True) if keep]) for row in rows]
     return [head for head, keep in heads.items() if keep], kept
 
 
@@ -178,7 +179,7 @@ def matrix(found: Matrix) -> Table:
         ]
         for line in found.lines
     }
-    return _table(found.heading, headers, cells)
+    return _table(found.heading, headers, cells.items())
 
 
 def matrix_digits(found: Matrix) -> int:
@@ -205,57 +206,22 @@ def grids(found: Sequence[Grid]) -> list[Table]:
         _table(
             each.heading,
             [textwrap.fill(name, HEADER_CHARACTERS) for name in each.names],
-            {label: [spread(estimate) for estimate in line] for label, line in each.lines.items()},
+            [(label, [spread(estimate) for estimate in line]) for label, line in each.lines.items()],
         )
         for each in found
     ]
 
 
-def judging(judgings: Sequence[Judging]) -> list[Table]:
-    """One table of the judges whose tasks tell of events; none where there are none."""
-    cells = {
-        f"{entry.label} on {entry.where}": [str(entry.positive), *map(str, entry.agreement)]
-        for entry in judgings
-        if entry.agreement
-    }
-    headers = [
-        "positive,\nof clips judged",
-        "agreement",
-        "hit rate, of\nclips with event",
-        "false-alarm rate,\nof the others",
+def listings(found: Sequence[Listing]) -> list[Table]:
+    """Tables of texts, those that the terminal shows."""
+    return [
+        _table(each.heading, each.names, [(name, cells) for name, *cells in each.lines])
+        for each in found
+        if each.on != "page"
     ]
-    return [_table(judges.BESIDE_EVENTS, headers, cells)] if cells else []
 
 
-def ledger(entries: Sequence[Spent]) -> list[Table]:
-    """One table of what foundation models were asked and cost; none where none was asked."""
-    cells = {
-        f"{entry.label} on {entry.where}": [
-            f"{entry.calls:,}",
-            f"{entry.failures:,}",
-            f"{entry.tokens_in:,} / {entry.tokens_out:,}",
-            f"{entry.images:,}",
-            f"{entry.seconds:,.1f}",
-            f"{entry.usd:,.4f}",
-            f"{entry.billed_calls:,}",
-            f"{entry.billed_usd:,.4f}",
-        ]
-        for entry in entries
-    }
-    headers = [
-        "calls",
-        "without\nanswer",
-        "tokens\nin / out",
-        "images",
-        "model's\nseconds",
-        "USD",
-        "calls\nbilled",
-        "USD\nbilled",
-    ]
-    return [_table("model calls and their cost", headers, cells)] if cells else []
-
-
-def _table(heading: str, headers: Sequence[str], rows: Mapping[str, Sequence[str]]) -> Table:
+def _table(heading: str, headers: Sequence[str], rows: Collection[tuple[str, Sequence[str]]]) -> Table:
     """A table whose numbers keep their line; where room is short the names in the first column are wrapped."""
     from rich import box
     from rich.table import Table
@@ -266,8 +232,8 @@ def _table(heading: str, headers: Sequence[str], rows: Mapping[str, Sequence[str
     )
     table.add_column("row", overflow="fold")
     for index, header in enumerate(headers):
-        width = max(map(len, [*header.split("\n"), *(cells[index] for cells in rows.values())]))
+        width = max(map(len, [*header.split("\n"), *(cells[index] for _, cells in rows)]))
         table.add_column(Text(header), justify="right", min_width=width)
-    for label, cells in rows.items():
+    for label, cells in rows:
         table.add_row(Text(label), *(Text(cell, style="bold" if cell.endswith("*") else "") for cell in cells))
     return table

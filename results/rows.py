@@ -40,6 +40,8 @@ SECONDS, PER_FILE, SPEED = 120.0, 0.1, 2**20
 """For reading a study's rows: so long, so long for each file, and a second more for so many of their bytes."""
 _TAKEN = ("filename", "row", "variant", "label", "directory", *IDENTITY)
 EVALUATIONS = "evaluations"
+ADVICE = "restore the file or delete the run's directory"
+"""What to do about a damaged one."""
 FOREIGN = ("answers",)
 """Names of files in a run's directory that are no logs, though they look like some."""
 
@@ -413,14 +415,15 @@ def _examine(path: str, wanted: Mapping[str, type], optional: Mapping[str, type]
             if number == len(lines):
                 warnings.warn(f"{path}: its last line (row {number}) was cut short and is left out", stacklevel=2)
                 return
-            raise UserError(f"{path}, row {number}: not JSON; restore the file or delete the run's directory") from None
+            raise UserError(f"{path}, row {number}: not JSON; {ADVICE}") from None
         if not isinstance(row, dict):
             raise UserError(f"{path}, row {number}: {str(row)[:80]!r}; expected a JSON object")
         for name, kind in {**wanted, **{name: others[name] for name in row.keys() & others}}.items():
             if name not in row:
-                raise UserError(f"{path}, row {number}: lacks the column {name!r}")
+                raise UserError(f"{path}, row {number}: lacks the column {name!r}; {ADVICE}")
             if not _suits(row[name], kind):
-                raise UserError(f"{path}, row {number}, column {name!r}: {row[name]!r}; expected {WORDS[kind]}")
+                wrong = f"column {name!r}: {row[name]!r}; expected {WORDS[kind]}"
+                raise UserError(f"{path}, row {number}, {wrong}; {ADVICE}")
         extra = sorted(set(row) - set(wanted))
         if extra and optional is None:
             raise UserError(f"{path}, row {number}: unknown column {extra[0]!r}; expected {', '.join(wanted)}")
@@ -456,7 +459,7 @@ def _check_values(rows: pd.DataFrame, declared: Mapping[str, Column]) -> None:
         if bad.any():
             first = rows[bad].iloc[0]
             where = f"{first['filename']}, row {first['row']}, column {name!r}"
-            raise UserError(f"{where}: {_plain(first[name])!r}; expected {column.expected}")
+            raise UserError(f"{where}: {_plain(first[name])!r}; expected {column.expected}; {ADVICE}")
 
 
 def _check_identity(claims: pd.DataFrame, expected: pd.DataFrame, claimed: Sequence[str]) -> None:
@@ -479,7 +482,7 @@ def _check_repeated(rows: pd.DataFrame) -> None:
         row = rows[repeated].iloc[0]
         raise UserError(
             f"{row['filename']}, row {row['row']}: episode {row['episode']} of the evaluation at step {row['step']} "
-            f"is there twice; restore the file or delete the run's directory"
+            f"is there twice; {ADVICE}"
         )
 
 

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from guidebench.reports.grids import Grid
-    from guidebench.reports.judges import Judging
-    from guidebench.reports.ledger import Spent
+    from guidebench.reports.listings import Listing
     from guidebench.reports.summary import Summary
     from guidebench.results import Study
 
@@ -132,7 +131,7 @@ def _study(args: argparse.Namespace, rliable_resamples: int) -> int:
     """Write and print the report of one study."""
     _alone(args)
     from guidebench import results
-    from guidebench.reports import engines, export, figures, judges, latex, ledger, legends, page, sections, summary
+    from guidebench.reports import engines, export, figures, latex, legends, page, sections, summary
     from guidebench.reports import wording as words
 
     columns = [] if args.latex_columns is None else [name.strip() for name in args.latex_columns.split(",")]
@@ -145,7 +144,6 @@ def _study(args: argparse.Namespace, rliable_resamples: int) -> int:
         if args.statistics == engines.RLIABLE:
             found = engines.with_rliable_s(found, rliable_resamples)
         labels = {row.cell.id: row.label for row in found.rows}
-        judgings, bills = judges.judging(study, labels), ledger.spent(study, labels)
         places, failed = figures.styles(row.label for row in found.rows), list[str]()
         source = sections.Source(study, found, args.resamples, labels, places, args.statistics == engines.RLIABLE)
         known = sections.sections(failed)
@@ -159,18 +157,16 @@ def _study(args: argparse.Namespace, rliable_resamples: int) -> int:
         **export.plain(found),
         **{section.name: [] for section in known if section.plain},
         **{each.section.name: each.plain for each in shown if each.section.plain},
-        "models": [bill._asdict() for bill in bills],
     }
     contents: dict[str, bytes] = {
         "report.html": page.render(
             study,
             found,
             galleries,
-            judgings,
+            [(each.section.title, each.listings) for each in shown],
             results.pictures(study),
             style,
             tables,
-            bills,
             _run_pages(study, directory),
         ).encode(),
         "table.tex": (latex.latex(found, style) + latex.grids(tables, legends.setting(found), style)).encode(),
@@ -182,7 +178,7 @@ def _study(args: argparse.Namespace, rliable_resamples: int) -> int:
     if args.json:
         print(json.dumps({**content, "files": [str(file) for file in files]}, allow_nan=False))
     else:
-        _print(found, tables, judgings, bills, files)
+        _print(found, tables, [listing for each in shown for listing in each.listings], files)
     return 0
 
 
@@ -292,7 +288,7 @@ def write(directory: Path, contents: dict[str, bytes]) -> list[Path]:
     return [directory / name for name in contents]
 
 
-def _print(found: Summary, further: list[Grid], judgings: list[Judging], bills: list[Spent], files: list[Path]) -> None:
+def _print(found: Summary, further: list[Grid], listings: list[Listing], files: list[Path]) -> None:
     from guidebench.reports import legends, tables
 
     screen = console()
@@ -302,7 +298,7 @@ def _print(found: Summary, further: list[Grid], judgings: list[Judging], bills: 
         screen.print("No run has finished an evaluation yet, so there are no numbers.")
     else:
         screen.print(legends.whole(found, "*"), markup=False)
-        for table in [*tables.grids(further), *tables.judging(judgings), *tables.ledger(bills)]:
+        for table in [*tables.grids(further), *tables.listings(listings)]:
             screen.print()
             screen.print(table)
     tell(found.notes, files)

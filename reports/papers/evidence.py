@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from guidebench import results
 from guidebench.reports import figures, preferences, probes, rewards
 from guidebench.reports.figures import Drawing, literal
 from guidebench.reports.imagined import draw as paths
@@ -22,8 +23,8 @@ def episode(figure: Episode, name: str, sources: Sources) -> list[Drawing]:
     for task in figure.tasks:
         row = sources.row(figure.suite, task, ("", figure.method, {}))
         if row is not None:
-            seen = probes.probed(sources.study_of(row), {row.cell.id: row.label})
-            own = probes.drawings([each for each in seen if (each.label, each.where) == (row.label, row.where)])
+            rows = results.noted(sources.study_of(row), "probes")
+            own = probes.drawings(probes.probed([row.cell], rows, {row.cell.id: row.label}))
             drawings += [each._replace(name=name, where=f"Figure {figure.figure}, {row.where}") for each in own]
     return drawings
 
@@ -74,8 +75,10 @@ def trajectories(figure: Trajectories, name: str, sources: Sources) -> list[Draw
     drawn: list[Drawing] = []
     for task in figure.tasks:
         row = sources.row(figure.suite, task, ("", figure.method, {}))
-        found = sketches(sources.study_of(row), {row.cell.id: row.label}) if row is not None else []
-        for each in (each for each in found if row is not None and (each.label, each.where) == (row.label, row.where)):
+        if row is None:
+            continue
+        rows = results.noted(sources.study_of(row), "imagined")
+        for each in sketches([row.cell], rows, {row.cell.id: row.label}):
             own = paths(each, figures.file_name(name, task, [drawing.name for drawing in drawn]))
             drawn.append(own._replace(where=f"Figure {figure.figure}, {_title(figure)}, {task}"))
     return drawn

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from guidebench import results
 from guidebench.reports import preferences, rewards
 from guidebench.reports.papers.estimates import Estimator
 from guidebench.reports.papers.layouts import Named
@@ -30,12 +31,14 @@ class Sources(NamedTuple):
 
     def teaching(self, row: Row) -> Teaching | None:
         """What the teacher of a row's runs said; None where none of them asked one."""
-        found = preferences.teaching(_alone(self.study_of(row), row), {row.cell.id: row.label}, self.reps)
+        rows = results.noted(_alone(self.study_of(row), row), "labels")
+        found = preferences.teaching([row.cell], rows, {row.cell.id: row.label}, self.reps)
         return found[0] if found else None
 
     def learned(self, row: Row) -> Learned | None:
         """The reward that a row's runs learnt; None where none of them has looked at it."""
-        found = rewards.learned(_alone(self.study_of(row), row), {row.cell.id: row.label}, self.reps)
+        rows = results.noted(_alone(self.study_of(row), row), "probes")
+        found = rewards.learned([row.cell], rows, {row.cell.id: row.label}, self.reps)
         return found[0] if found else None
 
 

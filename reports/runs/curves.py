@@ -126,9 +126,9 @@ def _probed(record: Record) -> Iterator[Chart]:
         return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        seen = probes.probed(record.study, {})
+        seen = probes.probed(record.study.cells, record.rows["probes"], {})
         try:
-            rewarded = rewards.learned(record.study, {}, RESAMPLES)
+            rewarded = rewards.learned(record.study.cells, record.rows["probes"], {}, RESAMPLES)
         except ValueError:  # a look that is there twice
             rewarded = []
     for probe in seen:

@@ -3,7 +3,7 @@
 The report goes over one list: our own sections (`own.py`), those of `report.py` in the folder of a method, and those of
 other packages, whose entry points in the group `guidebench.sections` name a module. Every such module has a tuple
 `SECTIONS`. A section that cannot be imported, that takes a name it may not have, or that raises becomes a note, and the
-rest of the report is as if it were not there.
+rest of the report is as if it were not there. What a section knows of runs it reads with `Source.rows`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import pkgutil
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -22,22 +22,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from guidebench import results
+from guidebench.harness.errors import UserError
+from guidebench.harness.records import schema
 from guidebench.reports.figures import Drawing, Gallery
 from guidebench.reports.grids import Grid
+from guidebench.reports.listings import PLACES, Listing
 from guidebench.reports.statistics import Interval
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from guidebench.reports.summary import Summary
-    from guidebench.results import Study
+    from guidebench.results import Cell, Study
 
 GROUP = "guidebench.sections"
+OWN = "guidebench.reports.sections.own"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
 FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 RESERVED = (
     "study", "complete", "resamples", "level", "statistics", "notes", "rows", "aggregates", "matrices", "overviews",
-    "models", "judges", "files", "schema",
+    "files", "schema",
 )  # fmt: skip
 """Names of what every report has: keys of summary.json and files."""
 
@@ -58,13 +62,42 @@ class Source:
     """Row label -> its place among colours and lines, the same in every figure (`figures.styles`)."""
     rliable: bool = False
     """Whether the library rliable estimates and draws what it can."""
-    _rows: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False)
+    needs: tuple[str, ...] = ()
+    """The logs that `rows` gives: those that the section names."""
+    notes: list[str] = field(default_factory=list, repr=False)
+    """What the report says of what is left out."""
+    _read: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False)
 
-    def rows(self, log: str) -> pd.DataFrame:
-        """The rows of a log, as `results.load` gives them, read once."""
-        if log not in self._rows:
-            self._rows[log] = results.noted(self.study, log)
-        return self._rows[log]
+    def rows(self, log: str, *columns: str) -> pd.DataFrame:
+        """The rows of a log that the section needs, of the cells that declare it with these columns; those of another
+        cell are left out with a note. The file is read once for all sections, and checked against what each cell
+        declared when it was run (`results.load`).
+
+        UserError for a file that does not fit, and for a log that the section does not need.
+        """
+        if log not in self.needs:
+            named = ", ".join(map(repr, (*self.needs, log)))
+            raise UserError(f"it reads the log {log!r}, which it does not name; declare needs=({named},)")
+        if log not in self._read:
+            self._read[log] = results.noted(self.study, log)
+        rows = self._read[log]
+        if log in schema.LOGS:  # of every run, whatever its cell declares
+            return rows
+        there = {str(cell) for cell in rows["cell"].unique()}
+        lacking = {cell.id: why for cell in self.study.cells if (why := _lacks(cell, log, columns))}
+        for cell in self.study.cells:
+            if cell.id in there & lacking.keys():
+                label = self.labels.get(cell.id, cell.label)
+                self.notes.append(f"{cell.suite}/{cell.task}, {label}: {lacking[cell.id]}; its rows are left out")
+        return rows[~rows["cell"].isin(lacking)] if lacking else rows
+
+
+def _lacks(cell: Cell, log: str, columns: Sequence[str]) -> str:
+    """Why the rows of a cell are not what a section needs of a log, or ""."""
+    if log not in cell.logs:
+        return f"its record does not declare the log {log!r}"
+    missing = [name for name in columns if name not in cell.logs[log].columns]
+    return f"the log {log!r} that its parts declare has no column {missing[0]!r}" if missing else ""
 
 
 def _nothing(*_: Any) -> tuple[()]:
@@ -87,9 +120,17 @@ class Section:
     words: str | Callable[[Source], str] = ""
     """How to read the figures, in a sentence or two."""
     tables: Callable[[Any], Sequence[Grid]] = _nothing
+    """Estimates with their intervals, for the page, the terminal and LaTeX."""
+    listings: Callable[[Any], Sequence[Listing]] = _nothing
+    """Tables of texts, for the page, under the section's heading, and the terminal."""
     drawings: Callable[[Any, Source], Sequence[Drawing]] = _nothing
     plain: Callable[[Any], Any] | None = None
     """What summary.json holds of it, or None for nothing."""
+    by: str = ""
+    """Which module it is of, for messages; "" for ours. Filled in by `sections`."""
+
+    def __str__(self) -> str:
+        return f"the section {self.name!r}" + (f" of {self.by}" if self.by else "")
 
 
 class Made(NamedTuple):
@@ -98,26 +139,27 @@ class Made(NamedTuple):
     section: Section
     content: Any
     tables: Sequence[Grid]
+    listings: Sequence[Listing]
     plain: Any
 
 
 def sections(notes: list[str]) -> list[Section]:
     """Every section in its order; what is left out, and why, goes to `notes`."""
-    found: dict[str, tuple[Section, str]] = {}
+    found: dict[str, Section] = {}
     for where, load in _modules():
         nothing: tuple[Section, ...] = ()
         for section in attempt(f"the sections of {where}", partial(_of, load), nothing, notes):
             why = _misnamed(section, found)
             if why:
-                notes.append(f"a section of {where} is left out: {why}")
+                notes.append(f"left out: a section of {where}, since {why}")
             else:
-                found[section.name] = section, where
-    return sorted((section for section, _ in found.values()), key=lambda section: section.order)
+                found[section.name] = replace(section, by="" if where == OWN else where)
+    return sorted(found.values(), key=lambda section: section.order)
 
 
 def _modules() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Where sections come from, ours first, and how each is loaded."""
-    yield _module("guidebench.reports.sections.own")
+    yield _module(OWN)
     package = importlib.import_module("guidebench.methods")
     for module in pkgutil.iter_modules(package.__path__, "guidebench.methods."):
         if any((Path(place) / module.name.rpartition(".")[2] / "report.py").is_file() for place in package.__path__):
@@ -140,14 +182,14 @@ def _of(load: Callable[[], Any]) -> tuple[Section, ...]:
     return found
 
 
-def _misnamed(section: Section, found: Mapping[str, tuple[Section, str]]) -> str:
+def _misnamed(section: Section, found: Mapping[str, Section]) -> str:
     """Why a section cannot have its name, or ""."""
     if not isinstance(section.name, str) or not NAME.fullmatch(section.name):
         return f"its name is {str(section.name)[:60]!r}; expected lower-case letters, digits and _, at most 60"
     if section.name in RESERVED:
         return f"its name {section.name!r} belongs to what every report has; choose another"
     if section.name in found:
-        return f"its name {section.name!r} is taken by {found[section.name][1]}; choose another"
+        return f"its name {section.name!r} is taken by {found[section.name].by or OWN}; choose another"
     return ""
 
 
@@ -155,31 +197,41 @@ def attempt(what: str, work: Callable[[], Found], instead: Found, notes: list[st
     """What `work` returns; if it raises or ends the process, `instead` and a note."""
     try:
         return work()
+    except UserError as error:
+        notes.append(f"left out: {what}: {' '.join(str(error).split())[:1_000]}")
+        return instead
     except (Exception, SystemExit) as error:
         lines = str(error).splitlines()
         told = f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
-        notes.append(f"{what} could not be made and is left out ({told})")
+        notes.append(f"left out: {what}, which raised {told}; tell those who wrote it")
         return instead
 
 
 def made(found: Sequence[Section], source: Source, notes: list[str]) -> list[Made]:
     """The sections whose logs a study has, with their tables; what fails goes to `notes`."""
     there = (
-        attempt(f"the section {section.name!r}", partial(_made, section, source), None, notes)
+        attempt(str(section), partial(_made, section, _for(section, source, notes)), None, notes)
         for section in found
         if set(section.needs) <= set(source.study.logs)
     )
     return [each for each in there if each is not None]
 
 
+def _for(section: Section, source: Source, notes: list[str]) -> Source:
+    """What this section may look at; what it leaves out goes to `notes`."""
+    return replace(source, needs=section.needs, notes=notes)
+
+
 def _made(section: Section, source: Source) -> Made:
     content = section.load(source)
-    tables = list(section.tables(content))
+    tables, listings = list(section.tables(content)), list(section.listings(content))
     for table in tables:
         _check(table)
+    for listing in listings:
+        _check_listing(listing)
     plain = section.plain(content) if section.plain else None
     json.dumps(plain, allow_nan=False)
-    return Made(section, content, tables, plain)
+    return Made(section, content, tables, listings, plain)
 
 
 def _check(table: Any) -> None:
@@ -195,15 +247,26 @@ def _check(table: Any) -> None:
             raise ValueError(f"the line {label!r} of {table.heading!r} holds arrays; expected numbers")
 
 
+def _check_listing(listing: Any) -> None:
+    """TypeError or ValueError for a table of texts that a page cannot show."""
+    if not isinstance(listing, Listing):
+        raise TypeError(f"listings holds {type(listing).__name__}; expected guidebench.reports.listings.Listing")
+    texts = (listing.heading, listing.note, *listing.names, *listing.tags.values())
+    if not all(isinstance(text, str) for text in (*texts, *(text for line in listing.lines for text in line))):
+        raise TypeError(f"the table {str(listing.heading)[:60]!r} holds what is no text; write numbers as text")
+    if listing.on not in PLACES:
+        raise ValueError(f"the table {listing.heading!r} is for {listing.on!r}; expected one of {', '.join(PLACES)}")
+    if any(len(line) != 1 + len(listing.names) for line in listing.lines):
+        raise ValueError(f"a line of {listing.heading!r} has not its name and a text for each of its columns")
+
+
 def galleries(found: Sequence[Made], source: Source, notes: list[str]) -> list[Gallery]:
     """The figures of sections; what fails goes to `notes`. No two figures have one file's name."""
-    from guidebench.reports.sections.own import SECTIONS
-
     taken: set[str] = set()
     shown: dict[str, Gallery] = {}
-    for each in sorted(found, key=lambda each: each.section not in SECTIONS):  # ours never lose a name to others
-        what = f"the figures of the section {each.section.name!r}"
-        drawn = attempt(what, partial(_gallery, each, source, taken), None, notes)
+    for each in sorted(found, key=lambda each: bool(each.section.by)):  # ours never lose a name to others
+        mine = _for(each.section, source, notes)
+        drawn = attempt(f"the figures of {each.section}", partial(_gallery, each, mine, taken), None, notes)
         if drawn is not None:
             taken |= {drawing.name for drawing in drawn.drawings}
             shown[each.section.name] = drawn

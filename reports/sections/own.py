@@ -10,6 +10,8 @@ from guidebench.reports import (
     export,
     figures,
     imagined,
+    judges,
+    ledger,
     overviews,
     phases,
     preferences,
@@ -18,12 +20,18 @@ from guidebench.reports import (
     subgoals,
 )  # fmt: skip
 from guidebench.reports.figures import Drawing
+from guidebench.reports.ledger import Spent
 from guidebench.reports.sections import Section, Source
 
 
 def _beside(_: None, source: Source) -> Sequence[Drawing]:
     drawn = overviews.drawings(source.summary.overviews, source.places)
     return engines.drawings(source.summary, drawn) if source.rliable else drawn
+
+
+def _spent(source: Source) -> list[Spent]:
+    asking = [cell for cell in source.study.cells if ledger.is_billed(cell)]
+    return ledger.spent(asking, source.rows("ledger"), source.labels) if asking else []
 
 
 SECTIONS = (
@@ -56,7 +64,9 @@ SECTIONS = (
         order=400,
         needs=("metrics", "probes"),
         words=phases.REMARK,
-        load=lambda source: phases.spreads(source.study, source.labels),
+        load=lambda source: phases.spreads(
+            source.study.cells, source.rows("metrics"), source.rows("probes"), source.labels
+        ),
         drawings=lambda found, _: phases.drawings(found),
     ),
     Section(
@@ -64,7 +74,9 @@ SECTIONS = (
         title="Subgoals",
         order=500,
         needs=("subgoals",),
-        load=lambda source: subgoals.subgoals(source.study, source.labels, source.resamples),
+        load=lambda source: subgoals.subgoals(
+            source.study.cells, source.rows("subgoals"), source.labels, source.resamples
+        ),
         tables=subgoals.tables,
         plain=export.subgoals,
     ),
@@ -74,7 +86,9 @@ SECTIONS = (
         order=600,
         needs=("labels",),
         words=preferences.REMARK,
-        load=lambda source: preferences.teaching(source.study, source.labels, source.resamples),
+        load=lambda source: preferences.teaching(
+            source.study.cells, source.rows("labels", *preferences.COLUMNS), source.labels, source.resamples
+        ),
         tables=preferences.tables,
         drawings=lambda found, source: preferences.drawings(found, source.summary.rows, source.places),
         plain=export.preferences,
@@ -85,7 +99,9 @@ SECTIONS = (
         order=700,
         needs=("imagined",),
         words=imagined.REMARK,
-        load=lambda source: imagined.sketches(source.study, source.labels),
+        load=lambda source: imagined.sketches(
+            source.study.cells, source.rows("imagined", *imagined.COLUMNS), source.labels
+        ),
         drawings=lambda found, _: imagined.drawings(found),
     ),
     Section(
@@ -94,7 +110,7 @@ SECTIONS = (
         order=800,
         needs=("probes",),
         words=rewards.REMARK,
-        load=lambda source: rewards.learned(source.study, source.labels, source.resamples),
+        load=lambda source: rewards.learned(source.study.cells, source.rows("probes"), source.labels, source.resamples),
         tables=rewards.tables,
         drawings=lambda found, source: rewards.drawings(found, source.places),
         plain=export.rewards,
@@ -105,7 +121,26 @@ SECTIONS = (
         order=900,
         needs=("probes",),
         words=probes.REMARK,
-        load=lambda source: probes.probed(source.study, source.labels),
+        load=lambda source: probes.probed(source.study.cells, source.rows("probes"), source.labels),
         drawings=lambda found, _: probes.drawings(found),
+    ),
+    Section(
+        name="judges",
+        title="Judges",
+        order=1_000,
+        needs=("judgements", "timings"),
+        load=lambda source: judges.judging(
+            source.study.cells, source.rows("judgements", *judges.COLUMNS), source.rows("timings"), source.labels
+        ),
+        listings=judges.listings,
+    ),
+    Section(
+        name="models",
+        title="Model calls",
+        order=1_100,
+        needs=("ledger",),
+        load=_spent,
+        listings=ledger.listings,
+        plain=lambda found: [each._asdict() for each in found],
     ),
 )

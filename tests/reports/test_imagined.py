@@ -34,7 +34,7 @@ def study(writer: Writer) -> results.Study:
 
 
 def found(study: results.Study) -> Sketch:
-    (only,) = imagined.sketches(study, {})
+    (only,) = imagined.sketches(study.cells, results.noted(study, "imagined"), {})
     return only
 
 
@@ -56,7 +56,8 @@ def test_places_in_a_plane_need_no_third_axis(writer: Writer) -> None:
     root = writer.cell("a", CURVES, steps=200, method="rl_sallm_f")
     flat = [{key: value for key, value in row.items() if key != "z"} for row in path(0, "imagined", 1, 2)]
     write_rows(root / "seed-0", "imagined", flat)
-    (each,) = imagined.sketches(results.study(writer.finish()), {})
+    study = results.study(writer.finish())
+    (each,) = imagined.sketches(study.cells, results.noted(study, "imagined"), {})
     assert imagined._axes(each) == (0, 1) and imagined.draw(each, "imagined").png
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from rich.console import Console
 
@@ -8,6 +10,11 @@ from guidebench.reports import judges, tables
 from tests.reports.conftest import Writer, write_rows
 
 CURVES = {0: {100: [1]}, 1: {100: [1]}}
+
+
+def judging(study: results.Study, labels: Mapping[str, str]) -> list[judges.Judging]:
+    judged, timed = (results.noted(study, log) for log in ("judgements", "timings"))
+    return judges.judging(study.cells, judged, timed, labels)
 
 
 def test_judging_is_summed_over_runs_and_a_packed_workers_clock_is_shared(writer: Writer) -> None:
@@ -19,7 +26,7 @@ def test_judging_is_summed_over_runs_and_a_packed_workers_clock_is_shared(writer
         clock = {"seeds": 2, "clips": 4, "judge_seconds": 2.0}  # the worker's, written alike to both seeds
         timings = [{"step": 100, "seconds": 50.0, "wait_seconds": 5.0, **clock}]
         write_rows(root / f"seed-{seed}", "timings", timings)
-    (found,) = judges.judging(results.study(writer.finish()), {"a": "the label"})
+    (found,) = judging(results.study(writer.finish()), {"a": "the label"})
     assert (found.label, found.judge, found.remark) == ("the label", "sprite (scripted)", "hand-written for this task")
     assert (found.positive, found.agreement, found.delay) == ((1, 4), None, 20.0)
     assert (found.waited, found.waited_share, found.seconds_per_clip) == (5.0, 0.1, 0.5)
@@ -33,7 +40,7 @@ def test_counters_that_start_anew_after_a_resume_are_added(writer: Writer) -> No
         {"step": 30, "seconds": 30.0, "wait_seconds": 3.0, "clips": 10, "judge_seconds": 5.0},
     ]
     write_rows(root / "seed-0", "timings", rows)
-    (found,) = judges.judging(results.study(writer.finish()), {})
+    (found,) = judging(results.study(writer.finish()), {})
     assert found.seconds_per_clip == pytest.approx(5.0 / 20)
     assert found.waited == 3.0 and "privileged" in found.remark
     assert found.positive == (0, 0) and str(found.positive) == "—"
@@ -45,7 +52,7 @@ def test_a_clip_without_an_answer_counts_as_such_and_not_as_judged(writer: Write
     write_rows(root / "seed-0", "judgements", rows)
     clock = {"seconds": 50.0, "evaluation_seconds": 8.0, "checkpoint_seconds": 2.0, "clips": 2, "judge_seconds": 5.0}
     write_rows(root / "seed-0", "timings", [{"step": 100, "wait_seconds": 5.0, **clock}])
-    (found,) = judges.judging(results.study(writer.finish()), {})
+    (found,) = judging(results.study(writer.finish()), {})
     assert (found.positive, found.unanswered) == ((1, 1), (1, 2)) and "server's word" in found.remark
     assert (found.judging_share, found.steps_per_second) == (0.1, 2.5)
 
@@ -65,7 +72,7 @@ def test_agreement_counts_scores_above_the_method_s_threshold_beside_the_events(
     for seed, rows in ((0, EVENTFUL[:4]), (1, EVENTFUL[4:])):
         rows = [{"asked": 1, "applied": 2, "score": score, "events": events} for score, events in rows]
         write_rows(root / f"seed-{seed}", "judgements", rows)
-    (found,) = judges.judging(results.study(writer.finish()), {})
+    (found,) = judging(results.study(writer.finish()), {})
     assert found.agreement == ((agree, 7), (hits, 4), (alarms, 3))
     assert found.positive == (hits + alarms, 7)
 
@@ -74,7 +81,7 @@ def test_clips_whose_events_are_not_on_record_are_left_out_of_the_agreement(writ
     root = writer.cell("a", {0: {100: [1]}}, method="vlm_rb", backend="scripted", model="sprite")
     unknown = {"asked": 1, "applied": 2, "score": 0.9}
     write_rows(root / "seed-0", "judgements", [unknown, {**unknown, "events": 0}])
-    (found,) = judges.judging(results.study(writer.finish()), {})
+    (found,) = judging(results.study(writer.finish()), {})
     assert found.positive == (2, 2) and found.agreement == ((0, 1), (0, 0), (1, 1))
     assert list(map(str, found.agreement)) == ["0.000 of 1", "—", "1.000 of 1"]
 
@@ -83,7 +90,7 @@ def test_the_terminal_shows_agreement_as_privileged_and_nothing_where_there_is_n
     def text() -> str:
         console = Console(width=140, color_system=None)
         with console.capture() as capture:
-            for table in tables.judging(judges.judging(results.study(writer.finish()), {})):
+            for table in tables.listings(judges.listings(judging(results.study(writer.finish()), {}))):
                 console.print(table)
         return capture.get()
 
@@ -100,13 +107,13 @@ def test_the_terminal_shows_agreement_as_privileged_and_nothing_where_there_is_n
 
 def test_a_study_without_judges_has_no_judging(writer: Writer) -> None:
     writer.cell("a", CURVES)
-    assert judges.judging(results.study(writer.finish()), {}) == []
+    assert judging(results.study(writer.finish()), {}) == []
 
 
 def test_a_foreign_script_that_recorded_itself_has_no_judge(writer: Writer) -> None:
     writer.cell("a", CURVES, backend="external", method="mine")
     study = results.study(writer.finish())
-    assert judges.judging(study, {}) == []
+    assert judging(study, {}) == []
     assert judges.remark(study.cells[0]) == "recorded by its own script"
 
 
@@ -115,6 +122,6 @@ def test_a_teacher_is_no_judge_and_an_oracle_that_teaches_is_told_the_reward(wri
     writer.cell("a", CURVES, method="pebble", parts={"judge": "", "teacher": "oracle"}, **oracle)
     writer.cell("b", CURVES, method="vlm_rb", parts={"judge": "oracle"}, **oracle)
     study = results.study(writer.finish())
-    assert [entry.label for entry in judges.judging(study, {})] == ["vlm_rb · oracle · quick"]
+    assert [entry.label for entry in judging(study, {})] == ["vlm_rb · oracle · quick"]
     assert [judges.remark(cell).rpartition(" ")[2] for cell in study.cells] == ["reward", "events"]
     assert [judges.answering(cell) for cell in study.cells] == ["teacher", "judge"]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from guidebench import results
 from guidebench.harness.records import schema
 from guidebench.reports import ledger
@@ -14,11 +16,16 @@ def entry(step: int, calls: int, billed: int, usd: float = 0.0, failures: int = 
     }  # fmt: skip
 
 
+def spent(writer: Writer, labels: Mapping[str, str]) -> list[ledger.Spent]:
+    study = results.study(writer.finish())
+    return ledger.spent(study.cells, results.noted(study, "ledger"), labels)
+
+
 def test_a_row_sums_what_each_run_had_spent_at_its_last_step(writer: Writer) -> None:
     root = writer.cell("a", CURVES, method="vlm_rb", backend="openai", model="gpt-4o-mini")
     write_rows(root / "seed-0", "ledger", [entry(50, 3, 3, 0.25), entry(100, 7, 5, 0.5, failures=1)])
     write_rows(root / "seed-1", "ledger", [entry(100, 7, 0, 0.5)])
-    (found,) = ledger.spent(results.study(writer.finish()), {"a": "the label"})
+    (found,) = spent(writer, {"a": "the label"})
     assert (found.label, found.model, found.runs) == ("the label", "gpt-4o-mini (openai)", 2)
     assert (found.calls, found.billed_calls, found.usd, found.failures) == (14, 5, 1.0, 1)
 
@@ -26,7 +33,7 @@ def test_a_row_sums_what_each_run_had_spent_at_its_last_step(writer: Writer) -> 
 def test_hand_written_judges_have_no_bill(writer: Writer) -> None:
     root = writer.cell("a", CURVES, method="vlm_rb", backend="scripted", model="sprite")
     write_rows(root / "seed-0", "ledger", [entry(100, 7, 7)])
-    assert ledger.spent(results.study(writer.finish()), {}) == []
+    assert spent(writer, {}) == []
 
 
 def asked(writer: Writer, failures: int, questions: int | None = 100) -> None:
@@ -41,7 +48,7 @@ def asked(writer: Writer, failures: int, questions: int | None = 100) -> None:
 
 def test_answers_are_counted_over_runs_where_they_were_counted(writer: Writer) -> None:
     asked(writer, failures=4)
-    (found,) = ledger.answered(results.study(writer.finish())).values()
+    (found,) = ledger.answered(results.study(writer.finish()), {}, []).values()
     assert found == (500, 20) and found.enough
     assert str(found) == "20 of 500 questions to models got no answer (4.0 %)"
     assert ledger.Answered(10, 1).enough and not ledger.Answered(100, 11).enough

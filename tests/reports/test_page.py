@@ -27,10 +27,10 @@ FILTER = "image => getComputedStyle(image).filter"
 def _page(writer: Writer) -> str:
     study = results.study(writer.finish(f"study {EVIL}"))
     found = summary.summarise(study, results.load(study), reps=200)
-    judgings = judges.judging(study, {row.cell.id: row.label for row in found.rows})
-    return page.render(
-        study, found, [figures.Gallery("Learning curves", "", figures.learning_curves(found.rows))], judgings
-    )
+    judged, timed = (results.noted(study, log) for log in ("judgements", "timings"))
+    judgings = judges.judging(study.cells, judged, timed, {row.cell.id: row.label for row in found.rows})
+    curves = figures.Gallery("Learning curves", "", figures.learning_curves(found.rows))
+    return page.render(study, found, [curves], [("Judges", judges.listings(judgings))])
 
 
 class _Tags(HTMLParser):

@@ -26,8 +26,12 @@ def study(writer: Writer) -> results.Study:
     return results.study(writer.finish())
 
 
+def spreads(study: results.Study) -> list[Spread]:
+    return phases.spreads(study.cells, results.noted(study, "metrics"), results.noted(study, "probes"), {})
+
+
 def test_shares_are_means_over_seeds_in_the_order_of_the_task(writer: Writer) -> None:
-    (spread,) = phases.spreads(study(writer), {})
+    (spread,) = spreads(study(writer))
     assert isinstance(spread, Spread) and spread.seeds == 2 and spread.where == "grid/8x8"
     assert list(spread.drawn) == ["key", "door"], "not alphabetical: as the reference episode meets them"
     assert spread.drawn.loc[100].tolist() == pytest.approx([0.4, 0.6])
@@ -36,7 +40,7 @@ def test_shares_are_means_over_seeds_in_the_order_of_the_task(writer: Writer) ->
 
 
 def test_the_picture_says_in_words_what_it_shows(writer: Writer) -> None:
-    (drawing,) = phases.drawings(phases.spreads(study(writer), {}))
+    (drawing,) = phases.drawings(spreads(study(writer)))
     assert drawing.name == "phases-grid-8x8" and drawing.png.startswith(b"\x89PNG") and drawing.pdf.startswith(b"%PDF")
     assert "key 0.40 (0.60), door 0.60 (0.40)" in drawing.alt
 
@@ -44,7 +48,7 @@ def test_the_picture_says_in_words_what_it_shows(writer: Writer) -> None:
 def test_runs_without_phases_have_no_picture(writer: Writer) -> None:
     root = writer.cell("a", CURVES)
     write_rows(root / "seed-0", "metrics", [{"step": 100, "loss": 2.0}])
-    assert phases.spreads(results.study(writer.finish()), {}) == []
+    assert spreads(results.study(writer.finish())) == []
 
 
 def test_the_report_shows_it(writer: Writer, capsys: pytest.CaptureFixture[str]) -> None:

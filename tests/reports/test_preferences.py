@@ -52,8 +52,12 @@ def study(writer: Writer) -> results.Study:
     return results.study(writer.finish())
 
 
+def teaching(study: results.Study, reps: int = 200) -> list[Teaching]:
+    return preferences.teaching(study.cells, results.noted(study, "labels"), {}, reps)
+
+
 def found(study: results.Study) -> Teaching:
-    (only,) = preferences.teaching(study, {}, reps=400)
+    (only,) = teaching(study, 400)
     return only
 
 
@@ -121,7 +125,7 @@ def test_terminal_page_json_and_latex_show_them(study: results.Study, capsys: py
         assert "labels beside a scripted teacher" in text and "imagined segments" in text
     assert "rl_sallm_f · scripted · quick: 8 queries, runs: 2" in page
     (content,) = json.loads((report / "summary.json").read_text())["preferences"]
-    assert [content] == json.loads(json.dumps(export.preferences(preferences.teaching(study, {}, 200))))
+    assert [content] == json.loads(json.dumps(export.preferences(teaching(study))))
     assert content["label_accuracy"]["estimate"] == pytest.approx(7 / 12)
     names = {path.stem for path in report.glob("*.pdf")}
     assert {"labels-grid-8x8", "imagined-grid-8x8"} <= names
@@ -130,7 +134,7 @@ def test_terminal_page_json_and_latex_show_them(study: results.Study, capsys: py
 def test_a_study_without_teachers_says_nothing_of_them(writer: Writer, capsys: pytest.CaptureFixture[str]) -> None:
     writer.cell("a", CURVES, steps=200)
     root = writer.finish()
-    assert preferences.teaching(results.study(root), {}) == []
+    assert teaching(results.study(root)) == []
     assert command.main([str(root), "--resamples", "200"]) == 0
     assert "scripted teacher" not in capsys.readouterr().out + (root / "report" / "report.html").read_text()
     assert not list((root / "report").glob("labels*"))
@@ -149,7 +153,7 @@ def test_what_came_from_files_becomes_neither_markup_nor_a_path(writer: Writer) 
 def test_the_same_rows_give_the_same_figures(study: results.Study) -> None:
     rows = summary.summarise(study, results.load(study), reps=200).rows
     places = figures.styles(row.label for row in rows)
-    drawn = [preferences.drawings(preferences.teaching(study, {}, 200), rows, places) for _ in range(2)]
+    drawn = [preferences.drawings(teaching(study), rows, places) for _ in range(2)]
     assert drawn[0] == drawn[1]
     labels, imagined = drawn[0]
     assert "label accuracy 0.75 at the end" in labels.alt and "imagined 4.00" in imagined.alt

@@ -34,7 +34,8 @@ def rows(critic: Mapping[int, Sequence[float]], judge: Mapping[int, float] | Non
 
 
 def seen(writer: Writer) -> list[Probed]:
-    return probes.probed(results.study(writer.finish()), {})
+    study = results.study(writer.finish())
+    return probes.probed(study.cells, results.noted(study, "probes"), {})
 
 
 def test_the_difference_is_half_a_window_ahead_less_half_a_window_behind() -> None:

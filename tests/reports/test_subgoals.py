@@ -33,8 +33,12 @@ def study(writer: Writer) -> results.Study:
     return results.study(writer.finish())
 
 
+def met_in(study: results.Study, reps: int) -> list[subgoals.Subgoals]:
+    return subgoals.subgoals(study.cells, results.noted(study, "subgoals"), {}, reps)
+
+
 def test_rates_are_means_over_seeds_at_the_last_evaluation_in_the_order_of_the_task(study: results.Study) -> None:
-    (found,) = subgoals.subgoals(study, {}, reps=1_000)
+    (found,) = met_in(study, 1_000)
     assert found.where == "grid/8x8" and found.names == ("drawer", "window")
     ((drawer, window),) = found.rates.values()
     assert float(drawer.estimate) == pytest.approx(0.75)
@@ -46,7 +50,7 @@ def test_an_evaluation_that_only_some_seeds_have_does_not_count(writer: Writer) 
     root = writer.cell("a", CURVES, steps=200)
     write_rows(root / "seed-0", "subgoals", met(100, (True, False)) + met(200, (True, True)))
     write_rows(root / "seed-1", "subgoals", met(100, (True, False)))
-    (found,) = subgoals.subgoals(results.study(writer.finish()), {}, reps=200)
+    (found,) = met_in(results.study(writer.finish()), 200)
     ((drawer, window),) = found.rates.values()
     assert [float(drawer.estimate), float(window.estimate)] == [1.0, 0.0]
 
@@ -55,11 +59,11 @@ def test_terminal_page_and_json_show_them(study: results.Study, capsys: pytest.C
     assert command.main([str(study.directory), "--resamples", "200"]) == 0
     assert "subgoals met at the end of an episode" in capsys.readouterr().out
     assert '<th scope="col">drawer</th>' in (study.directory / "report" / "report.html").read_text()
-    (content,) = export.subgoals(subgoals.subgoals(study, {}, reps=200))
+    (content,) = export.subgoals(met_in(study, 200))
     assert content["task"] == "grid/8x8" and content["rows"][0]["drawer"]["estimate"] == pytest.approx(0.75)
 
 
 def test_a_study_without_subgoals_has_no_table(writer: Writer) -> None:
     writer.cell("a", CURVES, steps=200)
-    found = subgoals.subgoals(results.study(writer.finish()), {}, reps=200)
+    found = met_in(results.study(writer.finish()), 200)
     assert found == [] and subgoals.tables(found) == []

@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 
 from guidebench import methods, results
+from guidebench.harness import logs
 from guidebench.harness.errors import Stopped
+from guidebench.harness.logs import Log
+from guidebench.harness.records import schema
 from guidebench.reports import figures, sections
 from guidebench.reports.commands import report as command
 from guidebench.reports.export import plain
@@ -78,6 +81,12 @@ def test_a_guide_of_another_package_logs_rows_and_adds_a_section_over_a_stop(
     assert "mean place" in capsys.readouterr().out and "Places" in (whole / "report" / "table.tex").read_text()
 
 
+IMPORTS = """from guidebench.reports.figures import Drawing as D
+from guidebench.reports.listings import Listing as L
+from guidebench.reports.sections import Section
+"""
+
+
 def section(words: str, name: str = "bad") -> str:
     """A module with one section, shown before ours."""
     return f'SECTIONS = (Section("{name}", "Bad", 1, {words}),)'
@@ -86,18 +95,39 @@ def section(words: str, name: str = "bad") -> str:
 @pytest.mark.parametrize(
     ("broken", "note"),
     [
-        ("raise RuntimeError('no such thing')", "the sections of bad_report (plug-in 'bad') could not be made and is "),
-        ("import sys; sys.exit(3)", "(SystemExit: 3)"),
+        (
+            "raise RuntimeError('no such thing')",
+            "left out: the sections of bad_report (plug-in 'bad'), which raised RuntimeError: no such thing; tell ",
+        ),
+        ("import sys; sys.exit(3)", "raised SystemExit: 3"),
         ("SECTIONS = (1,)", "SECTIONS holds int"),
         ("", "has no attribute 'SECTIONS'"),
-        (section("load=lambda s: 1", "notes"), "its name 'notes' belongs to what every report has"),
+        (section("load=lambda s: 1", "notes"), "since its name 'notes' belongs to what every report has; choose"),
         (section("load=lambda s: 1", "a/b"), "its name is 'a/b'; expected lower-case"),
-        (section("load=lambda s: 1", "probes"), "taken by guidebench.reports.sections.own"),
-        (section("load=lambda s: 1 / 0"), "section 'bad' could not be made and is left out (ZeroDivisionError"),
+        (section("load=lambda s: 1", "probes"), "taken by guidebench.reports.sections.own; choose another"),
+        (
+            section("load=lambda s: 1", "judges"),
+            "a section of bad_report (plug-in 'bad'), since its name 'judges' is taken",
+        ),
+        (
+            section("load=lambda s: 1 / 0"),
+            "the section 'bad' of bad_report (plug-in 'bad'), which raised ZeroDivisionError: division by zero; ",
+        ),
+        (section("load=lambda s: s.rows('labels'), needs=('probes',)"), "declare needs=('probes', 'labels',)"),
         (section("load=lambda s: [1], tables=lambda f: f"), "tables holds int"),
         (section("load=lambda s: {1}, plain=lambda f: f"), "TypeError: Object of type set"),
-        (section("load=lambda s: 1, plain=lambda f: float('nan')"), "left out (ValueError"),
-        (section("load=lambda s: 1, drawings=lambda f, s: [f]"), "figures of the section 'bad'"),
+        (section("load=lambda s: 1, plain=lambda f: float('nan')"), "raised ValueError"),
+        (section("load=lambda s: 1, drawings=lambda f, s: [f]"), "figures of the section 'bad' of bad_report (plug-in"),
+        (section("load=lambda s: 1, listings=lambda f: [f]"), "listings holds int"),
+        (section("load=lambda s: [L('t', ('n',), [('uer', 3)])], listings=lambda f: f"), "write numbers as text"),
+        (
+            section("load=lambda s: [L('t', ('n',), [('uer',)])], listings=lambda f: f"),
+            "a line of 't' has not its name",
+        ),
+        (
+            section("load=lambda s: [L('t', (), [], 'paper')], listings=lambda f: f"),
+            "'t' is for 'paper'; expected one of",
+        ),
         (section("load=lambda s: 1, drawings=lambda f, s: [D('w', '../x', b'', b'', '')]"), "be called '../x'"),
         (section("load=lambda s: 1, drawings=lambda f, s: [D('w', 'curves-grid-8x8', b'', b'', '')]"), "no free name"),
     ],
@@ -105,8 +135,7 @@ def section(words: str, name: str = "bad") -> str:
 def test_a_section_that_fails_is_a_note_and_costs_itself_alone(
     plugin: Callable[..., Path], writer: Writer, broken: str, note: str
 ) -> None:
-    head = "from guidebench.reports.figures import Drawing as D\nfrom guidebench.reports.sections import Section\n"
-    plugin("bad_report", head + broken, {"section": "bad"})
+    plugin("bad_report", IMPORTS + broken, {"section": "bad"})
     writer.cell("a", CURVES, steps=200)
     content, page = report(writer.finish())
     assert [text for text in content["notes"] if note in text], content["notes"]
@@ -117,8 +146,93 @@ def test_a_damaged_log_costs_the_sections_that_need_it_alone(writer: Writer) -> 
     root = writer.cell("a", CURVES, steps=200)
     write_rows(root / "seed-0", "labels", [label_row(0) | {"truth": 2.0}])
     content, page = report(writer.finish())
-    assert [note for note in content["notes"] if "section 'preferences'" in note and "column 'truth': 2.0" in note]
+    assert [note for note in content["notes"] if "left out: the section 'preferences': " in note]
+    (note,) = (note for note in content["notes"] if "labels.jsonl, row 1, column 'truth': 2.0; expected" in note)
+    assert note.endswith("; restore the file or delete the run's directory")
     assert content["preferences"] == [] and "Learning curves" in page
+
+
+GUIDED = {"method": "vlm_rb", "backend": "openai", "model": "gpt-4o-mini"}
+SOUND = {
+    "judgements": {"asked": 1, "applied": 2, "score": 0.9, "events": 1},
+    "timings": {"step": 100, "seconds": 50.0},
+    "ledger": {"step": 100, "questions": 9} | dict.fromkeys(schema.LEDGER, 0),
+    "labels": label_row(0),
+}
+
+
+@pytest.mark.parametrize(
+    ("log", "damage", "wrong", "lost"),
+    [
+        ("judgements", {"score": 2.0}, "column 'score': 2.0; expected a number in [0, 1]", {"Judges"}),
+        ("timings", {"seconds": "long"}, "column 'seconds': 'long'; expected a finite number", {"Judges"}),
+        ("ledger", {"calls": -1}, "column 'calls': -1; expected a whole number of at least 0", {"Model calls"}),
+        ("labels", {"asked": None}, "column 'asked': None; expected a whole number", {"Preferences"}),
+    ],
+)
+def test_a_damaged_file_is_named_and_all_tables_without_it_stand(
+    writer: Writer, log: str, damage: dict[str, Any], wrong: str, lost: set[str]
+) -> None:
+    root = writer.cell("a", CURVES, steps=200, **GUIDED)
+    for name, row in SOUND.items():
+        write_rows(root / "seed-0", name, [row | (damage if name == log else {})])
+    content, page = report(writer.finish())
+    told = [note for note in content["notes"] if f"{root}/seed-0/{log}.jsonl, row 1, {wrong}" in note]
+    assert [note for note in told if note.startswith("left out: the section ")], content["notes"]
+    assert set(re.findall("<h2>(Preferences|Judges|Model calls)</h2>", page)) == {
+        "Preferences", "Judges", "Model calls"
+    } - lost  # fmt: skip
+    assert content["rows"][0]["best"] == 1.0 and bool(content["models"]) == (log != "ledger")
+
+
+def test_a_ledger_that_cannot_be_read_costs_no_other_row_its_count_of_answers(writer: Writer) -> None:
+    for name, row in (("a", {"calls": -1}), ("b", {"failures": 8})):
+        root = writer.cell(name, CURVES, steps=200, variant=name, **GUIDED)
+        write_rows(root / "seed-0", "ledger", [SOUND["ledger"] | row])
+    found = writer.summary()
+    told = "\n".join(found.notes)
+    assert "how many of its questions to models got no answer cannot be read, so it is compared as if all had" in told
+    assert "8 of 9 questions to models got no answer" in told
+    assert {row.cell.id: row.alone for row in found.rows} == {"a": False, "b": True}
+
+
+def test_rows_of_a_log_that_other_columns_were_declared_for_are_left_out_by_name(writer: Writer) -> None:
+    root = writer.cell("a", CURVES, steps=200, method="pebble")
+    write_rows(root / "seed-0", "labels", [label_row(0)])
+    other = Log("somebody else's", {"step": logs.count("step"), "truth": logs.share("of another kind")})
+    for name, declared in (("b", {"labels": other}), ("c", {})):
+        root = writer.cell(name, CURVES, steps=200, method=name, declared=declared)
+        write_rows(root / "seed-0", "labels", [{"step": 100, "truth": 0.5}])
+    content, page = report(writer.finish())
+    assert [entry["label"] for entry in content["preferences"]] == ["pebble · quick"] and "Preferences</h2>" in page
+    assert [note for note in content["notes"] if "rows are left out" in note] == [
+        "grid/8x8, b · quick: the log 'labels' that its parts declare has no column 'asked'; its rows are left out",
+        "grid/8x8, c · quick: its record does not declare the log 'labels'; its rows are left out",
+    ]
+
+
+def test_a_method_s_report_cannot_take_the_name_of_another_s_section(
+    writer: Writer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, title in (("first_method", "First"), ("second_method", "Second")):
+        folder = tmp_path / "methods" / name
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").touch()
+        listing = f"listings=lambda f: [L('of {title}', ('count',), [('uer', '3')], tags={{'3': 'few'}})]"
+        own = f'Section("{name}", "Own of {title}", 2, lambda s: 1, {listing})'
+        (folder / "report.py").write_text(
+            f'{IMPORTS}SECTIONS = (Section("ours", "{title}", 1, lambda s: 1, {listing}), {own})'
+        )
+    monkeypatch.setattr(methods, "__path__", [str(tmp_path / "methods")])
+    writer.cell("a", CURVES, steps=200)
+    content, page = report(writer.finish())
+    assert [note for note in content["notes"] if "left out" in note] == [
+        "left out: a section of guidebench.methods.second_method.report, since its name 'ours' is taken by "
+        "guidebench.methods.first_method.report; choose another"
+    ]
+    headings = [heading for heading in re.findall("<h2>(.*?)</h2>", page) if "First" in heading or "Second" in heading]
+    assert headings == ["First", "Own of First", "Own of Second"]
+    assert page.count('<td>3 <span class="tag">few</span></td>') == 3 and "Learning curves</h2>" in page
 
 
 def test_a_section_is_left_out_of_a_study_that_declares_none_of_its_logs(writer: Writer) -> None:
@@ -149,7 +263,11 @@ def test_sections_come_in_their_order_and_read_a_log_once(writer: Writer, monkey
     source = Source(results.study(writer.directory), found, 200, {}, {})
     read: list[str] = []
     monkeypatch.setattr(results, "noted", lambda study, log: read.append(log) or log)
-    assert (source.rows("probes"), source.rows("probes"), read) == ("probes", "probes", ["probes"])
+    both = [
+        Section(name, "Both", 1, load=lambda source: source.rows("probes"), needs=("probes",)) for name in ("a", "b")
+    ]
+    assert [each.content for each in sections.made(both, source, notes)] == ["probes", "probes"] and not notes
+    assert read == ["probes"]
 
 
 def test_a_table_with_too_few_numbers_in_a_line_is_refused(writer: Writer) -> None:
