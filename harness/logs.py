@@ -19,7 +19,7 @@ KINDS: Mapping[str, type] = {"int": int, "float": float, "bool": bool, "str": st
 """What a column can hold, by its name in a record."""
 WORDS: Mapping[type, str] = {int: "a whole number", float: "a finite number", bool: "true or false", str: "text"}
 LOGS, COLUMNS = 32, 64
-"""Most logs of a cell beside those of every run, and most columns of one."""
+"""Most logs of a cell beside those of every run, and most columns of one beside the step."""
 MEANING, TEXT = 300, 10_000
 """Most characters of a meaning, and of a text in a row."""
 NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
@@ -97,7 +97,12 @@ class Log:
 
 
 def _bare(log: Log) -> dict[str, tuple[Any, ...]]:
-    return {name: (each.kind, each.optional, each.low, each.high) for name, each in log.columns.items()}
+    return {name: _plainly(column) for name, column in log.columns.items()}
+
+
+def _plainly(column: Column) -> tuple[Any, ...]:
+    """What a column holds, without what is said of it."""
+    return column.kind, column.optional, column.low, column.high
 
 
 def count(meaning: str, optional: bool = False) -> Column:
@@ -123,10 +128,11 @@ def together(declared: Iterable[tuple[str, Mapping[str, Log]]], reserved: Iterab
     """The logs that the parts of a cell declare, each with the column `step`, which is written with every row that a
     part notes. `declared`: each part in words and its logs; `reserved`: names of logs that belong to every run.
 
-    UserError for a log or a column that is not allowed, and for a log that two parts declare with different columns.
+    A part may add optional columns to a log that another part declares.
+    UserError for a log or a column that is not allowed, and for parts that contradict each other.
     """
     found: dict[str, Log] = {}
-    owners: dict[str, str] = {}
+    owners: dict[tuple[str, str], str] = {}
     for who, logs in declared:
         for name, log in logs.items():
             where = f"{who} declares the log {name!r}"
@@ -136,16 +142,44 @@ def together(declared: Iterable[tuple[str, Mapping[str, Log]]], reserved: Iterab
             if STEP in log.columns:
                 raise UserError(f"{where} with the column {STEP!r}, which is written with every row; leave it out")
             whole = Log(log.meaning, {STEP: count("environment step at which the row was written"), **log.columns})
-            if name in found and not found[name].like(whole):
-                raise UserError(
-                    f"{where} with other columns ({', '.join(log.columns)}) than {owners[name]} does "
-                    f"({', '.join(list(found[name].columns)[1:])}); rename one of the logs, or declare the same columns"
-                )
-            if name not in found:
-                found[name], owners[name] = whole, who
+            found[name] = _merged(name, found[name], whole, where, owners) if name in found else whole
+            for column in whole.columns:
+                owners.setdefault((name, column), who)
     if len(found) > LOGS:
         raise UserError(f"the parts of a cell declare {len(found)} logs; at most {LOGS} are kept")
     return found
+
+
+def _merged(name: str, one: Log, other: Log, where: str, owners: Mapping[tuple[str, str], str]) -> Log:
+    """A log that several parts declare. `where`: whose the other declaration is; `owners`: whose each column of the
+    first one is.
+
+    UserError where a column that both have differs, and where rows of both have columns that every row must have, but
+    not the same ones.
+    """
+    for title in [title for title in one.columns if title in other.columns]:
+        mine, theirs = other.columns[title], one.columns[title]
+        if _plainly(mine) != _plainly(theirs):
+            raise UserError(
+                f"{where} with the column {title!r} ({_told(mine)}), and {owners[name, title]} declares it otherwise "
+                f"({_told(theirs)}); rename the column, or declare it alike"
+            )
+    ours, added = (each.wanted.keys() - {STEP} for each in (one, other))
+    if ours and added and ours != added:
+        first = next(title for title in one.columns if title in ours)
+        raise UserError(
+            f"{where} with other columns ({', '.join(list(other.columns)[1:])}) than {owners[name, first]} does "
+            f"({', '.join(list(one.columns)[1:])}); rename one of the logs, or declare as optional what is added to it"
+        )
+    base, more = (other, one) if added and not ours else (one, other)
+    merged = Log(base.meaning, {**base.columns, **{t: c for t, c in more.columns.items() if t not in base.columns}})
+    if len(merged.columns) - 1 > COLUMNS:
+        raise UserError(f"{where}, which has {len(merged.columns) - 1} columns with those of others; at most {COLUMNS}")
+    return merged
+
+
+def _told(column: Column) -> str:
+    return f"{column.expected}{', optional' if column.optional else ''}"
 
 
 def _check(name: Any, log: Any, where: str) -> None:
@@ -154,8 +188,9 @@ def _check(name: Any, log: Any, where: str) -> None:
         raise UserError(f"{where}; the name of a log has lower-case letters, digits and _, at most 60")
     if not isinstance(log, Log):
         raise UserError(f"{where} as {type(log).__name__}; write guidebench.harness.logs.Log(meaning, columns)")
-    if not 0 < len(log.columns) <= COLUMNS:
-        raise UserError(f"{where} with {len(log.columns)} columns; it may have 1 to {COLUMNS}")
+    own = len(log.columns.keys() - {STEP})
+    if not log.columns or own > COLUMNS:
+        raise UserError(f"{where} with {own} columns; it may have 1 to {COLUMNS}")
     _check_meaning(log.meaning, where)
     for title, column in log.columns.items():
         at = f"{where} with the column {title!r}"
@@ -187,7 +222,8 @@ def fitting(row: Mapping[str, Any], log: Log, where: str) -> dict[str, Any]:
     for name, value in row.items():
         if name not in log.columns:
             raise UserError(
-                f"{where} has the column {name!r}, which is not declared; declared: {', '.join(log.columns)}"
+                f"{where} has the column {name!r}, which no part of the cell declares; declare it in the `logs` of the "
+                f"part that it is of, as optional if the log is another part's (declared: {', '.join(log.columns)})"
             )
         value = value.item() if hasattr(value, "item") and getattr(value, "size", 1) == 1 else value
         column = log.columns[name]
@@ -239,7 +275,7 @@ def read(content: Any, reserved: Iterable[str] = ()) -> dict[str, Log]:
         _object(entry, ("meaning", "columns"), (), where)
         if not isinstance(entry["columns"], Mapping):
             raise UserError(f"{where} without an object of columns")
-        if len(entry["columns"]) > COLUMNS:
+        if len(entry["columns"].keys() - {STEP}) > COLUMNS:
             raise UserError(f"{where} with {len(entry['columns']):,} columns; at most {COLUMNS} are read")
         columns = {}
         for title, told in entry["columns"].items():

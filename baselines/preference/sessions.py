@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from guidebench.baselines.preference.teaching import Pair, Verdict
+from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, State
 
 
@@ -45,10 +46,10 @@ class Query:
         return int(self.verdict.label > 0.5)
 
     def row(self) -> dict[str, Any]:
-        """What `labels` tells of it."""
+        """What `labels` tells of it; UserError where a teacher notes what the guide knows better."""
         assert self.verdict is not None
         outcome, label, kept, _, notes = self.verdict
-        return {
+        told = {
             "asked": self.asked,
             "session": self.session,
             "query": self.pair.number,
@@ -58,8 +59,13 @@ class Query:
             **{f"reward_{number}": float(value) for number, value in enumerate(self.returns)},
             **{f"learned_{number}": float(value) for number, value in enumerate(self.learned)},
             **({} if label is None else {"preference": float(label)}),
-            **notes,
         }
+        if taken := told.keys() & notes:
+            raise UserError(
+                f"a teacher notes {', '.join(sorted(taken))} of a query, which the guide itself writes in the log "
+                f"'labels'; give what the teacher notes another name"
+            )
+        return {**told, **notes}
 
     def state(self) -> State:
         verdict = self.verdict

@@ -42,7 +42,8 @@ class Verdict(NamedTuple):
     """float32 [H, D]: a segment that the teacher holds to be better than the preferred one of the pair."""
     notes: Mapping[str, Any] = {}
     """More for the query's row in `labels`: `first` and `second`, what a model answered in either order (0, 1, 2),
-    `retries`, `imagined`, what became of the imagined segment."""
+    `retries`, `imagined`, what became of the imagined segment. Anything else is a column that the teacher declares:
+    `logs = {"labels": Log("…", {"confidence": share("…", optional=True)})}`."""
 
 
 class LabellingTeacher(Protocol):

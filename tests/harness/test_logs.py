@@ -106,7 +106,10 @@ def test_a_guide_of_another_package_logs_rows_that_outlive_a_stop_and_the_packag
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ("bad", "a row that guide 'marks' notes in the log 'waypoints' has the column 'y', which is not declared"),
+        (
+            "bad",
+            "a row that guide 'marks' notes in the log 'waypoints' has the column 'y', which no part of the cell",
+        ),
         ("text", "guide 'marks' notes in the log 'waypoints', column 'name': '3'; expected text on one line"),
         ("log", "a row of the log 'waypoint', which no part of the cell declares; .* waypoints"),
     ],
@@ -144,6 +147,33 @@ def test_parts_may_share_a_log_and_differ_only_in_what_they_say_of_it() -> None:
     said = Log("the same", {**PLACES.columns, "x": Column(float, "in other words")})
     found = logs.together([("guide 'a'", {"places": PLACES}), ("teacher 'b'", {"places": said})])
     assert list(found) == ["places"] and list(found["places"].columns) == ["step", "x", "at"]
+
+
+def test_a_part_adds_optional_columns_to_a_log_of_another_whichever_comes_first() -> None:
+    more = Log("how it was", {"mood": share("of the teacher", optional=True), "x": PLACES.columns["x"]})
+    alone = Log("how it was", {"mood": share("of the teacher", optional=True)})
+    parts = [("guide 'a'", {"places": PLACES}), ("teacher 'b'", {"places": more}), ("judge 'c'", {"places": alone})]
+    for order in (parts, parts[::-1]):
+        (found,) = logs.together(order).values()
+        assert set(found.columns) == {"step", "x", "at", "mood"} and found.wanted == {"step": int, "x": float}
+    assert logs.together(parts)["places"].meaning == PLACES.meaning
+    assert logs.together([parts[2], parts[0]])["places"].meaning == PLACES.meaning
+
+
+def test_a_log_has_64_columns_beside_its_step_whoever_declares_them() -> None:
+    def named(letter: str, number: int) -> dict[str, Column]:
+        return {f"{letter}{n}": count("n", optional=True) for n in range(number)}
+
+    found = logs.together([("guide 'a'", {"places": Log("many", named("a", 60) | named("b", 4))})])
+    assert logs.read(logs.plain(found)) == found
+    declared = [
+        ("guide 'a'", {"places": Log("many", named("a", 60))}),
+        ("teacher 'b'", {"places": Log("b", named("b", 5))}),
+    ]
+    with pytest.raises(
+        UserError, match="teacher 'b' declares the log 'places', which has 65 columns with those of others"
+    ):
+        logs.together(declared)
 
 
 @pytest.mark.parametrize(
