@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from guidebench.harness.foundation.calls import Usage
@@ -46,7 +47,7 @@ COLUMNS = {
         "learned_0", "learned_1", "retries", "imagined",
     ),
 }  # fmt: skip
-"""Of the logs that are shown in a way of their own, where their rows have these columns."""
+"""The first columns of the logs that are shown in a way of their own, of those that their rows have."""
 LEADING = {"judgements": {"asked", "applied"}, "labels": {"kept", "outcome"}}
 """What rows need for it."""
 WIDEST, DOWNLOAD = 40, 2**20
@@ -145,7 +146,7 @@ def _part(part: Part) -> str:
 def _sample(record: Record, log: str, rows: pd.DataFrame) -> Sample:
     """Some rows of a log; of any but those in `COLUMNS` the first and the last, whatever they hold, as text."""
     if log in COLUMNS and set(rows.columns) >= LEADING[log]:
-        return _of_answers(log, rows)
+        return _of_answers(log, rows, record.cell.logs[log].columns if log in record.cell.logs else ())
     declared = record.cell.logs.get(log)
     meaning = f"Each row: {declared.meaning}." if declared else "No record says what these rows are."
     names = [str(name) for name in rows.columns if name not in (*IDENTITY, "variant", "label", "directory")]
@@ -180,8 +181,9 @@ def _lines(rows: pd.DataFrame) -> tuple[bytes, int]:
     return b"".join(made), len(made)
 
 
-def _of_answers(log: str, rows: pd.DataFrame) -> Sample:
-    """The rows without an answer first, then the first and the last of the others."""
+def _of_answers(log: str, rows: pd.DataFrame, declared: Iterable[str]) -> Sample:
+    """The rows without an answer first, then the first and the last of the others; the columns of `COLUMNS` first, then
+    what else the cell's parts declared."""
     import pandas as pd
 
     if log == "judgements":
@@ -201,7 +203,8 @@ def _of_answers(log: str, rows: pd.DataFrame) -> Sample:
         first = "those without an answer" if log == "judgements" else "those that were not kept"
         told += f". Shown are at most {SHOWN} of {first}, then the first and the last {SHOWN} others"
         told += f"; {left_out:,} are left out"
-    columns = tuple(name for name in COLUMNS[log] if name in chosen and chosen[name].notna().any())
+    named = dict.fromkeys([*COLUMNS[log], *declared])
+    columns = tuple(name for name in named if name in chosen and chosen[name].notna().any())[:WIDEST]
     cells = (tuple(_shown(value) for value in line) for line in chosen[list(columns)].itertuples(index=False))
     return Sample(heading, told + ".", columns, tuple(cells))
 

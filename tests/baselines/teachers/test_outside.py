@@ -67,7 +67,7 @@ SECTIONS = (Section("sureness", "Sureness", 610, load, ("labels",), listings=lis
 WORDS = (*(word for word in SMALL if not word.startswith("teacher.")), "teacher=decisive")
 
 
-def test_what_it_notes_is_logged_read_and_shown_by_a_section(
+def test_what_it_notes_is_logged_and_shown_by_a_section_and_on_the_page_of_its_run(
     plugin: Callable[..., Path], train: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     plugin("decisive_module", TEACHER, {"teacher": "decisive"})
@@ -80,6 +80,9 @@ def test_what_it_notes_is_logged_read_and_shown_by_a_section(
     assert report.main([str(study), "--resamples", "100"]) == 0
     content = json.loads((study / "report" / "summary.json").read_text())
     assert content["sureness"] == 1 and content["preferences"][0]["queries"] == 10
+    (run,) = study.glob("*/*/*/seed-0")
+    assert report.main([str(run)]) == 0
+    assert ">confidence</th>" in (run / "report" / "run.html").read_text()
     assert "How sure the teacher was" in " ".join(capsys.readouterr().out.split())
 
 
