@@ -147,9 +147,9 @@ def sections(notes: list[str]) -> list[Section]:
     """Every section in its order; what is left out, and why, goes to `notes`."""
     found: dict[str, Section] = {}
     for where, load in _modules():
-        nothing: tuple[Section, ...] = ()
+        nothing: tuple[Any, ...] = ()
         for section in attempt(f"the sections of {where}", partial(_of, load), nothing, notes):
-            why = _misnamed(section, found)
+            why = _misdeclared(section, found)
             if why:
                 notes.append(f"left out: a section of {where}, since {why}")
             else:
@@ -172,18 +172,20 @@ def _module(name: str) -> tuple[str, Callable[[], Any]]:
     return name, lambda: importlib.import_module(name)
 
 
-def _of(load: Callable[[], Any]) -> tuple[Section, ...]:
-    found = tuple(load().SECTIONS)
-    for section in found:
-        if not isinstance(section, Section):
-            raise TypeError(f"SECTIONS holds {type(section).__name__}; expected guidebench.reports.sections.Section")
-        if type(section.order) is not int:
-            raise TypeError(f"section {section.name!r}: order is {section.order!r}; expected a whole number")
-    return found
+def _of(load: Callable[[], Any]) -> tuple[Any, ...]:
+    return tuple(load().SECTIONS)
 
 
-def _misnamed(section: Section, found: Mapping[str, Section]) -> str:
-    """Why a section cannot have its name, or ""."""
+def _misdeclared(section: Any, found: Mapping[str, Section]) -> str:
+    """Why this cannot be a section, or cannot have its name, or ""."""
+    if not isinstance(section, Section):
+        return f"SECTIONS holds {type(section).__name__}; expected guidebench.reports.sections.Section"
+    if type(section.order) is not int:
+        return f"the order of {section.name!r} is {str(section.order)[:60]!r}; expected a whole number"
+    if not isinstance(section.needs, tuple) or not all(isinstance(log, str) for log in section.needs):
+        return (
+            f"{section.name!r} needs {str(section.needs)[:60]!r}; expected a tuple of names of logs, as in ('labels',)"
+        )
     if not isinstance(section.name, str) or not NAME.fullmatch(section.name):
         return f"its name is {str(section.name)[:60]!r}; expected lower-case letters, digits and _, at most 60"
     if section.name in RESERVED:

@@ -100,7 +100,12 @@ def section(words: str, name: str = "bad") -> str:
             "left out: the sections of bad_report (plug-in 'bad'), which raised RuntimeError: no such thing; tell ",
         ),
         ("import sys; sys.exit(3)", "raised SystemExit: 3"),
-        ("SECTIONS = (1,)", "SECTIONS holds int"),
+        ("SECTIONS = (1,)", "a section of bad_report (plug-in 'bad'), since SECTIONS holds int; expected"),
+        ("SECTIONS = (Section('bad', 'Bad', 1.5, print),)", "since the order of 'bad' is '1.5'; expected a whole"),
+        (
+            section("load=lambda s: 1, needs=('labels')"),
+            "since 'bad' needs 'labels'; expected a tuple of names of logs",
+        ),
         ("", "has no attribute 'SECTIONS'"),
         (section("load=lambda s: 1", "notes"), "since its name 'notes' belongs to what every report has; choose"),
         (section("load=lambda s: 1", "a/b"), "its name is 'a/b'; expected lower-case"),
@@ -135,11 +140,14 @@ def section(words: str, name: str = "bad") -> str:
 def test_a_section_that_fails_is_a_note_and_costs_itself_alone(
     plugin: Callable[..., Path], writer: Writer, broken: str, note: str
 ) -> None:
-    plugin("bad_report", IMPORTS + broken, {"section": "bad"})
+    sound = "\nSECTIONS += (Section('sound', 'Sound', 2, lambda s: 1, plain=lambda f: f),)\n"
+    alone = "raise" in broken or "exit" in broken or not broken  # a module that cannot be imported has no sections
+    plugin("bad_report", IMPORTS + broken + ("" if alone else sound), {"section": "bad"})
     writer.cell("a", CURVES, steps=200)
     content, page = report(writer.finish())
     assert [text for text in content["notes"] if note in text], content["notes"]
     assert content["rows"][0]["best"] == 1.0 and "<h2>Learning curves</h2>" in page
+    assert alone or content["sound"] == 1, "another section of the same module stands"
 
 
 def test_a_damaged_log_costs_the_sections_that_need_it_alone(writer: Writer) -> None:
