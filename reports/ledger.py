@@ -59,6 +59,8 @@ class Answered(NamedTuple):
 
     questions: int
     failures: int
+    unread: str = ""
+    """Why that is not known: what is wrong with the file that tells."""
 
     @property
     def share(self) -> float:
@@ -67,29 +69,26 @@ class Answered(NamedTuple):
     @property
     def enough(self) -> bool:
         """Whether a row of it may be ranked and marked as leading."""
-        return self.share >= schema.ENOUGH_ANSWERED
+        return not self.unread and self.share >= schema.ENOUGH_ANSWERED
 
     def __str__(self) -> str:
+        if self.unread:
+            return f"how many questions to models got no answer cannot be read: {self.unread}"
         counted = f"{self.failures:,} of {count(self.questions, 'question')}"
         return f"{counted} to models got no answer ({100 * self.failures / max(1, self.questions):.1f} %)"
 
 
-def answered(study: Study, labels: Mapping[str, str], notes: list[str]) -> dict[str, Answered]:
-    """Cell id -> its questions, of the cells that ask a foundation model and whose runs counted them. What cannot be
-    read costs its own cell alone, and is added to `notes`; `labels`: cell id -> row label."""
+def answered(study: Study) -> dict[str, Answered]:
+    """Cell id -> its questions, of the cells that ask a foundation model and whose runs counted them. A ledger that
+    cannot be read is the matter of its own cell alone."""
     asking = results.select(study, is_billed)
     try:
         return _answered(asking)
     except UserError as error:
         if len(asking.cells) > 1:
             alone = (results.select(asking, partial(operator.eq, cell)) for cell in asking.cells)
-            return {id: each for one in alone for id, each in answered(one, labels, notes).items()}
-        (cell,) = asking.cells
-        notes.append(
-            f"{cell.suite}/{cell.task}, {labels.get(cell.id, cell.label)}: how many of its questions to models got no "
-            f"answer cannot be read, so it is compared as if all had one: {error}"
-        )
-        return {}
+            return {id: each for one in alone for id, each in answered(one).items()}
+        return {asking.cells[0].id: Answered(0, 0, str(error))}
 
 
 def _answered(study: Study) -> dict[str, Answered]:

@@ -165,7 +165,7 @@ def evaluated(study: Study, evaluations: pd.DataFrame, notes: list[str], reps: i
     labels = row_labels(study.cells, notes)
     rows = []
     tables = _by_evaluation(evaluations)
-    asked = ledger.answered(study, labels, notes)
+    asked = ledger.answered(study)
     for cell in study.cells:
         runs = [run for run in study.runs if run.cell.id == cell.id]
         name = f"{cell.suite}/{cell.task}, {labels[cell.id]}"
@@ -173,7 +173,7 @@ def evaluated(study: Study, evaluations: pd.DataFrame, notes: list[str], reps: i
         if cell.id in tables:
             row = _row(cell, labels[cell.id], name, runs, tables[cell.id], notes, reps, seed)
             rows.extend([replace(row, answered=asked.get(cell.id))] if row else [])
-            if cell.id in asked and asked[cell.id].failures:
+            if cell.id in asked and (asked[cell.id].failures or asked[cell.id].unread):
                 notes.append(f"{name}: {asked[cell.id]}")
     places = comparability.places([row.cell for row in rows])
     rows = [replace(row, place=place) for row, place in zip(rows, places, strict=True)]
@@ -396,13 +396,14 @@ def _at_worst(row: Row) -> bool:
 
 
 def lacking(row: Row) -> str:
-    """Which planned seeds have failed or are missing, and whether too few questions were answered."""
+    """Which planned seeds have failed or are missing, and whether too few questions were answered, or nobody knows."""
     found = []
     if row.missing:
         numbers = ", ".join(map(str, row.missing))
         found.append(f"planned seed{'s' if len(row.missing) > 1 else ''} {numbers} failed or missing so far")
     if row.answered is not None and not row.answered.enough:
-        found.append(f"less than {schema.ENOUGH_ANSWERED:.0%} of its questions answered")
+        few = f"less than {schema.ENOUGH_ANSWERED:.0%} of its questions answered"
+        found.append("a ledger that cannot be read" if row.answered.unread else few)
     return " and ".join(found)
 
 

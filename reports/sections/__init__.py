@@ -130,7 +130,8 @@ class Section:
     """Which module it is of, for messages; "" for ours. Filled in by `sections`."""
 
     def __str__(self) -> str:
-        return f"the section {self.name!r}" + (f" of {self.by}" if self.by else "")
+        """As a note calls it: ours by its heading."""
+        return f"the section {self.name!r} of {self.by}" if self.by else f"the section {self.title!r}"
 
 
 class Made(NamedTuple):

@@ -154,7 +154,7 @@ def test_a_damaged_log_costs_the_sections_that_need_it_alone(writer: Writer) -> 
     root = writer.cell("a", CURVES, steps=200)
     write_rows(root / "seed-0", "labels", [label_row(0) | {"truth": 2.0}])
     content, page = report(writer.finish())
-    assert [note for note in content["notes"] if "left out: the section 'preferences': " in note]
+    assert [note for note in content["notes"] if "left out: the section 'Preferences': " in note]
     (note,) = (note for note in content["notes"] if "labels.jsonl, row 1, column 'truth': 2.0; expected" in note)
     assert note.endswith("; restore the file or delete the run's directory")
     assert content["preferences"] == [] and "Learning curves" in page
@@ -193,15 +193,16 @@ def test_a_damaged_file_is_named_and_all_tables_without_it_stand(
     assert content["rows"][0]["best"] == 1.0 and bool(content["models"]) == (log != "ledger")
 
 
-def test_a_ledger_that_cannot_be_read_costs_no_other_row_its_count_of_answers(writer: Writer) -> None:
-    for name, row in (("a", {"calls": -1}), ("b", {"failures": 8})):
+def test_a_row_whose_ledger_cannot_be_read_is_compared_with_none_and_costs_no_other_its_count(writer: Writer) -> None:
+    for name, row in (("a", {"calls": -1}), ("b", {"failures": 8}), ("c", {})):
         root = writer.cell(name, CURVES, steps=200, variant=name, **GUIDED)
         write_rows(root / "seed-0", "ledger", [SOUND["ledger"] | row])
     found = writer.summary()
     told = "\n".join(found.notes)
-    assert "how many of its questions to models got no answer cannot be read, so it is compared as if all had" in told
+    assert "vlm_rb (a) · gpt-4o-mini · quick: how many questions to models got no answer cannot be read: " in told
+    assert "quick: a ledger that cannot be read, so it is compared with no other row" in told
     assert "8 of 9 questions to models got no answer" in told
-    assert {row.cell.id: row.alone for row in found.rows} == {"a": False, "b": True}
+    assert [row.cell.id for row in found.rows if row.alone] == ["a", "b"]
 
 
 def test_rows_of_a_log_that_other_columns_were_declared_for_are_left_out_by_name(writer: Writer) -> None:
