@@ -80,15 +80,16 @@ class Source:
             raise UserError(f"it reads the log {log!r}, which it does not name; declare needs=({named},)")
         if log not in self._read:
             self._read[log] = results.noted(self.study, log)
-        rows = self._read[log]
+        rows = self._read[log].copy()  # one section may change them, and others still read what the file holds
         if log in schema.LOGS:  # of every run, whatever its cell declares
             return rows
-        there = {str(cell) for cell in rows["cell"].unique()}
-        lacking = {cell.id: why for cell in self.study.cells if (why := _lacks(cell, log, columns))}
+        there = set(rows["cell"].unique())
+        lacking = {}
         for cell in self.study.cells:
-            if cell.id in there & lacking.keys():
+            if cell.id in there and (why := _lacks(cell, log, columns)):
+                lacking[cell.id] = why
                 label = self.labels.get(cell.id, cell.label)
-                self.notes.append(f"{cell.suite}/{cell.task}, {label}: {lacking[cell.id]}; its rows are left out")
+                self.notes.append(f"{cell.suite}/{cell.task}, {label}: {why}; its rows are left out")
         return rows[~rows["cell"].isin(lacking)] if lacking else rows
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from guidebench import methods, results
@@ -271,12 +272,17 @@ def test_sections_come_in_their_order_and_read_a_log_once(writer: Writer, monkey
     found = writer.summary()
     source = Source(results.study(writer.directory), found, 200, {}, {})
     read: list[str] = []
-    monkeypatch.setattr(results, "noted", lambda study, log: read.append(log) or log)
-    both = [
-        Section(name, "Both", 1, load=lambda source: source.rows("probes"), needs=("probes",)) for name in ("a", "b")
-    ]
-    assert [each.content for each in sections.made(both, source, notes)] == ["probes", "probes"] and not notes
-    assert read == ["probes"]
+    monkeypatch.setattr(results, "noted", lambda study, log: read.append(log) or pd.DataFrame({"value": [0.5]}))
+
+    def spoilt(source: Source) -> list[float]:
+        rows = source.rows("probes")
+        found = list(rows["value"])
+        rows.loc[0, "value"] = 7.0
+        return found
+
+    both = [Section(name, "Both", 1, load=spoilt, needs=("probes",)) for name in ("a", "b")]
+    assert [each.content for each in sections.made(both, source, notes)] == [[0.5], [0.5]] and not notes
+    assert read == ["probes"], "and what the first changed the second does not see"
 
 
 def test_a_table_with_too_few_numbers_in_a_line_is_refused(writer: Writer) -> None:
