@@ -52,27 +52,20 @@ SMALL = {
     "statistics": ["--reps", "200", "--rliable-reps", "5", "2", "2"],
     "report": ["--methods", "2", "--tasks", "2", "--seeds", "2", "--evaluations", "3", "--repeats", "1"],
     "leaderboard": ["--methods", "2", "--suites", "2", "--seeds", "2", "--evaluations", "3"],
-    "judged_training": ["--pairs", "1", "--rounds", "2", "--start", "1200", "--turn", "64", "--task", "5x5"],
+    "judged_training": [
+        *("--pairs", "1", "--rounds", "2", "--start", "200", "--turn", "64", "--task", "5x5", "--profile", "smoke"),
+    ],
     "judging": ["--rounds", "1", "--clips", "4", "--plain", "1", "--length", "4", "--batches", "2", "--hidden", "32"],
     "samplers": ["--size", "5000", "--batch", "16", "--rounds", "3"],
     "models_desk": ["--calls", "30", "--large-calls", "4"],
     "preferences": [
-        "--pairs",
-        "1",
-        "--turns",
-        "1",
-        "--every",
-        "60",
-        "--pretraining",
-        "1100",
-        "--labels",
-        "64",
-        "--transitions",
-        "1000",
-        "--rounds",
-        "1",
+        *("--profile", "smoke", "--pairs", "1", "--turns", "1", "--every", "60", "--pretraining", "150"),
+        *("--labels", "64", "--transitions", "1000", "--rounds", "1"),
     ],
-    "replays": ["--rounds", "1", "--start", "150", "--turn", "32", "--task", "5x5", "--profile", "smoke"],
+    "replays": [
+        *("--rounds", "1", "--start", "150", "--turn", "32", "--task", "5x5", "--profile", "smoke"),
+        *("--replays", "vlm_rb"),
+    ],
 }
 """Seconds each; they show that a benchmark works, and measure nothing."""
 

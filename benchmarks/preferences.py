@@ -28,14 +28,14 @@ OBSERVED, LENGTH, MEMBERS, BATCH, HIDDEN = 17, 10, 3, 128, (256, 256, 256)
 """RL-SaLLM-F, app. A and B.1."""
 
 
-def training(task: str, pairs: int, turns: int, settings: Mapping[str, int]) -> dict[str, Any]:
+def training(task: str, profile: str, pairs: int, turns: int, settings: Mapping[str, int]) -> dict[str, Any]:
     """Steps per second of either, and their ratio: the median over pairs and its extremes."""
     every, start = settings["guide.every"], settings["guide.pretraining"] + settings["guide.every"] // 2
     found: list[dict[str, float]] = []
     for _ in range(pairs):
         rivals = {}
         for method in METHODS:
-            cell = {"suite": "metaworld_pbrl", "task": task, "profile": "quick", "method": method}
+            cell = {"suite": "metaworld_pbrl", "task": task, "profile": profile, "method": method}
             own = {key: value for key, value in settings.items() if method == "pebble" or not key.startswith("guide.")}
             arguments = cell_arguments(start, every, {**cell, **own, "training.steps": start + every * (turns + 2)})
             rivals[method] = Contender("benchmarks.turns", arguments)
@@ -48,7 +48,7 @@ def training(task: str, pairs: int, turns: int, settings: Mapping[str, int]) -> 
     return {
         **{f"{method}_steps_per_second": statistics.median(pair[method] for pair in found) for method in METHODS},
         "ratio": statistics.median(ratios), "ratio_lowest": ratios[0], "ratio_highest": ratios[-1],
-        "pairs": pairs, "turn": every, "turns": turns, "task": task,
+        "pairs": pairs, "turn": every, "turns": turns, "task": task, "profile": profile,
     }  # fmt: skip
 
 
@@ -148,6 +148,7 @@ def _seconds(work: Any) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", default="button-press", help="default %(default)s")
+    parser.add_argument("--profile", default="quick", help="default %(default)s")
     parser.add_argument("--pairs", type=int, default=2, help="of processes for training (default %(default)s)")
     parser.add_argument("--turns", type=int, default=2, help="sessions of each process (default %(default)s)")
     parser.add_argument("--every", type=int, default=2_000, help="steps between sessions (default %(default)s)")
@@ -164,9 +165,10 @@ def main() -> None:
         "updates": updates(asked.labels, asked.rounds),
         "relabelling": relabelling(asked.transitions, asked.rounds),
         "training": training(
-            asked.task, asked.pairs, asked.turns, {"guide.every": asked.every, "guide.pretraining": asked.pretraining}
+            asked.task, asked.profile, asked.pairs, asked.turns,
+            {"guide.every": asked.every, "guide.pretraining": asked.pretraining},
         ),
-    }
+    }  # fmt: skip
     if asked.json:
         print(json.dumps(found))
         return

@@ -1,6 +1,6 @@
 """Training with each replay beside uniform replay: DQN's and IQN's environment steps per second.
 
-    python -m benchmarks.replays [--rounds 10] [--task 8x8] [--profile quick]
+    python -m benchmarks.replays [--rounds 10] [--task 8x8] [--profile quick] [--replays per vlm_rb]
 
 One process per replay, one thread each, taking turns (see benchmarks/turns.py); the ratio to `uer` is the median over
 rounds. The turns begin after `--start` steps, when learning goes on. A judge has its own process and needs a core.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.turns import Contender, cell_arguments, interleave, rate, ratios
@@ -19,14 +20,14 @@ from guidebench.harness import registry
 LEARNERS = ("dqn", "iqn")
 
 
-def measure(rounds: int, start: int, turn: int, profile: str, task: str) -> dict[str, Any]:
-    """Steps per second of every pair, and the ratio to the same learner's with uniform replay."""
+def measure(rounds: int, start: int, turn: int, profile: str, task: str, replays: Sequence[str]) -> dict[str, Any]:
+    """Steps per second of every learner with each of these replays, `uer` among them, and the ratio to that with it."""
     rows = []
     for learner in LEARNERS:
         given = {"suite": "minigrid_doorkey", "task": task, "profile": profile, "learner": learner, "judge": "sprite"}
         contenders = {
             replay: Contender("benchmarks.turns", cell_arguments(start, turn, {**given, "method": replay}))
-            for replay in registry.names("replay")
+            for replay in replays
         }
         interleave(list(contenders.values()), rounds)
         for replay, contender in contenders.items():
@@ -46,9 +47,11 @@ def main() -> None:
     parser.add_argument("--turn", type=int, default=400, help="steps of a turn")
     parser.add_argument("--task", default="8x8")
     parser.add_argument("--profile", default="quick")
+    parser.add_argument("--replays", nargs="+", default=registry.names("replay"), help="beside uer (default: all)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     asked = parser.parse_args()
-    found = measure(asked.rounds, asked.start, asked.turn, asked.profile, asked.task)
+    replays = sorted({"uer", *asked.replays})
+    found = measure(asked.rounds, asked.start, asked.turn, asked.profile, asked.task, replays)
     if asked.json:
         print(json.dumps(found))
         return

@@ -58,11 +58,11 @@ def test_figures_are_kept_beside_those_of_other_benchmarks(tmp_path: Path) -> No
     output = tmp_path / "measured" / "speed.json"
     output.parent.mkdir()
     output.write_text(json.dumps({"schema": 1, "results": {"replay": {"size": 7, "rows": []}}}))
-    arguments = ["--small", "--only", "command_line", "--output", str(output)]
+    arguments = ["--small", "--only", "models_desk", "--output", str(output)]
     subprocess.run([sys.executable, "-m", "benchmarks", *arguments], cwd=ROOT, check=True, capture_output=True)
     results = json.loads(output.read_text())["results"]
     assert results["replay"] == {"size": 7, "rows": []}
-    assert results["command_line"]["dry_run_cells"] == 100 and "packages" in results["command_line"]["measured_on"]
+    assert results["models_desk"]["rows"][0]["calls"] == 30 and "packages" in results["models_desk"]["measured_on"]
 
 
 @pytest.mark.parametrize(
