@@ -16,7 +16,7 @@ from guidebench.harness.errors import UserError
 from tests.logs import logged
 from tests.there import there
 
-SHORT = ("training.steps=240", "evaluation.every=80", "learner.learning_starts=64", "judge.delay=16", "seeds=[0,1]")
+SHORT = ("training.steps=144", "evaluation.every=48", "learner.learning_starts=64", "judge.delay=16", "seeds=[0,1]")
 SHORTER = (
     "training.steps=96",
     "training.demonstrations=1",

@@ -1,5 +1,6 @@
 """What the suite declares, held against what its tasks do; and a run of it."""
 
+import functools
 import subprocess
 import sys
 
@@ -91,35 +92,36 @@ def test_naming_the_suite_imports_no_environment():
     assert run.stdout.strip() == "[]"
 
 
-SMALL = ("suite=ogbench_scene", "method=vlm_rb", "judge=oracle", "training.steps=450", "evaluation.every=150")
+SMALL = (
+    "suite=ogbench_scene", "method=vlm_rb", "judge=oracle", "training.steps=300", "evaluation.every=100",
+    "evaluation.episodes=1", "seeds=[0,1]",
+)  # fmt: skip
 
 
-@pytest.fixture
-def trained(train, monkeypatch, tmp_path):
-    """Trains two seeds with demonstrations that are made for this test."""
-    monkeypatch.setenv("GUIDEBENCH_CACHE", str(tmp_path / "cache"))
-    return lambda **how: train(*SMALL, "seeds=[0,1]", checkpoint_every=100, **how)
+@pytest.fixture(scope="module")
+def whole(train_once):
+    """A study of two seeds together, from their first step to their last."""
+    return train_once(*SMALL, packs=[(0, 1)], checkpoint_every=100)
 
 
 @pytest.mark.slow
-def test_a_smoke_run_tells_what_became_of_each_subgoal_and_has_no_phases(trained):
-    study = trained(packs=[(0, 1)])
-    rows, evaluations = results.load(study, what="subgoals"), results.load(study)
-    assert rows["subgoal"].unique().tolist() == ["drawer"] and len(rows) == 12
+def test_a_smoke_run_tells_what_became_of_each_subgoal_and_has_no_phases(whole):
+    rows, evaluations = results.load(whole, what="subgoals"), results.load(whole)
+    assert rows["subgoal"].unique().tolist() == ["drawer"] and len(rows) == 6
     columns = ["seed", "step", "episode"]
     assert rows[columns].to_numpy().tolist() == evaluations[columns].to_numpy().tolist()
     assert rows["met"].tolist() == evaluations["success"].tolist()
-    metrics = results.load(study, what="metrics")
+    metrics = results.load(whole, what="metrics")
     assert not [name for name in metrics if name.startswith(("drawn/", "stored/"))]  # subgoals come in no order
 
 
 @pytest.mark.slow
-def test_stopping_and_continuing_in_another_packing_changes_no_byte(trained):
-    whole = trained(packs=[(0, 1)])
-    interrupted = whole.with_name("interrupted")
+def test_stopping_and_continuing_in_another_packing_changes_no_byte(whole, train, tmp_path):
+    interrupted = tmp_path / "interrupted"
+    again = functools.partial(train, *SMALL, checkpoint_every=100, directory=interrupted)
     with pytest.raises(Stopped):
-        trained(packs=[(0, 1)], directory=interrupted, stop=(call == 377 for call in range(1, 10_000)).__next__)
-    trained(packs=[(1,), (0,)], directory=interrupted)
+        again(packs=[(0, 1)], stop=(call == 241 for call in range(1, 10_000)).__next__)
+    again(packs=[(1,), (0,)])
 
     def written(study):
         paths = [*study.glob("*/*/*/seed-*/evaluations.parquet"), *study.glob("*/*/*/seed-*/subgoals.parquet")]
