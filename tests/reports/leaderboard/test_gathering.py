@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,9 @@ import pytest
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Score
 from guidebench.reports import statistics
-from guidebench.reports.leaderboard import files, frames, gathering, ranking
+from guidebench.reports.leaderboard import files, frames, gathering, ranking, sources
 from guidebench.reports.leaderboard.board import Board, Entry
+from guidebench.results.reading import Reader
 from tests.reports.conftest import Writer
 
 Curves = dict[int, dict[int, list[int]]]
@@ -29,6 +30,22 @@ def ends(*rates: float, step: int = 300, before: float = 0.0) -> Curves:
 
 def _episodes(rate: float) -> list[int]:
     return [int(episode < round(rate * 10)) for episode in range(10)]
+
+
+class Kept(Reader):
+    """Reads for several boards, since starting a process takes longest; one that broke down is begun anew."""
+
+    def __exit__(self, *_: object) -> None:
+        """Another test may want it."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def reader() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        kept = Kept()
+        patched.setattr(sources, "Reader", lambda: kept)
+        yield
+        kept.close()
 
 
 Study = Callable[..., str]
