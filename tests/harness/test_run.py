@@ -49,7 +49,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.Co
     directory = tmp_path_factory.mktemp("run")
     for name in ("guidebench", "harness", "suites", "methods", "results"):
         (directory / f"{name}.py").write_text("raise SystemExit('imported from the current directory')")
-    done = bench(*COMMAND, "seeds=2", "output=study", cwd=directory)
+    done = bench(*COMMAND, "seeds=2", "output=study", "pack=2", cwd=directory)
     assert done.returncode == 0, done.stdout + done.stderr
     return directory / "study", done
 
@@ -57,7 +57,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.Co
 def test_one_command_ends_in_a_table_and_a_report(study) -> None:
     directory, done = study
     assert done.stderr == ""
-    assert done.stdout.count(": finished") == 6 and "study: 6 finished" in done.stdout
+    assert done.stdout.count("seeds 0,1: finished") == 3 and "study: 6 finished" in done.stdout
     table = done.stdout.split("study: 6 finished")[1]
     assert all(name in table for name in ("uer · smoke", "per · smoke", "vlm_rb · sprite · smoke"))
     found = {path.name: path.stat().st_size for path in (directory / "report").iterdir()}
@@ -133,7 +133,7 @@ def test_how_often_a_run_is_saved_and_where_it_broke_changes_no_byte(train, monk
     from guidebench.harness import building, checkpoints
 
     monkeypatch.setattr(building, "SPACING", 50)
-    settings = (f"method={method}", "seeds=[0]", *TINY, "training.steps=900", "training.capacity=300")
+    settings = (f"method={method}", "seeds=[0]", *TINY, "training.steps=600", "training.capacity=200")
     settings = tuple(text for text in settings if text != "training.steps=240")
 
     def policy(study: Path) -> bytes:
@@ -146,7 +146,7 @@ def test_how_often_a_run_is_saved_and_where_it_broke_changes_no_byte(train, monk
     calls = itertools.count(1)
 
     def vanish() -> bool:
-        if next(calls) == 849:
+        if next(calls) == 489:
             raise KeyboardInterrupt  # no checkpoint of this moment
         return False
 
@@ -154,11 +154,11 @@ def test_how_often_a_run_is_saved_and_where_it_broke_changes_no_byte(train, monk
     with pytest.raises(KeyboardInterrupt) as held:  # and with it what the broken loop left in memory
         train(*settings, packs=[(0,)], checkpoint_every=1_000, directory=broken, stop=vanish)
     (run,) = broken.glob("*/*/*/seed-0")
-    assert held and logged(run, "evaluations")[-1]["step"] == 840, "no row reaches its file after the run goes on"
+    assert held and logged(run, "evaluations")[-1]["step"] == 480, "no row reaches its file after the run goes on"
     older, newest = checkpoints.existing(run)
-    assert (older.name, newest.name) == ("checkpoint-0000000750", "checkpoint-0000000800")
+    assert (older.name, newest.name) == ("checkpoint-0000000400", "checkpoint-0000000450")
     (newest / "state.json").write_bytes(b"{}")
-    with pytest.warns(UserWarning, match="checkpoint-0000000800 is damaged"):
+    with pytest.warns(UserWarning, match="checkpoint-0000000450 is damaged"):
         train(*settings, packs=[(0,)], checkpoint_every=1_000, directory=broken)
     assert rows(broken) == rows(whole) and policy(broken) == policy(whole)
 
@@ -169,7 +169,7 @@ def test_the_same_command_trains_nothing_and_more_seeds_train_only_the_new_ones(
     again = bench(*COMMAND, "seeds=2", "output=study", "report=false", cwd=directory.parent)
     assert again.returncode == 0 and "started" not in again.stdout and "6 finished" in again.stdout
     assert {path: path.stat().st_mtime_ns for path in directory.glob("*/*/*/seed-*/*")} == before
-    more = bench(*COMMAND, "seeds=3", "output=study", "report=false", "pack=2", cwd=directory.parent)
+    more = bench(*COMMAND, "seeds=3", "output=study", "report=false", cwd=directory.parent)
     assert more.returncode == 0 and "9 finished" in more.stdout
     started = [line for line in more.stdout.splitlines() if line.endswith(": started")]
     assert len(started) == 3 and all("seed 2:" in line for line in started)

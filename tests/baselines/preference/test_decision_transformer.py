@@ -26,13 +26,13 @@ def episodes() -> list[Episode]:
 
 
 def test_it_learns_where_an_expert_goes(episodes: list[Episode]) -> None:
-    model = DecisionTransformer(episodes, LENGTH, 300)
+    model = DecisionTransformer(episodes, LENGTH, 100)
     start = np.array([-0.8, 0.5, 0.6, -0.4], np.float32)
     imagined = model.imagine(start)
     assert imagined.shape == (LENGTH, 4) and imagined.dtype == np.float32
     assert (imagined[0] == start).all()
     far = np.linalg.norm(imagined[:, :2] - start[2:], axis=1)
-    assert far[-1] < 0.75 * far[0]
+    assert far[-1] < 0.5 * far[0]
     assert np.abs(imagined[:, 2:] - start[2:]).max() < 0.2  # the goal stays about where it is
 
 

@@ -40,6 +40,12 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return lambda name: getattr(tiny_models, name)(directory / name)
 
 
+@pytest.fixture(scope="module")
+def whole(train_once: Callable[..., Path], models: Callable[[str], Path]) -> Path:
+    """A recorded run of seed 0, only to be read."""
+    return train_once(*SETTINGS, f"judge.model={models('qwen_vl')}", "seeds=[0]", packs=[(0,)])
+
+
 def rows(study: Path, name: str) -> list[bytes]:
     return [path.read_bytes() for path in sorted(study.glob(f"*/*/*/seed-*/{name}"))]
 
@@ -65,16 +71,16 @@ def test_a_recorded_run_replays_to_the_byte_when_the_model_is_gone(train, models
     assert last["billed_calls"] == 0 and last["calls"] > 20 and last["images"] == 8 * last["calls"]
 
 
-def test_what_was_never_recorded_is_an_error_in_replay(train, models) -> None:
+def test_what_was_never_recorded_is_an_error_in_replay(train, models, whole) -> None:
     command = (*SETTINGS, f"judge.model={models('qwen_vl')}")
-    recorded = train(*command, "seeds=[0]", packs=[(0,)])
     with pytest.raises(UserError, match=r"step \d+: question \d+ .* was never recorded"):
-        train(*command, "seeds=[3]", packs=[(3,)], models={"mode": "replay", "cassette": str(recorded)})
+        train(*command, "seeds=[3]", packs=[(3,)], models={"mode": "replay", "cassette": str(whole)})
 
 
-def test_a_budget_stops_a_run_before_it_is_exceeded_and_a_higher_one_continues_it(train, models, tmp_path) -> None:
+def test_a_budget_stops_a_run_before_it_is_exceeded_and_a_higher_one_continues_it(
+    train, models, whole, tmp_path
+) -> None:
     command = (*SETTINGS, f"judge.model={models('qwen_vl')}", "seeds=[0]")
-    whole = train(*command, packs=[(0,)])
     study = tmp_path / "short"
     with pytest.raises(BudgetReached, match=r"models\.budget_calls=12"):
         train(*command, packs=[(0,)], directory=study, models={"budget_calls": 12})
@@ -89,7 +95,7 @@ def test_a_budget_stops_a_run_before_it_is_exceeded_and_a_higher_one_continues_i
     assert scores[0] == pytest.approx(scores[1], abs=1e-5), "a batch's composition shows in the last bits alone"
 
 
-def test_the_study_s_folder_is_merged_into_one_cassette(train, models) -> None:
-    study = train(*SETTINGS, f"judge.model={models('qwen_vl')}", "seeds=[0]", packs=[(0,)])
+def test_the_study_s_folder_is_merged_into_one_cassette(whole, tmp_path) -> None:
+    study = Path(shutil.copytree(whole, tmp_path / "study"))
     keeping.settle(keeping.folder(study))
     assert sorted(path.name for path in (study / "models").glob("*.sqlite")) == ["cassette.sqlite"]

@@ -16,10 +16,12 @@ from guidebench.suites.ogbench_scene.perturbations import LOCKED, UNLOCKED  # no
 from guidebench.suites.ogbench_scene.task import SNAPSHOT, Scene  # noqa: E402
 from tests.there import there  # noqa: E402
 
-LENGTH = 12
+LENGTH = 8
+SIX = [0, 1, 3, 4, 6, 7]
 PINK = (0.99, 0.85, 0.86)
 
 
+@functools.cache
 def place(joint):
     return int(dynamics.model().joint(joint).qposadr[0])
 
@@ -94,9 +96,9 @@ def test_less_than_three_centimetres_is_no_motion(judge, opengl):
 
 
 def test_it_reads_frames_of_any_size_and_quality(judge, opengl):
-    change = clip(**CHANGES["drawer"])[::2]
-    assert judge([draw(change, size=128), draw(clip()[::2], size=128)]) == [1.0, 0.0]
-    assert judge([draw(change, quality="full"), draw(clip()[::2], quality="full")]) == [1.0, 0.0]
+    change = clip(**CHANGES["drawer"])[SIX]
+    assert judge([draw(change, size=128), draw(clip()[SIX], size=128)]) == [1.0, 0.0]
+    assert judge([draw(change, quality="full"), draw(clip()[SIX], quality="full")]) == [1.0, 0.0]
 
 
 @pytest.mark.parametrize("change", ["drawer", "window", "cube"])
