@@ -8,7 +8,7 @@ import shutil
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 # Before torch is imported: bit-equality holds with one thread, and the tests' processes share the cores.
@@ -50,6 +50,15 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.getbasetemp()
     os.environ["GUIDEBENCH_CACHE"] = str((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache")
     return Path(os.environ["GUIDEBENCH_CACHE"])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def unsynced() -> Iterator[None]:
+    """No test of this process waits until a disk holds what was written: none cuts the power, and runs are written in
+    thousands of such steps. Processes that tests start do wait."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "fsync", lambda handle: None)
+        yield
 
 
 @pytest.fixture(autouse=True)
