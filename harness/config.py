@@ -11,7 +11,7 @@ import hashlib
 import json
 import operator
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from guidebench.harness import registry, settings
@@ -147,11 +147,10 @@ class Cell:
         """What learns, each learner once."""
         return "+".join(dict.fromkeys(part.name for part in self.names.of("learner")))
 
-    @functools.cached_property
+    @property
     def logs(self) -> Mapping[str, Log]:
         """The logs that its parts declare; UserError where a declaration is not allowed or contradicts another."""
-        asked = [WRITTEN_OF[kind] for kind in WRITTEN_OF if self.names.of(kind)]
-        return functools.reduce(operator.or_, map(dict, asked), together(_declared(self.names), RESERVED))
+        return _logs(self.names)
 
     def logged_by(self, log: str) -> str:
         """The first part that declares a log, in words."""
@@ -163,17 +162,38 @@ class Cell:
 
     @functools.cached_property
     def sections(self) -> Mapping[str, Any]:
-        """The built configuration dataclass of every section that this cell has."""
-        values: dict[str, list[tuple[str, Any]]] = {}
+        """The built configuration dataclass of every section that this cell has. Its settings were checked as they were
+        given, or as a record was read."""
+        base = base_settings(self.names)
+        own: dict[str, list[tuple[str, Any]]] = {}
         for key, value in self.settings.items():
-            section, field = key.split(".", 1)
-            values.setdefault(section, []).append((field, value.value))
-        configs = {section: section_config(self.names, section) for section in self.names.sections}
-        return {
-            section: _build(config, tuple(values.get(section, ())), section)
-            for section, config in configs.items()
-            if config is not None
-        }
+            if value is not base.get(key):
+                section, field = key.split(".", 1)
+                own.setdefault(section, []).append((field, value.value))
+        return {**_usual(self.names), **{name: _changed(self.names, name, tuple(own[name])) for name in own}}
+
+
+@functools.lru_cache(maxsize=4096)
+def _logs(names: Names) -> Mapping[str, Log]:
+    asked = [WRITTEN_OF[kind] for kind in WRITTEN_OF if names.of(kind)]
+    return functools.reduce(operator.or_, map(dict, asked), together(_declared(names), RESERVED))
+
+
+@functools.lru_cache(maxsize=4096)
+def _usual(names: Names) -> Mapping[str, Any]:
+    """The built configuration of every section before the command line."""
+    values: dict[str, dict[str, Any]] = {section: {} for section in names.sections}
+    for key, value in base_settings(names).items():
+        section, field = key.split(".", 1)
+        values[section][field] = value.value
+    configs = {section: section_config(names, section) for section in values}
+    return {section: config(**values[section]) for section, config in configs.items() if config is not None}
+
+
+@functools.lru_cache(maxsize=65536)
+def _changed(names: Names, section: str, own: tuple[tuple[str, Any], ...]) -> Any:
+    """The configuration of a section with these fields."""
+    return replace(_usual(names)[section], **dict(own))
 
 
 def _declared(names: Names) -> list[tuple[str, Mapping[str, Log]]]:
@@ -198,11 +218,6 @@ def _transport(names: Names, key: str) -> bool:
     section, _, name = key.partition(".")
     field = cell_fields(names).get(section, {}).get(name)
     return field is not None and field.transport
-
-
-@functools.lru_cache(maxsize=4096)
-def _build(config: type, values: tuple[tuple[str, Any], ...], where: str) -> Any:
-    return settings.build(config, dict(values), where)
 
 
 def identity(names: Names, version: Mapping[str, int], values: Mapping[str, Any]) -> str:
@@ -320,18 +335,28 @@ def base_settings(names: Names) -> Mapping[str, Value]:
     found: dict[str, Value] = {}
     for section, known in cell_fields(names).items():
         for field in known.values():
-            found[f"{section}.{field.name}"] = Value(field.default, "default", field.source)
-    for layer, overrides in _layers(names):
-        for key, given in overrides.items():
-            target = target_of(names, key)
-            if target is None or target not in found:
-                continue
-            value, source = given if isinstance(given, Cited) else (given, "")
-            section, name = target.split(".", 1)
-            field = cell_fields(names)[section][name]
-            checked = settings.check(field, value, f"{layer}: {target}")
-            found[target] = Value(checked, layer, source)
+            key = f"{section}.{field.name}"
+            found[key] = Value(settings.check(field, field.default, f"default: {key}"), "default", field.source)
+    for called, layer in _layers(names):
+        found |= {key: value for key, value in laid(names, layer, called, f"{called}: ") if value is not None}
     return found
+
+
+def laid(names: Names, layer: Layer, called: str, within: str = "") -> Iterator[tuple[str, Value | None]]:
+    """The settings of a layer that mean this cell, checked, by `section.field`; None for one that the cell does not
+    have, under the key that the layer gives it. `called`: what the layer is called in records; `within`: what precedes
+    a key in errors."""
+    for key, given in layer.items():
+        target = target_of(names, key)
+        if target is None:
+            continue
+        section, name = target.split(".", 1)
+        field = cell_fields(names).get(section, {}).get(name)
+        if field is None:
+            yield key, None
+            continue
+        value, source = given if isinstance(given, Cited) else (given, "")
+        yield target, Value(settings.check(field, value, f"{within}{target}"), called, source)
 
 
 def _layers(names: Names) -> Iterator[tuple[str, Layer]]:
@@ -414,7 +439,7 @@ def validate(cell: Cell) -> None:
                 f"{chosen} does not fit suite {cell.names.suite!r}, task {cell.names.task!r}: {reason}"
                 + (f"; the suite's own there is {chosen.role}={own}" if mended else "")
             )
-    answering.check(cell.names.parts, cell.sections)
+    answering.check(cell.names.parts)
     asking = [
         str(chosen) for chosen in cell.names.of(*registry.ASKING)
         if {*registry.MODELS, registry.HUMAN}.intersection(cell.section(chosen.role).needs.values())

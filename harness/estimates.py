@@ -153,11 +153,21 @@ def counted(cell: Cell) -> float:
 
 
 def questions(cell: Cell) -> Usage | None:
-    """About what one run of `cell` asks of foundation models, by the prices of their recipes or settings; None where it
-    asks none. Of a judge it is the least: clips that end with an episode, and tokens of prompts and answers, come on
-    top. Of other models it is what the part that asks them says (`asked(parts, role)` of its configuration)."""
-    found = [_priced(cell.section(part.role), usage) for part in cell.models if (usage := _asked(part, cell.sections))]
-    return functools.reduce(Usage.plus, found) if found else None
+    """About what one run of `cell` asks of foundation models, all together; None where it asks none."""
+    found = by_model(cell)
+    return functools.reduce(Usage.plus, (usage for _, usage in found)) if found else None
+
+
+def by_model(cell: Cell) -> list[tuple[str, Usage]]:
+    """The foundation models that one run of `cell` asks, by role: the name of each, and about what it is asked, by the
+    prices of its recipe or settings. Of a judge it is the least: clips that end with an episode, and tokens of prompts
+    and answers, come on top. Of other models it is what the part that asks them says (`asked(parts, role)` of its
+    configuration)."""
+    return [
+        (cell.called(part), _priced(cell.section(part.role), usage))
+        for part in cell.models
+        if (usage := _asked(part, cell.sections))
+    ]
 
 
 def all_questions(runs: Iterable[tuple[Cell, float]]) -> Usage:

@@ -11,12 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from guidebench.harness import config, registry, settings
-from guidebench.harness.config import Cell, Value
+from guidebench.harness import config, registry
+from guidebench.harness.config import Cell
 from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.matrix import InMatrix, Plan
 from guidebench.harness.recipes import Layer
-from guidebench.harness.settings import Cited
 
 FULL = "full"
 STANDARD = "standard"
@@ -144,20 +143,11 @@ def _varied(cell: Cell, layer: Layer, source: str) -> Cell:
             overrides[key] = given
         if key in values:
             values[key] = cell.settings[key]
-    for key, given in layer.items():
-        if key in swapped:
-            overrides[key] = given
-            continue
-        target = config.target_of(names, key)
-        if target is None:
-            continue
-        if target not in values:
+    overrides |= swapped
+    for key, value in config.laid(names, {key: layer[key] for key in layer if key not in swapped}, source):
+        if value is None:
             raise UserError(f"it sets {key}, which {names.suite}/{names.task} with {_described(names)} does not have")
-        value, cited = given if isinstance(given, Cited) else (given, "")
-        section, name = target.split(".", 1)
-        checked = settings.check(config.cell_fields(names)[section][name], value, target)
-        overrides[target] = checked
-        values[target] = Value(checked, source, cited)
+        overrides[key], values[key] = value.value, value
     found = config.evaluated_once(Cell(names, values, overrides))
     config.validate(found)
     return found

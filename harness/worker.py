@@ -31,7 +31,7 @@ from guidebench.harness.foundation import answering, keeping
 from guidebench.harness.foundation.asks import Asks, Backend
 from guidebench.harness.foundation.human import HumanBackend
 from guidebench.harness.foundation.oracle import OracleBackend
-from guidebench.harness.foundation.process import Assignment, ModelProcess, Part, Voice
+from guidebench.harness.foundation.process import Assignment, ModelProcess, Registered, Voice
 from guidebench.harness.interfaces import Agent, Build, Task
 from guidebench.harness.job import EXIT_STOPPED, EXIT_USER_ERROR, Job
 from guidebench.harness.journal import RunJournal, resume_point
@@ -179,7 +179,7 @@ def backend_of(roles: Sequence[str], job: Job, cell: Cell, build: Build) -> Back
         return OracleBackend(model.spawn(build.parts["suite"], names.task), build.streams)
     voices = {role: _voice(cell, role) for role in roles}
     assignment = Assignment(
-        Part("suite", names.suite, asdict(build.parts["suite"])), names.task, voices,
+        Registered("suite", names.suite, asdict(build.parts["suite"])), names.task, voices,
         asdict(build.parts["drawing"]) if "drawing" in build.parts else None,
         runs=tuple(f"{cell.id}/{seed}" for seed in job.seeds), models=job.models,
         directory=str(keeping.folder(Path(job.directory))), device=job.device,
@@ -190,7 +190,7 @@ def backend_of(roles: Sequence[str], job: Job, cell: Cell, build: Build) -> Back
     calls = [
         cell.section(speaker).dialogue(build.parts["suite"], names.task, role).calls
         for role in roles
-        for speaker in answering.speakers(cell.sections, role)
+        for speaker in answering.speakers(cell.names.parts, role)
     ]
     return ModelProcess(assignment, keeping.patience(policy, max(calls, default=1)), 2 * policy.in_flight)
 
@@ -198,9 +198,9 @@ def backend_of(roles: Sequence[str], job: Job, cell: Cell, build: Build) -> Back
 def _voice(cell: Cell, role: str) -> Voice:
     """How the model in a role is asked: about clips as long as the replays that need it make them, or by the dialogue
     of the part that leads one with it."""
-    known = {part.role: Part(part.kind, part.name, asdict(cell.section(part.role))) for part in cell.names.parts}
+    known = {part.role: Registered(part.kind, part.name, asdict(cell.section(part.role))) for part in cell.names.parts}
     length = parts.clip_length({asker: cell.section(asker) for asker in _asking(cell, role)})
-    speaker = next(iter(answering.speakers(cell.sections, role)), "")
+    speaker = next(iter(answering.speakers(cell.names.parts, role)), "")
     return Voice(known[role], length or 1, known.get(speaker))
 
 

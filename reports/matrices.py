@@ -44,15 +44,15 @@ def matrices(rows: Sequence[Row]) -> list[Matrix]:
     """The matrices among `rows`, of those whose reference has been evaluated."""
     found = []
     for reference in rows:
-        role = reference.cell.role
-        if role is None or role.reference != reference.cell.id:
+        place = reference.cell.matrix
+        if place is None or place.reference != reference.cell.id:
             continue
-        members = [row for row in rows if row.cell.role and row.cell.role.reference == reference.cell.id]
-        beside = [row for row in rows if row.cell.role is None and row.place == reference.place]
+        members = [row for row in rows if row.cell.matrix and row.cell.matrix.reference == reference.cell.id]
+        beside = [row for row in rows if row.cell.matrix is None and row.place == reference.place]
         others = [row for row in [*members, *beside] if row is not reference]
-        kinds = dict.fromkeys(row.cell.role.kind for row in members if row.cell.role)
+        kinds = dict.fromkeys(row.cell.matrix.kind for row in members if row.cell.matrix)
         heading = f"{reference.where}: {' and '.join(f'{kind}s' for kind in kinds)} beside {reference.label}"
-        found.append(Matrix(role.kind, heading, tuple(lines(reference, others))))
+        found.append(Matrix(place.kind, heading, tuple(lines(reference, others))))
     return found
 
 
@@ -110,14 +110,14 @@ def legend(found: Sequence[Matrix], pm: bool = False) -> str:
 def remarks(found: Sequence[Matrix]) -> list[str]:
     """What must be said of the judges of these matrices."""
     cells = [line.row.cell for matrix in found for line in matrix.lines]
-    perturbed = [cell for cell in cells if cell.role and cell.role.kind == "perturbation"]
+    perturbed = [cell for cell in cells if cell.matrix and cell.matrix.kind == "perturbation"]
     judges = dict.fromkeys(cell.model for cell in perturbed if cell.backend == "scripted")
     return [f"Judge {judge}: {INSTRUMENT_CHECK}" for judge in judges]
 
 
 def _reference(row: Row) -> str:
-    return row.cell.role.reference if row.cell.role else row.cell.id
+    return row.cell.matrix.reference if row.cell.matrix else row.cell.id
 
 
 def _name(row: Row) -> str:
-    return row.cell.role.name if row.cell.role else row.label
+    return row.cell.matrix.name if row.cell.matrix else row.label

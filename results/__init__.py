@@ -7,14 +7,14 @@ if __name__ != "guidebench.results":  # under two names there would be two regis
 from guidebench.results.joining import MEASURED, Joined, join, opened, select
 from guidebench.results.pictures import Picture, pictures
 from guidebench.results.rows import load, noted
-from guidebench.results.store import Cell, Role, Run, Study, run, runs, study
+from guidebench.results.store import Cell, InMatrix, Run, Study, run, runs, study
 
 __all__ = [
     "MEASURED",
     "Cell",
+    "InMatrix",
     "Joined",
     "Picture",
-    "Role",
     "Run",
     "Study",
     "join",

@@ -40,9 +40,9 @@ def pictures(study: Study) -> list[Picture]:
     found: dict[tuple[str, str], Picture] = {}
     root = study.directory.resolve()
     for cell in study.cells:
-        if cell.role is None or cell.role.kind != "perturbation":
+        if cell.matrix is None or cell.matrix.kind != "perturbation":
             continue
-        where, name = f"{cell.suite}/{cell.task}", cell.role.name
+        where, name = f"{cell.suite}/{cell.task}", cell.matrix.name
         path = root / frames_file(cell.suite, cell.task, name)
         if (where, name) in found or not path.is_file():
             continue

@@ -14,7 +14,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.logs import Log
 from guidebench.harness.records import parts, schema, shown
 from guidebench.harness.records.files import read_json
-from guidebench.harness.records.parts import Part
+from guidebench.harness.records.parts import RecordedPart
 from guidebench.harness.scores import SUCCESS, Score
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ LARGEST = 2**24
 """Bytes of a JSON document: 16 MiB, a study of a hundred thousand cells."""
 
 
-class Role(NamedTuple):
+class InMatrix(NamedTuple):
     """A cell's place in a matrix: what it is called there, and the id of the cell that it is compared with (its own, if
     it is that cell)."""
 
@@ -55,9 +55,9 @@ class Cell:
     label: str
     settings: Mapping[str, Mapping[str, Any]]
     versions: Mapping[str, Any]
-    parts: Mapping[str, Part]
+    parts: Mapping[str, RecordedPart]
     """Role (learner, replay, …) -> the part in it; empty for runs made elsewhere."""
-    role: Role | None = None
+    matrix: InMatrix | None = None
     score: Score = SUCCESS
     """What its evaluation episodes are judged by."""
     logs: Mapping[str, Log] = field(default_factory=dict)
@@ -128,8 +128,8 @@ def study(directory: str | Path) -> Study:
         if not isinstance(entry, dict):
             raise UserError(f"{path}: cells.{cell_id} is {entry!r}; expected an object with directory and seeds")
         cell = _cell(root, path, cell_id, entry)
-        if cell.role is not None and cell.role.reference not in listed:
-            raise UserError(f"{path}: cell {cell_id} is compared with {cell.role.reference!r}, which is not listed")
+        if cell.matrix is not None and cell.matrix.reference not in listed:
+            raise UserError(f"{path}: cell {cell_id} is compared with {cell.matrix.reference!r}, which is not listed")
         cells.append(cell)
         found.extend(_runs(root, path, cell, entry))
     present = {path.parent.relative_to(root).as_posix() for path in root.glob("*/*/*/cell.json")}
@@ -195,12 +195,12 @@ def _cell(root: Path, study_path: Path, cell_id: str, entry: Mapping[str, Any]) 
     inside = (root / directory).resolve()
     if not inside.is_relative_to(root.resolve()) or inside == root.resolve() or not directory.isprintable():
         raise UserError(f"{study_path}: the directory {directory!r} of cell {cell_id} lies outside the study")
-    role = _role(study_path, entry)
+    place = _place(study_path, entry)
     path = root / directory / "cell.json"
     if not path.is_file():  # planned and not started: the directory's name is all that is known
         suite, task, name = [*Path(directory).parts, "", "", ""][:3]
         method = name.rpartition("-")[0] or name
-        return Cell(cell_id, directory, suite, task, method, "", "", "", "", 0, "", method, {}, {}, {}, role)
+        return Cell(cell_id, directory, suite, task, method, "", "", "", "", 0, "", method, {}, {}, {}, place)
     content = _document(path)
     names = {name: _name(path, content, name) for name in IDENTITY if name != "seed"}
     if names.pop("cell") != cell_id:
@@ -218,20 +218,20 @@ def _cell(root: Path, study_path: Path, cell_id: str, entry: Mapping[str, Any]) 
         settings=_field(path, content, "settings", dict, {}),
         versions=_field(path, content, "versions", dict, {}),
         parts=_parts(path, content),
-        role=role,
+        matrix=place,
         score=_score(path, content),
         logs=_logs(path, content),
     )
 
 
-def _role(path: Path, entry: Mapping[str, Any]) -> Role | None:
+def _place(path: Path, entry: Mapping[str, Any]) -> InMatrix | None:
     if "matrix" not in entry:
         return None
     content = _field(path, entry, "matrix", dict)
-    role = Role(*(_name(path, content, name) for name in Role._fields))
-    if role.kind not in schema.MATRICES:
-        raise UserError(f"{path}: matrix of kind {role.kind!r}; expected one of {', '.join(schema.MATRICES)}")
-    return role
+    place = InMatrix(*(_name(path, content, name) for name in InMatrix._fields))
+    if place.kind not in schema.MATRICES:
+        raise UserError(f"{path}: matrix of kind {place.kind!r}; expected one of {', '.join(schema.MATRICES)}")
+    return place
 
 
 def _score(path: Path, content: Mapping[str, Any]) -> Score:
@@ -248,7 +248,7 @@ def _logs(path: Path, content: Mapping[str, Any]) -> Mapping[str, Log]:
         raise UserError(f"{path}: {error}; restore the file") from None
 
 
-def _parts(path: Path, content: Mapping[str, Any]) -> Mapping[str, Part]:
+def _parts(path: Path, content: Mapping[str, Any]) -> Mapping[str, RecordedPart]:
     try:
         return parts.read(content.get("parts", {}))
     except UserError as error:

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from guidebench import results
-from guidebench.harness import matrix
+from guidebench.harness import cli, matrix
 from guidebench.harness.config import Cell
+from guidebench.harness.errors import UserError
 from guidebench.harness.records.cells import record, recorded
 from guidebench.harness.worker import sharing
 from guidebench.reports.commands import report
@@ -227,6 +228,66 @@ def test_an_ablation_swaps_the_part_of_one_role_or_sets_it(scouting: None) -> No
     assert found["reader=large"].section("reader").model == "large" != found["reader=large"].section("seer").model
 
 
+def test_a_command_names_roles_and_what_nobody_has_is_told(scouting: None) -> None:
+    with pytest.raises(UserError, match="planner= is given, but none of the chosen methods has a planner"):
+        matrix.plan(["suite=minigrid_doorkey", "method=uer", "profile=smoke", "planner=openai"])
+    with pytest.raises(UserError, match=r"unknown setting 'planer'.*did you mean 'planner'"):
+        planned("planer=openai")
+    with pytest.raises(UserError, match=r"unknown setting 'seer\.modle'.*did you mean 'seer\.model'"):
+        planned("seer.modle=x")
+    with pytest.raises(UserError, match="unknown chat 'sprite'"):
+        planned("planner=sprite")
+    with pytest.raises(UserError, match="planner=3: expected a name"):
+        planned("planner=3")
+
+
+CLASHING = """
+    from dataclasses import dataclass
+    from typing import ClassVar
+
+    from guidebench.baselines.replay.uer import Uer
+    from guidebench.harness.recipes import Method
+    from guidebench.harness.registry import register
+
+
+    @register.replay("clashing")
+    @dataclass(frozen=True)
+    class Clashing(Uer):
+        needs: ClassVar = {"planner": "judge"}
+
+
+    register.method("clashing")(Method(summary="clashes", replay="clashing", guide="scouting", citation="% a test"))
+"""
+
+
+def test_one_role_of_two_kinds_is_refused_by_who_needs_it(scouting: None, plugin: Callable[..., Path]) -> None:
+    plugin("clashing", CLASHING, {"replay": "clashing", "method": "clashing"})
+    with pytest.raises(
+        UserError, match="replay 'clashing' needs a judge in the role 'planner' and guide 'scouting' needs a chat"
+    ):
+        matrix.plan(["suite=minigrid_doorkey", "profile=smoke", "method=clashing"])
+
+
+def test_a_question_to_a_role_that_no_part_declares_ends_the_run_by_its_name(
+    plugin: Callable[..., Path], train: Callable[..., Path]
+) -> None:
+    lost = {**FOLDER, "guide.py": FOLDER["guide.py"].replace('"planner"))', '"planer"))')}
+    lost["__init__.py"] = FOLDER["__init__.py"].replace('"seer": "embedder", "reader": "embedder", ', "")
+    lost["guide.py"] = "\n".join(
+        line for line in lost["guide.py"].splitlines() if '"seer"))' not in line and '"reader"))' not in line
+    )
+    plugin("scouting", lost, {"guide": "scouting", "method": "scouting"})
+    with pytest.raises(
+        UserError, match=r"asks in the role 'planer', which the cell does not have .asked roles: planner"
+    ):
+        train(*(word for word in TINY if not word.startswith(("seeds", "profile"))), "seeds=[0]", packs=[(0,)])
+
+
+def test_doctor_checks_the_model_of_a_role(scouting: None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["doctor", "seer=transformers", "seer.model=/nowhere/at/all"]) == 1
+    assert "/nowhere/at/all" in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_the_folder_trains_is_killed_continues_replays_and_reports(
     scouting: None, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -256,7 +317,15 @@ def test_the_folder_trains_is_killed_continues_replays_and_reports(
         assert process.returncode == -signal.SIGKILL, output.decode()
         again = subprocess.run(command, capture_output=True, text=True, timeout=300)
         assert again.returncode == 0 and "resumed at step" in again.stdout, again.stdout + again.stderr
-    killed = tmp_path / "killed"
+        killed, archive = tmp_path / "killed", tmp_path / "killed.zip"
+        assert cli.main(["submit", str(killed), "--cassette", "--output", str(archive)]) == 0
+        few = ["--calls", "3", "--episodes", "1", "--runs", "1", "--leaderboard", str(tmp_path / "board"), "--json"]
+        capsys.readouterr()
+        assert cli.main(["verify", str(archive), *few, *models[:3], "models.budget_calls=9"]) == 0
+    (verdict,) = json.loads(capsys.readouterr().out)["cells"].values()
+    told = {check["what"]: check for check in verdict["checks"]}
+    assert told["model calls (seer)"]["passed"] and told["model calls (reader)"]["passed"]
+    assert "3 of 40 recorded calls asked again of m" in told["model calls (planner)"]["detail"]
     rows = results.load(killed, what="sightings")
     assert rows.groupby(["seed", "role"]).size().to_dict() == {
         (seed, role): 20 for seed in (0, 1) for role in ("planner", "reader", "seer")

@@ -112,7 +112,7 @@ def dry_run(plan: Plan, as_json: bool) -> int:
                 **plan.place(cell),
             }
         )
-    asked = [(cell.model, usage) for cell in plan.cells if (usage := estimates.questions(cell))]
+    asked = [each for cell in plan.cells for each in estimates.by_model(cell)]
     short = ""
     if plan.execution.models.budgeted:
         whole = estimates.all_questions((cell, len(plan.seeds)) for cell in plan.cells)

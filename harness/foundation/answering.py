@@ -6,8 +6,9 @@ declares neither stands for the usual kind of call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from guidebench.harness import registry
 from guidebench.harness.errors import UserError
@@ -20,46 +21,48 @@ USUAL: Mapping[str, str] = {"judge": "judge", "chat": "chat", "embedder": "embed
 """Kind of part that is a model -> the kind of call that it is usually put."""
 
 
-def answered(kind: str, config: ModelPart) -> tuple[str, ...]:
+def answered(kind: str, config: ModelPart | type[ModelPart]) -> tuple[str, ...]:
     """The kinds of calls that a model answers. `kind`: of part that it is."""
     return config.answers or (USUAL[kind],)
 
 
-def put(parts: Mapping[str, Any], role: str) -> dict[str, str]:
-    """Kind of call -> the role of the part that puts it to the model in `role`. `parts`: section -> built
-    configuration."""
+def put(chosen: Sequence[Chosen], role: str) -> dict[str, str]:
+    """Kind of call -> the role of the part of a cell that puts it to the model in `role`."""
     found: dict[str, str] = {}
-    for asker, config in parts.items():
-        if isinstance(config, Part) and role in config.needs:
-            declared = config.puts if isinstance(config, AskingPart) else {}
-            for kind in declared.get(role, (USUAL[config.needs[role]],)):
-                found.setdefault(kind, asker)
+    for asker, config in _needing(chosen, role):
+        declared = config.puts if issubclass(config, AskingPart) else {}
+        for kind in declared.get(role, (USUAL[config.needs[role]],)):
+            found.setdefault(kind, asker)
     return found
 
 
-def speakers(parts: Mapping[str, Any], role: str) -> list[str]:
-    """The roles of the parts that lead dialogues with the model in `role`."""
-    return [
-        asker
-        for asker, config in parts.items()
-        if isinstance(config, Part) and config.needs.get(role) in registry.SPOKEN_TO
-    ]
+def speakers(chosen: Sequence[Chosen], role: str) -> list[str]:
+    """The roles of the parts of a cell that lead dialogues with the model in `role`."""
+    return [asker for asker, config in _needing(chosen, role) if config.needs[role] in registry.SPOKEN_TO]
 
 
-def check(chosen: Sequence[Chosen], parts: Mapping[str, Any]) -> None:
-    """UserError where a part asks a model for a kind of call that the model does not answer, or that nobody defines,
-    and where two parts lead dialogues with one model. `parts`: section -> built configuration."""
-    for role, of, _ in (each for each in chosen if each.kind in registry.MODELS):
-        model: Any = parts[role]
-        for kind, asker in put(parts, role).items():
+def _needing(chosen: Sequence[Chosen], role: str) -> Iterator[tuple[str, type[Part]]]:
+    """The roles of the parts that need another one, and their configurations."""
+    for part in chosen:
+        config: type[Part] = registry.get(part.kind, part.name)
+        if role in config.needs:
+            yield part.role, config
+
+
+@functools.lru_cache(maxsize=4096)
+def check(chosen: tuple[Chosen, ...]) -> None:
+    """UserError where a part of a cell asks a model for a kind of call that the model does not answer, or that nobody
+    defines, and where two parts lead dialogues with one model."""
+    for role, of, name in (part for part in chosen if part.kind in registry.MODELS):
+        answers = answered(of, registry.get(of, name))
+        for kind, asker in put(chosen, role).items():
             registry.get("call", kind)
-            answers = answered(of, model)
             if kind not in answers:
                 raise UserError(
-                    f"the {asker} puts calls of kind {kind!r} to its {role}, and {model.model or model.backend!r} "
-                    f"answers only {' and '.join(answers)}; choose another {role}=…"
+                    f"the {asker} puts calls of kind {kind!r} to its {role}, and {of} {name!r} answers only "
+                    f"{' and '.join(answers)}; choose another {role}=…"
                 )
-        if len(leading := speakers(parts, role)) > 1:
+        if len(leading := speakers(chosen, role)) > 1:
             raise UserError(
                 f"the {' and the '.join(leading)} both lead dialogues with the {of} in the role {role!r}; have one of "
                 f"them need it in a role of another name"

@@ -35,7 +35,7 @@ def model(kind: str, given: Mapping[str, Any], role: str = "") -> Any:
         if key not in known:
             raise unknown("setting", key, known)
         values[known[key].name] = settings.given(known[key], value, key)
-    return settings.build(config, values, role)
+    return config(**values)
 
 
 def device() -> str:

@@ -30,7 +30,7 @@ FAREWELL = 15.0
 """Seconds that calls under way have to be answered and recorded when the process is closed: they are paid for."""
 
 
-class Part(NamedTuple):
+class Registered(NamedTuple):
     """A registered thing, and its settings."""
 
     kind: str
@@ -44,18 +44,18 @@ class Part(NamedTuple):
 class Voice(NamedTuple):
     """How the model of the process is asked in one role."""
 
-    model: Part
+    model: Registered
     """The model with the settings of the role: those of its prompt and of sampling may differ between roles."""
     clip_length: int = 1
     """Frames of a clip to be judged."""
-    speaker: Part | None = None
+    speaker: Registered | None = None
     """Whose dialogue is led with the model; None for a judge."""
 
 
 class Assignment(NamedTuple):
     """What the process needs to draw and to ask."""
 
-    suite: Part
+    suite: Registered
     task: str
     voices: Mapping[str, Voice]
     """Role -> how it is asked, for the roles that this one model has in the cell."""
@@ -70,7 +70,7 @@ class Assignment(NamedTuple):
     device: str = "cpu"
 
     @property
-    def model(self) -> Part:
+    def model(self) -> Registered:
         """The model, with the settings of its first role."""
         return next(iter(self.voices.values())).model
 

@@ -30,7 +30,7 @@ from guidebench.harness.foundation import answering
 from guidebench.harness.foundation.asks import Memory
 from guidebench.harness.foundation.backends.scripted import ScriptedModel
 from guidebench.harness.foundation.calls import Asker, Call, JudgeCall, Model, Told, Usage
-from guidebench.harness.foundation.process import FAREWELL, Assignment, Message, Part, Sent
+from guidebench.harness.foundation.process import FAREWELL, Assignment, Message, Registered, Sent
 from guidebench.harness.interfaces import Array, Dialogue
 
 
@@ -173,12 +173,10 @@ class Studio:
     """Draws the frames of a task, in the thread that builds it, and knows what is to be said about them."""
 
     def __init__(self, assignment: Assignment) -> None:
-        from guidebench.harness import settings
-
         suite = built(assignment.suite)
         self._draw: Callable[[Array], Array] | None = None
         if assignment.drawing is not None:
-            self._draw = settings.build(suite.drawing, assignment.drawing, "drawing").spawn(assignment.task)
+            self._draw = suite.drawing(**assignment.drawing).spawn(assignment.task)
         self.spoken = {
             role: Spoken(
                 voice.clip_length, str(voice.model.settings.get("prompt", "")), built(voice.model).sampled,
@@ -197,11 +195,11 @@ class Studio:
         return self._draw(shown), time.perf_counter() - started
 
 
-def built(part: Part) -> Any:
+def built(part: Registered) -> Any:
     """The configuration of a registered thing."""
-    from guidebench.harness import registry, settings
+    from guidebench.harness import registry
 
-    return settings.build(registry.get(part.kind, part.name), part.settings, part.kind)
+    return registry.get(part.kind, part.name)(**part.settings)
 
 
 def answers(assignment: Assignment, hand: ThreadPoolExecutor) -> Answers:

@@ -12,6 +12,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.records import parts
 from guidebench.harness.records.files import read_json, write_json
 from guidebench.harness.records.study import StudyDirectory
+from guidebench.harness.settings import check
 
 
 def record(cell: Cell) -> dict[str, Any]:
@@ -82,8 +83,14 @@ def recorded(content: Mapping[str, Any]) -> Cell:
         section, name = key.split(".", 1)
         if name not in known.get(section, {}):
             raise UserError(f"the record of cell {content['cell']} has a setting {key!r} that this version has not")
-        value = entry["value"]
-        settings[key] = Value(tuple(value) if isinstance(value, list) else value, entry["layer"], entry["source"])
+        value = check(known[section][name], entry["value"], f"the record of cell {content['cell']}: {key}")
+        settings[key] = Value(value, entry["layer"], entry["source"])
+    for section, name in ((section, name) for section, own in known.items() for name in own):
+        if f"{section}.{name}" not in settings:
+            raise UserError(
+                f"the record of cell {content['cell']} lacks the setting '{section}.{name}', which this version has: "
+                f"run the study anew, or check out the commit in its run.json"
+            )
     cell = Cell(names, settings, content.get("overrides", {}))
     if cell.id != content["cell"]:
         raise UserError(

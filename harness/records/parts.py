@@ -14,7 +14,7 @@ TEXT = 4_096
 """Characters of a name that are read."""
 
 
-class Part(NamedTuple):
+class RecordedPart(NamedTuple):
     """The part in a role of a cell on record."""
 
     kind: str
@@ -30,7 +30,7 @@ class Part(NamedTuple):
         return bool(self.backend)
 
 
-def read(content: Any) -> dict[str, Part]:
+def read(content: Any) -> dict[str, RecordedPart]:
     """The parts that a record holds under `parts`, by role; UserError for what no record of this version has."""
     if not isinstance(content, Mapping):
         raise UserError(f"parts is {str(content)[:60]!r}; expected an object")
@@ -39,12 +39,14 @@ def read(content: Any) -> dict[str, Part]:
     found = {}
     for role, entry in content.items():
         where = f"the part in the role {str(role)[:60]!r}"
-        known = set(Part._fields)
+        known = set(RecordedPart._fields)
         if not isinstance(entry, Mapping) or not {"kind", "name"} <= set(entry) <= known:
-            raise UserError(f"{where} is {str(entry)[:60]!r}; expected an object with {', '.join(Part._fields)}")
+            raise UserError(
+                f"{where} is {str(entry)[:60]!r}; expected an object with {', '.join(RecordedPart._fields)}"
+            )
         if not all(isinstance(text, str) and text.isprintable() and len(text) <= TEXT for text in entry.values()):
             raise UserError(f"{where} is {str(entry)[:200]!r}; expected printable text")
         if reason := registry.misnamed(role, entry["kind"]):
             raise UserError(f"{where} is a {entry['kind'][:60]!r}: {reason}")
-        found[role] = Part(**entry)
+        found[role] = RecordedPart(**entry)
     return found

@@ -129,17 +129,17 @@ def variations(row: Row, members: Iterable[Member], name: str) -> tuple[Variatio
     references = {measured.cell.id: measured for measured in row.tasks.values()}
     found = []
     for _, source, member in members:
-        role = member.cell.role
-        if role is None:
+        place = member.cell.matrix
+        if place is None:
             continue
-        reference = references[role.reference]
+        reference = references[place.reference]
         scores, beside = member.scores[:, -1:], reference.scores[:, -1:]
         own = f"{name}/{member.cell.id}"
         paired = member.seeds == reference.seeds
         gap = ranking.contrast(scores, beside, own, paired).interval()
-        called = role.name if source.name == row.source.name else f"{role.name} ({source.name})"
+        called = place.name if source.name == row.source.name else f"{place.name} ({source.name})"
         task = clean(member.cell.task, 300)
-        found.append(Variation(role.kind, clean(called, 300), task, score(scores, own), estimate(gap)))
+        found.append(Variation(place.kind, clean(called, 300), task, score(scores, own), estimate(gap)))
     return tuple(found)
 
 

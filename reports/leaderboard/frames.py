@@ -65,11 +65,11 @@ class Samples:
         """Source, caption and PNG of what judges were shown in the row's perturbations."""
         references = {measured.cell.id for measured in row.tasks.values()}
         for source in {member.source.name: member.source for member in members}.values() if self._left else ():
-            roles = [(cell, cell.role) for cell in source.study.cells if cell.role]
+            places = [(cell, cell.matrix) for cell in source.study.cells if cell.matrix]
             names = {
-                (f"{cell.suite}/{cell.task}", role.name): f"{cell.task}: {role.name}"
-                for cell, role in roles
-                if role.reference in references
+                (f"{cell.suite}/{cell.task}", place.name): f"{cell.task}: {place.name}"
+                for cell, place in places
+                if place.reference in references
             }
             for picture in self._pictures(source):
                 if caption := names.get((picture.where, picture.name), ""):

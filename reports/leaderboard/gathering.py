@@ -118,16 +118,16 @@ def _variations(
     found: dict[str, list[Member]] = {}
     for source, cells in shown:
         for measured in cells:
-            role = measured.cell.role
-            if role is None or role.reference == measured.cell.id:
+            place = measured.cell.matrix
+            if place is None or place.reference == measured.cell.id:
                 continue
-            accounts = known.get(role.reference, {})
-            home = source.name if source.name in accounts else source.elsewhere.get(role.reference, "")
+            accounts = known.get(place.reference, {})
+            home = source.name if source.name in accounts else source.elsewhere.get(place.reference, "")
             if home not in accounts or accounts[home].last != measured.last:
                 why = "is at another step" if home in accounts else "has no evaluations here"
-                notes.append(clean(f"{source.name}: {role.kind} {role.name} is not shown: its reference {why}", 600))
+                notes.append(clean(f"{source.name}: {place.kind} {place.name} is not shown: its reference {why}", 600))
                 continue
-            found.setdefault(role.reference, []).append(Member(home, source, measured))
+            found.setdefault(place.reference, []).append(Member(home, source, measured))
     return found
 
 

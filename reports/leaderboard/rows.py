@@ -11,7 +11,7 @@ import numpy as np
 
 from guidebench.harness.interfaces import Score
 from guidebench.harness.records import schema
-from guidebench.harness.records.parts import Part
+from guidebench.harness.records.parts import RecordedPart
 from guidebench.reports import comparability, registered, scoring
 from guidebench.reports.leaderboard.board import Tab
 from guidebench.reports.leaderboard.sources import Source
@@ -119,7 +119,7 @@ def version(cell: Cell) -> int | None:
 
 def rows(source: Source, found: Iterable[Measured]) -> list[Row]:
     """The rows of a source's cells. Ablations and perturbations are none: they belong to the row of their reference."""
-    own = [each for each in found if each.cell.role is None or each.cell.role.reference == each.cell.id]
+    own = [each for each in found if each.cell.matrix is None or each.cell.matrix.reference == each.cell.id]
     made = []
     for tell in (_nothing, _learner, _settings):
         groups = _groups(own, tell)
@@ -189,7 +189,7 @@ def tab(cell: Cell) -> Tab | None:
     return _RANKED.get(cell.profile)
 
 
-def _backend(part: Part) -> str:
+def _backend(part: RecordedPart) -> str:
     """How a registered part answers, whatever the record says of it."""
     return str(getattr(registered.get(part.kind, part.name), "backend", ""))
 

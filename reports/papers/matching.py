@@ -130,7 +130,7 @@ class Shelf:
                 and name in ("", row.cell.task)
                 and learner in ("", row.cell.learner)
                 and _has(row, variant)
-                and not (row.cell.role and (_strays(row, variant, _MEANT[1:]) or _ablated(row, variant)))
+                and not (row.cell.matrix and (_strays(row, variant, _MEANT[1:]) or _ablated(row, variant)))
             ]
             if fitting:
                 return min(fitting, key=lambda row: (len(_strays(row, variant, _MEANT)), -len(row.seeds)))
@@ -156,8 +156,8 @@ class Shelf:
 
 def _ablated(row: Row, variant: Mapping[str, str]) -> bool:
     """Whether a row leaves something out that the variant does not."""
-    role = row.cell.role
-    if role is None or role.kind != ABLATION or role.reference == row.cell.id:
+    place = row.cell.matrix
+    if place is None or place.kind != ABLATION or place.reference == row.cell.id:
         return False
     named = [entry for name, entry in row.cell.settings.items() if name in variant]
     return ABLATION not in variant and not any(_layer(entry).startswith(ABLATION) for entry in named)
@@ -170,8 +170,8 @@ def _has(row: Row, variant: Mapping[str, str]) -> bool:
             if not re.fullmatch(rf"{re.escape(text)}(-\d{{4}}-\d{{2}}-\d{{2}})?", row.cell.model):
                 return False
         elif key == ABLATION:
-            role = row.cell.role
-            names = role.name.rpartition("full: ")[2].split(", ") if role and role.kind == ABLATION else []
+            place = row.cell.matrix
+            names = place.name.rpartition("full: ")[2].split(", ") if place and place.kind == ABLATION else []
             if text not in names:
                 return False
         elif key not in row.cell.settings or _value(row.cell.settings[key]) != _parsed(text):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from guidebench.harness.foundation.calls import Usage
 from guidebench.harness.records import schema
-from guidebench.harness.records.parts import Part
+from guidebench.harness.records.parts import RecordedPart
 from guidebench.reports import charts, inline, judges, ledger
 from guidebench.reports.page import SCRIPTS, environment
 from guidebench.reports.runs import curves
@@ -120,7 +120,7 @@ def _specification(x: str, share: bool) -> dict[str, Any]:
 def _facts(record: Record) -> list[tuple[str, str]]:
     cell, run = record.cell, record.run
     parts = {role: _part(part) for role, part in cell.parts.items()} or {"learner": cell.learner}
-    role = f"{cell.role.kind}: {cell.role.name}" if cell.role else ""
+    place = f"{cell.matrix.kind}: {cell.matrix.name}" if cell.matrix else ""
     rows = {
         "suite and task": f"{cell.suite}/{cell.task}",
         "method": cell.method,
@@ -128,7 +128,7 @@ def _facts(record: Record) -> list[tuple[str, str]]:
         "what answers": f"{cell.model} ({cell.backend})" if cell.backend else "",
         "profile": cell.profile,
         "variant": cell.variant,
-        "in a matrix": role,
+        "in a matrix": place,
         "seed": str(run.seed),
         "cell": cell.id,
         "directory": run.directory,
@@ -138,7 +138,7 @@ def _facts(record: Record) -> list[tuple[str, str]]:
     return [(name, brief(text, 1_000)) for name, text in rows.items() if text]
 
 
-def _part(part: Part) -> str:
+def _part(part: RecordedPart) -> str:
     """The name of a part, and of a model which one it is."""
     return f"{part.name} ({part.model})" if part.model not in ("", part.name) else part.name
 

@@ -82,8 +82,8 @@ def _check_layout(study: Study, files: set[str]) -> None:
         (wanted if cell.id in begun else allowed).add(f"{cell.directory}/cell.json")
         if cell.directory != f"{cell.suite}/{cell.task}/{cell.method}-{cell.id}":
             raise UserError(f"study.json has cell {cell.id} in {cell.directory}, which is not that cell's place")
-        if cell.role is not None and cell.role.kind == "perturbation":
-            allowed.add(frames_file(cell.suite, cell.task, cell.role.name).as_posix())
+        if cell.matrix is not None and cell.matrix.kind == "perturbation":
+            allowed.add(frames_file(cell.suite, cell.task, cell.matrix.name).as_posix())
     allowed |= {f"{run.directory}/run.json" for run in study.runs}
     finished = {run.directory for run in study.runs if run.status == "finished"}
     wanted |= {f"{run}/evaluations.parquet" for run in finished}

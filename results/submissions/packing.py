@@ -133,8 +133,8 @@ def _contents(study: Study, checkpoints: bool, remarks: list[str]) -> dict[str, 
                 for name, place in private.places_in(told)
             ]
             found[path] = _json(told)
-        if cell.role is not None and cell.role.kind == "perturbation":
-            frames = frames_file(cell.suite, cell.task, cell.role.name)
+        if cell.matrix is not None and cell.matrix.kind == "perturbation":
+            frames = frames_file(cell.suite, cell.task, cell.matrix.name)
             if (root / frames).is_file():
                 found[frames.as_posix()] = root / frames
     for run in study.runs:

@@ -9,7 +9,7 @@ from typing import Any
 
 from guidebench.harness.logs import COLUMNS, KINDS, LOGS, MEANING
 from guidebench.harness.records import parts
-from guidebench.harness.records.parts import Part
+from guidebench.harness.records.parts import RecordedPart
 from guidebench.harness.records.schema import MATRICES, SCHEMA_VERSION, STATUSES
 from guidebench.harness.records.study import FRAMES
 
@@ -107,7 +107,9 @@ OF_CELL = _object(
         "schema": {"const": SCHEMA_VERSION},
         "cell": {"type": "string", "pattern": "^[0-9a-f]{10}$"},
         **dict.fromkeys(("suite", "task", "method", "learner", "backend", "model", "profile"), _TEXT),
-        "parts": _mapping(_object(dict.fromkeys(Part._fields, _TEXT), optional=("backend", "model")), parts.MOST),
+        "parts": _mapping(
+            _object(dict.fromkeys(RecordedPart._fields, _TEXT), optional=("backend", "model")), parts.MOST
+        ),
         "steps": _COUNT | {"minimum": 1},
         "variant": _LONG,
         "overrides": _mapping(_VALUE, 1_000),

@@ -70,7 +70,7 @@ def asked_models(cell: Cell) -> list[str]:
 
 def kinds(cell: Cell, section: str) -> list[str]:
     """Of the calls that the cell's parts put to one of its models."""
-    return [*answering.put(cell.sections, section)]
+    return [*answering.put(cell.names.parts, section)]
 
 
 def checks(
@@ -251,7 +251,7 @@ def reached(cell: Cell, section: str, given: Mapping[str, Any]) -> Any:
         if name not in fields:
             raise unknown(f"setting {section}.", name, fields)
         values[name] = settings.given(fields[name], value, f"{section}.{name}")
-    config = settings.build(kind, values, section)
+    config = kind(**values)
     if config.backend == "openai":
         if "base_url" not in own:
             raise Unasked(f"name a server that has {config.model!r} with {section}.base_url=URL")

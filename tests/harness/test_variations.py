@@ -223,8 +223,8 @@ def test_roles_come_back_from_the_record_and_outlast_a_plain_run(tmp_path: Path)
     for cell in plan.cells:
         write_cell(study, cell)
     full, boosted = results.study(tmp_path).cells
-    assert full.role == ("ablation", "full: td_boost=false", full.id)
-    assert boosted.role == ("ablation", "td_boost=true", full.id)
+    assert full.matrix == ("ablation", "full: td_boost=false", full.id)
+    assert boosted.matrix == ("ablation", "td_boost=true", full.id)
     assert (full.label, boosted.label) == tuple(map(plan.row, plan.cells))
 
 

@@ -104,7 +104,7 @@ def test_one_run_is_read_whatever_state_the_others_are_in(writer: Writer) -> Non
     assert (found.name, found.directory, len(found.cells)) == ("study-of-tests", study, 1)
     (run,) = found.runs
     assert (run.seed, run.status, run.directory) == (0, "finished", "grid/8x8/uer-a/seed-0")
-    assert run.cell.role is not None and run.cell.role.name == "without" and run.cell.variant == "alpha=1"
+    assert run.cell.matrix is not None and run.cell.matrix.name == "without" and run.cell.variant == "alpha=1"
     assert len(results.load(found)) == 2
 
 

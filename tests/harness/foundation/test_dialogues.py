@@ -10,7 +10,7 @@ import pytest
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.foundation.asks import Asks
-from guidebench.harness.foundation.process import Assignment, ModelProcess, Part, Voice
+from guidebench.harness.foundation.process import Assignment, ModelProcess, Registered, Voice
 from guidebench.harness.interfaces import Ask
 
 # The chat counts the letters of the last thing said; the dialogue asks a second time about what it was told.
@@ -65,9 +65,9 @@ SOURCE = """
 @pytest.fixture
 def asks(plugin: Any) -> Iterator[Asks]:
     plugin("talking_module", SOURCE, {"chat": "counting", "teacher": "curious"})
-    suite, teacher = Part("suite", "minigrid_doorkey"), Part("teacher", "curious")
+    suite, teacher = Registered("suite", "minigrid_doorkey"), Registered("teacher", "curious")
     assignment = Assignment(
-        suite, "5x5", {"chat": Voice(Part("chat", "counting"), speaker=teacher)}, {}, runs=("cell/0", "cell/1")
+        suite, "5x5", {"chat": Voice(Registered("chat", "counting"), speaker=teacher)}, {}, runs=("cell/0", "cell/1")
     )
     process = ModelProcess(assignment, 20.0)
     yield Asks(2, 2, process, role="chat", kind="chat")

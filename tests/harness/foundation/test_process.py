@@ -11,7 +11,7 @@ import pytest
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.foundation.asks import Asks, InFlight, Memory
-from guidebench.harness.foundation.process import Assignment, ModelProcess, Part, Voice
+from guidebench.harness.foundation.process import Assignment, ModelProcess, Registered, Voice
 from guidebench.harness.foundation.serving import padded
 from guidebench.harness.interfaces import Ask
 
@@ -59,14 +59,14 @@ SOURCE = """
 """
 
 
-SUITE = Part("suite", "minigrid_doorkey")
+SUITE = Registered("suite", "minigrid_doorkey")
 
 
 def process(plugin, tmp_path, behaviour: str = "", timeout: float = 20.0) -> ModelProcess:
     plugin("odd_module", SOURCE, {"judge": "odd"})
     settings = {"behaviour": behaviour, "flag": str(tmp_path / "flag")}
     return ModelProcess(
-        Assignment(SUITE, "5x5", {"judge": Voice(Part("judge", "odd", settings))}, {}, runs=("cell/0", "cell/1")),
+        Assignment(SUITE, "5x5", {"judge": Voice(Registered("judge", "odd", settings))}, {}, runs=("cell/0", "cell/1")),
         timeout,
     )
 
@@ -213,7 +213,7 @@ def test_the_judge_sees_frames_as_the_cell_has_them_drawn(drawing: dict, score: 
     while not task.events().any():  # until the key is taken
         task.step(task.expert())
         shots.append(task.snapshot())
-    judge = ModelProcess(Assignment(SUITE, "5x5", {"judge": Voice(Part("judge", "sprite"))}, drawing), 20.0)
+    judge = ModelProcess(Assignment(SUITE, "5x5", {"judge": Voice(Registered("judge", "sprite"))}, drawing), 20.0)
     try:
         judge.ask(InFlight(0, 0, 0, Ask(0, np.arange(len(shots)), np.stack(shots), np.zeros((len(shots), 3), bool))))
         assert judge.take(0)[0].value == score

@@ -8,6 +8,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,7 +21,7 @@ from guidebench.harness.errors import BudgetReached, MissingCall, UserError
 from guidebench.harness.execution import Models
 from guidebench.harness.foundation import answering, cassette, checkup, contact, exchange, keeping
 from guidebench.harness.foundation.calls import Asker, ChatCall, Message, Told
-from guidebench.harness.parts import AskingPart
+from guidebench.harness.parts import AgentPart, AskingPart
 from guidebench.reports.runs import calls as pages
 
 PACKAGE = '''
@@ -240,32 +241,65 @@ def test_a_model_is_put_no_call_that_it_does_not_answer(colours: Any, tmp_path: 
         asked(tmp_path, [ChatCall((Message("user", ("?",)),))])
 
 
+@dataclass(frozen=True)
 class Asks(AskingPart):
+    """It puts the usual calls."""
+
+    version: ClassVar[int] = 1
     needs: ClassVar[Mapping[str, str]] = {"embedder": "embedder"}
 
+    def dialogue(self, suite: Any, task: str, role: str) -> Any:
+        raise NotImplementedError
 
+
+@dataclass(frozen=True)
 class Puts(Asks):
+    """It puts others."""
+
     puts: ClassVar[Mapping[str, tuple[str, ...]]] = {"embedder": ("classify",)}
 
 
+@dataclass(frozen=True)
 class Unknown(Asks):
+    """It puts calls that nobody defines."""
+
     puts: ClassVar[Mapping[str, tuple[str, ...]]] = {"embedder": ("segment",)}
 
 
-CHOSEN = (Chosen("guide", "guide", "asks"), Chosen("embedder", "embedder", "colours"))
+def chosen(guide: type, embedder: str, agent: str = "standard") -> tuple[Chosen, ...]:
+    """The parts of a cell with this guide, registered for the test."""
+    registry.register.guide(guide.__name__.lower())(guide)
+    named = (("guide", guide.__name__.lower()), ("agent", agent), ("embedder", embedder))
+    return tuple(Chosen(kind, kind, name) for kind, name in named)
 
 
 def test_before_anything_starts_who_asks_and_who_answers_have_to_fit(colours: Any) -> None:
-    ours = registry.get("embedder", "colours")()
-    theirs = registry.get("embedder", "transformers")()
-    answering.check(CHOSEN, {"guide": Puts(), "embedder": ours})
-    answering.check(CHOSEN, {"guide": Asks(), "embedder": theirs})
+    answering.check(chosen(Puts, "colours"))
+    answering.check(chosen(Asks, "transformers"))
     with pytest.raises(UserError, match=r"the guide puts calls of kind 'embed' to its embedder.*only classify"):
-        answering.check(CHOSEN, {"guide": Asks(), "embedder": ours})
-    with pytest.raises(UserError, match=r"kind 'classify' to its embedder.*only judge and chat and embed"):
-        answering.check(CHOSEN, {"guide": Puts(), "embedder": theirs})
-    with pytest.raises(UserError, match="'segment'"):
-        answering.check(CHOSEN, {"guide": Unknown(), "embedder": ours})
+        answering.check(chosen(Asks, "colours"))
+    with pytest.raises(
+        UserError, match=r"the guide puts calls of kind 'classify'.*embedder 'transformers' answers only"
+    ):
+        answering.check(chosen(Puts, "transformers"))
+    with pytest.raises(UserError, match="unknown call 'segment'"):
+        answering.check(chosen(Unknown, "colours"))
+
+
+def test_two_parts_do_not_lead_dialogues_in_one_role(colours: Any) -> None:
+    @dataclass(frozen=True)
+    class Talking(AgentPart):
+        """An agent that asks the same embedder as its guide."""
+
+        version: ClassVar[int] = 1
+        needs: ClassVar[Mapping[str, str]] = {**AgentPart.needs, **Asks.needs}
+        dialogue = Asks.dialogue
+
+    registry.register.agent("talking")(Talking)
+    with pytest.raises(
+        UserError, match="the guide and the agent both lead dialogues with the embedder in the role 'em"
+    ):
+        answering.check(chosen(Asks, "transformers", "talking"))
 
 
 def test_a_plan_whose_parts_do_not_fit_is_refused(colours: Any) -> None:
