@@ -185,7 +185,7 @@ def check(field: Field, value: Any, where: str) -> Any:
     """`value` as the field's type, or a UserError that names `where`, the value and what fits."""
     try:
         typed = _coerce(field.type, value)
-    except ValueError:
+    except (ValueError, OverflowError):  # a whole number beyond all floats
         raise UserError(f"{where}={show(value)}: expected {describe(field)}") from None
     if field.variable and not VARIABLE.fullmatch(typed):
         raise UserError(
@@ -198,7 +198,7 @@ def check(field: Field, value: Any, where: str) -> Any:
         if isinstance(number, (int, float)) and not isinstance(number, bool):
             low, high = field.bounds
             outside = (low is not None and number < low) or (high is not None and number > high)
-            if outside or not math.isfinite(number):
+            if outside or (isinstance(number, float) and not math.isfinite(number)):
                 raise UserError(f"{where}={show(value)}: expected {describe(field)}")
     return typed
 

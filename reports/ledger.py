@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from guidebench import results
 from guidebench.harness.errors import UserError, count
@@ -100,17 +100,26 @@ def _answered(study: Study) -> dict[str, Answered]:
     return {str(cell): Answered(int(row["questions"]), int(row["failures"])) for cell, row in sums.iterrows()}
 
 
-def spent(cells: Iterable[Cell], rows: pd.DataFrame, labels: Mapping[str, str]) -> list[Spent]:
-    """One entry per cell that asks a foundation model and has a row of `ledger`; `labels`: cell id -> row label."""
+def spent(cells: Iterable[Cell], rows: pd.DataFrame, apart: pd.DataFrame, labels: Mapping[str, str]) -> list[Spent]:
+    """One entry per cell that asks a foundation model and has a row of `ledger`, and below it one for each role of a
+    cell that asks in several. `apart`: rows of `spending`; `labels`: cell id -> row label."""
     found = []
     for cell in filter(is_billed, cells):
+        label, where = labels.get(cell.id, cell.label), f"{cell.suite}/{cell.task}"
         last = rows[rows["cell"] == cell.id].sort_values("step").groupby("seed").tail(1)
         if not last.empty:
-            sums = {name: kind(last[name].sum()) for name, kind in schema.LEDGER.items()}
-            label = labels.get(cell.id, cell.label)
-            model = f"{cell.model} ({cell.backend})"
-            found.append(Spent(label, f"{cell.suite}/{cell.task}", model, len(last), **sums))
+            found.append(Spent(label, where, f"{cell.model} ({cell.backend})", len(last), **_sums(last)))
+        mine = apart[apart["cell"] == cell.id].sort_values("step")
+        for role, own in mine.groupby("role") if not mine.empty else ():
+            part = cell.parts.get(str(role))
+            named = f"{role}: {part.model} ({part.backend})" if part is not None else str(role)
+            last = own.groupby("seed").tail(1)
+            found.append(Spent(label, where, named, len(last), **_sums(last)))
     return found
+
+
+def _sums(last: pd.DataFrame) -> dict[str, Any]:
+    return {name: kind(last[name].sum()) for name, kind in schema.LEDGER.items()}
 
 
 def listings(found: Sequence[Spent]) -> list[Listing]:
@@ -135,11 +144,11 @@ def listings(found: Sequence[Spent]) -> list[Listing]:
     )  # fmt: skip
     brief = Listing(
         "model calls and their cost",
-        ("calls", "without\nanswer", "tokens\nin / out", "images", "model's\nseconds", "USD", "calls\nbilled",
-         "USD\nbilled"),
+        ("model", "calls", "without\nanswer", "tokens\nin / out", "images", "model's\nseconds", "USD",
+         "calls\nbilled", "USD\nbilled"),
         [
             (
-                f"{each.label} on {each.where}", f"{each.calls:,}", f"{each.failures:,}",
+                f"{each.label} on {each.where}", each.model, f"{each.calls:,}", f"{each.failures:,}",
                 f"{each.tokens_in:,} / {each.tokens_out:,}", f"{each.images:,}", maybe(each.seconds, 1),
                 maybe(each.usd, 4), f"{each.billed_calls:,}", maybe(each.billed_usd, 4),
             )

@@ -31,7 +31,7 @@ def _beside(_: None, source: Source) -> Sequence[Drawing]:
 
 def _spent(source: Source) -> list[Spent]:
     asking = [cell for cell in source.study.cells if ledger.is_billed(cell)]
-    return ledger.spent(asking, source.rows("ledger"), source.labels) if asking else []
+    return ledger.spent(asking, source.rows("ledger"), source.rows("spending"), source.labels) if asking else []
 
 
 SECTIONS = (
@@ -138,7 +138,7 @@ SECTIONS = (
         name="models",
         title="Model calls",
         order=1_100,
-        needs=("ledger",),
+        needs=("ledger", "spending"),
         load=_spent,
         listings=ledger.listings,
         plain=lambda found: [each._asdict() for each in found],

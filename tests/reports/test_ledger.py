@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from guidebench import results
@@ -18,7 +19,7 @@ def entry(step: int, calls: int, billed: int, usd: float = 0.0, failures: int = 
 
 def spent(writer: Writer, labels: Mapping[str, str]) -> list[ledger.Spent]:
     study = results.study(writer.finish())
-    return ledger.spent(study.cells, results.noted(study, "ledger"), labels)
+    return ledger.spent(study.cells, results.noted(study, "ledger"), results.noted(study, "spending"), labels)
 
 
 def test_a_row_sums_what_each_run_had_spent_at_its_last_step(writer: Writer) -> None:
@@ -28,6 +29,30 @@ def test_a_row_sums_what_each_run_had_spent_at_its_last_step(writer: Writer) -> 
     (found,) = spent(writer, {"a": "the label"})
     assert (found.label, found.model, found.runs) == ("the label", "gpt-4o-mini (openai)", 2)
     assert (found.calls, found.billed_calls, found.usd, found.failures) == (14, 5, 1.0, 1)
+
+
+def test_roles_stand_apart_below_what_they_took_together(writer: Writer) -> None:
+    names = {"method": "plans", "backend": "openai+transformers", "model": "large+clip"}
+    root = writer.cell("a", CURVES, **names)
+    record = json.loads((root / "cell.json").read_text())
+    record["parts"] = {
+        "planner": {"kind": "chat", "name": "openai", "backend": "openai", "model": "large"},
+        "seer": {"kind": "embedder", "name": "transformers", "backend": "transformers", "model": "clip"},
+    }
+    (root / "cell.json").write_text(json.dumps(record))
+    for seed in (0, 1):
+        write_rows(root / f"seed-{seed}", "ledger", [entry(100, 7, 5, 0.5)])
+        calls = {"planner": (1, 2), "seer": (5, 5)}
+        roles = [
+            {"role": role} | entry(step, calls[role][at], 0) for at, step in enumerate((50, 100)) for role in calls
+        ]
+        write_rows(root / f"seed-{seed}", "spending", roles)
+    found = spent(writer, {})
+    assert [(each.model, each.calls, each.runs) for each in found] == [
+        ("large+clip (openai+transformers)", 14, 2),
+        ("planner: large (openai)", 4, 2),
+        ("seer: clip (transformers)", 10, 2),
+    ]
 
 
 def test_hand_written_judges_have_no_bill(writer: Writer) -> None:

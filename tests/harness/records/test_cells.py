@@ -12,7 +12,7 @@ import pytest
 from guidebench.harness import matrix, settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.records.cells import record, recorded
-from guidebench.harness.records.parts import Part, read
+from guidebench.harness.records.parts import RecordedPart, read
 
 WORDS = ["suite=minigrid_doorkey", "task=5x5", "method=vlm_rb", "profile=smoke", "replay.alpha=0.25"]
 
@@ -73,7 +73,7 @@ def test_a_role_that_nobody_knows_is_named(role: str, entry: Any, says: str) -> 
 
 def test_parts_of_packages_that_are_not_installed_are_read() -> None:
     entry = {"kind": "chat", "name": "theirs", "backend": "theirs", "model": "large"}
-    assert read({"planner": entry}) == {"planner": Part("chat", "theirs", "theirs", "large")}
+    assert read({"planner": entry}) == {"planner": RecordedPart("chat", "theirs", "theirs", "large")}
     with pytest.raises(UserError, match="it names 51 parts; at most 50 are read"):
         read({f"role_{number}": entry for number in range(51)})
 
