@@ -181,7 +181,8 @@ def measure(cell: Cell, seeds: Sequence[int], device: str, seconds: float, direc
         trial = Trial(loop, clock)
         starts = min(build.parts[part.role].learning_starts for part in cell.names.of("learner"))
         training = sum(trial.phases(starts, seconds))
-        judging = sum(trial.judging(backends[role], asks[role].asked) for role in asks if asks[role].kind == "judge")
+        judges = [role for role in asks if asks[role].kind == "judge" and not isinstance(backends[role], Silent)]
+        judging = sum(trial.judging(backends[role], asks[role].asked) for role in judges)
         rows = list(range(build.rows))
         for row in rows:
             for episode in range(EPISODES):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -49,9 +50,14 @@ def test_steps_slower_than_the_time_allows_are_timed_by_the_later_half_of_four()
 
 @pytest.mark.parametrize("overrides", [("method=vlm_rb", "judge=openai", "judge.base_url=http://127.0.0.1:9/v1"),
                                        ("method=vlm_rb", "judge=oracle")])  # fmt: skip
-def test_no_foundation_model_is_asked_for_a_timing(tmp_path: Path, overrides: tuple[str, ...]) -> None:
+def test_no_foundation_model_is_asked_for_a_timing_or_waited_for(
+    tmp_path: Path, overrides: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timing, "ANSWERED", 60.0)
+    started = time.monotonic()
     found = timing.measure(cell(*overrides), (0, 1), "cpu", 0.1, tmp_path / "scratch")
     assert found.training > 0 and found.judging == 0.0
+    assert time.monotonic() - started < 60.0
 
 
 def test_the_process_tells_a_line_for_each_cell_and_none_for_one_that_cannot_be_timed(

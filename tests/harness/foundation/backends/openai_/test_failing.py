@@ -23,7 +23,7 @@ from tests.harness.foundation.faults import FAULTS, PASSED, Proxy, seeded
 
 KEY = "sk-distinctive-0123456789"
 CLIPS = np.random.default_rng(1).integers(0, 256, (40, 2, 28, 28, 3), dtype=np.uint8)
-POLICY = Policy(timeout=6.0, attempts=3, backoff=0.01, in_flight=4, breaker_after=1_000)
+POLICY = Policy(timeout=3.0, attempts=3, backoff=0.01, in_flight=4, breaker_after=1_000)
 LIMITS = Limits(usd=1e6)
 
 

@@ -36,7 +36,7 @@ def test_a_run_of_which_a_third_of_calls_fail_ends_and_its_ledger_adds_up(
 ) -> None:
     proxy.plan = seeded(0.3, seed=5)
     study, stop = tmp_path / "failing", (call == 130 for call in range(1, 10_000)).__next__
-    given = command(transformers_serve.name, proxy.url, 10)
+    given = command(transformers_serve.name, proxy.url, 4)
     with pytest.raises(Stopped):
         train(*given, packs=[(0,)], directory=study, stop=stop)
     train(*given, packs=[(0,)], directory=study)
