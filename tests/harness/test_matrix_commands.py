@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
+
+from guidebench.harness import cli
 
 TINY = (
     "suite=minigrid_doorkey",
@@ -24,26 +27,37 @@ TINY = (
 )
 
 
-def bench(*words: str, cwd: Path) -> str:
-    command = [sys.executable, "-m", "guidebench", *words]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """`bench(*words)`: what the command prints, in this process, but for its workers; it ends with 0."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> str:
+        code = cli.main(words)
+        out, err = capsys.readouterr()
+        assert code == 0, out + err
+        return out
+
+    return run
 
 
-def test_ablate_runs_the_method_beside_its_ablations_and_reports_the_differences(tmp_path: Path) -> None:
+def test_ablate_runs_the_method_beside_its_ablations_and_reports_the_differences(
+    bench: Callable[..., str], tmp_path: Path
+) -> None:
     command = ("ablate", *TINY, "method=vlm_rb", "--only", "td_boost,judge=oracle")
-    out = bench(*command, cwd=tmp_path)
+    out = bench(*command)
     assert out.count(": finished") == 3 and "detectable" in out
     summary = json.loads((tmp_path / "study/report/summary.json").read_text())
     (matrix,) = summary["matrices"]
     assert [row["name"] for row in matrix["rows"]] == ["full: td_boost=false", "td_boost=true", "judge=oracle"]
-    again = json.loads(bench(*command, "--json", cwd=tmp_path))
+    again = json.loads(bench(*command, "--json"))
     assert {run["status"] for run in again["runs"]} == {"finished"} and len(again["runs"]) == 3
 
 
-def test_perturb_reports_sample_frames_and_that_it_is_an_instrument_check(tmp_path: Path) -> None:
-    out = bench("perturb", *TINY, "method=vlm_rb,per", "--only", "texture", cwd=tmp_path)
+def test_perturb_reports_sample_frames_and_that_it_is_an_instrument_check(
+    bench: Callable[..., str], tmp_path: Path
+) -> None:
+    out = bench("perturb", *TINY, "method=vlm_rb,per", "--only", "texture")
     study = tmp_path / "study"
     assert out.count(": finished") == 3 and "sample frames: study/frames" in out
     assert out.count("not a finding about any model") >= 2  # before the runs and in the report

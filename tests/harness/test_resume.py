@@ -55,12 +55,16 @@ def test_stopping_anywhere_and_continuing_in_another_packing_changes_no_byte(tra
         assert rows(directory) == rows(whole)
 
 
-def bench(output: Path, steps: int, checkpoint_every: int = 130, pack: int = 2, seeds: int = 3) -> list[str]:
+def settings(steps: int, seeds: int) -> list[str]:
+    """Of a longer study."""
     given = [text for text in TINY if not text.startswith(("training", "evaluation.every", "seeds"))]
+    return ["method=vlm_rb", *given, "evaluation.every=500", f"training.steps={steps}", f"seeds={seeds}"]
+
+
+def bench(output: Path, steps: int, checkpoint_every: int = 130, pack: int = 2, seeds: int = 3) -> list[str]:
     return [
-        sys.executable, "-m", "guidebench", "run", "suite=minigrid_doorkey", "profile=smoke", "method=vlm_rb",
-        *given, "evaluation.every=500", f"training.steps={steps}", f"seeds={seeds}", f"output={output}",
-        f"checkpoint_every={checkpoint_every}", f"pack={pack}", "report=false",
+        sys.executable, "-m", "guidebench", "run", "suite=minigrid_doorkey", "profile=smoke", *settings(steps, seeds),
+        f"output={output}", f"checkpoint_every={checkpoint_every}", f"pack={pack}", "report=false",
     ]  # fmt: skip
 
 
@@ -84,8 +88,8 @@ def family(pid: int) -> dict[str, list[int]]:
 
 
 @pytest.mark.slow
-def test_kill_9_of_parent_worker_and_judge_twice_each_at_random_moments_changes_no_byte(tmp_path: Path) -> None:
-    subprocess.run(bench(tmp_path / "whole", 3_000, pack=3), check=True, capture_output=True, timeout=300)
+def test_kill_9_of_parent_worker_and_judge_twice_each_at_random_moments_changes_no_byte(train, tmp_path: Path) -> None:
+    whole = train(*settings(3_000, seeds=3), packs=[(0, 1, 2)], probes=10)  # as many as a command takes
     generator = random.Random(7)
     left = 2 * ["parent", "worker", "judge"]
     for _ in range(30):
@@ -113,11 +117,11 @@ def test_kill_9_of_parent_worker_and_judge_twice_each_at_random_moments_changes_
     assert process.returncode == 0, output
     assert not left, f"the study ended before these were killed: {left}; make it longer"
     assert len(rows(tmp_path / "killed")) == 6
-    assert rows(tmp_path / "killed") == rows(tmp_path / "whole")
+    assert rows(tmp_path / "killed") == rows(whole)
 
 
 def test_ctrl_c_writes_a_checkpoint_and_the_same_command_continues(tmp_path: Path) -> None:
-    command = bench(tmp_path / "study", 3_000, checkpoint_every=100_000, pack=1, seeds=2)
+    command = bench(tmp_path / "study", 2_000, checkpoint_every=100_000, pack=1, seeds=2)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     while process.poll() is None and not [*(tmp_path / "study").glob("*/*/*/seed-*/.live.json")]:
