@@ -64,7 +64,7 @@ SMALL = {
     ],
     "replays": [
         *("--rounds", "1", "--start", "150", "--turn", "32", "--task", "5x5", "--profile", "smoke"),
-        *("--replays", "vlm_rb"),
+        *("--replays", "vlm_rb", "--learners", "dqn"),
     ],
 }
 """Seconds each; they show that a benchmark works, and measure nothing."""
