@@ -118,6 +118,14 @@ class Cell:
         return self.names.of(*registry.MODELS)
 
     @property
+    def judge(self) -> str:
+        """The role of the judge that probes and filmstrips show: one that a replay needs, or else the first; "" where
+        the cell has none."""
+        roles = [part.role for part in self.names.of("judge")]
+        needed = {role for part in self.names.of("replay") for role in self.section(part.role).needs}
+        return next((role for role in roles if role in needed), next(iter(roles), ""))
+
+    @property
     def answering(self) -> tuple[Chosen, ...]:
         """The parts whose word guides the learner: models, and teachers that ask none."""
         alone = (

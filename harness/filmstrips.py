@@ -82,29 +82,30 @@ class Filmstrips:
             "length": result.length,
             "return": result.ret,
             "success": result.success,
-            "judge": cell.names.part("judge"),
+            "judge": cell.names.part(cell.judge),
             "unjudged": unjudged,
             "clips": clips,
         }
         write_json(self._directory / f"{name}.json", about)
-        judged = f"judged by {cell.names.part('judge')}" if scorer else unjudged or "the run has no judge"
+        judged = f"judged by {cell.names.part(cell.judge)}" if scorer else unjudged or "the run has no judge"
         self.told = f"frames: {self._directory / name}.json, {len(clips)} clip{'s' * (len(clips) != 1)}, {judged}"
 
     def _scorer(self, suite: Any, task: str) -> tuple[Scorer | None, str]:
         """What scores a clip; None, and why, where nothing here can."""
-        judge: Any = self._cell.section("judge")
+        role = self._cell.judge
+        judge: Any = self._cell.section(role)
         if judge is None:
             return None, ""
         if reason := judge.fits(there(self._cell, suite, task)):
-            return None, f"judge {self._cell.names.part('judge')} cannot answer there: {reason}"
+            return None, f"{role} {self._cell.names.part(role)} cannot answer there: {reason}"
         if judge.backend == "oracle":
             oracle, streams = judge.spawn(suite, task), Streams(self._seed + SHIFT)
-            return lambda number, frames, events: oracle(events, streams.of_question(ORDINALS + number)), ""
+            return lambda number, frames, events: oracle(events, streams.of_question(ORDINALS + number, role)), ""
         if judge.backend != "scripted":
-            return None, f"judge {self._cell.names.part('judge')} is a foundation model, which is not asked for this"
+            return None, f"{role} {self._cell.names.part(role)} is a foundation model, which is not asked for this"
         from guidebench.harness.foundation.serving import padded
 
-        length, scripted = self._cell.section("replay").clip_length, judge.spawn(suite, task)
+        length, scripted = clip_length(self._cell.sections), judge.spawn(suite, task)
         return lambda number, frames, events: float(scripted([padded(frames, length)])[0]), ""
 
     def _save(self, name: str, image: Array) -> None:

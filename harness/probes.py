@@ -159,8 +159,11 @@ class Probes:
         self._steps = probed_steps(count, build.parts["evaluation"].every, end)
         self._write = write
 
-    def describe(self, rows: Sequence[int], judge: Backend | None, stop: Callable[[], bool]) -> None:
-        """Write the episode of seeds `rows` and what the judge says of its clips; Stopped if `stop` asks for it.
+    def describe(
+        self, rows: Sequence[int], judge: Backend | None, stop: Callable[[], bool], role: str = "judge"
+    ) -> None:
+        """Write the episode of seeds `rows` and what the judge, in its role, says of its clips; Stopped if `stop` asks
+        for it.
 
         What the judge's clock counts is given back: it is kept for the clips of the run.
         """
@@ -171,7 +174,7 @@ class Probes:
             self._write(row, 0, self._description(episode))
             if judge is not None:
                 spent = judge.seconds, judge.clips
-                self._write(row, 0, self._judged(episode, row, judge, stop))
+                self._write(row, 0, self._judged(episode, row, judge, stop, role))
                 judge.seconds, judge.clips = spent
 
     def _description(self, episode: Reference) -> Iterator[Point]:
@@ -183,13 +186,15 @@ class Probes:
             for number in np.flatnonzero(events).tolist():
                 yield Point(t, f"event/{self._events[number]}", 1.0)
 
-    def _judged(self, episode: Reference, row: int, judge: Backend, stop: Callable[[], bool]) -> Iterator[Point]:
+    def _judged(
+        self, episode: Reference, row: int, judge: Backend, stop: Callable[[], bool], role: str
+    ) -> Iterator[Point]:
         """The scores of the clips, each at the move in its middle. The numbers of a run's questions start at 0."""
         asked = []
         starts = clip_starts(len(episode.expert), self._window)
         for number, start in enumerate(starts):
             moves = slice(start, start + self._window)
-            ask = Ask(row, np.zeros(0, np.int64), episode.snapshots[moves], episode.events[moves])
+            ask = Ask(row, np.zeros(0, np.int64), episode.snapshots[moves], episode.events[moves], to=role)
             asked.append((start, InFlight(-1 - number - row * len(starts), ORDINALS + number, 0, ask)))
             judge.ask(asked[-1][1])
         for start, item in asked:

@@ -79,7 +79,8 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         tasks: list[Task] = [build.suite(row).make(cell.names.task) for row in range(build.rows)]
         for task, streams in zip(tasks, build.streams, strict=True):
             task.reset(int(streams.environment.integers(2**31)))
-        for roles in sharing(cell, asked_of(cell, agent)):
+        asked = asked_of(cell, agent)
+        for roles in sharing(cell, asked):
             backend = backend_of(roles, job, cell, build)
             backends |= dict.fromkeys(roles, backend)
         asks = asks_of(backends, job, cell)
@@ -106,7 +107,8 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         tell({"event": "started", "step": loop.step})
         try:
             new = [row for row, written in enumerate(offsets) if not written.get("probes")]
-            probes.describe(new, next((backends[role] for role in backends if asks[role].kind == "judge"), None), stop)
+            judge = cell.judge if cell.judge in asked else ""
+            probes.describe(new, backends.get(judge), stop, judge)
             loop.run()
         except Stopped as stopped:
             journal.stopped(loop.step, str(stopped))
@@ -151,7 +153,7 @@ def sharing(cell: Cell, roles: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def asks_of(backends: Mapping[str, Backend], job: Job, cell: Cell) -> dict[str, Asks]:
-    """The questions in each role."""
+    """The questions in each role, in the order in which answers reach the agent, whichever roles share a process."""
     numbers = itertools.count()
     kinds = {part.role: part.kind for part in cell.names.parts}
     budgeted = Models(**job.models).budgeted
@@ -161,7 +163,8 @@ def asks_of(backends: Mapping[str, Backend], job: Job, cell: Cell) -> dict[str, 
         asked = cell.section(_asking(cell, role)[0] if kind == registry.HUMAN else role)
         return Asks(len(job.seeds), asked.delay, backend, kind == registry.HUMAN or budgeted, role, kind, numbers)
 
-    return {role: asks(role, backend) for role, backend in backends.items()}
+    order = [*kinds, registry.HUMAN]
+    return {role: asks(role, backends[role]) for role in order if role in backends}
 
 
 def distinct(backends: Mapping[str, Backend]) -> list[Backend]:

@@ -1,0 +1,125 @@
+"""A cell whose replay and guide have a judge each, in roles of their own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from guidebench import results
+from guidebench.harness import cli, matrix
+from guidebench.harness.config import Cell
+from guidebench.harness.foundation.oracle import OracleBackend
+from guidebench.harness.job import Job
+from guidebench.harness.records.cells import record
+from guidebench.harness.worker import asks_of
+
+CRITICISED = '''
+    from dataclasses import dataclass
+    from typing import ClassVar
+
+    import numpy as np
+
+    from guidebench.baselines.guiding import BaseGuide
+    from guidebench.harness.interfaces import Ask
+    from guidebench.harness.parts import AskingPart
+    from guidebench.harness.recipes import Method
+    from guidebench.harness.registry import register
+
+
+    @register.guide("criticised")
+    @dataclass(frozen=True)
+    class Criticised(AskingPart):
+        """Has every twentieth state judged."""
+
+        version: ClassVar[int] = 1
+        citation: ClassVar[str] = "% a test"
+        needs: ClassVar = {"critic": "judge"}
+        shows_frames: ClassVar[bool] = True
+
+        def spawn(self, build):
+            return Critic(build.rows)
+
+
+    class Critic(BaseGuide):
+        wants_snapshots = True
+
+        def __init__(self, rows):
+            self.rows = rows
+
+        def observed(self, slot, transition, store, ctx):
+            for row in range(self.rows if ctx.step % 20 == 0 else 0):
+                clip, events = transition.snapshot[row][None], transition.events[row][None]
+                ctx.ask(Ask(row, np.array([ctx.step]), clip, events, to="critic"))
+
+        def answered(self, answers, store, ctx):
+            assert {answer.to for answer in answers} == {"critic"}
+
+
+    for name, replay in (("criticised", "uer"), ("criticised_vlm_rb", "vlm_rb")):
+        register.method(name)(
+            Method(
+                summary="asks a critic", suite="minigrid_doorkey", replay=replay, guide="criticised",
+                citation="% a test",
+            )
+        )
+'''
+
+
+SHORT = (
+    "training.steps=201", "evaluation.every=201", "evaluation.episodes=1", "drawing.tile_size=8", "critic.delay=1",
+    "seeds=[0]",
+)  # fmt: skip
+
+
+@pytest.fixture
+def criticised(plugin: Callable[..., Path]) -> None:
+    named = "criticised = criticising\ncriticised_vlm_rb = criticising"
+    plugin("criticising", CRITICISED, {"guide": "criticised = criticising", "method": named})
+
+
+def planned(*words: str) -> Cell:
+    (cell,) = matrix.plan(["profile=smoke", *words]).cells
+    return cell
+
+
+def filmstrip(study: Path) -> dict:
+    """What NAME.json says after `bench eval --frames`."""
+    run = next(study.glob("*/*/*/seed-0"))
+    assert cli.main(["eval", str(run), "--episodes", "1", "--frames"]) == 0
+    return json.loads(next((run / "frames").glob("*.json")).read_text())
+
+
+def test_the_judge_of_a_guide_is_probed_and_scores_the_frames_of_an_episode(
+    criticised: None, train: Callable[..., Path]
+) -> None:
+    study = train("method=criticised", *SHORT, packs=[(0,)], probes=1)
+    judged = results.load(study, what="judgements")
+    assert judged["role"].tolist() == ["critic"] * 10 and judged["score"].notna().all()
+    assert (results.load(study, what="probes")["quantity"] == "judge").any()
+    told = filmstrip(study)
+    assert told["judge"] == "sprite" and all("score" in clip for clip in told["clips"])
+
+
+def test_of_two_judges_that_of_the_replay_is_probed(criticised: None, train: Callable[..., Path]) -> None:
+    words = ("method=criticised_vlm_rb", "critic=oracle", "critic.false_positive=1.0", "critic.false_negative=1.0")
+    study = train(*words, *SHORT, "judge.delay=1", packs=[(0,)], probes=1)
+    rows = results.load(study, what="judgements")
+    judged, criticised_ = rows[rows["role"].isna()], rows[rows["role"] == "critic"]
+    assert len(judged) and ((judged["score"] > 0.5) == (judged["events"] > 0)).all(), "a sprite is always right"
+    assert len(criticised_) == 10 and ((criticised_["score"] > 0.5) != (criticised_["events"] > 0)).all()
+    probes = results.load(study, what="probes")
+    events = probes[probes["quantity"].str.startswith("event/")]["t"]
+    for middle, score in probes[probes["quantity"] == "judge"][["t", "value"]].itertuples(index=False):
+        assert score == float(events.between(middle - 15, middle + 15).any()), "a critic that errs would not"
+    assert filmstrip(study)["judge"] == "sprite"
+
+
+def test_answers_come_in_the_same_order_whoever_shares_a_process(criticised: None) -> None:
+    cell = planned("method=criticised_vlm_rb", "judge=oracle", "critic=oracle")
+    job = Job(study="s", directory="", cell=record(cell), seeds=(0,))
+    one, other = OracleBackend(None, []), OracleBackend(None, [])  # type: ignore[arg-type]
+    assert [*asks_of({"judge": one, "critic": other}, job, cell)] == ["critic", "judge"]
+    assert [*asks_of({"critic": other, "judge": one}, job, cell)] == ["critic", "judge"]
