@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from guidebench.harness import registry, settings
 from guidebench.harness.capabilities import Demonstrates
-from guidebench.harness.errors import UserError, unknown
+from guidebench.harness.errors import UserError, a, unknown
 from guidebench.harness.foundation import answering
 from guidebench.harness.interfaces import SUCCESS, Score
 from guidebench.harness.logs import Log, together
@@ -306,20 +306,26 @@ def parts_of(suite: str, task: str, method: str, profile: str, chosen: Mapping[s
             known, first = found[role]
             if known.kind != kind:
                 raise UserError(
-                    f"{first} needs a {known.kind} in the role {role!r} and {who} needs a {kind}: parts of one method "
-                    f"share a role only for the same kind of part; rename one of the two"
+                    f"{first} needs {a(known.kind)} in the role {role!r} and {who} needs {a(kind)}: parts of one "
+                    f"method share a role only for the same kind of part; rename one of the two"
                 )
             continue
         name = chosen.get(role) or recipe.named(role, kind) or suites.get(kind, "")
         if not name:
             raise UserError(
-                f"method {method!r} needs a {kind} as {role!r} and suite {suite!r} names none in its profile "
+                f"method {method!r} needs {a(kind)} as {role!r} and suite {suite!r} names none in its profile "
                 f"{profile!r}; name one with {role}=… (known: {', '.join(registry.names(kind))})"
             )
         part = Chosen(role, kind, name)
         found[role] = part, who
         needs = registry.get(kind, name).needs
         waiting += [(other, of, f"{kind} {name!r}") for other, of in needs.items()]
+    for role in recipe.roles.keys() - found.keys():  # another guide may need it; a role that nobody needs is misspelt
+        if role not in registry.roles():
+            raise UserError(
+                f"method {method!r} names {recipe.roles[role]!r} for the role {role!r}, which no part needs; its "
+                f"own parts need the roles {', '.join(sorted(found))}"
+            )
     return tuple(sorted((part for part, _ in found.values()), key=lambda p: (registry.KINDS.index(p.kind), p.role)))
 
 

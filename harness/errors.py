@@ -45,6 +45,15 @@ def count(number: int, singular: str) -> str:
     return f"{number:,} {singular}{'' if number == 1 else 's'}"
 
 
+def a(noun: str) -> str:
+    """A noun with its article.
+
+    >>> a("chat"), a("embedder")
+    ('a chat', 'an embedder')
+    """
+    return f"{'an' if noun[:1] in 'aeiou' else 'a'} {noun}"
+
+
 def unknown(what: str, given: str, options: Iterable[str]) -> UserError:
     """The error for a name that does not exist, with the nearest valid ones. Of dotted names those of the same section
     are named; a name without its section is found in all of them. More than 20 names are listed only if none is near.

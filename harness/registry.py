@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
-from guidebench.harness.errors import UserError, unknown
+from guidebench.harness.errors import UserError, a, unknown
 from guidebench.harness.execution import Execution
 from guidebench.harness.recipes import Method
 
@@ -88,6 +88,11 @@ def _check(kind: str, name: str, thing: Any) -> None:
             raise UserError(
                 f"method {name!r} is a {type(thing).__name__}; register a guidebench.harness.recipes.Method"
             )
+        for role, part in thing.roles.items():
+            if not (isinstance(role, str) and isinstance(part, str)):
+                raise UserError(
+                    f"method {name!r} has {role!r}: {part!r} among its roles; expected role -> name of a part"
+                )
         return
     if kind == "call":
         lacking = getattr(thing, "__abstractmethods__", None)
@@ -111,7 +116,7 @@ def _check(kind: str, name: str, thing: Any) -> None:
         raise UserError(f"{kind} {name!r} lacks {' and '.join(left_open)}, which harness/parts.py describes")
     for role, other in declared.needs.items():
         if reason := misnamed(role, other):
-            raise UserError(f"{kind} {name!r} needs a {other} in the role {role!r}: {reason}")
+            raise UserError(f"{kind} {name!r} needs {a(other)} in the role {role!r}: {reason}")
     silent = getattr(declared, "dialogue", None) in (None, parts.AskingPart.dialogue)
     if SPOKEN_TO & {*declared.needs.values()} and silent:
         raise UserError(f"{kind} {name!r} needs {_listed(declared.needs)}, and lacks the dialogue with them")
@@ -125,7 +130,7 @@ def misnamed(role: str, kind: str) -> str:
     if kind not in (*KINDS[2:], HUMAN):
         return f"this version has no such kind of part; the kinds are {', '.join((*KINDS[2:], HUMAN))}"
     if role in (*KINDS, HUMAN) and role != kind:
-        return f"a role that is called {role!r} is for a {role}; call it otherwise"
+        return f"a role that is called {role!r} is for {a(role)}; call it otherwise"
     if kind == HUMAN and role != HUMAN:
         return "a person is asked in the role human"
     if not ROLE.fullmatch(role):
@@ -136,7 +141,7 @@ def misnamed(role: str, kind: str) -> str:
 
 
 def _listed(needs: Mapping[str, str]) -> str:
-    return " and ".join(f"a {kind} as {role!r}" for role, kind in needs.items())
+    return " and ".join(f"{a(kind)} as {role!r}" for role, kind in needs.items())
 
 
 def _origin(thing: Any) -> str:
@@ -198,6 +203,12 @@ def get(kind: str, name: str) -> Any:
         known = names(kind)
         if why := _broken.get((kind, name)) or _broken.get(("", name)):
             raise UserError(f"{kind} {name!r} is broken and cannot be used: {why}")
+        if name in known:  # found in a module that another name announces, which a worker would not look into
+            raise UserError(
+                f"{kind} {name!r} is registered by {_homes[kind, name]}, but no entry point announces it; add "
+                f'{name} = "{_homes[kind, name]}" to [project.entry-points."guidebench.{kind}s"] of its package, '
+                f"and install the package again"
+            )
         raise unknown(kind, name, known)
     return _entries[kind][name]
 
@@ -271,5 +282,10 @@ def _load_outside(kind: str, entry: EntryPoint) -> None:
         warnings.warn(f"plug-in {entry.name!r} ({entry.value}) is broken and left out: {error}", stacklevel=2)
         return
     if entry.name not in _entries[kind]:
-        _broken[kind, entry.name] = f"{entry.value} does not register it"
-        warnings.warn(f"plug-in {entry.value} did not register the {kind} {entry.name!r} it announces", stacklevel=2)
+        module = sys.modules.get(entry.module)
+        places = [getattr(module, "__file__", None) or ", ".join(getattr(module, "__path__", ()))]
+        at = f" ({places[0]})" if places[0] else ""
+        _broken[kind, entry.name] = f"{entry.value}{at} does not register it"
+        warnings.warn(
+            f"plug-in {entry.value}{at} did not register the {kind} {entry.name!r} it announces", stacklevel=2
+        )

@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-from guidebench.harness import cli, registry
+from guidebench.harness import cli, matrix, registry
 from guidebench.harness.errors import UserError
 
 JUDGE = """
@@ -51,8 +51,28 @@ def test_a_broken_plug_in_is_a_warning_with_its_name(plugin) -> None:
 
 def test_a_plug_in_that_does_not_register_what_it_announces_is_named(plugin) -> None:
     plugin("empty_module", "", {"replay": "nothing"})
-    with pytest.warns(UserWarning, match="did not register the replay 'nothing'"):
+    with pytest.warns(UserWarning, match=r"empty_module \(.*empty_module\.py\) did not register the replay 'nothing'"):
         registry.names("replay")
+
+
+def test_a_name_that_no_entry_point_announces_is_told_with_the_line_that_is_missing(plugin) -> None:
+    plugin("two_module", textwrap.dedent(JUDGE) + textwrap.dedent(JUDGE).replace("mine", "other"), {"judge": "mine"})
+    with pytest.raises(
+        UserError, match=r"judge 'other' is registered by two_module, .* add other = \"two_module\" to "
+    ):
+        registry.get("judge", "other")
+
+
+def test_a_role_that_no_part_needs_is_refused_in_a_method(plugin) -> None:
+    source = """
+        from guidebench.harness.recipes import Method
+        from guidebench.harness.registry import register
+
+        register.method("mine")(Method(summary="mine", roles={"planer": "openai"}, citation="% a test"))
+    """
+    plugin("misspelt_module", source, {"method": "mine"})
+    with pytest.raises(UserError, match="method 'mine' names 'openai' for the role 'planer', which no part needs"):
+        matrix.plan(["suite=minigrid_doorkey", "method=mine", "profile=smoke"])
 
 
 @pytest.mark.parametrize(
@@ -124,6 +144,19 @@ def test_a_plug_in_that_breaks_after_it_registered_is_not_listed(plugin, end: st
             "method",
             JUDGE.replace("judge", "method"),
             "method 'mine' is a type; register a guidebench.harness.recipes.Method",
+        ),
+        (
+            "method",
+            "from guidebench.harness.recipes import Method\nfrom guidebench.harness.registry import register\n"
+            "register.method('mine')(Method('mine', roles={'planner': 3}))",
+            "method 'mine' has 'planner': 3 among its roles; expected role -> name of a part",
+        ),
+        (
+            "guide",
+            JUDGE.replace("judge", "guide")
+            .replace("ModelPart", "AskingPart")
+            .replace("= 1", "= 1; needs = {'eye': 'embedder'}"),
+            "guide 'mine' needs an embedder as 'eye', and lacks the dialogue with them",
         ),
     ],
 )
