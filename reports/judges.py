@@ -60,6 +60,7 @@ class Judging(NamedTuple):
     label: str
     where: str
     judge: str
+    """With its role, where there are several."""
     remark: str
     positive: Share
     """Clips that the method counts as positive, of those that got an answer."""
@@ -93,42 +94,67 @@ def answering(cell: Cell) -> str:
 
 def remark(cell: Cell) -> str:
     """What a table must say beside a row of this cell, or "": of all that answers in it."""
+    return _remark([(part.backend, part.kind) for part in cell.parts.values() if part.answers] or [(cell.backend, "")])
+
+
+def _remark(answering: Iterable[tuple[str, str]]) -> str:
+    """The same of these backends and kinds of part."""
     known = {**KINDS, **SERVED}
-    found = [(part.backend, part.kind) for part in cell.parts.values() if part.answers] or [(cell.backend, "")]
-    remarks = (TAUGHT if each == ("oracle", "teacher") else known.get(each[0], "") for each in found)
+    remarks = (TAUGHT if each == ("oracle", "teacher") else known.get(each[0], "") for each in answering)
     return "; ".join(dict.fromkeys(filter(None, remarks)))
 
 
 def judging(
     cells: Iterable[Cell], judged: pd.DataFrame, timed: pd.DataFrame, labels: Mapping[str, str]
 ) -> list[Judging]:
-    """One entry per cell with a judge, from the rows of `judgements` and `timings`; `labels`: cell id -> row label."""
+    """One entry per cell and judge, from the rows of `judgements` and `timings`; `labels`: cell id -> row label.
+
+    Clocks count all of a cell's judges together, so where there are several, none is said to have taken their time.
+    """
     found = []
     for cell in cells:
         if not (is_judge(cell.backend) and "judge" in answering(cell).split("+") and "judgements" in cell.logs):
             continue
-        asked = judged[judged["cell"] == cell.id]
-        scores = asked[asked["score"].notna()]
+        own = judged[judged["cell"] == cell.id]
         clocks = [clock(rows) for _, rows in timed[timed["cell"] == cell.id].groupby("seed")]
         total = {name: sum(entry.get(name, 0.0) for entry in clocks) for name in {key for e in clocks for key in e}}
-        found.append(
-            Judging(
-                label=labels.get(cell.id, cell.label),
-                where=f"{cell.suite}/{cell.task}",
-                judge=f"{cell.model} ({cell.backend})",
-                remark=remark(cell),
-                positive=Share(int((scores["score"] > _threshold(cell)).sum()), len(scores)),
-                unanswered=Share(len(asked) - len(scores), len(asked)),
-                agreement=_agreement(scores, _threshold(cell)),
-                delay=float((scores["applied"] - scores["asked"]).mean()) if len(scores) else None,
-                waited=total.get("wait_seconds"),
-                waited_share=_ratio(total.get("wait_seconds"), total.get("seconds")),
-                seconds_per_clip=seconds_per_clip(total),
-                judging_share=_ratio(total.get("judge_seconds"), total.get("seconds")),
-                steps_per_second=steps_per_second(total),
-            )
-        )
+        roles = [role for role, part in cell.parts.items() if part.kind == "judge" and part.answers]
+        for role in roles or ["judge"]:
+            alone = len(roles) < 2
+            asked = own if alone else own[_role(own) == role]
+            found.append(_judging(cell, role, asked, total, alone)._replace(label=labels.get(cell.id, cell.label)))
     return found
+
+
+def _role(rows: pd.DataFrame) -> pd.Series[str]:
+    """Of the judge that each row is of."""
+    import pandas as pd
+
+    return rows["role"].fillna("judge") if "role" in rows else pd.Series("judge", index=rows.index)
+
+
+def _judging(cell: Cell, role: str, asked: pd.DataFrame, total: Mapping[str, float], alone: bool) -> Judging:
+    """What a cell's judge in a role said in the rows `asked`; `alone`: whether it is the only one."""
+    scores = asked[asked["score"].notna()]
+    part = cell.parts.get(role)
+    model, backend = (part.model, part.backend) if part is not None else (cell.model, cell.backend)
+    threshold = _threshold(cell) if alone or role == "judge" else THRESHOLD
+    own = total if alone else {}
+    return Judging(
+        label=cell.label,
+        where=f"{cell.suite}/{cell.task}",
+        judge=f"{'' if alone else f'{role}: '}{model} ({backend})",
+        remark=_remark([(backend, "judge")]),
+        positive=Share(int((scores["score"] > threshold).sum()), len(scores)),
+        unanswered=Share(len(asked) - len(scores), len(asked)),
+        agreement=_agreement(scores, threshold),
+        delay=float((scores["applied"] - scores["asked"]).mean()) if len(scores) else None,
+        waited=own.get("wait_seconds"),
+        waited_share=_ratio(own.get("wait_seconds"), own.get("seconds")),
+        seconds_per_clip=seconds_per_clip(own),
+        judging_share=_ratio(own.get("judge_seconds"), own.get("seconds")),
+        steps_per_second=steps_per_second(total),
+    )
 
 
 def listings(found: Sequence[Judging]) -> list[Listing]:
@@ -157,7 +183,7 @@ def listings(found: Sequence[Judging]) -> list[Listing]:
     beside = Listing(
         BESIDE_EVENTS,
         ("Task", "Agreement, of clips", "Hit rate, of clips with an event", "False-alarm rate, of clips without"),
-        [(each.label, each.where, *map(str, agreement)) for each, agreement in known],
+        [(each.label, f"{each.where}{_which(each, found)}", *map(str, agreement)) for each, agreement in known],
         on="page",
         words=1,
     )
@@ -165,10 +191,19 @@ def listings(found: Sequence[Judging]) -> list[Listing]:
         BESIDE_EVENTS,
         ("positive,\nof clips judged", "agreement", "hit rate, of\nclips with event",
          "false-alarm rate,\nof the others"),
-        [(f"{each.label} on {each.where}", str(each.positive), *map(str, agreement)) for each, agreement in known],
+        [
+            (f"{each.label} on {each.where}{_which(each, found)}", str(each.positive), *map(str, agreement))
+            for each, agreement in known
+        ],
         on="terminal",
     )  # fmt: skip
     return [took, beside, brief]
+
+
+def _which(one: Judging, found: Sequence[Judging]) -> str:
+    """Which judge it is, where its row has several there."""
+    several = sum((each.label, each.where) == (one.label, one.where) for each in found) > 1
+    return f", {one.judge}" if several else ""
 
 
 def _threshold(cell: Cell) -> float:

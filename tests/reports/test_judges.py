@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 import pytest
@@ -103,6 +104,30 @@ def test_the_terminal_shows_agreement_as_privileged_and_nothing_where_there_is_n
     found = text()
     assert "privileged information, for diagnosis only" in found and "on grid/8x8" in found
     assert all(share in found for share in ("0.571 of 7", "0.714 of 7", "0.750 of 4", "0.333 of 3"))
+
+
+def test_each_of_two_judges_is_told_by_its_own_answers(writer: Writer) -> None:
+    root = writer.cell("a", {0: {100: [1]}}, method="two", backend="oracle+scripted", model="truth+sprite")
+    record = json.loads((root / "cell.json").read_text())
+    record["parts"] = {
+        "critic": {"kind": "judge", "name": "oracle", "backend": "oracle", "model": "truth"},
+        "judge": {"kind": "judge", "name": "sprite", "backend": "scripted", "model": "sprite"},
+    }
+    record["settings"] = {"replay.threshold": {"value": 0.8, "source": "", "layer": ""}}
+    (root / "cell.json").write_text(json.dumps(record))
+    right = [{"asked": 1, "applied": 2, "score": score, "events": int(score > 0.8)} for score in (0.9, 0.6, 0.1)]
+    wrong = {"asked": 1, "applied": 6, "score": 0.7, "events": 0, "role": "critic"}
+    write_rows(root / "seed-0", "judgements", [*right, wrong, wrong | {"score": 0.1}])
+    write_rows(root / "seed-0", "timings", [{"step": 100, "seconds": 50.0, "clips": 5, "judge_seconds": 1.0}])
+    critic, judge = found = judging(results.study(writer.finish()), {})
+    assert (critic.judge, judge.judge) == ("critic: truth (oracle)", "judge: sprite (scripted)")
+    assert (critic.agreement, judge.agreement) == (((1, 2), (0, 0), (1, 2)), ((3, 3), (1, 1), (0, 2)))
+    assert (critic.positive, critic.delay, judge.positive, judge.delay) == ((1, 2), 5.0, (1, 3), 1.0)
+    assert "privileged" in critic.remark and judge.remark == "hand-written for this task"
+    assert critic.judging_share is judge.judging_share is None, "the clock counts both together"
+    took, beside, _ = judges.listings(found)
+    assert [line[2] for line in took.lines] == [critic.judge, judge.judge]
+    assert [line[1] for line in beside.lines] == [f"grid/8x8, {critic.judge}", f"grid/8x8, {judge.judge}"]
 
 
 def test_a_study_without_judges_has_no_judging(writer: Writer) -> None:
