@@ -22,7 +22,7 @@ from guidebench.harness.foundation.calls import Usage
 from guidebench.harness.launchers import local
 from guidebench.harness.launchers.local import Slot
 from guidebench.harness.matrix import Plan
-from guidebench.harness.parts import AskingPart, clip_length
+from guidebench.harness.parts import AskingPart, Part, ReplayPart
 from guidebench.harness.timing import Basis, Timing
 
 SECONDS = 1.5
@@ -185,18 +185,15 @@ def _asked(part: config.Chosen, parts: Mapping[str, Any]) -> Usage | None:
     model = parts[part.role]
     if not keeping.recorded(model):
         return None
-    if part.kind == "judge":
-        length = clip_length(parts)
-        clips = parts["training"].steps // length if length else 0
+    needing = [other for other in parts.values() if isinstance(other, Part) and part.role in other.needs]
+    told = [other.asked(parts, part.role) for other in needing if isinstance(other, AskingPart)]
+    found = [usage for usage in told if usage is not None]
+    length = max((other.judged_transitions for other in needing if isinstance(other, ReplayPart)), default=0)
+    if clips := parts["training"].steps // length if length else 0:
         recipe = recipes.recipe(model.model)
         images = clips * length
-        return (
-            Usage(clips, tokens_in=images * (recipe.tokens_per_image if recipe else 0), images=images)
-            if clips
-            else None
-        )
-    asking = (other for other in parts.values() if isinstance(other, AskingPart) and part.role in other.needs)
-    return next((other.asked(parts, part.role) for other in asking), None)
+        found.append(Usage(clips, tokens_in=images * (recipe.tokens_per_image if recipe else 0), images=images))
+    return functools.reduce(Usage.plus, found) if found else None
 
 
 def _priced(model: Any, usage: Usage) -> Usage:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from guidebench import results
-from guidebench.harness import cli, matrix
+from guidebench.harness import cli, estimates, matrix
 from guidebench.harness.config import Cell
 from guidebench.harness.foundation.oracle import OracleBackend
 from guidebench.harness.job import Job
@@ -115,6 +115,13 @@ def test_of_two_judges_that_of_the_replay_is_probed(criticised: None, train: Cal
     for middle, score in probes[probes["quantity"] == "judge"][["t", "value"]].itertuples(index=False):
         assert score == float(events.between(middle - 15, middle + 15).any()), "a critic that errs would not"
     assert filmstrip(study)["judge"] == "sprite"
+
+
+def test_what_a_judge_is_asked_is_estimated_by_who_asks_it(criticised: None) -> None:
+    words = ("method=criticised_vlm_rb", "training.steps=640", "replay.clip_length=32")
+    models = ("judge=openai", "critic=openai", "judge.prompt=?", "critic.prompt=?")
+    assert [usage.calls for _, usage in estimates.by_model(planned(*words, *models))] == [20], "no clip of the replay's"
+    assert estimates.by_model(planned(*words, "critic=openai", "critic.prompt=?")) == [], "its guide does not tell"
 
 
 def test_answers_come_in_the_same_order_whoever_shares_a_process(criticised: None) -> None:
