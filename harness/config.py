@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from guidebench.harness import registry, settings
 from guidebench.harness.capabilities import Demonstrates
-from guidebench.harness.errors import UserError, a, unknown
+from guidebench.harness.errors import UserError, a, in_role, unknown
 from guidebench.harness.foundation import answering
 from guidebench.harness.interfaces import SUCCESS, Score
 from guidebench.harness.logs import Log, together
@@ -450,7 +450,8 @@ def validate(cell: Cell) -> None:
             own = learner_of(suite, cell.names.task)
             mended = chosen.kind == "learner" and own != chosen.name
             raise UserError(
-                f"{chosen} does not fit suite {cell.names.suite!r}, task {cell.names.task!r}: {reason}"
+                f"{chosen} does not fit suite {cell.names.suite!r}, task {cell.names.task!r}: "
+                + in_role(reason, chosen.kind, chosen.role)
                 + (f"; the suite's own there is {chosen.role}={own}" if mended else "")
             )
     answering.check(cell.names.parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import re
 from collections.abc import Iterable
 
 
@@ -34,6 +35,15 @@ def of_system(error: OSError) -> str:
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"{error.filename} cannot be written ({error.strerror}); change its permissions or name another place"
     return ""
+
+
+def in_role(message: str, kind: str, role: str) -> str:
+    """What a model, which does not know in which role a cell has it, says of its settings: by the role's section.
+
+    >>> in_role("judge.prompt is empty; judge=openai asks a judge", "judge", "critic")
+    'critic.prompt is empty; critic=openai asks a judge'
+    """
+    return message if role == kind else re.sub(rf"(?<![\w./]){kind}(?=[.=]\w)", role, message)
 
 
 def count(number: int, singular: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from guidebench.harness.config import Cell
-from guidebench.harness.errors import UserError
+from guidebench.harness.errors import UserError, in_role
 from guidebench.harness.foundation import keeping
 from guidebench.harness.launchers import local
 from guidebench.harness.matrix import Plan
@@ -34,11 +34,12 @@ def missing(plan: Plan, directory: Path, cells: Collection[Cell] | None = None) 
     for drawing in dict.fromkeys(cell.section("drawing") for cell in wanted):
         if drawing is not None:
             tried(drawing.ready)
-    asked = dict.fromkeys(cell.section(part.role) for cell in wanted for part in cell.models)
-    models = [model for model in asked if keeping.recorded(model)]
-    tried(lambda: keeping.answerable(plan.execution.models, keeping.folder(directory), models))
-    for reason in keeping.unready(plan.execution.models, models):
-        found[reason] = None
+    asked = dict.fromkeys((cell.section(part.role), part.kind, part.role) for cell in wanted for part in cell.models)
+    models = {entry: entry[0] for entry in asked if keeping.recorded(entry[0])}
+    tried(lambda: keeping.answerable(plan.execution.models, keeping.folder(directory), [*models.values()]))
+    for (_, kind, role), model in models.items():
+        for reason in keeping.unready(plan.execution.models, [model]):
+            found[in_role(reason, kind, role)] = None
     return list(found)
 
 

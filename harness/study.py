@@ -15,7 +15,7 @@ import numpy as np
 from guidebench.harness import checkpoints, config, demonstrations, estimates, matrix, readiness
 from guidebench.harness.building import most_stored, ring_slots
 from guidebench.harness.config import Cell
-from guidebench.harness.errors import UserError
+from guidebench.harness.errors import UserError, in_role
 from guidebench.harness.foundation import keeping
 from guidebench.harness.job import Job
 from guidebench.harness.journal import tidy
@@ -360,8 +360,17 @@ def _check_models(plan: Plan, jobs: Sequence[Job], directory: Path) -> None:
     """Merge what a killed study left apart; refuse to train where recorded answers are wanted and there are none."""
     keeping.settle(keeping.folder(directory))
     unfinished = {job.cell["cell"] for job in jobs}
-    asked = [cell.section(part.role) for cell in plan.cells if cell.id in unfinished for part in cell.models]
-    keeping.check(plan.execution.models, keeping.folder(directory), list(filter(keeping.recorded, asked)))
+    asked = {
+        (part.kind, part.role, model): model
+        for cell in plan.cells
+        if cell.id in unfinished
+        for part in cell.models
+        if keeping.recorded(model := cell.section(part.role))
+    }
+    for (kind, role, _), model in asked.items():
+        for reason in keeping.unready(plan.execution.models, [model]):
+            raise UserError(in_role(reason, kind, role))
+    keeping.check(plan.execution.models, keeping.folder(directory), [*asked.values()])
 
 
 def _warn_of_budget(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watch: Callable[[Event], None]) -> None:

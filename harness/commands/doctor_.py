@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _model(overrides: Sequence[str]) -> list[Finding]:
     from guidebench.harness import matrix, registry
-    from guidebench.harness.errors import UserError
+    from guidebench.harness.errors import UserError, in_role
 
     if not overrides:
         return []
@@ -58,7 +58,8 @@ def _model(overrides: Sequence[str]) -> list[Finding]:
     from guidebench.harness.foundation import checkup, once
 
     config = once.model(kind, given, role)
-    return [*_packages(EXTRAS.get(config.backend, "none")), *checkup.findings(config, kind)]
+    told = [each._replace(text=in_role(each.text, kind, role)) for each in checkup.findings(config, kind)]
+    return [*_packages(EXTRAS.get(config.backend, "none")), *told]
 
 
 def _packages(extra: str = "") -> list[Finding]:

@@ -154,7 +154,7 @@ def _server(config: Any, kind: str) -> Iterator[Finding]:
     from guidebench.harness.foundation.backends.openai_.server import Server
 
     async def listed() -> tuple[str, list[str] | Failure | UserError]:
-        server = Server(config.base_url, config.key_variable, config.timeout)
+        server = Server(config.base_url, config.key_variable, config.timeout, kind)
         try:
             return server.name, await server.models()
         except (Failure, UserError) as error:

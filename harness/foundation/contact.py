@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from guidebench.harness import apart
-from guidebench.harness.errors import BudgetReached, UserError
+from guidebench.harness.errors import BudgetReached, UserError, in_role
 from guidebench.harness.execution import Models
 from guidebench.harness.foundation import keeping
 from guidebench.harness.foundation.access import Served
@@ -63,7 +63,8 @@ def check(
         except BudgetReached:
             continue  # what has been recorded may be enough; each run says so when it is not
         except UserError as error:
-            raise UserError(f"{_unreached(each)}: {error}{_remedy(each)}") from None
+            said = in_role(str(error), each.kind, each.role)
+            raise UserError(f"{_unreached(each)}: {said}{_remedy(each)}") from None
         if told.failure and told.failure not in ANSWERED_ANYHOW:
             raise UserError(f"{_unreached(each)} ({told.failure}): {told.detail.get('message', '')}{_remedy(each)}")
         if told.failure:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from guidebench.harness import processes
-from guidebench.harness.errors import BudgetReached, MissingCall, UserError
+from guidebench.harness.errors import BudgetReached, MissingCall, UserError, in_role
 from guidebench.harness.execution import Models
 from guidebench.harness.foundation import answering
 from guidebench.harness.foundation.asks import Memory
@@ -86,7 +86,7 @@ async def _serve(connection: Connection, assignment: Assignment) -> None:
             except (EOFError, OSError):
                 return
             if broken or studio is None or desk is None:
-                _send(connection, Message(item.number, error=broken))
+                _send(connection, Message(item.number, error=in_role(broken, assignment.model.kind, item.role)))
                 continue
             task = asyncio.create_task(_answer(connection, assignment, studio, desk, item, hand))
             answering.add(task)
@@ -121,7 +121,7 @@ async def _answer(
     except MissingCall as error:
         message = Message(item.number, missing=str(error))
     except UserError as error:
-        message = Message(item.number, error=str(error))
+        message = Message(item.number, error=in_role(str(error), assignment.model.kind, item.role))
     except Exception:  # a plug-in may raise anything; the worker is told, traceback and all
         message = Message(item.number, error=f"{assignment.model} failed on a question:\n{traceback.format_exc()}")
     _send(connection, message)

@@ -11,6 +11,7 @@ import pytest
 from guidebench import results
 from guidebench.harness import cli, estimates, matrix
 from guidebench.harness.config import Cell
+from guidebench.harness.errors import UserError
 from guidebench.harness.foundation.oracle import OracleBackend
 from guidebench.harness.job import Job
 from guidebench.harness.records.cells import record
@@ -122,6 +123,25 @@ def test_what_a_judge_is_asked_is_estimated_by_who_asks_it(criticised: None) -> 
     models = ("judge=openai", "critic=openai", "judge.prompt=?", "critic.prompt=?")
     assert [usage.calls for _, usage in estimates.by_model(planned(*words, *models))] == [20], "no clip of the replay's"
     assert estimates.by_model(planned(*words, "critic=openai", "critic.prompt=?")) == [], "its guide does not tell"
+
+
+def test_what_is_wrong_with_a_model_is_told_by_the_section_of_its_role(
+    criticised: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=r"^critic 'openai' does not fit .* to be given as critic\.prompt=…$"):
+        planned("method=criticised", "critic=openai")
+    served = ("method=criticised", "critic=openai", "critic.prompt=?")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    assert cli.main(["run", *served, "profile=smoke", "--dry-run"]) == 1
+    told = capsys.readouterr().out
+    assert "name a server with critic.base_url=" in told and "judge.base_url" not in told
+    assert cli.main(["run", *served, "profile=smoke", f"output={tmp_path}"]) == 2
+    told = capsys.readouterr().err
+    assert "name a server with critic.base_url=" in told and "judge.base_url" not in told
+    assert cli.main(["doctor", "critic=openai"]) == 1
+    told = capsys.readouterr().out
+    assert "name a server with critic.base_url=" in told and "judge.base_url" not in told
 
 
 def test_answers_come_in_the_same_order_whoever_shares_a_process(criticised: None) -> None:
