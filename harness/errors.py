@@ -42,7 +42,10 @@ def in_role(message: str, kind: str, role: str) -> str:
 
     >>> in_role("judge.prompt is empty; judge=openai asks a judge", "judge", "critic")
     'critic.prompt is empty; critic=openai asks a judge'
+    >>> in_role("model=clip: it is not on this machine", "embedder", "seer")
+    'seer.model=clip: it is not on this machine'
     """
+    message = f"{role}.{message}" if message.startswith("model=") else message
     return message if role == kind else re.sub(rf"(?<![\w./]){kind}(?=[.=]\w)", role, message)
 
 

@@ -20,8 +20,9 @@ from typing import Any, Literal, NamedTuple
 
 from guidebench.harness import config, registry, settings
 from guidebench.harness.config import Cell, Names
-from guidebench.harness.errors import UserError, unknown
+from guidebench.harness.errors import UserError, a, unknown
 from guidebench.harness.execution import Execution, Models
+from guidebench.harness.recipes import Method
 from guidebench.harness.records.schema import label
 
 KINDS = registry.KINDS[2:]
@@ -273,7 +274,9 @@ def _expand(by_key: Mapping[str, Given], parts: Mapping[str, Given], swept: Mapp
             raise _misplaced(key, cells.values()) or _foreign(key, cells.values()) or unknown("setting", key, known)
     unused = next((role for role in parts if role not in used), None)
     if unused:
-        raise UserError(f"{unused}= is given, but none of the chosen methods has a {unused}")
+        others = _roles_of(unused, cells.values())
+        hint = f" in a role of that name; write {' or '.join(f'{role}=…' for role in others)}" if others else ""
+        raise UserError(f"{unused}= is given, but none of the chosen methods has {a(unused)}{hint}")
     return list(cells.values())
 
 
@@ -300,19 +303,45 @@ def _foreign(key: str, cells: Iterable[Cell]) -> UserError | None:
     owners = [owner for owner in names if name in settings.fields(registry.get(kind, owner))]
     if not owners:
         return None
+    chosen = ", ".join(_distinct(cell.names.method for cell in cells))
+    if roles := _roles_of(kind, cells):
+        return UserError(
+            f"unknown setting {key!r} of the chosen methods ({chosen}), which have {a(kind)} in a role of another "
+            f"name; write {' or '.join(f'{role}.{name}=…' for role in roles)}"
+        )
     recipes = {method: registry.get("method", method) for method in registry.names("method")}
-    using = [method for method, recipe in recipes.items() if getattr(recipe, kind) in owners]
+    using = [
+        method for method, recipe in recipes.items() if recipe.named(kind, kind) in owners and kind in _needed(recipe)
+    ]
+    swaps = owners if any(cell.names.part(kind) for cell in cells) else []
     ways = [
         f"{what}={found[0]}" + (f" (or {', '.join(found[1:])})" if len(found) > 1 else "")
-        for what, found in (("method", using), (kind, owners))
+        for what, found in (("method", using), (kind, swaps))
         if found
     ]
-    chosen = ", ".join(_distinct(cell.names.method for cell in cells))
     which = f"{kind}{'s' if len(owners) > 1 else ''} {', '.join(owners)}"
+    instead = f"choose {' or '.join(ways)}, or " if ways else ""
     return UserError(
-        f"unknown setting {key!r} of the chosen methods ({chosen}): it is a setting of {which}; choose "
-        f"{' or '.join(ways)}, or leave it out"
+        f"unknown setting {key!r} of the chosen methods ({chosen}): it is a setting of {which}; {instead}leave it out"
     )
+
+
+def _roles_of(kind: str, cells: Iterable[Cell]) -> list[str]:
+    """The roles of cells that a part of this kind fills and that are not called as their kind."""
+    return sorted({part.role for cell in cells for part in cell.names.of(kind)} - {kind})
+
+
+def _needed(recipe: Method) -> dict[str, str]:
+    """Role -> kind of what a method's own parts need; what only a suite names is left out."""
+    found: dict[str, str] = {}
+    waiting = [("agent", "agent")]
+    while waiting:
+        role, kind = waiting.pop()
+        if role not in found and kind != registry.HUMAN:
+            found[role] = kind
+            name = recipe.named(role, kind)
+            waiting += registry.get(kind, name).needs.items() if name else []
+    return found
 
 
 def _too_many() -> UserError:

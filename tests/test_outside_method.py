@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from guidebench import results
-from guidebench.harness import cli, matrix
+from guidebench.harness import cli, matrix, readiness
 from guidebench.harness.config import Cell
 from guidebench.harness.errors import UserError
 from guidebench.harness.records.cells import record, recorded
@@ -231,6 +231,13 @@ def test_an_ablation_swaps_the_part_of_one_role_or_sets_it(scouting: None) -> No
 def test_a_command_names_roles_and_what_nobody_has_is_told(scouting: None) -> None:
     with pytest.raises(UserError, match="planner= is given, but none of the chosen methods has a planner"):
         matrix.plan(["suite=minigrid_doorkey", "method=uer", "profile=smoke", "planner=openai"])
+    with pytest.raises(
+        UserError, match="none of the chosen methods has an embedder in a role of that name; write reader=…"
+    ):
+        planned("embedder=transformers")
+    says = r"have an embedder in a role of another name; write reader\.delay=… or seer\.delay=…"
+    with pytest.raises(UserError, match=says):
+        planned("embedder.delay=3")
     with pytest.raises(UserError, match=r"unknown setting 'planer'.*did you mean 'planner'"):
         planned("planer=openai")
     with pytest.raises(UserError, match=r"unknown setting 'seer\.modle'.*did you mean 'seer\.model'"):
@@ -283,9 +290,21 @@ def test_a_question_to_a_role_that_no_part_declares_ends_the_run_by_its_name(
         train(*(word for word in TINY if not word.startswith(("seeds", "profile"))), "seeds=[0]", packs=[(0,)])
 
 
+def test_what_a_model_lacks_is_told_by_the_settings_of_its_role(
+    scouting: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    plan = matrix.plan([*TINY, "reader.model=/nowhere", "seer.model=/nowhere/else"])
+    planner, *embedders = readiness.missing(plan, tmp_path / "study")
+    assert "planner.base_url=" in planner and "planner=transformers" in planner and "chat." not in planner
+    assert [said.partition(":")[0] for said in embedders] == ["reader.model=/nowhere", "seer.model=/nowhere/else"]
+
+
 def test_doctor_checks_the_model_of_a_role(scouting: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["doctor", "seer=transformers", "seer.model=/nowhere/at/all"]) == 1
     assert "/nowhere/at/all" in capsys.readouterr().out
+    assert cli.main(["doctor", "seer=transformers", "planner=openai"]) == 2
+    assert "seer= and planner= name two models; bench doctor checks one at a time" in capsys.readouterr().err
 
 
 @pytest.mark.slow

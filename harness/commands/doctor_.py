@@ -1,6 +1,7 @@
 """Check this machine: package versions, plug-ins, processor, GPU, disk, OpenGL, LaTeX and git.
 
-With a judge, a chat or an embedder it also checks the model behind it, and asks it once:
+With a judge, a chat or an embedder it also checks the model behind it, and asks it once; one model at a time, and in a
+method's own role as well (planner=openai planner.model=…):
 
   bench doctor judge=transformers judge.model=PATH                                files, memory, loading, a tiny call
   bench doctor chat=openai chat.model=NAME                                        a language model, as a teacher asks it
@@ -22,7 +23,7 @@ EXTRAS = {"transformers": "vlm", "openai": "openai"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    told = "judge=…, chat=… or embedder=… and its settings: check that model too"
+    told = "judge=…, chat=…, embedder=… or another role of a model, and its settings: check that model too"
     parser.add_argument("overrides", nargs="*", metavar="key=value", help=told)
     parser.add_argument("--json", action="store_true", help="as JSON")
 
@@ -48,13 +49,13 @@ def _model(overrides: Sequence[str]) -> list[Finding]:
     if not overrides:
         return []
     given = matrix.single(overrides)
-    roles = {kind: {kind} for kind in registry.MODELS}
-    if not roles.keys() & given.keys():
-        roles = registry.roles()
+    roles = {kind: {kind} for kind in registry.MODELS} | registry.roles()
     found = [(role, kind) for role in given for kind in roles.get(role, ()) if kind in registry.MODELS]
     if not found:
         raise UserError(f"{next(iter(given))}= is given and no model; add judge=…, chat=… or embedder=…")
     role, kind = found[0]
+    if other := next((each for each, _ in found if each != role), ""):
+        raise UserError(f"{role}= and {other}= name two models; bench doctor checks one at a time")
     from guidebench.harness.foundation import checkup, once
 
     config = once.model(kind, given, role)

@@ -82,6 +82,11 @@ def test_seeds_as_a_number_a_list_or_a_range(text: str, seeds: tuple[int, ...]) 
             r"unknown setting 'replay.lambda_max' of the chosen methods \(uer\): it is a setting of replay vlm_rb; "
             r"choose method=vlm_rb or replay=vlm_rb, or leave it out",
         ),
+        (
+            "embedder.revision=x",
+            r"unknown setting 'embedder.revision' of the chosen methods \(uer\): it is a setting of embedder "
+            r"transformers; choose method=vlm_rm, or leave it out",
+        ),
         ("lr=1", r"unknown setting 'lr'; did you mean .*'learner\.lr'"),
         (f"seeds={'9' * 5_000}", "cannot be read: Exceeds the limit"),
         (f"gpus={'[' * 3_000}", "cannot be read: "),
