@@ -29,7 +29,7 @@ from guidebench.harness.interfaces import (
     Transition,
     Update,
 )
-from guidebench.harness.parts import AgentPart
+from guidebench.harness.parts import AgentPart, AskingPart, ReplayPart, There
 from guidebench.harness.registry import register
 
 if TYPE_CHECKING:
@@ -57,8 +57,23 @@ class Standard(AgentPart):
         phases = TaskPhases(build.rows, build.events) if ordered else None
         kept = (*sampler.columns, *((phases.column,) if phases else ()))
         storage = Storage(build, guide.columns, kept)
-        judge = next((role for role, kind in parts["replay"].needs.items() if kind == "judge"), "judge")
-        return StandardAgent(build, learner, sampler, storage, guide, phases, judge)
+        return StandardAgent(build, learner, sampler, storage, guide, phases, _judge(parts["replay"]))
+
+    def fits(self, there: There) -> str:
+        """Why these parts cannot work together, or ""."""
+        replay, role = there["replay"], _judge(there["replay"])
+        asking = (name for name, part in there.parts.items() if isinstance(part, AskingPart) and role in part.needs)
+        if replay.judged_transitions and (who := next(asking, "")):
+            return (
+                f"the replay and the {who} both ask in the role {role!r}, whose answers go to the replay alone; have "
+                f"the {who} need its judge in a role of another name"
+            )
+        return ""
+
+
+def _judge(replay: ReplayPart) -> str:
+    """The role that the replay's clips are put to."""
+    return next((role for role, kind in replay.needs.items() if kind == "judge"), "judge")
 
 
 class StandardAgent:
@@ -114,7 +129,7 @@ class StandardAgent:
                 ctx.ask(clip.close(row)._replace(to=self._judge))
 
     def answered(self, answers: Sequence[Answer], ctx: Context) -> None:
-        if answers[0].to != self._judge:
+        if not self._judged or answers[0].to != self._judge:
             self.guide.answered(answers, self.storage, ctx)
             return
         for answer in answers:

@@ -25,6 +25,7 @@ CRITICISED = '''
 
     from guidebench.baselines.guiding import BaseGuide
     from guidebench.harness.interfaces import Ask
+    from guidebench.harness.logs import Column, Log
     from guidebench.harness.parts import AskingPart
     from guidebench.harness.recipes import Method
     from guidebench.harness.registry import register
@@ -39,6 +40,7 @@ CRITICISED = '''
         citation: ClassVar[str] = "% a test"
         needs: ClassVar = {"critic": "judge"}
         shows_frames: ClassVar[bool] = True
+        logs: ClassVar = {"heard": Log("an answer", {"role": Column(str, "of the judge")})}
 
         def spawn(self, build):
             return Critic(build.rows)
@@ -56,7 +58,8 @@ CRITICISED = '''
                 ctx.ask(Ask(row, np.array([ctx.step]), clip, events, to="critic"))
 
         def answered(self, answers, store, ctx):
-            assert {answer.to for answer in answers} == {"critic"}
+            for answer in answers:
+                ctx.note("heard", answer.row, {"role": answer.to})
 
 
     for name, replay in (("criticised", "uer"), ("criticised_vlm_rb", "vlm_rb")):
@@ -75,10 +78,14 @@ SHORT = (
 )  # fmt: skip
 
 
+def install(plugin: Callable[..., Path], source: str) -> None:
+    named = "criticised = criticising\ncriticised_vlm_rb = criticising"
+    plugin("criticising", source, {"guide": "criticised = criticising", "method": named})
+
+
 @pytest.fixture
 def criticised(plugin: Callable[..., Path]) -> None:
-    named = "criticised = criticising\ncriticised_vlm_rb = criticising"
-    plugin("criticising", CRITICISED, {"guide": "criticised = criticising", "method": named})
+    install(plugin, CRITICISED)
 
 
 def planned(*words: str) -> Cell:
@@ -99,6 +106,7 @@ def test_the_judge_of_a_guide_is_probed_and_scores_the_frames_of_an_episode(
     study = train("method=criticised", *SHORT, packs=[(0,)], probes=1)
     judged = results.load(study, what="judgements")
     assert judged["role"].tolist() == ["critic"] * 10 and judged["score"].notna().all()
+    assert results.load(study, what="heard")["role"].tolist() == ["critic"] * 10
     assert (results.load(study, what="probes")["quantity"] == "judge").any()
     told = filmstrip(study)
     assert told["judge"] == "sprite" and all("score" in clip for clip in told["clips"])
@@ -111,11 +119,23 @@ def test_of_two_judges_that_of_the_replay_is_probed(criticised: None, train: Cal
     judged, criticised_ = rows[rows["role"].isna()], rows[rows["role"] == "critic"]
     assert len(judged) and ((judged["score"] > 0.5) == (judged["events"] > 0)).all(), "a sprite is always right"
     assert len(criticised_) == 10 and ((criticised_["score"] > 0.5) != (criticised_["events"] > 0)).all()
+    assert results.load(study, what="heard")["role"].tolist() == ["critic"] * 10, "and none of the replay's"
     probes = results.load(study, what="probes")
     events = probes[probes["quantity"].str.startswith("event/")]["t"]
     for middle, score in probes[probes["quantity"] == "judge"][["t", "value"]].itertuples(index=False):
         assert score == float(events.between(middle - 15, middle + 15).any()), "a critic that errs would not"
     assert filmstrip(study)["judge"] == "sprite"
+
+
+def test_a_guide_whose_judge_is_called_judge_hears_it_unless_the_replay_has_it(
+    plugin: Callable[..., Path], train: Callable[..., Path]
+) -> None:
+    install(plugin, CRITICISED.replace('"critic"', '"judge"'))
+    words = [word.replace("critic", "judge") for word in SHORT]
+    study = train("method=criticised", *words, "judge=oracle", packs=[(0,)])
+    assert results.load(study, what="heard")["role"].tolist() == ["judge"] * 10
+    with pytest.raises(UserError, match="the replay and the guide both ask in the role 'judge'.* of another name"):
+        planned("method=criticised_vlm_rb")
 
 
 def test_what_a_judge_is_asked_is_estimated_by_who_asks_it(criticised: None) -> None:
