@@ -371,7 +371,10 @@ def _cells(
 ) -> Iterable[Cell]:
     # a swapped model already stands in the row's name
     models = {part.role: part.name for part in names.of(*registry.MODELS)}
-    recipe = config.parts_of(names.suite, names.task, names.method, names.profile, models)
+    try:
+        recipe = config.parts_of(names.suite, names.task, names.method, names.profile, models)
+    except UserError:  # its own parts need what nobody names here, such as a judge: all that is named departs from them
+        recipe = ()
     named = {part.role: part.name for part in names.parts if part.role in chosen.keys() - models and part not in recipe}
     axes = []
     for key, given in swept.items():

@@ -196,7 +196,7 @@ def row_labels(cells: Iterable[Cell], notes: list[str]) -> dict[str, str]:
         if len(same) == 1:
             labels[same[0].id] = label
             continue
-        for tell in (_variant, _learner, _id):
+        for tell in (_variant, _learner, _models, _id):
             if len({tell(cell) for cell in same}) == len(same):
                 break
         labels.update({cell.id: f"{label} [{tell(cell)}]" for cell in same})
@@ -210,6 +210,11 @@ def _variant(cell: Cell) -> str:
 
 def _learner(cell: Cell) -> str:
     return cell.learner
+
+
+def _models(cell: Cell) -> str:
+    """Which model answers in which role: a label names each model once."""
+    return ", ".join(f"{role}={part.model}" for role, part in cell.parts.items() if part.answers)
 
 
 def _id(cell: Cell) -> str:

@@ -35,6 +35,14 @@ def test_a_judge_belongs_only_to_methods_that_ask_one() -> None:
     assert [cell.names.part("judge") for cell in plan.cells] == ["", "sprite"]
 
 
+def test_a_part_may_be_swapped_for_one_that_needs_less_than_the_suite_names() -> None:
+    """VLM-RB needs a judge, and `classic` names none."""
+    (cell,) = matrix.plan(["suite=classic", "task=CartPole-v1", "method=vlm_rb", "replay=uer"]).cells
+    assert cell.overrides == {"replay": "uer"} and not cell.models
+    with pytest.raises(UserError, match="needs a judge as 'judge'"):
+        matrix.plan(["suite=classic", "task=CartPole-v1", "method=vlm_rb"])
+
+
 def test_ranges_follow_hydra_s_grammar() -> None:
     assert len(cells("learner.train_every=range(1,5)")) == 4
 

@@ -134,7 +134,7 @@ def test_a_guide_whose_judge_is_called_judge_hears_it_unless_the_replay_has_it(
     words = [word.replace("critic", "judge") for word in SHORT]
     study = train("method=criticised", *words, "judge=oracle", packs=[(0,)])
     assert results.load(study, what="heard")["role"].tolist() == ["judge"] * 10
-    with pytest.raises(UserError, match="the replay and the guide both ask in the role 'judge'.* of another name"):
+    with pytest.raises(UserError, match=r"the replay and the guide both ask in the role 'judge'.* of another name"):
         planned("method=criticised_vlm_rb")
 
 

@@ -101,6 +101,19 @@ def test_configurations_that_share_a_name_stay_apart(writer: Writer) -> None:
     assert any("2 configurations are called uer · quick" in note for note in found.notes)
 
 
+def test_configurations_whose_models_have_other_roles_are_told_apart_by_them(writer: Writer) -> None:
+    for name, model in (("a1b2", "small"), ("c3d4", "large")):
+        root = writer.cell(name, UER, method="plans", backend="openai", model="large+small")
+        record = json.loads((root / "cell.json").read_text())
+        said = {"critic": "large", "planner": model, "seer": "small"}
+        part = {"kind": "chat", "name": "openai", "backend": "openai"}
+        record["parts"] = {role: {**part, "model": each} for role, each in said.items()}
+        (root / "cell.json").write_text(json.dumps(record))
+    assert [row.label.partition(" [")[2] for row in writer.summary(2_000).rows] == [
+        "critic=large, planner=small, seer=small]", "critic=large, planner=large, seer=small]",
+    ]  # fmt: skip
+
+
 def test_a_failed_run_keeps_its_seed_at_the_steps_that_all_seeds_have(writer: Writer) -> None:
     curves = {0: UER[0], 1: {100: UER[1][100], 200: UER[1][200]}}
     writer.cell("a", curves, status={1: "failed"}, error="Traceback …\nValueError: no")
