@@ -38,6 +38,7 @@ HERE = (
     "samplers",
     "replays",
     "models_desk",
+    "consulting",
     "preferences",
 )
 SMALL = {
@@ -58,13 +59,14 @@ SMALL = {
     "judging": ["--rounds", "1", "--clips", "4", "--plain", "1", "--length", "4", "--batches", "2", "--hidden", "32"],
     "samplers": ["--size", "5000", "--batch", "16", "--rounds", "3"],
     "models_desk": ["--calls", "30", "--large-calls", "4"],
+    "consulting": ["--episodes", "4", "--steps", "1", "--latency", "0.02"],
     "preferences": [
         *("--profile", "smoke", "--pairs", "1", "--turns", "1", "--every", "60", "--pretraining", "150"),
         *("--labels", "64", "--transitions", "1000", "--rounds", "1"),
     ],
     "replays": [
         *("--rounds", "1", "--start", "150", "--turn", "32", "--task", "5x5", "--profile", "smoke"),
-        *("--replays", "vlm_rb", "--learners", "dqn"),
+        *("--replays", "vlm_rb"),
     ],
 }
 """Seconds each; they show that a benchmark works, and measure nothing."""
@@ -170,6 +172,12 @@ def lines(results: dict[str, Any]) -> list[Line]:
         for row in replays["rows"]:
             what = f"{row['learner']} on DoorKey {replays['task']}, {row['replay']}: uer"
             found.append(Line(what, f"{row['steps_per_second']:.0f} steps/s", "", row["ratio"], ""))
+    if consulting := results.get("consulting"):
+        size = f"{consulting['episodes']} episodes, {consulting['latency']:g} s an answer"
+        ways = [f"{consulting[f'{way}_seconds']:.2f} s" for way in ("batch", "one_by_one")]
+        found.append(
+            Line(f"an evaluation that asks at each step ({size}): one by one", *ways, consulting["ratio"], "8")
+        )
     if desk := results.get("models_desk"):
         for row in desk["rows"]:
             small = row["bytes"] < 2**17  # larger frames are hashed and packed by other threads

@@ -20,12 +20,10 @@ from guidebench.harness import registry
 LEARNERS = ("dqn", "iqn")
 
 
-def measure(
-    rounds: int, start: int, turn: int, profile: str, task: str, learners: Sequence[str], replays: Sequence[str]
-) -> dict[str, Any]:
+def measure(rounds: int, start: int, turn: int, profile: str, task: str, replays: Sequence[str]) -> dict[str, Any]:
     """Steps per second of every learner with each of these replays, `uer` among them, and the ratio to that with it."""
     rows = []
-    for learner in learners:
+    for learner in LEARNERS:
         given = {"suite": "minigrid_doorkey", "task": task, "profile": profile, "learner": learner, "judge": "sprite"}
         contenders = {
             replay: Contender("benchmarks.turns", cell_arguments(start, turn, {**given, "method": replay}))
@@ -49,12 +47,11 @@ def main() -> None:
     parser.add_argument("--turn", type=int, default=400, help="steps of a turn")
     parser.add_argument("--task", default="8x8")
     parser.add_argument("--profile", default="quick")
-    parser.add_argument("--learners", nargs="+", choices=LEARNERS, default=LEARNERS, help="default: all")
     parser.add_argument("--replays", nargs="+", default=registry.names("replay"), help="beside uer (default: all)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     asked = parser.parse_args()
     replays = sorted({"uer", *asked.replays})
-    found = measure(asked.rounds, asked.start, asked.turn, asked.profile, asked.task, asked.learners, replays)
+    found = measure(asked.rounds, asked.start, asked.turn, asked.profile, asked.task, replays)
     if asked.json:
         print(json.dumps(found))
         return

@@ -455,6 +455,9 @@ def validate(cell: Cell) -> None:
                 + (f"; the suite's own there is {chosen.role}={own}" if mended else "")
             )
     answering.check(cell.names.parts)
+    for role in answering.consulted(cell.names.parts):
+        if f"{role}.delay" in cell.overrides:
+            raise UserError(f"{role}.delay is given, and the answers of {role!r} are waited for at once; leave it out")
     asking = [
         str(chosen) for chosen in cell.names.of(*registry.ASKING)
         if {*registry.MODELS, registry.HUMAN}.intersection(cell.section(chosen.role).needs.values())

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from guidebench.harness.capabilities import HasSubgoals, ScoresEpisodes
-from guidebench.harness.interfaces import SUCCESS, Agent, Array, Ask, Mode, Score, Task
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import SUCCESS, Agent, Array, Ask, Context, Mode, Place, Score, Task
 from guidebench.harness.streams import Streams
 
 
@@ -31,6 +32,26 @@ class Result(NamedTuple):
     """Which subgoals held when the episode ended, of a task that tells of some and whose episodes are run out."""
 
 
+class Note(NamedTuple):
+    """A row of diagnosis that an agent noted while it was evaluated."""
+
+    log: str
+    row: int
+    values: Mapping[str, Any]
+
+
+Consult = Callable[[Sequence[Ask]], list[Any]]
+"""`Context.consult` of an evaluation; it puts each question within the episode that it names."""
+
+
+def nobody(questions: Sequence[Ask]) -> list[Any]:
+    """There is nobody to be asked."""
+    raise UserError(
+        f"a part asks in the role {questions[0].to!r} while it is evaluated, and nobody answers there; only roles in "
+        f"the `consults` of its configuration are asked then"
+    )
+
+
 @dataclass
 class EvaluationContext:
     """What an agent sees while it is evaluated."""
@@ -39,16 +60,38 @@ class EvaluationContext:
     streams: Sequence[Streams]
     rows: Array = field(default_factory=lambda: np.zeros(0, np.int64))
     mode: Mode = Mode.EVALUATE
+    answer: Consult = nobody
+    notes: list[Note] = field(default_factory=list)
+    """What was noted, to be written when the evaluation has ended."""
 
     @property
     def observation(self) -> Array:
         raise RuntimeError("there is no next observation of each seed while an agent is evaluated")
 
     def ask(self, ask: Ask) -> None:
-        raise RuntimeError("an agent may not ask a judge while it is evaluated")
+        raise RuntimeError("an agent may not ask what is answered later while it is evaluated; consult is answered now")
+
+    def consult(self, questions: Sequence[Ask]) -> list[Any]:
+        return self.answer(questions) if questions else []
 
     def note(self, log: str, row: int, values: Mapping[str, Any]) -> None:
-        raise RuntimeError("an agent notes nothing while it is evaluated")
+        self.notes.append(Note(log, row, values))
+
+
+class Memoryless:
+    """The Actor of an agent whose `act` needs to remember nothing of an episode."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    def begin(self, observation: Array, ctx: Context) -> None:
+        """There is nothing to remember."""
+
+    def act(self, observation: Array, numbers: Array, ctx: Context) -> Array:
+        return self._agent.act(observation, ctx)
+
+    def end(self, numbers: Array, ctx: Context) -> None:
+        """Nor to forget."""
 
 
 class Evaluator:
@@ -64,18 +107,25 @@ class Evaluator:
         self._pool: dict[tuple[int, int], Task] = {}
 
     def __call__(
-        self, agent: Agent, step: int, rows: Sequence[int], watch: Callable[[int, Task], None] | None = None
+        self,
+        agent: Agent,
+        step: int,
+        rows: Sequence[int],
+        watch: Callable[[int, Task], None] | None = None,
+        consult: Consult = nobody,
+        notes: list[Note] | None = None,
     ) -> list[Result]:
         """Results of every episode of `rows`, ordered by row and episode.
 
-        `watch(number, task)` is called after each reset and step of the number-th episode, for videos.
+        `watch(number, task)` is called after each reset and step of the number-th episode, for videos; `consult`
+        answers what the agent asks; `notes` takes what it notes.
         """
-        places = [(row, episode) for row in rows for episode in range(self._episodes)]
+        places = [Place(row, episode) for row in rows for episode in range(self._episodes)]
         for place in places:
             if place not in self._pool:
                 self._pool[place] = self._make(place[0])
         tasks = [self._pool[place] for place in places]
-        ctx = EvaluationContext(step, self._streams)
+        ctx = EvaluationContext(step, self._streams, answer=consult, notes=[] if notes is None else notes)
         observations = [
             task.reset(self._streams[row].evaluation_seed(step, episode))
             for task, (row, episode) in zip(tasks, places, strict=True)
@@ -92,9 +142,12 @@ class Evaluator:
         if watch:
             for number in alive:
                 watch(number, tasks[number])
+        actor = agent.actor(places)
+        ctx.rows = np.array([place.row for place in places])
+        actor.begin(np.stack(observations), ctx)
         while alive:
-            ctx.rows = np.array([places[number][0] for number in alive])
-            actions = agent.act(np.stack([observations[number] for number in alive]), ctx)
+            ctx.rows = np.array([places[number].row for number in alive])
+            actions = actor.act(np.stack([observations[number] for number in alive]), np.array(alive), ctx)
             left = []
             for number, action in zip(alive, actions, strict=True):
                 task = tasks[number]
@@ -116,6 +169,10 @@ class Evaluator:
                     results[number] = Result(row, episode, returns[number], False, task.max_steps, worth)
                 else:
                     left.append(number)
+            if len(left) < len(alive):
+                ended = np.array([number for number in alive if number in results])
+                ctx.rows = np.array([places[number].row for number in ended.tolist()])
+                actor.end(ended, ctx)
             alive = left
         return [results[number] for number in range(len(places))]
 

@@ -215,6 +215,8 @@ class Ask(NamedTuple):
     content: str = ""  # JSON, of a dialogue
     to: str = "judge"
     """The role that it goes to, which the asking part's configuration has in its `needs`."""
+    episode: int = 0
+    """Which of the seed's episodes it is about, where it is put in an evaluation (`Place.episode`)."""
 
 
 class Answer(NamedTuple):
@@ -257,9 +259,39 @@ class Context(Protocol):
     def ask(self, ask: Ask) -> None:
         """Send a question; its answer comes to `answered` when its delay is over."""
 
+    def consult(self, questions: Sequence[Ask]) -> list[Any]:
+        """The answer to each question, in order, before anything else happens; None where there is no usable one, and
+        for a seed that trains no more, whose question is not sent. One call is one batch: its questions are answered
+        side by side. Their roles stand in the `consults` of the asking part's configuration; it is allowed in training
+        and in evaluation alike."""
+
     def note(self, log: str, row: int, values: Mapping[str, Any]) -> None:
         """A row of diagnosis of one seed, with the step, in the run's LOG.jsonl. The part's configuration declares
         the log in its `logs` (`guidebench.harness.logs`); UserError for a row that does not fit."""
+
+
+class Place(NamedTuple):
+    """An episode of an evaluation."""
+
+    row: int
+    """Of its seed."""
+    episode: int
+    """Which of the seed's episodes it is, from 0."""
+
+
+class Actor(Protocol):
+    """An agent as it plays the episodes of an evaluation: it remembers what belongs to them and leaves what training
+    remembers alone."""
+
+    def begin(self, observation: Array, ctx: Context) -> None:
+        """All episodes begin; observation [places, …]."""
+
+    def act(self, observation: Array, numbers: Array, ctx: Context) -> Array:
+        """Observations [n, …] of the episodes `numbers` [n], which index the places -> actions [n, …]. `ctx.rows` are
+        their seeds."""
+
+    def end(self, numbers: Array, ctx: Context) -> None:
+        """These episodes have ended."""
 
 
 class Agent(Protocol):
@@ -267,7 +299,8 @@ class Agent(Protocol):
 
     wants_snapshots: bool
     deterministic: bool
-    """Whether evaluation actions are a function of the observation, so that a repeated state is a cycle."""
+    """Whether evaluation actions are a function of the observation, so that a repeated state is a cycle. Those of an
+    actor that remembers anything are not."""
     active: Array
     """[S] bool: seeds still training; one whose action, loss or gradient is no longer finite stops, the others go
     on."""
@@ -281,6 +314,9 @@ class Agent(Protocol):
 
     def act(self, observation: Array, ctx: Context) -> Array:
         """Observations [n, …] of the seeds `ctx.rows` -> actions [n, …]."""
+
+    def actor(self, places: Sequence[Place]) -> Actor:
+        """What plays these episodes of an evaluation (`harness.evaluation.Memoryless` where `act` is enough)."""
 
     def observe(self, transition: Transition, ctx: Context) -> None:
         """Store it, ask about it. At step 0, before any episode begins, these are the run's demonstrations, the same

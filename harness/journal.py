@@ -66,7 +66,7 @@ class RunJournal:
     def open(self, offsets: Sequence[Mapping[str, int]], step: int, backends: Sequence[Backend]) -> None:
         """Open the logs at the byte offsets of a checkpoint of `step` (empty mappings and 0: anew). `backends`: what is
         asked."""
-        self._backends = backends
+        self._backends, self._kept = backends, step
         for number, (run, offset) in enumerate(zip(self.runs, offsets, strict=True)):
             self._score[number] = self._score[number] if offset else None
             names = ("evaluations", *LOGS, *self._cell.logs)
@@ -146,6 +146,7 @@ class RunJournal:
                 rows["spending"].append({"step": step, "role": role, **_spent(account)})
 
     def checkpoint(self, step: int, states: Callable[[int], State]) -> None:
+        self._kept = step
         for number, run in enumerate(self.runs):
             if number in self._dropped:
                 continue
@@ -201,10 +202,11 @@ class RunJournal:
             run.update(status="finished", step=self._cell.steps, score=self._score[number], error=None)
             tidy(run, self._cell, self._job.keep_replay)
 
-    def stopped(self, step: int, reason: str = "") -> None:
+    def stopped(self, reason: str = "") -> None:
+        """The runs go on from their last checkpoint, whose step they show."""
         for number, run in enumerate(self.runs):
             if number not in self._dropped:
-                run.update(status="stopped", step=step, error=reason or None)
+                run.update(status="stopped", step=self._kept, error=reason or None)
 
     def close(self) -> None:
         """Let go of everything; rows that a broken loop left in memory reach their files now, and not at some later

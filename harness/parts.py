@@ -141,6 +141,9 @@ def clip_length(parts: Mapping[str, Any]) -> int:
 class AskingPart(Part):
     """A guide, a teacher or an agent: a part that may ask models."""
 
+    consults: ClassVar[tuple[str, ...]] = ()
+    """Those of the roles that it needs whose answers it waits for at once (`Context.consult`), while it acts or learns.
+    Their models have no delay."""
     puts: ClassVar[Mapping[str, tuple[str, ...]]] = NOTHING
     """Role -> kinds of calls that its dialogue makes there, where these are not the usual one of that kind of model."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from guidebench.harness.config import Cell
 from guidebench.harness.errors import UserError, in_role
-from guidebench.harness.foundation import keeping
+from guidebench.harness.execution import Models
+from guidebench.harness.foundation import answering, keeping
 from guidebench.harness.launchers import local
 from guidebench.harness.matrix import Plan
 
@@ -36,11 +37,26 @@ def missing(plan: Plan, directory: Path, cells: Collection[Cell] | None = None) 
             tried(drawing.ready)
     asked = dict.fromkeys((cell.section(part.role), part.kind, part.role) for cell in wanted for part in cell.models)
     models = {entry: entry[0] for entry in asked if keeping.recorded(entry[0])}
+    tried(lambda: consultable(plan.execution.models, wanted))
     tried(lambda: keeping.answerable(plan.execution.models, keeping.folder(directory), [*models.values()]))
     for (_, kind, role), model in models.items():
         for reason in keeping.unready(plan.execution.models, [model]):
             found[in_role(reason, kind, role)] = None
     return list(found)
+
+
+def consultable(models: Models, cells: Iterable[Cell]) -> None:
+    """UserError where answers are waited for at once and not recorded: a run that is interrupted within a step repeats
+    it, and would ask, and pay, anew and hear something else."""
+    if models.mode != "live":
+        return
+    for cell in cells:
+        for role in answering.consulted(cell.names.parts):
+            if keeping.recorded(cell.section(role)):
+                raise UserError(
+                    f"models.mode=live records nothing, and method {cell.names.method!r} waits for what {role!r} "
+                    f"answers while it acts, so an interrupted run could not go on; use models.mode=record"
+                )
 
 
 def _tensorboard() -> None:

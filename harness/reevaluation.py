@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from guidebench.harness import config, registry
+from guidebench.harness import asking, config, registry
 from guidebench.harness.building import make_build
 from guidebench.harness.config import Cell, Names
 from guidebench.harness.errors import UserError
 from guidebench.harness.evaluation import Evaluator, Result
+from guidebench.harness.execution import Models
+from guidebench.harness.foundation import answering, keeping
 from guidebench.harness.interfaces import Agent, Array, Drawer, Score, Task
-from guidebench.harness.records.cells import recorded
+from guidebench.harness.job import Job
+from guidebench.harness.records.cells import record, recorded
 from guidebench.harness.records.files import read_json
 from guidebench.harness.records.study import RunDirectory
 
+ASKED = "eval"
+"""The folder of a run in which its evaluations by themselves keep what models answered."""
 SHIFT = 2**32
 """Added to the seed, so that a re-evaluation never replays layouts of training or of a run's own evaluations."""
 
@@ -87,9 +92,13 @@ def evaluate_run(
     episodes: int,
     seed: int,
     recordings: Sequence[Recording] = (),
+    models: Models | None = None,
 ) -> list[Result]:
     """Results of `episodes` greedy episodes of a finished run on its own or on a named task; of one episode where
-    every other would repeat it."""
+    every other would repeat it.
+
+    An agent that consults models is answered from the calls that earlier evaluations recorded in RUN/eval, and asks
+    what is not there only where `models` says so (models.mode=record). MissingCall for an answer that is not there."""
     cell, run = load_run(directory)
     names = cell.names._replace(suite=suite or cell.names.suite, task=task or cell.names.task)
     config.task_of(names.suite, names.task)
@@ -101,6 +110,12 @@ def evaluate_run(
             f"{names.suite}/{names.task} does not fit a policy of {cell.names.suite}/{cell.names.task}: "
             f"{tested} against {trained}"
         )
+    consulted, home_task = sorted(answering.consulted(cell.names.parts)), (cell.names.suite, cell.names.task)
+    if consulted and (names.suite, names.task) != home_task:
+        raise UserError(
+            f"the agent of {directory} asks its {' and '.join(consulted)} about {'/'.join(home_task)}, so it is "
+            f"evaluated there alone"
+        )
     with tempfile.TemporaryDirectory() as scratch:
         agent = load_agent(cell, run, Path(scratch), tested)
         streams = make_build(cell, [seed + SHIFT], "cpu", [Path(scratch)]).streams
@@ -108,12 +123,16 @@ def evaluate_run(
             episodes = 1
         score = config.score_of(names.suite, names.task)
         evaluator = Evaluator(lambda row: home.make(names.task), episodes, streams, score)
+        kept = asdict(models or Models(mode="replay"))
+        job = Job("eval", str(run.path / ASKED), record(cell), (int(run.read()["seed"]),), "cpu", models=kept)
 
         def watch(number: int, task: Task) -> None:
             for recording in recordings:
                 recording(number, task)
 
-        results = evaluator(agent, 0, [0], watch)
+        with asking.consultations(job, cell, make_build(cell, list(job.seeds), "cpu", [Path(scratch)])) as within:
+            results = evaluator(agent, 0, [0], watch, within(f"eval/{seed}"))
+        keeping.settle(keeping.folder(run.path / ASKED))
     for recording in recordings:
         recording.write(home, names, results)
     return results

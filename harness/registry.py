@@ -117,6 +117,12 @@ def _check(kind: str, name: str, thing: Any) -> None:
     for role, other in declared.needs.items():
         if reason := misnamed(role, other):
             raise UserError(f"{kind} {name!r} needs {a(other)} in the role {role!r}: {reason}")
+    for role in getattr(declared, "consults", ()):
+        if declared.needs.get(role) not in MODELS:
+            raise UserError(
+                f"{kind} {name!r} consults the role {role!r}, and needs no model in it; name in `consults` what "
+                f"`needs` has as a {', '.join(MODELS[:-1])} or {MODELS[-1]}"
+            )
     silent = getattr(declared, "dialogue", None) in (None, parts.AskingPart.dialogue)
     if SPOKEN_TO & {*declared.needs.values()} and silent:
         raise UserError(f"{kind} {name!r} needs {_listed(declared.needs)}, and lacks the dialogue with them")

@@ -360,6 +360,7 @@ def _check_models(plan: Plan, jobs: Sequence[Job], directory: Path) -> None:
     """Merge what a killed study left apart; refuse to train where recorded answers are wanted and there are none."""
     keeping.settle(keeping.folder(directory))
     unfinished = {job.cell["cell"] for job in jobs}
+    readiness.consultable(plan.execution.models, [cell for cell in plan.cells if cell.id in unfinished])
     asked = {
         (part.kind, part.role, model): model
         for cell in plan.cells

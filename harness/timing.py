@@ -25,7 +25,7 @@ import numpy as np
 
 from guidebench.harness import processes, registry
 from guidebench.harness.config import Cell
-from guidebench.harness.foundation import keeping
+from guidebench.harness.foundation import answering, keeping
 from guidebench.harness.records import sources
 from guidebench.harness.records.cells import record, recorded
 from guidebench.harness.records.files import write_json
@@ -148,6 +148,7 @@ def _file(cell: Cell, seeds: int, device: str) -> Path:
 
 def measure(cell: Cell, seeds: Sequence[int], device: str, seconds: float, directory: Path) -> Timing:
     """As `Timing`, by the process that asks; what the cell stores goes into `directory`."""
+    from guidebench.harness.asking import asked_of, asks_of, backend_of
     from guidebench.harness.building import make_build
     from guidebench.harness.evaluation import Evaluator
     from guidebench.harness.execution import Models
@@ -155,7 +156,6 @@ def measure(cell: Cell, seeds: Sequence[int], device: str, seconds: float, direc
     from guidebench.harness.interfaces import Agent
     from guidebench.harness.job import Job
     from guidebench.harness.training import Loop
-    from guidebench.harness.worker import asked_of, asks_of, backend_of
 
     clock = _clock(device)
     names = cell.names
@@ -171,10 +171,12 @@ def measure(cell: Cell, seeds: Sequence[int], device: str, seconds: float, direc
         for role in asked_of(cell, agent):
             silent = role == registry.HUMAN or keeping.recorded(build.parts[role])
             backends[role] = Silent() if silent else backend_of((role,), job, cell, build)
-        asks = asks_of(backends, job, cell)
+        every, now = asks_of(backends, job, cell), answering.consulted(names.parts)
+        asks, consulted = ({role: every[role] for role in every if (role in now) == wanted} for wanted in (False, True))
         evaluator = Evaluator(lambda row: build.suite(row).make(names.task), EPISODES, build.streams, cell.score)
         loop = Loop(
-            agent, tasks, build.streams, evaluator, Nowhere(), asks=asks, evaluate_every=1, checkpoint_every=1
+            agent, tasks, build.streams, evaluator, Nowhere(), asks=asks, consulted=consulted, evaluate_every=1,
+            checkpoint_every=1,
         )  # fmt: skip
         for task, streams in zip(tasks, build.streams, strict=True):
             task.reset(int(streams.environment.integers(2**31)))
@@ -188,7 +190,7 @@ def measure(cell: Cell, seeds: Sequence[int], device: str, seconds: float, direc
             for episode in range(EPISODES):
                 evaluator._pool[row, episode] = build.suite(row).make(names.task)
         started = clock()
-        evaluator(agent, loop.step, rows)
+        evaluator(agent, loop.step, rows, consult=lambda questions: [None] * len(questions))
         evaluation = (clock() - started) * build.parts["evaluation"].episodes / EPISODES
     finally:
         for backend in backends.values():
@@ -267,14 +269,14 @@ class Silent:
 
         self.memory = Memory()
 
-    def ask(self, item: Any) -> None: ...
+    def ask(self, item: Any, ahead: bool = False) -> None: ...
     def arrived(self, number: int) -> bool:
         return True
 
     def wait(self, number: int) -> bool:
         return True
 
-    def take(self, number: int) -> tuple[Any, float]:
+    def take(self, number: int, stop: Callable[[], bool] | None = None) -> tuple[Any, float]:
         from guidebench.harness.foundation.calls import Told
 
         return Told(None, "breaker"), 0.0

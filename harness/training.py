@@ -12,7 +12,7 @@ import numpy as np
 
 from guidebench.harness.demonstrations import Demonstration, together
 from guidebench.harness.errors import BudgetReached, Stopped, UserError
-from guidebench.harness.evaluation import Evaluator, Result
+from guidebench.harness.evaluation import Evaluator, Note, Result
 from guidebench.harness.foundation.asks import Account, Asks, Due
 from guidebench.harness.interfaces import Agent, Array, Ask, Episode, Metrics, Mode, State, Task, Transition
 from guidebench.harness.streams import Streams
@@ -57,6 +57,7 @@ class Loop:
         evaluate_every: int,
         checkpoint_every: int,
         asks: Mapping[str, Asks] | None = None,
+        consulted: Mapping[str, Asks] | None = None,
         demonstrations: Sequence[Sequence[Demonstration]] = (),
         probe: Callable[[Agent, int, Sequence[int]], None] = lambda agent, step, rows: None,
         stop: Callable[[], bool] = lambda: False,
@@ -65,7 +66,9 @@ class Loop:
         self.rows = np.arange(len(tasks))
         self.step = 0
         self._evaluator, self._journal, self._probe, self._stop = evaluator, journal, probe, stop
-        self._asks = asks or {}
+        self._asks, self._consulted = asks or {}, consulted or {}
+        self._pending = False
+        """Whether this run goes on from a checkpoint that an evaluation followed which had not ended."""
         self._demonstrations = demonstrations
         self._evaluate_every, self._checkpoint_every = evaluate_every, checkpoint_every
         self._observation: Array | None = None
@@ -89,6 +92,32 @@ class Loop:
             )
         self._asks[ask.to].submit(ask, self.step)
 
+    def consult(self, questions: Sequence[Ask]) -> list[Any]:
+        """The answers to questions of training, now."""
+        return self._consult(questions, [""] * len(questions))
+
+    def _consult(self, questions: Sequence[Ask], scopes: Sequence[str]) -> list[Any]:
+        """The answer to each question, in order; None for one of a seed that has stopped, which is not sent."""
+        told: list[Any] = [None] * len(questions)
+        by_role: dict[str, list[int]] = {}
+        for number, question in enumerate(questions):
+            if question.to not in self._consulted:
+                known = ", ".join(self._consulted) or "none"
+                raise UserError(
+                    f"a part consults the role {question.to!r}, and the cell's consulted roles are {known}; declare it "
+                    f"in the `needs` and the `consults` of the part's configuration"
+                )
+            if self.agent.active[question.row]:
+                by_role.setdefault(question.to, []).append(number)
+        sent = {
+            role: self._consulted[role].send([(questions[number], scopes[number]) for number in numbers], self.step)
+            for role, numbers in by_role.items()
+        }
+        for role, numbers in by_role.items():
+            for number, value in zip(numbers, self._consulted[role].values(sent[role], self._stop), strict=True):
+                told[number] = value
+        return told
+
     def note(self, log: str, row: int, values: Mapping[str, Any]) -> None:
         self._journal.noted(log, row, self.step, values)
 
@@ -105,6 +134,9 @@ class Loop:
         self._end = sum(phase.steps for phase in phases)
         if self.step == 0:
             self._demonstrate()
+        elif self._pending:  # the checkpoint was written before an evaluation, which is made again
+            self._evaluate()
+            self._conclude()
         elif halted := self._halted():  # what kept it from going on before still does
             raise BudgetReached(halted)
         until = 0
@@ -197,11 +229,18 @@ class Loop:
             for row, window in enumerate(self._windows):
                 self._journal.measured(row, step, window.drain())
         if step % self._evaluate_every == 0 or last:
+            if self._consulted:  # what it asks may end the run within it: what led here is kept
+                self._journal.checkpoint(step, lambda row: {**self.state(row), "pending": True})
             self._evaluate()
+        self._conclude()
+
+    def _conclude(self) -> None:
+        """What follows an evaluation that may have been: checkpoint, progress, stop."""
+        step, last = self.step, self.step == self._end
         halted = "" if last else self._halted()
         stopping = not last and (bool(halted) or self._stop())
         if step % self._checkpoint_every == 0 or last or stopping:
-            accounts = {role: asks.accounts for role, asks in self._asks.items()}
+            accounts = {role: asks.accounts for role, asks in self._every}
             self._journal.timed(step, self._read_clock(), accounts)
             started = time.monotonic()
             self._journal.checkpoint(step, self.state)
@@ -219,8 +258,17 @@ class Loop:
     def _evaluate(self) -> None:
         started = time.monotonic()
         rows = np.flatnonzero(self.agent.active).tolist()
-        results = self._evaluator(self.agent, self.step, rows)
+        for asks in self._consulted.values():
+            asks.begin_scopes()
+
+        def consult(questions: Sequence[Ask]) -> list[Any]:
+            return self._consult(questions, [f"evaluation/{self.step}/{question.episode}" for question in questions])
+
+        notes: list[Note] = []
+        results = self._evaluator(self.agent, self.step, rows, None, consult, notes)
         self._journal.evaluated(self.step, results)
+        for log, row, values in notes:
+            self._journal.noted(log, row, self.step, values)
         self._probe(self.agent, self.step, rows)
         returns = np.full(len(self.tasks), np.nan)
         for row in rows:
@@ -239,17 +287,22 @@ class Loop:
         now = time.monotonic()
         self._clock["seconds"] += now - self._resumed_at
         self._resumed_at = now
-        if self._asks:
+        if self._every:
             self._clock["wait_seconds"] = self._waited
         return dict(self._clock)
 
     @property
     def _waited(self) -> float:
-        return sum(asks.waited for asks in self._asks.values())
+        return sum(asks.waited for _, asks in self._every)
+
+    @property
+    def _every(self) -> list[tuple[str, Asks]]:
+        """All roles that are asked, at once or later."""
+        return [*self._asks.items(), *self._consulted.items()]
 
     def _accounts(self) -> list[Account]:
         """What each seed's questions took, over all roles; empty where none is asked."""
-        accounts = [asks.accounts for asks in self._asks.values()]
+        accounts = [asks.accounts for _, asks in self._every]
         return [functools.reduce(Account.plus, mine) for mine in zip(*accounts, strict=True)]
 
     def state(self, row: int) -> State:
@@ -263,7 +316,7 @@ class Loop:
             "streams": self.streams[row].state(),
             "window": self._windows[row].state(),
             "agent": self.agent.state(row),
-            "asks": {role: asks.state(row) for role, asks in self._asks.items()},
+            "asks": {role: asks.state(row) for role, asks in self._every},
             "clock": dict(self._clock),
         }
 
@@ -279,7 +332,8 @@ class Loop:
         self.streams[row].load_state(state["streams"])
         self._windows[row].load_state(state["window"])
         self.agent.load_state(row, state["agent"])
-        for number, (role, asks) in enumerate(self._asks.items()):
+        self._pending = bool(state.get("pending", False))
+        for number, (role, asks) in enumerate(self._every):
             if role not in state["asks"]:
                 raise UserError(
                     "this checkpoint is of a version that kept questions otherwise; delete the run's directory"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import itertools
 import os
 import signal
 import sys
@@ -16,23 +15,17 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
-from guidebench.harness import checkpoints, demonstrations, parts, processes, registry, timing
+from guidebench.harness import asking, checkpoints, demonstrations, processes, timing
 from guidebench.harness.building import checkpoint_spacing, make_build
-from guidebench.harness.config import Cell
 from guidebench.harness.errors import BudgetReached, Notice, Stopped, UserError, of_system
 from guidebench.harness.evaluation import Evaluator
-from guidebench.harness.execution import Models
-from guidebench.harness.foundation import answering, keeping
-from guidebench.harness.foundation.asks import Asks, Backend
-from guidebench.harness.foundation.human import HumanBackend
-from guidebench.harness.foundation.oracle import OracleBackend
-from guidebench.harness.foundation.process import Assignment, ModelProcess, Registered, Voice
-from guidebench.harness.interfaces import Agent, Build, Task
+from guidebench.harness.foundation import answering
+from guidebench.harness.foundation.asks import Backend
+from guidebench.harness.interfaces import Agent, Task
 from guidebench.harness.job import EXIT_STOPPED, EXIT_USER_ERROR, Job
 from guidebench.harness.journal import RunJournal, resume_point
 from guidebench.harness.probes import Probes
@@ -79,11 +72,12 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         tasks: list[Task] = [build.suite(row).make(cell.names.task) for row in range(build.rows)]
         for task, streams in zip(tasks, build.streams, strict=True):
             task.reset(int(streams.environment.integers(2**31)))
-        asked = asked_of(cell, agent)
-        for roles in sharing(cell, asked):
-            backend = backend_of(roles, job, cell, build)
+        asked = asking.asked_of(cell, agent)
+        for roles in asking.sharing(cell, asked):
+            backend = asking.backend_of(roles, job, cell, build)
             backends |= dict.fromkeys(roles, backend)
-        asks = asks_of(backends, job, cell)
+        every, now = asking.asks_of(backends, job, cell), answering.consulted(cell.names.parts)
+        asks = {role: every[role] for role in every if role not in now}
         evaluation = build.parts["evaluation"]
         end = sum(phase.steps for phase in agent.phases())
         probes = Probes(build, cell.names.task, job.probes, end, journal.probed)
@@ -92,7 +86,8 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
             Evaluator(
                 lambda row: build.suite(row).make(cell.names.task), evaluation.episodes, build.streams, cell.score
             ),
-            journal, evaluate_every=evaluation.every, checkpoint_every=spacing, asks=asks, probe=probes, stop=stop,
+            journal, evaluate_every=evaluation.every, checkpoint_every=spacing, asks=asks,
+            consulted={role: every[role] for role in every if role in now}, probe=probes, stop=stop,
             demonstrations=demonstrations.beside([each.episodes for each in begins]),
         )  # fmt: skip
         if found[0] is not None:
@@ -100,7 +95,7 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
                 assert checkpoint is not None
                 loop.load_state(number, checkpoint.state["loop"])
         offsets = [checkpoint.state["offsets"] if checkpoint else {} for checkpoint in found]
-        journal.open(offsets, loop.step, distinct(backends))
+        journal.open(offsets, loop.step, asking.distinct(backends))
         if threading.current_thread() is threading.main_thread():
             # How the launcher knows a full disk under the ring; pygame, which a suite may import, makes it an abort.
             signal.signal(signal.SIGBUS, signal.SIG_DFL)
@@ -111,13 +106,13 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
             probes.describe(new, backends.get(judge), stop, judge)
             loop.run()
         except Stopped as stopped:
-            journal.stopped(loop.step, str(stopped))
+            journal.stopped(str(stopped))
             raise
         journal.finish(agent)
         if found[0] is None:  # a run that went on elsewhere, or later, tells less of how long one takes
-            timing.record_run(cell, job, loop.clock, sum(backend.seconds for backend in distinct(backends)))
+            timing.record_run(cell, job, loop.clock, sum(backend.seconds for backend in asking.distinct(backends)))
     finally:
-        for backend in distinct(backends):
+        for backend in asking.distinct(backends):
             backend.close()
         journal.close()
 
@@ -128,88 +123,6 @@ def _continued(begun: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
     if "sources" in begun:
         changed.update(differing(begun["sources"], now["sources"]))
     return begun | ({"continued_by": sorted(changed)} if changed else {})
-
-
-def asked_of(cell: Cell, agent: Agent) -> list[str]:
-    """The roles in which the cell's parts ask somebody: models, and a person."""
-    judges = {part.role for part in cell.names.of("judge")} if not agent.wants_snapshots else set()
-    human = any(registry.HUMAN in part.needs for part in cell.sections.values() if isinstance(part, parts.Part))
-    return [*(part.role for part in cell.models if part.role not in judges), *([registry.HUMAN] if human else [])]
-
-
-def sharing(cell: Cell, roles: Sequence[str]) -> list[tuple[str, ...]]:
-    """The roles, together where one process can answer in them: where it is one foundation model, reached and waited
-    for in the same way. Prompts, sampling and dialogues may differ."""
-    found: dict[tuple[object, ...], list[str]] = {}
-    named = {part.role: part for part in cell.models}
-    for role in roles:
-        key: tuple[object, ...] = (role,)
-        model = cell.section(role)
-        if role in named and keeping.recorded(model):
-            same = {name: value for name, value in vars(model).items() if name not in keeping.NOT_THE_MODEL}
-            key = (named[role].kind, named[role].name, *same.items(), model.policy())
-        found.setdefault(key, []).append(role)
-    return [*map(tuple, found.values())]
-
-
-def asks_of(backends: Mapping[str, Backend], job: Job, cell: Cell) -> dict[str, Asks]:
-    """The questions in each role, in the order in which answers reach the agent, whichever roles share a process."""
-    numbers = itertools.count()
-    kinds = {part.role: part.kind for part in cell.names.parts}
-    budgeted = Models(**job.models).budgeted
-
-    def asks(role: str, backend: Backend) -> Asks:
-        kind = kinds.get(role, role)
-        asked = cell.section(_asking(cell, role)[0] if kind == registry.HUMAN else role)
-        return Asks(len(job.seeds), asked.delay, backend, kind == registry.HUMAN or budgeted, role, kind, numbers)
-
-    order = [*kinds, registry.HUMAN]
-    return {role: asks(role, backends[role]) for role in order if role in backends}
-
-
-def distinct(backends: Mapping[str, Backend]) -> list[Backend]:
-    """Each backend once, though it answers in several roles."""
-    return list({id(backend): backend for backend in backends.values()}.values())
-
-
-def backend_of(roles: Sequence[str], job: Job, cell: Cell, build: Build) -> Backend:
-    """What answers in these roles: an oracle here in the worker, a person through files, any other in a process of its
-    own."""
-    if registry.HUMAN in roles:
-        return HumanBackend(build.directories)
-    names, model = cell.names, build.parts[roles[0]]
-    if model.backend == "oracle":
-        return OracleBackend(model.spawn(build.parts["suite"], names.task), build.streams)
-    voices = {role: _voice(cell, role) for role in roles}
-    assignment = Assignment(
-        Registered("suite", names.suite, asdict(build.parts["suite"])), names.task, voices,
-        asdict(build.parts["drawing"]) if "drawing" in build.parts else None,
-        runs=tuple(f"{cell.id}/{seed}" for seed in job.seeds), models=job.models,
-        directory=str(keeping.folder(Path(job.directory))), device=job.device,
-    )  # fmt: skip
-    if model.backend == "scripted":
-        return ModelProcess(assignment, model.timeout)
-    policy = model.policy()
-    calls = [
-        cell.section(speaker).dialogue(build.parts["suite"], names.task, role).calls
-        for role in roles
-        for speaker in answering.speakers(cell.names.parts, role)
-    ]
-    return ModelProcess(assignment, keeping.patience(policy, max(calls, default=1)), 2 * policy.in_flight)
-
-
-def _voice(cell: Cell, role: str) -> Voice:
-    """How the model in a role is asked: about clips as long as the replays that need it make them, or by the dialogue
-    of the part that leads one with it."""
-    known = {part.role: Registered(part.kind, part.name, asdict(cell.section(part.role))) for part in cell.names.parts}
-    length = parts.clip_length({asker: cell.section(asker) for asker in _asking(cell, role)})
-    speaker = next(iter(answering.speakers(cell.names.parts, role)), "")
-    return Voice(known[role], length or 1, known.get(speaker))
-
-
-def _asking(cell: Cell, role: str) -> list[str]:
-    """The roles of the parts that need one."""
-    return [part.role for part in cell.names.parts if role in cell.section(part.role).needs]
 
 
 def _keep_memory() -> None:

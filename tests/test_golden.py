@@ -119,7 +119,6 @@ def told(study: Path) -> dict[str, str]:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_small_study_is_what_it_was(name: str, train: Callable[..., Path], server: str, opengl: None) -> None:
     words = STUDIES[name]

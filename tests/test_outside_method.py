@@ -16,10 +16,10 @@ import pytest
 
 from guidebench import results
 from guidebench.harness import cli, matrix, readiness
+from guidebench.harness.asking import sharing
 from guidebench.harness.config import Cell
 from guidebench.harness.errors import UserError
 from guidebench.harness.records.cells import record, recorded
-from guidebench.harness.worker import sharing
 from guidebench.reports.commands import report
 from guidebench.results.verification.configuration import configuration
 from tests.harness.foundation.canned import completion, serving

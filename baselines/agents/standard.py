@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from guidebench.harness.evaluation import Memoryless
 from guidebench.harness.interfaces import (
+    Actor,
     Agent,
     Answer,
     Array,
@@ -24,6 +26,7 @@ from guidebench.harness.interfaces import (
     Mode,
     Moment,
     Phase,
+    Place,
     Sampler,
     State,
     Transition,
@@ -112,6 +115,9 @@ class StandardAgent:
     def act(self, observation: Array, ctx: Context) -> Array:
         explore = [streams.explore for streams in ctx.streams] if ctx.mode is Mode.TRAIN else None
         return self.learner.act(observation, ctx.rows, explore, ctx.step)
+
+    def actor(self, places: Sequence[Place]) -> Actor:
+        return Memoryless(self)
 
     def observe(self, transition: Transition, ctx: Context) -> None:
         number = self.storage.written

@@ -16,7 +16,12 @@ HELP = "evaluate a finished run again, with --video or --frames if asked"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", type=Path, help="directory of a run (…/seed-0)")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="suite=… and task=… to test it elsewhere")
+    parser.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="key=value",
+        help="suite=… and task=… to test it elsewhere; models.mode=record to ask",
+    )
     parser.add_argument("--episodes", type=int, default=32, help="episodes (32)")
     parser.add_argument("--seed", type=int, default=0, help="of the layouts; none of them was seen in the run (0)")
     parser.add_argument("--video", type=Path, metavar="FILE", help="draw the first episodes to FILE (.mp4 or .gif)")
@@ -30,14 +35,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from guidebench.harness import filmstrips, reevaluation
+    from guidebench.harness import filmstrips, matrix, reevaluation, settings
     from guidebench.harness.errors import UserError
+    from guidebench.harness.execution import Models
 
     chosen = dict(text.split("=", 1) for text in args.overrides if "=" in text)
+    given = {name.removeprefix("models."): chosen.pop(name) for name in [*chosen] if name.startswith("models.")}
     extra = sorted(set(chosen) - {"suite", "task"})
-    if extra or len(chosen) != len(args.overrides):
+    if extra or len(chosen) + len(given) != len(args.overrides):
         wrong = extra[0] if extra else next(text for text in args.overrides if "=" not in text)
-        raise UserError(f"{wrong!r}: only suite=… and task=… can be given to `bench eval`")
+        raise UserError(f"{wrong!r}: only suite=…, task=… and models.… can be given to `bench eval`")
+    plain = matrix.single([f"{name}={value}" for name, value in given.items()]) if given else {}
+    models = settings.build(Models, {"mode": "replay", **plain}, "models")
     if args.episodes < 1:
         raise UserError(f"--episodes {args.episodes}: at least 1")
     if args.video_episodes < 1 or args.seed < 0:
@@ -48,7 +57,13 @@ def run(args: argparse.Namespace) -> int:
     if args.frames:
         recordings.append(filmstrips.Filmstrips(args.run, args.seed))
     results = reevaluation.evaluate_run(
-        args.run, chosen.get("suite"), chosen.get("task"), episodes=args.episodes, seed=args.seed, recordings=recordings
+        args.run,
+        chosen.get("suite"),
+        chosen.get("task"),
+        episodes=args.episodes,
+        seed=args.seed,
+        recordings=recordings,
+        models=models,
     )
     if args.json:
         print(

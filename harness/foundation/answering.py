@@ -36,6 +36,13 @@ def put(chosen: Sequence[Chosen], role: str) -> dict[str, str]:
     return found
 
 
+@functools.lru_cache(maxsize=4096)
+def consulted(chosen: tuple[Chosen, ...]) -> frozenset[str]:
+    """The roles of a cell whose answers are waited for at once."""
+    parts = (registry.get(part.kind, part.name) for part in chosen)
+    return frozenset(role for config in parts if issubclass(config, AskingPart) for role in config.consults)
+
+
 def speakers(chosen: Sequence[Chosen], role: str) -> list[str]:
     """The roles of the parts of a cell that lead dialogues with the model in `role`."""
     return [asker for asker, config in _needing(chosen, role) if config.needs[role] in registry.SPOKEN_TO]

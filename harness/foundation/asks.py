@@ -9,8 +9,9 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -28,6 +29,8 @@ class InFlight(NamedTuple):
     ordinal: int
     step: int
     ask: Ask
+    scope: str = ""
+    """Within what it was put: "" for training, else an episode of an evaluation."""
 
 
 class Memory(NamedTuple):
@@ -52,10 +55,10 @@ class Backend(Protocol):
     halted: str
     """What keeps it from answering, a budget or that nobody is there, in words; or ""."""
 
-    def ask(self, item: InFlight) -> None: ...
+    def ask(self, item: InFlight, ahead: bool = False) -> None: ...
     def arrived(self, number: int) -> bool: ...
     def wait(self, number: int) -> bool: ...
-    def take(self, number: int) -> tuple[Told, float]: ...
+    def take(self, number: int, stop: Callable[[], bool] | None = None) -> tuple[Told, float]: ...
     def poll(self) -> None: ...
     def close(self) -> None: ...
 
@@ -104,6 +107,7 @@ class Asks:
         self._backend = backend
         self._flight: list[list[InFlight]] = [[] for _ in range(rows)]
         self._ordinals = [0] * rows
+        self._scoped: defaultdict[str, list[int]] = defaultdict(lambda: [0] * rows)
         self._numbers = itertools.count() if numbers is None else numbers
         self._next_due = math.inf
         self.accounts = [Account()] * rows
@@ -119,6 +123,33 @@ class Asks:
         self._flight[ask.row].append(item)
         self._backend.ask(item)
         self._next_due = min(self._next_due, self._due_step(item))
+
+    def send(self, questions: Sequence[tuple[Ask, str]], step: int) -> list[InFlight]:
+        """Put questions that somebody stands waiting for, each with the scope that it is put within, ahead of whatever
+        waits."""
+        items = []
+        for ask, scope in questions:
+            counted = self._scoped[scope] if scope else self._ordinals
+            items.append(InFlight(next(self._numbers), counted[ask.row], step, ask, scope))
+            counted[ask.row] += 1
+        for item in items:
+            self._backend.ask(item, ahead=True)
+        return items
+
+    def values(self, items: Sequence[InFlight], stop: Callable[[], bool]) -> list[Any]:
+        """The answers to questions that were sent, in order, None where there is no usable one; waits for all. Stopped
+        where `stop` says so meanwhile, BudgetReached where one will not be answered."""
+        found = []
+        for item in items:
+            told, seconds = self._backend.take(item.number, stop)
+            self.waited += seconds
+            self.accounts[item.ask.row] = self.accounts[item.ask.row].with_answer(told)
+            found.append(told.value)
+        return found
+
+    def begin_scopes(self) -> None:
+        """Count questions from 0 in every scope but training's: an evaluation begins, or begins again."""
+        self._scoped.clear()
 
     def due(self, step: int) -> list[Due]:
         """The answers that count from `step` on, seed by seed, in the order asked; waits for those that are late.

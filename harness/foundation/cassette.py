@@ -40,7 +40,9 @@ MERGED = "cassette.sqlite"
 SHARDS = "shard-*.sqlite"
 WAL_PAGES = 4_096
 """Pages of 4 KiB after which a shard's log is folded into it, which has to wait for the disk."""
-FAILURE = f"SELECT kind, detail, {TOOK} FROM failures WHERE key = ? AND run = ? AND role = ? AND ordinal = ?"
+FAILURE = (
+    f"SELECT kind, detail, {TOOK} FROM failures WHERE key = ? AND run = ? AND role = ? AND scope = ? AND ordinal = ?"
+)
 ANSWER = f"SELECT run, model, value, detail, {TOOK} FROM answers WHERE key = ? ORDER BY run = ? DESC, run LIMIT 1"
 
 
@@ -118,7 +120,7 @@ class Cassette:
         key = request.key
         for path, db in self._files():
             with _reading(path):
-                row = db.execute(FAILURE, (key, asker.run, asker.role, asker.ordinal)).fetchone()
+                row = db.execute(FAILURE, (key, asker.run, asker.role, asker.scope, asker.ordinal)).fetchone()
                 if row is not None:
                     kind, detail, *took = row
                     return _Found(Told(None, kind, Usage(*took), detail=json.loads(detail)), "", asker.run, "")
@@ -177,7 +179,7 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 def _tell(db: sqlite3.Connection, key: str, asker: Asker, model: str, told: Told, stored: str) -> None:
-    rest = (asker.role, asker.ordinal, asker.step, model, dumps(dict(told.detail)), *told.usage)
+    rest = (asker.role, asker.scope, asker.ordinal, asker.step, model, dumps(dict(told.detail)), *told.usage)
     if told.failure:
         insert(db, "failures", [(key, asker.run, told.failure, *rest)])
     else:

@@ -113,7 +113,7 @@ CHECKS: Mapping[str, Callable[[Row, sqlite3.Connection], None]] = {
 
 def _asked(row: Row, db: sqlite3.Connection) -> Call:
     """The request of an answer or a failure, once what both have in common is checked: who was told, what it took."""
-    for name in ("run", "model", "role"):
+    for name in ("run", "model", "role", "scope"):
         _text(row[name], NAME)
     for name in ("ordinal", "step", *Usage._fields):
         fits = isinstance(row[name], (int, float) if name in ("seconds", "usd") else int)

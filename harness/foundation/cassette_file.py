@@ -26,7 +26,7 @@ class InUse(UserError):
 
 
 TOOK = ", ".join(Usage._fields)
-TOLD = f"role, ordinal, step, model, detail, {TOOK}"
+TOLD = f"role, scope, ordinal, step, model, detail, {TOOK}"
 COLUMNS = {
     "images": "digest, png",
     "requests": "key, text",
@@ -36,7 +36,7 @@ COLUMNS = {
 }
 """Of each table that is recorded. `answers` and `failures` hold what runs were told, `spent` what each attempt that a
 model was really asked for took."""
-_KEYS = {"images": "digest", "requests": "key", "answers": "key, run", "failures": "key, run, role, ordinal"}
+_KEYS = {"images": "digest", "requests": "key", "answers": "key, run", "failures": "key, run, role, scope, ordinal"}
 _TYPES = {"png": "BLOB", "seconds": "REAL", "usd": "REAL"} | dict.fromkeys(
     ("ordinal", "step", "calls", "tokens_in", "tokens_out", "images"), "INTEGER"
 )

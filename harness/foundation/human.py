@@ -7,7 +7,7 @@ continues it.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from guidebench.harness.errors import BudgetReached
@@ -32,7 +32,7 @@ class HumanBackend:
         self.seconds = 0.0
         self.clips = 0
 
-    def ask(self, item: InFlight) -> None:
+    def ask(self, item: InFlight, ahead: bool = False) -> None:
         ask = item.ask
         self._asked[item.number] = questions.pose(
             self._runs[ask.row], item.ordinal, item.step, ask.content, ask.snapshots
@@ -55,7 +55,7 @@ class HumanBackend:
         )
         return False
 
-    def take(self, number: int) -> tuple[Told, float]:
+    def take(self, number: int, stop: Callable[[], bool] | None = None) -> tuple[Told, float]:
         """The answer, and no time waited for it; BudgetReached where nobody has answered yet."""
         answer = self._answer(self._asked[number])
         if answer is None:

@@ -55,7 +55,7 @@ def request(identity: Mapping[str, Any], call: Call, asker: Asker | None) -> Req
 
     asked: dict[str, Any] = dict(**call.form(named), kind=call.kind, model=identity)
     if call.sampled and asker is not None:
-        asked["asker"] = [asker.run, asker.role, asker.ordinal]
+        asked["asker"] = [asker.run, asker.role, asker.scope, asker.ordinal]
     text = CANONICAL.encode(asked)
     return Request(key_of(text), text, images, call)
 

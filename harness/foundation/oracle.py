@@ -32,7 +32,7 @@ class OracleBackend:
         self.seconds = 0.0
         self.clips = 0
 
-    def ask(self, item: InFlight) -> None:
+    def ask(self, item: InFlight, ahead: bool = False) -> None:
         started = time.perf_counter()
         generator = self._streams[item.ask.row].of_question(item.ordinal, item.ask.to)
         score = self._oracle(item.ask.events, generator)
@@ -47,7 +47,7 @@ class OracleBackend:
     def wait(self, number: int) -> bool:
         return True
 
-    def take(self, number: int) -> tuple[Told, float]:
+    def take(self, number: int, stop: Callable[[], bool] | None = None) -> tuple[Told, float]:
         """The answer about a clip, and no time waited for it."""
         return self._answers.pop(number), 0.0
 

@@ -12,16 +12,18 @@ import select
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 from guidebench.harness import apart
-from guidebench.harness.errors import BudgetReached, UserError
+from guidebench.harness.errors import BudgetReached, Stopped, UserError
 from guidebench.harness.foundation.asks import InFlight, Memory
 from guidebench.harness.foundation.calls import Told
 from guidebench.harness.interfaces import Array
 
+LOOK = 0.2
+"""Seconds between two looks at whether to stop, while an answer is waited for."""
 DEATHS = 2
 """How often the process may end without one answer in between before that is an error."""
 
@@ -81,6 +83,7 @@ class Sent(NamedTuple):
     number: int
     role: str
     row: int
+    scope: str
     ordinal: int
     step: int
     snapshots: Array | None
@@ -95,6 +98,8 @@ class ModelProcess:
         answers (two keep a scripted judge fed, and more would only wait in the pipe)."""
         self._assignment, self._patience, self._window = assignment, patience, window
         self._waiting: deque[Sent] = deque()
+        self._ahead: deque[Sent] = deque()
+        """Questions that somebody stands waiting for; they are sent before the others."""
         self._sent: dict[int, Sent] = {}
         self._answers: dict[int, Told] = {}
         self._missing: dict[int, str] = {}
@@ -114,11 +119,14 @@ class ModelProcess:
         self.clips = 0
         self.memory = Memory()
 
-    def ask(self, item: InFlight) -> None:
+    def ask(self, item: InFlight, ahead: bool = False) -> None:
         """Of the question only its number, who asks in which role, its snapshots, uint8 [L, n], and its content go
         out."""
         ask = item.ask
-        self._waiting.append(Sent(item.number, ask.to, ask.row, item.ordinal, item.step, ask.snapshots, ask.content))
+        queue = self._ahead if ahead else self._waiting
+        queue.append(
+            Sent(item.number, ask.to, ask.row, item.scope, item.ordinal, item.step, ask.snapshots, ask.content)
+        )
         self.poll()
 
     def poll(self) -> None:
@@ -134,8 +142,9 @@ class ModelProcess:
         self.poll()
         return number in self._answers or number in self._missing
 
-    def wait(self, number: int) -> bool:
-        """Whether the question was answered; waits until it is, or until a budget is reached."""
+    def wait(self, number: int, stop: Callable[[], bool] | None = None) -> bool:
+        """Whether the question was answered; waits until it is, or until a budget is reached. Stopped where `stop`,
+        which is asked several times a second, says so."""
         while number not in self._answers:
             if number in self._missing:
                 raise UserError(self._missing[number])
@@ -146,8 +155,10 @@ class ModelProcess:
                 raise KeyError(f"question {number} was never asked")
             assert self._connection is not None
             try:
-                left = self._since + self._patience - time.monotonic()
-                if self._connection.poll(max(0.0, left)):
+                left = max(0.0, self._since + self._patience - time.monotonic())
+                if stop is not None and stop():
+                    raise Stopped
+                if self._connection.poll(left if stop is None else min(left, LOOK)):
                     self._receive()
                 elif time.monotonic() - self._since >= self._patience:
                     self._restart(TimeoutError(f"no answer within {self._patience:g} s"))
@@ -155,11 +166,11 @@ class ModelProcess:
                 self._restart(error)
         return True
 
-    def take(self, number: int) -> tuple[Told, float]:
+    def take(self, number: int, stop: Callable[[], bool] | None = None) -> tuple[Told, float]:
         """The answer to a question and the seconds waited for it; BudgetReached where a budget kept it from being
-        asked, UserError where the process cannot give one."""
+        asked, UserError where the process cannot give one, Stopped as `wait`."""
         started = time.monotonic()
-        if not self.wait(number):
+        if not self.wait(number, stop):
             raise BudgetReached(self.halted)
         return self._answers.pop(number), time.monotonic() - started
 
@@ -194,10 +205,10 @@ class ModelProcess:
     def _send(self) -> None:
         if self.halted:
             return
-        if self._waiting and self._process is None:
+        if (self._ahead or self._waiting) and self._process is None:
             self._start()
-        while self._waiting and len(self._sent) < self._window and self._connection is not None:
-            item = self._waiting.popleft()
+        while (self._ahead or self._waiting) and len(self._sent) < self._window and self._connection is not None:
+            item = (self._ahead or self._waiting).popleft()
             if not self._sent:
                 self._since = time.monotonic()
             self._sent[item.number] = item
@@ -246,7 +257,7 @@ class ModelProcess:
             )
         self.restarts += 1
         print(f"model process ended ({ended}); restarted", file=sys.stderr, flush=True)
-        self._waiting.extendleft(reversed(self._sent.values()))
+        self._ahead.extendleft(reversed(self._sent.values()))
         self._sent.clear()
         self._send()
 

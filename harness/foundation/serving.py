@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from guidebench.harness import processes
-from guidebench.harness.errors import BudgetReached, MissingCall, UserError, in_role
+from guidebench.harness.errors import BudgetReached, MissingCall, UserError, count, in_role
 from guidebench.harness.execution import Models
 from guidebench.harness.foundation import answering
 from guidebench.harness.foundation.asks import Memory
@@ -113,7 +113,7 @@ async def _answer(
             told = await _converse(spoken, spoken.dialogue, desk, frames, item, run)
         else:
             assert frames is not None, "a clip has snapshots"
-            asker = Asker(run, item.ordinal, item.step, item.role)
+            asker = Asker(run, item.ordinal, item.step, item.role, item.scope)
             told = await desk.answer(JudgeCall(frames, spoken.prompt), asker)
         message = Message(item.number, told, drawing, _memory())
     except BudgetReached as reached:
@@ -132,10 +132,16 @@ async def _converse(
 ) -> Told:
     """What a dialogue ends with, and all that its calls took; the last of them that failed, if it ends with nothing."""
     made: list[Told] = []
-    calls = itertools.count(item.ordinal * dialogue.calls)
+    begun = itertools.count()
 
     async def ask(call: Call) -> Told:
-        made.append(await desk.answer(spoken.sampled(call), Asker(run, next(calls), item.step, item.role)))
+        if (number := next(begun)) >= dialogue.calls:
+            raise UserError(
+                f"the dialogue in the role {item.role!r} makes more than the {count(dialogue.calls, 'call')} that it "
+                f"says it makes; correct its `calls`"
+            )
+        asker = Asker(run, item.ordinal * dialogue.calls + number, item.step, item.role, item.scope)
+        made.append(await desk.answer(spoken.sampled(call), asker))
         return made[-1]
 
     value = await dialogue(json.loads(item.content or "null"), frames, ask)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
+from dataclasses import asdict, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from guidebench.harness.apart import Apart, asked
-from guidebench.harness.config import Cell
-from guidebench.harness.errors import UserError
+from guidebench.harness.config import Cell, Value
+from guidebench.harness.errors import BudgetReached, UserError
 from guidebench.harness.evaluation import Result
 from guidebench.results import policies
 
@@ -41,6 +42,16 @@ class Wanted(NamedTuple):
     """Seed of the new layouts."""
     renewed: int
     """Episodes on them."""
+    cassette: Path | None = None
+    """What the run's models answered, for an agent that asks them while it acts; None where that is not known."""
+    reached: Mapping[str, Mapping[str, Any]] | None = None
+    """Role -> settings of the verifier's model there, which is asked about new layouts; None where nobody may be."""
+    unreached: str = ""
+    """Why nobody may be."""
+    spent: str = ""
+    """The directory in which what these models are asked and cost is counted."""
+    allowed: Mapping[str, float | None] = {}
+    """What they may cost: the limits of `models.budget_…`."""
 
 
 class Misfit(Exception):
@@ -53,11 +64,15 @@ class Played(NamedTuple):
     again: list[Result]
     """The final evaluation once more."""
     renewed: list[Result]
-    """Of new layouts; empty where every episode of a run is the same, so that there is no new one."""
+    """Of new layouts; empty where every episode of a run is the same, so that there is no new one, and where the agent
+    would have to ask models about them."""
     end: int
     """Step at which the configuration says that a run ends."""
     deterministic: bool
-    """Whether the agent acts greedily without drawing anything, so that episodes repeat."""
+    """Whether the agent acts greedily without drawing anything, so that episodes repeat; so they do where models
+    answer as is recorded."""
+    unplayed: str = ""
+    """Why no new layouts were played, of an agent that asks models while it acts."""
 
 
 class Player(Apart):
@@ -114,7 +129,13 @@ def play(wanted: Wanted) -> Played:
     """Both evaluations of a policy; Misfit where it is not of its configuration, UserError where that is too much."""
     import torch
 
-    from guidebench.harness.evaluation import Evaluator
+    from guidebench.harness.asking import consultations
+    from guidebench.harness.building import make_build
+    from guidebench.harness.evaluation import Consult, Evaluator, nobody
+    from guidebench.harness.execution import Models
+    from guidebench.harness.foundation import answering, keeping
+    from guidebench.harness.job import Job
+    from guidebench.harness.records.cells import record
     from guidebench.harness.records.study import RunDirectory
     from guidebench.harness.reevaluation import load_agent
     from guidebench.harness.streams import Streams
@@ -130,14 +151,48 @@ def play(wanted: Wanted) -> Played:
     with tempfile.TemporaryDirectory() as scratch:
         agent = load_agent(cell, run, Path(scratch), suite.spaces(task))
 
-        def evaluated(seed: int, step: int, episodes: int) -> list[Result]:
+        def evaluated(seed: int, step: int, episodes: int, consult: Consult = nobody) -> list[Result]:
             evaluator = Evaluator(lambda row: suite.make(task), episodes, [Streams(seed)], cell.score)
-            return evaluator(agent, step, [0])
+            return evaluator(agent, step, [0], None, consult)
 
-        again = evaluated(wanted.seed, wanted.step, wanted.episodes)
-        alike = suite.repeats(task) and agent.deterministic
-        renewed = [] if alike else evaluated(wanted.layouts, 0, wanted.renewed)
-    return Played(again, renewed, sum(phase.steps for phase in agent.phases()), agent.deterministic)
+        renewed: list[Result] = []
+        unplayed, consulted = "", answering.consulted(cell.names.parts)
+        build = make_build(cell, [wanted.seed], "cpu", [Path(scratch)])
+        asked = [role for role in sorted(consulted) if keeping.recorded(cell.section(role))]
+        if asked and wanted.cassette is None:
+            raise UserError(
+                f"its agent asks its {' and '.join(asked)} while it acts, and the submission holds no recorded calls "
+                f"(bench submit --cassette adds them)"
+            )
+        models = Models(mode="replay", cassette=str(wanted.cassette)) if asked else Models()
+        job = Job("verify", scratch, record(cell), (wanted.seed,), "cpu", models=asdict(models))
+        with consultations(job, cell, build) as within:
+            again = evaluated(wanted.seed, wanted.step, wanted.episodes, within(f"evaluation/{wanted.step}"))
+            alike = suite.repeats(task) and agent.deterministic
+            scope = f"verify/{wanted.layouts}"
+            if not (alike or asked):
+                renewed = evaluated(wanted.layouts, 0, wanted.renewed, within(scope))
+        if not alike and wanted.reached is not None and asked:
+            reached = _reaching(cell, wanted.reached)
+            limits = {f"budget_{name}": value for name, value in wanted.allowed.items()}
+            job = replace(job, directory=wanted.spent or scratch, models=asdict(Models(**limits)))  # type: ignore[arg-type]
+            build = make_build(reached, [wanted.seed], "cpu", [Path(scratch)])
+            try:
+                with consultations(job, reached, build) as within:
+                    renewed = evaluated(wanted.layouts, 0, wanted.renewed, within(scope))
+            except BudgetReached as reason:
+                unplayed = str(reason)
+        elif asked and not alike:
+            unplayed = wanted.unreached
+    end, repeats = sum(phase.steps for phase in agent.phases()), agent.deterministic or bool(consulted)
+    return Played(again, renewed, end, repeats, unplayed)
+
+
+def _reaching(cell: Cell, reached: Mapping[str, Mapping[str, Any]]) -> Cell:
+    """The cell with the verifier's models in these roles."""
+    own = {f"{role}.{name}": value for role, values in reached.items() for name, value in values.items()}
+    values = {key: Value(own.get(key, old.value), old.layer, old.source) for key, old in cell.settings.items()}
+    return Cell(cell.names, values, cell.overrides)
 
 
 def check_policy(path: Path, cell: Cell) -> None:

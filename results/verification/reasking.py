@@ -91,7 +91,7 @@ def checks(
         words = "the submission holds no recorded calls (bench submit --cassette adds them)"
         return [Check(f"model calls ({section})", None, words) for section in asking]
     try:
-        _sound(file)
+        sound(file)
         names = [f"{cell.id}/{run}" for run in runs]
         put = {section: kinds(cell, section) for section in asking}
         drawn = apart.call(
@@ -103,7 +103,7 @@ def checks(
 
 
 @functools.cache
-def _sound(file: Path) -> None:
+def sound(file: Path) -> None:
     """UserError for a cassette that this program would not have written; looked at once for all cells."""
     apart.call(f"{file}: looking at it", cassette_checks.seconds(file), cassette_checks.verify, file)
 
@@ -135,7 +135,7 @@ def _check(
         return Check(what, None, f"{total:,} calls on record, {why}")
     try:
         config = reached(cell, section, given)
-        _affordable(config, section, account)
+        affordable(config, section, account)
         told = asyncio.run(_asked(config, [each.call for each in askable if each.call is not None], limit, account))
     except (Unasked, UserError) as error:
         return Check(what, None, f"not asked again: {error}")
@@ -272,7 +272,7 @@ def reached(cell: Cell, section: str, given: Mapping[str, Any]) -> Any:
     return config
 
 
-def _affordable(config: Any, section: str, account: Account | None) -> None:
+def affordable(config: Any, section: str, account: Account | None) -> None:
     """Unasked where asking may cost what nobody has allowed."""
     if config.backend == "transformers":
         return

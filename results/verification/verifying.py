@@ -16,7 +16,7 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,7 +25,7 @@ import numpy as np
 from guidebench.harness import apart, recorder
 from guidebench.harness.config import Cell as Configured
 from guidebench.harness.errors import UserError
-from guidebench.harness.foundation import keeping
+from guidebench.harness.foundation import answering, keeping
 from guidebench.harness.foundation.budget import Limits
 from guidebench.harness.foundation.cassette import MERGED
 from guidebench.harness.records import provenance
@@ -92,7 +92,7 @@ def verify(study: Study, digest: str, options: Options, leaderboard: Path | None
     cassette = keeping.folder(study.directory) / MERGED
     player = Player(options.limit)
     spent = Path(tempfile.mkdtemp(prefix="guidebench-"))
-    account = None if options.allowed is None else Account(spent / "budget.json", options.allowed)
+    account = None if options.allowed is None else Account(keeping.folder(spent) / keeping.BUDGET, options.allowed)
     cells = len({run.cell.id for run in study.runs if _playable(study, run)})
     try:
         for cell in study.cells:
@@ -194,17 +194,31 @@ def _examined(
     if len(chosen) < len(playable):
         checks.append(Check("runs", True, f"{len(chosen)} of {len(playable)} were played, drawn by the seed"))
     reported, renewed, alike = NOTHING, NOTHING, False
+    unplayed = ""
+    answers = cassette if answering.consulted(own.names.parts) and cassette.is_file() else None
+    if answers is not None:
+        try:
+            reasking.sound(answers)
+        except UserError as error:
+            return Evidence((*checks, Check("recorded calls", None, str(error))), str(error))
+    asked = _asked(own, answers, options, account)
     for run in chosen:
         tell(f"{_name(cell)}, seed {run.seed}: playing")
         final = rows[rows["seed"] == run.seed]
-        check, played = _replayed(study, run, own, final, options, seed, player)
+        check, played = _replayed(study, run, own, final, options, seed, player, asked)
         checks.append(check)
         if check.passed is None:
             reason = reason or f"{check.what}: {check.detail}"
         if played is not None:
             here, there = replaying.outcomes(cell.score, list(_episodes(final).values()), played.renewed)
             reported, renewed = _plus(reported, here), _plus(renewed, there)
-            alike = alike or not played.renewed
+            alike = alike or not (played.renewed or played.unplayed)
+            unplayed = unplayed or played.unplayed
+    if unplayed:
+        checks.append(
+            Check("layouts", None, f"its agent asks models about new layouts, and these were not asked: {unplayed}")
+        )
+        reason = reason or f"layouts: {unplayed}"
     if alike:
         checks.append(Check("layouts", True, "every episode of a run is the same, so that there is no new one to play"))
     if options.calls and reasking.asked_models(own):
@@ -227,14 +241,22 @@ def _rows(study: Study, cell: str) -> pd.DataFrame:
 
 
 def _replayed(
-    study: Study, run: Run, own: Configured, final: pd.DataFrame, options: Options, seed: int, player: Player
+    study: Study,
+    run: Run,
+    own: Configured,
+    final: pd.DataFrame,
+    options: Options,
+    seed: int,
+    player: Player,
+    asked: Mapping[str, Any],
 ) -> tuple[Check, Played | None]:
-    """The check of a run's final evaluation, and what was played for it."""
+    """The check of a run's final evaluation, and what was played for it. `asked`: what an agent needs that asks models
+    while it acts."""
     what = replaying.replay_of(run.seed)
     step = int(final["step"].max()) if len(final) else 0
     wanted = Wanted(
         study.directory / run.cell.directory, own.id, run.seed, step, own.section("evaluation").episodes,
-        LAYOUTS * (run.seed + 1) + seed, options.episodes,
+        LAYOUTS * (run.seed + 1) + seed, options.episodes, **asked,
     )  # fmt: skip
     try:
         played = player(wanted)
@@ -249,6 +271,24 @@ def _replayed(
         return Check(what, None, "its agent acts at random, so that no episode repeats"), played
     compared = replaying.compare(_episodes(final), played.again)
     return replaying.judged(run.seed, compared, _elsewhere(run), options.tolerance), played
+
+
+def _asked(own: Configured, cassette: Path | None, options: Options, account: Account | None) -> dict[str, Any]:
+    """What playing an agent needs that asks foundation models while it acts: their recorded answers, and the verifier's
+    own models where these may be asked about new layouts. Nothing of an agent that asks none."""
+    roles = [role for role in answering.consulted(own.names.parts) if keeping.recorded(own.section(role))]
+    if not roles:
+        return {}
+    try:
+        reached = {}
+        for role in sorted(roles):
+            config = reasking.reached(own, role, options.given)
+            reasking.affordable(config, role, account)
+            reached[role] = asdict(config)
+    except (reasking.Unasked, UserError) as error:
+        return {"cassette": cassette, "unreached": str(error)}
+    kept = {"spent": str(account.path.parents[1]), "allowed": account.limits._asdict()} if account else {}
+    return {"cassette": cassette, "reached": reached, **kept}
 
 
 def _episodes(final: pd.DataFrame) -> dict[int, replaying.Episode]:

@@ -14,7 +14,7 @@ import guidebench
 from guidebench import results
 from guidebench.harness import cli, environments
 from guidebench.harness.errors import UserError
-from guidebench.harness.evaluation import Evaluator
+from guidebench.harness.evaluation import Evaluator, Memoryless
 from guidebench.harness.streams import Streams
 
 TASK = "minigrid_doorkey/5x5"
@@ -59,6 +59,9 @@ class Sure:
     """An agent whose actions follow from what it sees, and do not repeat a position for long."""
 
     deterministic = False
+
+    def actor(self, places: Any) -> Any:
+        return Memoryless(self)  # type: ignore[arg-type]
 
     def act(self, observations: Any, ctx: Any = None) -> Any:
         return np.array([int(each.astype(np.int64).sum() * 2654435761 % 7919) % 5 for each in observations])

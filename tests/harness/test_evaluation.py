@@ -7,7 +7,7 @@ import zlib
 import numpy as np
 import pytest
 
-from guidebench.harness.evaluation import Evaluator
+from guidebench.harness.evaluation import Evaluator, Memoryless
 from guidebench.harness.interfaces import Score, Step
 from guidebench.harness.streams import Streams
 from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
@@ -20,6 +20,9 @@ class Fixed:
         self.deterministic = deterministic
         self.active = np.ones(2, bool)
         self.batches: list[int] = []
+
+    def actor(self, places):
+        return Memoryless(self)
 
     def act(self, observation, ctx):
         self.batches.append(len(observation))

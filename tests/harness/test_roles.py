@@ -10,12 +10,12 @@ import pytest
 
 from guidebench import results
 from guidebench.harness import cli, estimates, matrix
+from guidebench.harness.asking import asks_of
 from guidebench.harness.config import Cell
 from guidebench.harness.errors import UserError
 from guidebench.harness.foundation.oracle import OracleBackend
 from guidebench.harness.job import Job
 from guidebench.harness.records.cells import record
-from guidebench.harness.worker import asks_of
 
 CRITICISED = '''
     from dataclasses import dataclass

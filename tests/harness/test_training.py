@@ -12,7 +12,7 @@ from guidebench.baselines.learners.dqn import Dqn
 from guidebench.baselines.replay.uer import Uer
 from guidebench.baselines.storage import Storage
 from guidebench.harness.errors import Stopped
-from guidebench.harness.evaluation import Evaluator
+from guidebench.harness.evaluation import Evaluator, Memoryless
 from guidebench.harness.interfaces import Build, Mode, Moment, Phase
 from guidebench.harness.streams import Streams
 from guidebench.harness.training import Loop
@@ -45,6 +45,9 @@ class Relay:
 
     def end(self, episodes, ctx) -> None:
         return None
+
+    def actor(self, places):
+        return Memoryless(self)
 
     def act(self, observation, ctx):
         turn = (self.clock // PERIOD % 2)[ctx.rows] if ctx.mode is Mode.TRAIN else np.zeros(len(ctx.rows), np.int64)

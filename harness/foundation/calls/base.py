@@ -194,11 +194,13 @@ class Told(NamedTuple):
 
 
 class Asker(NamedTuple):
-    """Who asks: the run, `CELL/SEED`, and the how-manieth question of that run in a role it is, with its environment
-    step."""
+    """Who asks: the run, `CELL/SEED`, and the how-manieth question of that run in a role and a scope it is, with its
+    environment step."""
 
     run: str
     ordinal: int
     step: int
     role: str = ""
     """The role of the model that is asked; "" where nothing but a run's own order tells questions apart."""
+    scope: str = ""
+    """Within what the question was put: "" for training, `evaluation/STEP/EPISODE`, `eval/SEED/EPISODE`."""

@@ -130,7 +130,7 @@ def forged(request: dict, value: str) -> Callable[[Path], None]:
         text = json.dumps({"model": {"model": "tiny"}, **request})
         key = hashlib.sha256(text.encode()).hexdigest()
         change(file, "INSERT INTO requests VALUES (?, ?)", given=(key, text))
-        row = (key, "cell/0", value, "judge", 0, 0, "tiny", "{}", 1, 0, 0, 0, 0.0, 0.0)
+        row = (key, "cell/0", value, "judge", "", 0, 0, "tiny", "{}", 1, 0, 0, 0, 0.0, 0.0)
         change(file, f"INSERT INTO answers VALUES ({','.join('?' * len(row))})", given=row)
 
     return add

@@ -160,7 +160,7 @@ def cassette(*calls: tuple[dict[str, Any], str]) -> bytes:
             text = json.dumps({"model": {}, **asked})
             key = hashlib.sha256(text.encode()).hexdigest()
             db.execute("INSERT INTO requests VALUES (?, ?)", (key, text))
-            row = (key, "cell/0", answer, "judge", 0, 0, "tiny", "{}", 1, 0, 0, 0, 0.0, 0.0)
+            row = (key, "cell/0", answer, "judge", "", 0, 0, "tiny", "{}", 1, 0, 0, 0, 0.0, 0.0)
             db.execute(f"INSERT INTO answers VALUES ({','.join('?' * len(row))})", row)
         db.commit()
         return db.serialize()
