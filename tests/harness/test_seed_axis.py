@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 
 from guidebench.harness import registry
 
-STEPS = ("evaluation.episodes=4", "learner.learning_starts=128", "learner.target_every=250")
+STEPS = ("evaluation.episodes=4", "learner.learning_starts=128", "learner.target_every=150")
 
 
 def runs(study: Path) -> dict[str, Path]:
@@ -22,9 +22,9 @@ def runs(study: Path) -> dict[str, Path]:
 @pytest.mark.parametrize(
     ("method", "learner", "steps"),
     [
-        ("vlm_rb", "dqn", 2500),
-        *((name, "dqn", 1000) for name in registry.names("replay") if name != "vlm_rb"),
-        ("relo", "iqn", 1000),
+        ("vlm_rb", "dqn", 1500),
+        *((name, "dqn", 600) for name in registry.names("replay") if name != "vlm_rb"),
+        ("relo", "iqn", 600),
     ],
 )
 def test_one_seed_alone_and_three_together_are_the_same_run(train, method: str, learner: str, steps: int) -> None:
