@@ -328,7 +328,7 @@ def differences(summary: Summary, style: Style) -> Iterator[str]:
             for line in matrix.lines
         ]
         note = [
-            f"Final: mean over {legends.span(counts)} seeds of the {scoring.mean_of(reference.score)} at the last "
+            f"Final: mean over {legends.many(counts, 'seed')} of the {scoring.mean_of(reference.score)} at the last "
             "evaluation.",
             matrices.legend([matrix], style.spread == PM),
             legends.setting(summary),

@@ -37,18 +37,18 @@ def results(summary: Summary, mark: str, spread: str = INTERVAL, columns: Collec
         shown = "± its standard error, the standard deviation between seeds by the root of their number"
     means, best = (find(row.score for row in summary.rows) for find in (scoring.means, scoring.best))
     told = {
-        "score": f"Mean over {span(counts)} seeds of the {means} over {span(episodes)} episodes at the last "
+        "score": f"Mean over {many(counts, 'seed')} of the {means} over {many(episodes, 'episode')} at the last "
         f"evaluation; {shown}. {mark}: the {best}, or not told apart from it: {BEST}.",
         "auc": "AUC: area under the curve over training, divided by the steps it spans.",
-        "best": f"Best: {best} over evaluations of the mean over seeds ({span(evaluations)} evaluations).",
+        "best": f"Best: {best} over evaluations of the mean over seeds ({many(evaluations, 'evaluation')}).",
         "steps": f"Steps to best: environment steps until the mean over seeds reaches the best of {baselines}.",
     }
     if columns is not None:
         told |= {
-            "iqm": f"IQM: interquartile mean over {span(counts)} seeds at the last evaluation.",
-            "maxima": f"Mean of maxima: mean over seeds of each seed's own best ({span(evaluations)} evaluations).",
-            "return": f"Final return: mean over {span(counts)} seeds of the return at the last evaluation.",
-            "success": f"Success rate: mean over {span(counts)} seeds at the last evaluation.",
+            "iqm": f"IQM: interquartile mean over {many(counts, 'seed')} at the last evaluation.",
+            "maxima": f"Mean of maxima: mean over seeds of each seed's own best ({many(evaluations, 'evaluation')}).",
+            "return": f"Final return: mean over {many(counts, 'seed')} of the return at the last evaluation.",
+            "success": f"Success rate: mean over {many(counts, 'seed')} at the last evaluation.",
         }
     parts = [text for name, text in told.items() if columns is None or name in columns]
     if any(row.alone for row in summary.rows):
@@ -70,7 +70,7 @@ def aggregates(summary: Summary, spread: str = INTERVAL) -> str:
     normalised = "Normalised: 0 is the worst and 1 the best of the range of each task's score. " if scaled else ""
     return (
         f"Over tasks: mean, median over tasks of the mean over seeds, and interquartile mean over all runs and tasks, "
-        f"of the final {names} of {span(counts)} seeds; {shown} ({resamples}). "
+        f"of the final {names} of {many(counts, 'seed')}; {shown} ({resamples}). "
         f"{normalised}Optimality gap: 1 minus the mean.{alone}"
     )
 
@@ -116,6 +116,11 @@ def narrow(counts: Sequence[int]) -> str:
         f"narrow. It holds the true mean in {shares(0)} of cases where scores are normal, in {shares(1)} where each "
         f"seed solves the task with a chance of {coverage.SOLVED:g} or fails."
     )
+
+
+def many(counts: Sequence[int], what: str) -> str:
+    """Rising numbers of things as "1 seed" or "3 to 5 seeds"."""
+    return f"{span(counts)} {what}{'' if [*counts] == [1] else 's'}"
 
 
 def span(counts: Sequence[int]) -> str:

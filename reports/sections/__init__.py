@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import pkgutil
 import re
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -207,8 +209,17 @@ def attempt(what: str, work: Callable[[], Found], instead: Found, notes: list[st
     except (Exception, SystemExit) as error:
         lines = str(error).splitlines()
         told = f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
-        notes.append(f"left out: {what}, which raised {told}; tell those who wrote it")
+        notes.append(f"left out: {what}, which raised {told}; tell those who wrote it{_where(error)}")
         return instead
+
+
+def _where(error: BaseException) -> str:
+    """The line of a section's module at which it raised, in whatever it called there; "" where there is none."""
+    library = os.path.dirname(traceback.__file__)  # that of Python, through which we import modules and write JSON
+    ours = re.compile(rf"{re.escape(__file__)}$|<|{re.escape(library)}/(?!site-packages/)")
+    outside = [step for step in traceback.extract_tb(error.__traceback__) if not ours.match(step.filename)]
+    last = next((step for step in reversed(outside) if step.filename == outside[0].filename), None)
+    return f" ({Path(last.filename).name}, line {last.lineno})" if last else ""
 
 
 def made(found: Sequence[Section], source: Source, notes: list[str]) -> list[Made]:

@@ -72,6 +72,12 @@ def test_lower_is_better_where_the_score_says_so(writer: Writer) -> None:
     assert overview.improvement[per.label, uer.label].estimate == 1.0
 
 
+def test_one_seed_is_one_seed(writer: Writer) -> None:
+    writer.cell("a", {0: {200: [1]}}, steps=200)
+    told = legends.results(writer.summary(500), "*")
+    assert "Mean over 1 seed of the success rate over 1 episode at" in told and "seeds (1 evaluation)." in told
+
+
 def test_not_reached_is_more_than_the_budget(writer: Writer) -> None:
     writer.cell("a", HIGH, steps=200)
     writer.cell("b", LOW, steps=200, method="per")
