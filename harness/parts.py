@@ -202,6 +202,11 @@ class ModelPart(Part):
     price_in: float | None = 0.0
     price_out: float | None = 0.0
     """USD per million tokens read and written; None is the recipe's price."""
+    delay: int | None = 1
+    """Environment steps between a question and the use of its answer; None uses it as it comes. A model that declares a
+    field of this name lets commands set it, and so with `timeout`."""
+    timeout: float = 120.0
+    """Seconds that one answer may take before the model's process is restarted."""
 
     def ready(self) -> None:
         """UserError for a missing package, file, key or address; nothing is loaded or asked."""

@@ -264,14 +264,24 @@ def _load_built_in() -> None:
 
 
 def _attempt(load: Callable[[], object]) -> str:
-    """Why `load` failed, or "". What it had registered by then is taken back: it may be half of what was meant."""
+    """Why `load` failed, or "". What a module that failed had registered by then is taken back: it may be half of what
+    was meant. A module that it had imported in whole keeps what it registered, for nothing imports that one again."""
     before = {kind: dict(things) for kind, things in _entries.items()}
     try:
         load()
     except (Exception, SystemExit) as error:  # a module may raise anything, or end the process; nothing else may suffer
-        _entries.update(before)
+        for kind, things in before.items():
+            _entries[kind] = {
+                name: each for name, each in _entries[kind].items() if _whole(_homes[kind, name])
+            } | things
         return f"sys.exit({error.code!r})" if isinstance(error, SystemExit) else repr(error)
     return ""
+
+
+def _whole(module: str) -> bool:
+    """Whether a module and the packages around it are imported, none of which failed."""
+    parts = module.split(".")
+    return all(".".join(parts[:end]) in sys.modules for end in range(1, len(parts) + 1))
 
 
 def _outside(kind: str) -> tuple[EntryPoint, ...]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -305,6 +307,28 @@ def test_doctor_checks_the_model_of_a_role(scouting: None, capsys: pytest.Captur
     assert "/nowhere/at/all" in capsys.readouterr().out
     assert cli.main(["doctor", "seer=transformers", "planner=openai"]) == 2
     assert "seer= and planner= name two models; bench doctor checks one at a time" in capsys.readouterr().err
+
+
+def test_the_hand_written_model_of_the_recipe_answers_as_soon_as_its_class_is_written(
+    plugin: Callable[..., Path], train: Callable[..., Path]
+) -> None:
+    recipe = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (embedder,) = re.findall(r'^```python\n([^`]*@register\.embedder\("brightness"\)[^`]*)^```', recipe, flags=re.M)
+    chat = """
+        @register.chat("parrot")
+        @dataclass(frozen=True)
+        class Parrot(Brightness):
+            def spawn(self, suite, task):
+                return lambda messages: str(len(messages[0].content[0]))
+    """
+    files = {**FOLDER, "models.py": embedder + textwrap.dedent(chat)}
+    announced = {"embedder": "brightness = scouting.models", "chat": "parrot = scouting.models"}
+    plugin("scouting", files, {"guide": "scouting", "method": "scouting", **announced})
+    words = (word for word in TINY if not word.startswith(("seeds", "profile")))
+    models = ("seer=brightness", "reader=brightness", "planner=parrot")
+    rows = results.load(train(*words, *models, "seeds=[0]", packs=[(0,)]), what="sightings")
+    assert set(rows["role"]) == {"seer", "reader", "planner"}
+    assert set(rows.loc[rows["role"] == "reader", "bonus"]) == {7.0, 8.0}, "the lengths of 'step 20' and 'step 100'"
 
 
 @pytest.mark.slow

@@ -55,6 +55,14 @@ def test_a_plug_in_that_does_not_register_what_it_announces_is_named(plugin) -> 
         registry.names("replay")
 
 
+def test_a_module_that_breaks_leaves_the_rest_of_its_package_registered(plugin) -> None:
+    files = {"__init__.py": JUDGE, "late.py": "import good\nraise RuntimeError('no such thing')"}
+    plugin("good", files, {"judge": "mine", "chat": "broken = good.late"})
+    with pytest.warns(UserWarning, match=r"plug-in 'broken' \(good.late\) is broken and left out"):
+        registry.names("chat")
+    assert registry.get("judge", "mine").backend == "scripted"
+
+
 def test_a_name_that_no_entry_point_announces_is_told_with_the_line_that_is_missing(plugin) -> None:
     plugin("two_module", textwrap.dedent(JUDGE) + textwrap.dedent(JUDGE).replace("mine", "other"), {"judge": "mine"})
     with pytest.raises(
