@@ -10,7 +10,7 @@ import functools
 import hashlib
 import json
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -195,13 +195,26 @@ def _usual(names: Names) -> Mapping[str, Any]:
         section, field = key.split(".", 1)
         values[section][field] = value.value
     configs = {section: section_config(names, section) for section in values}
-    return {section: config(**values[section]) for section, config in configs.items() if config is not None}
+    return {
+        section: _built(names, section, functools.partial(config, **values[section]))
+        for section, config in configs.items()
+        if config is not None
+    }
 
 
 @functools.lru_cache(maxsize=65536)
 def _changed(names: Names, section: str, own: tuple[tuple[str, Any], ...]) -> Any:
     """The configuration of a section with these fields."""
-    return replace(_usual(names)[section], **dict(own))
+    return _built(names, section, functools.partial(replace, _usual(names)[section], **dict(own)))
+
+
+def _built(names: Names, section: str, build: Callable[[], Any]) -> Any:
+    """A configuration; what it says against its settings is told by the section in which they stand."""
+    try:
+        return build()
+    except UserError as error:
+        kind = next((part.kind for part in names.parts if part.role == section), section)
+        raise UserError(in_role(str(error), kind, section)) from None
 
 
 def _declared(names: Names) -> list[tuple[str, Mapping[str, Log]]]:

@@ -88,7 +88,7 @@ class Loop:
             known = ", ".join(self._asks) or "none"
             raise UserError(
                 f"a part asks in the role {ask.to!r}, which the cell does not have (asked roles: {known}); declare it "
-                f"in the `needs` of the part's configuration"
+                f"in the `needs` of the part's configuration, and want snapshots if it is a judge's"
             )
         self._asks[ask.to].submit(ask, self.step)
 

@@ -111,7 +111,12 @@ def remarks(found: Sequence[Matrix]) -> list[str]:
     """What must be said of the judges of these matrices."""
     cells = [line.row.cell for matrix in found for line in matrix.lines]
     perturbed = [cell for cell in cells if cell.matrix and cell.matrix.kind == "perturbation"]
-    judges = dict.fromkeys(cell.model for cell in perturbed if cell.backend == "scripted")
+    judges = dict.fromkeys(
+        part.model
+        for cell in perturbed
+        for part in cell.parts.values()
+        if (part.kind, part.backend) == ("judge", "scripted")
+    )
     return [f"Judge {judge}: {INSTRUMENT_CHECK}" for judge in judges]
 
 

@@ -22,7 +22,7 @@ SEEN = "what the agent observes"
 
 
 class HumanTeacher:
-    """Asks a person over the channel `human`."""
+    """Asks a person, in the role `human`."""
 
     to: str = "human"
 

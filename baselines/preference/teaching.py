@@ -57,7 +57,7 @@ class LabellingTeacher(Protocol):
 
 
 class AskedTeacher(Protocol):
-    """Is asked over a channel, and says what comes of the answer.
+    """Is asked in a role, and says what comes of the answer.
 
     Its configuration class says in `needs` whom it asks and, if that is a model, has a `dialogue`.
     """

@@ -29,8 +29,9 @@ EVALUATION: dict[str, type] = {
     "success": bool,
     "length": int,
 }
-"""One row per evaluation episode. `backend` is the judge's kind (scripted, oracle, …) and `model` its name
-(sprite, …), both empty for a method without a judge; `step` counts environment steps of this seed."""
+"""One row per evaluation episode. `backend` is how what answers is reached (scripted, oracle, …) and `model` its
+name (sprite, …), several joined by "+", both empty for a method that asks nobody; `step` counts environment steps of
+this seed."""
 SCORE = "score"
 """The further column of runs whose score is neither success nor return, float."""
 

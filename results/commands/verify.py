@@ -13,7 +13,7 @@ same where the run says that it was made with this processor and these packages.
 and lengths of a quarter of a run's episodes; where it may have changed the success of up to a tenth, the cell stays
 self-reported unless --tolerance allows that share.
 
-How a model is reached is yours to say: judge.base_url, chat.base_url and embedder.base_url name servers, and
+How a model is reached is yours to say: judge.base_url, or that of another role, names a server, and
 judge.model=PATH weights that stand for a model that is no recipe. So is what servers may be asked in all:
 models.budget_usd, models.budget_calls or models.budget_seconds, without one of which no server is asked. Nothing of a
 submission names an address or a path that is opened. Evaluations before the last have no checkpoint, so learning curves

@@ -164,6 +164,38 @@ def test_what_is_wrong_with_a_model_is_told_by_the_section_of_its_role(
     assert "name a server with critic.base_url=" in told and "judge.base_url" not in told
 
 
+PAIRED = """
+    from dataclasses import dataclass
+    from typing import ClassVar
+
+    from guidebench.harness.parts import AgentPart
+    from guidebench.harness.recipes import Method
+    from guidebench.harness.registry import register
+
+
+    @register.agent("paired")
+    @dataclass(frozen=True)
+    class Paired(AgentPart):
+        version: ClassVar[int] = 1
+        citation: ClassVar[str] = "% a test"
+        needs: ClassVar = {"low": "learner", "high": "learner", "replay": "replay", "guide": "guide"}
+
+
+    register.method("paired")(
+        Method(summary="two learners", suite="minigrid_doorkey", replay="uer", agent="paired", citation="% a test")
+    )
+"""
+
+
+def test_what_a_learner_has_against_its_settings_is_told_by_the_section_of_its_role(
+    plugin: Callable[..., Path],
+) -> None:
+    plugin("pairing", PAIRED, {"agent": "paired = pairing", "method": "paired = pairing"})
+    assert planned("method=paired", "high=iqn", "low.batch_size=16").learner == "iqn+dqn"
+    with pytest.raises(UserError, match=r"^high.batch_size=32 is larger than high.learning_starts=16: .* at most 16$"):
+        planned("method=paired", "high.learning_starts=16", "high.batch_size=32")
+
+
 def test_answers_come_in_the_same_order_whoever_shares_a_process(criticised: None) -> None:
     cell = planned("method=criticised_vlm_rb", "judge=oracle", "critic=oracle")
     job = Job(study="s", directory="", cell=record(cell), seeds=(0,))

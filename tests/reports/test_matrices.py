@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -133,11 +134,18 @@ def test_rows_without_a_role_stand_below_on_their_own_task_only(writer: Writer) 
     assert [{line.row.cell.task for line in matrix.lines} for matrix in found.matrices] == [{"easy"}, {"hard"}]
 
 
-@pytest.mark.parametrize(("backend", "said"), [("scripted", True), ("transformers", False)])
+@pytest.mark.parametrize(("backend", "said"), [("scripted", True), ("transformers", False), ("scripted+openai", True)])
 def test_a_scripted_judge_under_perturbation_is_an_instrument_check(writer: Writer, backend: str, said: bool) -> None:
+    """Whatever else is asked beside it."""
     identity = {**SPRITE, "backend": backend}
-    writer.cell("full", FULL, variant="standard", matrix=role("perturbation", "standard"), **identity)
-    writer.cell("other", LESS, variant="texture", matrix=role("perturbation", "texture"), **identity)
+    for name, variant, scores in (("full", "standard", FULL), ("other", "texture", LESS)):
+        root = writer.cell(name, scores, variant=variant, matrix=role("perturbation", variant), **identity)
+        content = json.loads((root / "cell.json").read_text())
+        content["parts"] = {
+            kind: {"kind": kind, "name": each, "backend": each, "model": "sprite"}
+            for kind, each in zip(("judge", "chat"), backend.split("+"), strict=False)
+        }
+        (root / "cell.json").write_text(json.dumps(content))
     _, found = opened(writer)
     words = "is a check of the instrument, not a finding about any model"
     assert any(words in note for note in found.notes) is said
