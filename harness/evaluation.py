@@ -121,6 +121,8 @@ class Evaluator:
         answers what the agent asks; `notes` takes what it notes.
         """
         places = [Place(row, episode) for row in rows for episode in range(self._episodes)]
+        if not places:
+            return []
         for place in places:
             if place not in self._pool:
                 self._pool[place] = self._make(place[0])

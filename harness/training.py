@@ -67,8 +67,9 @@ class Loop:
         self.step = 0
         self._evaluator, self._journal, self._probe, self._stop = evaluator, journal, probe, stop
         self._asks, self._consulted = asks or {}, consulted or {}
-        self._pending = False
-        """Whether this run goes on from a checkpoint that an evaluation followed which had not ended."""
+        self._pending: set[int] = set()
+        """Seeds that go on from a checkpoint before an evaluation that has not ended. A process that is killed may
+        leave some with it and some with the one behind the evaluation."""
         self._demonstrations = demonstrations
         self._evaluate_every, self._checkpoint_every = evaluate_every, checkpoint_every
         self._observation: Array | None = None
@@ -135,7 +136,7 @@ class Loop:
         if self.step == 0:
             self._demonstrate()
         elif self._pending:  # the checkpoint was written before an evaluation, which is made again
-            self._evaluate()
+            self._evaluate(sorted(self._pending))
             self._conclude()
         elif halted := self._halted():  # what kept it from going on before still does
             raise BudgetReached(halted)
@@ -231,7 +232,7 @@ class Loop:
         if step % self._evaluate_every == 0 or last:
             if self._consulted:  # what it asks may end the run within it: what led here is kept
                 self._journal.checkpoint(step, lambda row: {**self.state(row), "pending": True})
-            self._evaluate()
+            self._evaluate(self.rows.tolist())
         self._conclude()
 
     def _conclude(self) -> None:
@@ -255,9 +256,10 @@ class Loop:
         """What keeps an answer that the next step needs from coming, in words, or ""."""
         return next((asks.reason for asks in self._asks.values() if asks.halted(self.step + 1)), "")
 
-    def _evaluate(self) -> None:
+    def _evaluate(self, of: Sequence[int]) -> None:
+        """Evaluate those of some seeds that still train."""
         started = time.monotonic()
-        rows = np.flatnonzero(self.agent.active).tolist()
+        rows = [row for row in of if self.agent.active[row]]
         for asks in self._consulted.values():
             asks.begin_scopes()
 
@@ -332,7 +334,8 @@ class Loop:
         self.streams[row].load_state(state["streams"])
         self._windows[row].load_state(state["window"])
         self.agent.load_state(row, state["agent"])
-        self._pending = bool(state.get("pending", False))
+        if state.get("pending"):
+            self._pending.add(row)
         for number, (role, asks) in enumerate(self._every):
             if role not in state["asks"]:
                 raise UserError(

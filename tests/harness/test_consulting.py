@@ -249,6 +249,28 @@ def test_an_evaluation_by_itself_asks_where_it_is_told_to_and_a_submission_is_re
         assert len(planner.heard) == heard and says in verdict["reason"], verdict
 
 
+def test_a_kill_between_the_checkpoints_of_two_seeds_repeats_the_evaluation_of_one(
+    planner: Planner, train: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = (*TINY, f"planner.base_url={planner.url}", "seeds=[0,1]")
+    planner.slow = ("evaluation", 200)
+    directory = tmp_path / "between"
+    with pytest.raises(Stopped):
+        train(*words, packs=[(0, 1)], directory=directory, stop=lambda: planner.waits)
+    planner.slow = None
+    concluded, conclude = [], Loop._conclude
+    monkeypatch.setattr(Loop, "_conclude", lambda loop: (concluded.append(loop.step), conclude(loop)))
+    with pytest.raises(Stopped):  # seed 0 alone, to the checkpoint behind the evaluation
+        train(*words, packs=[(0,)], directory=directory, stop=lambda: bool(concluded))
+    monkeypatch.setattr(Loop, "_conclude", conclude)
+    states = [checkpoints.newest(run) for run in sorted(directory.glob("*/*/*/seed-*"))]
+    assert [state and state.step for state in states] == [200, 200]
+    assert [state and state.state["loop"].get("pending", False) for state in states] == [False, True]
+    train(*words, packs=[(0, 1)], directory=directory)
+    whole = train(*words, packs=[(0, 1)], models={"mode": "replay", "cassette": str(directory)})
+    assert kept(directory) == kept(whole) and len(kept(whole)) == 6
+
+
 @pytest.mark.slow
 def test_a_run_killed_in_the_middle_of_an_evaluation_makes_it_again_from_what_was_answered(
     planner: Planner, train: Callable[..., Path], tmp_path: Path

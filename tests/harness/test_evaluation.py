@@ -44,6 +44,10 @@ def test_stopping_at_a_repeated_state_equals_running_it_out() -> None:
     assert any(not result.success and result.length == 250 for result in stopped)
 
 
+def test_no_seed_is_no_episode() -> None:
+    assert Evaluator(lambda row: Countdown(), 5, [Streams(0)])(Fixed(True), 40, []) == []
+
+
 def test_finished_episodes_leave_the_batch() -> None:
     _, agent = results(deterministic=True)
     assert agent.batches[0] == 24 and agent.batches == sorted(agent.batches, reverse=True) and agent.batches[-1] < 24
