@@ -83,6 +83,17 @@ def opengl(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip(str(error))
 
 
+def forget() -> None:
+    """Drop what is kept by the names of parts: another test may give a name to another part."""
+    from guidebench.harness import config
+    from guidebench.harness.foundation import answering
+
+    for module in (config, answering):
+        for thing in vars(module).values():
+            if hasattr(thing, "cache_clear"):
+                thing.cache_clear()
+
+
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """`plugin("my_module", source, {"judge": "crash"})` installs a distribution with entry points for this test, in
@@ -111,7 +122,9 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pat
             )
         return site
 
+    forget()
     yield install  # type: ignore[misc]
+    forget()
     for kind, entries in before.items():
         registry._entries[kind].clear()
         registry._entries[kind].update(entries)
