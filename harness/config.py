@@ -51,6 +51,11 @@ class Chosen(NamedTuple):
     def __str__(self) -> str:
         return f"{self.role} {self.name!r}"
 
+    @property
+    def words(self) -> str:
+        """The role and what fills it, with its kind where the role does not tell that: `planner openai (chat)`."""
+        return f"{self.role} {self.name}" + ("" if self.role == self.kind else f" ({self.kind})")
+
 
 class Names(NamedTuple):
     """What identifies a cell before its settings: `parts` by kind, in the order of `registry.KINDS`, then by role."""

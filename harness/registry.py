@@ -54,7 +54,8 @@ SPOKEN_TO = {"chat", "embedder"}
 """The kinds of model with which a part leads a dialogue of its own; a judge is shown clips."""
 ROLE = re.compile(r"[a-z][a-z0-9_]{0,39}")
 RESERVED = frozenset((
-    "task", "profile", "seed", "seeds", "training", "evaluation", "drawing", "models", "probe",
+    "task", "profile", "seed", "seeds", "training", "evaluation", "drawing", "models", "probe", "cell", "study",
+    "command", "variant", "label", "backend", "model", "directory",
     *(field.name for field in dataclasses.fields(Execution)),
 ))  # fmt: skip
 """Words of commands, sections and records that no role may have."""

@@ -154,7 +154,7 @@ def _varied(cell: Cell, layer: Layer, source: str) -> Cell:
 
 
 def _described(names: config.Names) -> str:
-    return ", ".join(f"{part.role} {part.name}" for part in names.parts)
+    return ", ".join(part.words for part in names.parts)
 
 
 def _enter(

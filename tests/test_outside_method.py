@@ -23,6 +23,7 @@ from guidebench.harness.config import Cell
 from guidebench.harness.errors import UserError
 from guidebench.harness.records.cells import record, recorded
 from guidebench.reports.commands import report
+from guidebench.results.verification import reasking
 from guidebench.results.verification.configuration import configuration
 from tests.harness.foundation.canned import completion, serving
 
@@ -211,6 +212,20 @@ def test_roles_are_sections_of_identity_record_and_name(scouting: None, tmp_path
     assert planned(*words, "planner.base_url=http://127.0.0.1:1/v1").id == cell.id
     (tmp_path / "cell.json").write_text(json.dumps(content))
     assert configuration(tmp_path, cell.id).id == cell.id
+
+
+def test_a_call_that_two_roles_put_is_verified_for_both(scouting: None) -> None:
+    assert reasking._alike(planned(), "seer") == ["seer", "reader"] and reasking._alike(planned(), "planner") == [
+        "planner"
+    ]
+    assert reasking._alike(planned("reader.model=other"), "seer") == ["seer"]
+
+
+def test_a_page_of_settings_says_what_a_role_is_for(scouting: None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["show", "suite=minigrid_doorkey", "method=scouting", "task=5x5"]) == 0
+    assert "guide scouting, agent standard, planner openai (chat), reader transformers (embedder)" in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
 def test_roles_share_a_process_where_one_model_answers_in_both(scouting: None) -> None:

@@ -85,7 +85,7 @@ def _show(cell: Cell, tasks: list[str]) -> None:
 
     names = cell.names
     console = Console(soft_wrap=True)
-    parts = ", ".join(f"{part.role} {part.name}" for part in names.parts)
+    parts = ", ".join(part.words for part in names.parts)
     few = [*tasks[:MOST], f"and {len(tasks) - MOST} more"] if len(tasks) > MOST else tasks
     console.print(f"[bold]{names.method}[/bold] on {names.suite} ({', '.join(few)}), profile {names.profile}: {parts}")
     console.print(f"cell {cell.id}" + (f", {escape(cell.variant)}" if cell.variant else ""))

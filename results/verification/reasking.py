@@ -33,6 +33,8 @@ DIFFERING = 0.1
 """Share of the compared answers that may differ: a served model does not always repeat itself."""
 MOST_TOKENS = 8_192
 """Of an answer that is asked for again."""
+SAID = ("prompt", "temperature", "max_tokens")
+"""Settings of a model that stand in the calls that it is put."""
 MOST_IMAGES = 1_024
 """Of a call that is asked again."""
 
@@ -93,7 +95,7 @@ def checks(
     try:
         sound(file)
         names = [f"{cell.id}/{run}" for run in runs]
-        put = {section: kinds(cell, section) for section in asking}
+        put = [(_alike(cell, section), kinds(cell, section)) for section in asking]
         drawn = apart.call(
             f"{file}: drawing calls from it", cassette_checks.seconds(file), _samples, file, put, names, count, seed
         )
@@ -109,10 +111,21 @@ def sound(file: Path) -> None:
 
 
 def _samples(
-    file: Path, put: Mapping[str, Sequence[str]], runs: Sequence[str], count: int, seed: int
+    file: Path, put: Sequence[tuple[Sequence[str], Sequence[str]]], runs: Sequence[str], count: int, seed: int
 ) -> list[tuple[list[Recorded], int]]:
-    """`sample` of each role and its kinds."""
-    return [sample(file, role, kinds, runs, count, seed) for role, kinds in put.items()]
+    """`sample` of the roles and kinds of each model."""
+    return [sample(file, roles, kinds, runs, count, seed) for roles, kinds in put]
+
+
+def _alike(cell: Cell, section: str) -> list[str]:
+    """The role, and others whose model would be put the very same call: one that two roles put is on record once,
+    under the role that was first."""
+
+    def asked(role: str) -> list[Any]:
+        config = cell.section(role)
+        return [keeping.identity(config), *(getattr(config, name, None) for name in SAID)]
+
+    return [section, *(role for role in asked_models(cell) if role != section and asked(role) == asked(section))]
 
 
 def _check(
@@ -183,19 +196,20 @@ def _distances(answered: Sequence[tuple[Recorded, Any]]) -> dict[type[Call], lis
 
 
 def sample(
-    file: Path, role: str, kinds: Sequence[str], runs: Sequence[str], count: int, seed: int
+    file: Path, roles: Sequence[str], kinds: Sequence[str], runs: Sequence[str], count: int, seed: int
 ) -> tuple[list[Recorded], int]:
-    """Up to `count` of the calls of some kinds that runs (`CELL/SEED`) were answered in a role, and how many there are.
+    """Up to `count` of the calls of some kinds that runs (`CELL/SEED`) were answered in some roles, and how many there
+    are.
 
     UserError for a file that is no cassette.
     """
-    marks, more = (", ".join("?" * len(each)) for each in (runs, kinds))
+    within, marks, more = (", ".join("?" * len(each)) for each in (roles, runs, kinds))
     query = (
-        f"SELECT key, MIN(run) FROM answers JOIN requests USING (key) WHERE role = ? AND run IN ({marks}) "
-        f"AND json_extract(text, '$.kind') IN ({more}) GROUP BY key ORDER BY key"
+        f"SELECT key, MIN(run) FROM answers JOIN requests USING (key) WHERE role IN ({within}) "
+        f"AND run IN ({marks}) AND json_extract(text, '$.kind') IN ({more}) GROUP BY key ORDER BY key"
     )
     with closing(opened(file, STRANGERS)) as db, faults_of(file):
-        found = db.execute(query, [role, *runs, *kinds]).fetchall()
+        found = db.execute(query, [*roles, *runs, *kinds]).fetchall()
         chosen = np.random.default_rng(seed).permutation(len(found))[:count]
         return [_recorded(db, *found[place]) for place in sorted(chosen)], len(found)
 
@@ -233,7 +247,7 @@ def _misfit(cell: Cell, section: str, asked: Mapping[str, Any]) -> str:
     config = cell.section(section)
     if keys.CANONICAL.encode(asked["model"]) != keys.CANONICAL.encode(keeping.identity(config)):
         return "they are another model's, or its settings are others"
-    for name in ("prompt", "temperature", "max_tokens"):
+    for name in SAID:
         if name in asked and hasattr(config, name) and asked[name] != getattr(config, name):
             return f"{name} is another"
     return ""

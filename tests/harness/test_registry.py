@@ -129,6 +129,11 @@ def test_a_plug_in_that_breaks_after_it_registered_is_not_listed(plugin, end: st
         ),
         (
             "judge",
+            JUDGE.replace("version = 1", "version, needs = 1, {'variant': 'learner'}"),
+            "needs a learner in the role 'variant': commands and records use this word for something else",
+        ),
+        (
+            "judge",
             JUDGE.replace("version = 1", "version, needs = 1, {'chat': 'learner'}"),
             "needs a learner in the role 'chat': a role that is called 'chat' is for a chat; call it otherwise",
         ),

@@ -273,13 +273,13 @@ def test_chats_and_embeddings_come_back_from_a_cassette_as_they_were_asked(tmp_p
         pngs = {digest: images.png(pixels) for digest, pixels in request.images.items()}
         cassette.record(request, asker, "a-model", Told(value), pngs, Usage())
     cassette.close()
-    ((found,), total) = reasking.sample(tmp_path / "c.sqlite", "chat", ["chat"], ["cell/3"], 5, 0)
+    ((found,), total) = reasking.sample(tmp_path / "c.sqlite", ["chat"], ["chat"], ["cell/3"], 5, 0)
     assert total == 1 and found.value == {"it": "noise"}
     assert keys.call_key({}, found.call, None) == keys.call_key({}, chat, None)
-    ((found,), total) = reasking.sample(tmp_path / "c.sqlite", "chat", ["embed"], ["cell/3"], 5, 0)
+    ((found,), total) = reasking.sample(tmp_path / "c.sqlite", ["chat"], ["embed"], ["cell/3"], 5, 0)
     assert total == 1 and found.value.tolist() == [[1.0, 0.0], [0.0, 1.0]]
     assert keys.call_key({}, found.call, None) == keys.call_key({}, embed, None)
-    assert reasking.sample(tmp_path / "c.sqlite", "chat", ["embed"], ["cell/4"], 5, 0) == ([], 0)
+    assert reasking.sample(tmp_path / "c.sqlite", ["chat"], ["embed"], ["cell/4"], 5, 0) == ([], 0)
 
 
 def test_a_call_whose_schema_has_a_pattern_is_not_asked_again(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_a_call_whose_schema_has_a_pattern_is_not_asked_again(tmp_path: Path) ->
     request = plain._replace(key=keys.key_of(text), text=text)
     cassette.record(request, asker, "a-model", Told({"a": "b"}), {}, Usage())
     cassette.close()
-    ((found,), total) = reasking.sample(tmp_path / "c.sqlite", "chat", ["chat"], ["cell/3"], 5, 0)
+    ((found,), total) = reasking.sample(tmp_path / "c.sqlite", ["chat"], ["chat"], ["cell/3"], 5, 0)
     assert total == 1 and found.call is None
 
 
