@@ -255,7 +255,8 @@ def _check_directory(directory: Path) -> None:
 
 
 def _check_sources(plan: Plan, study: StudyDirectory) -> None:
-    """UserError where runs of the plan, finished ones too, were made by other code than would make them now.
+    """UserError where runs of the plan, finished ones too, were made by other code than would make them now. One that
+    left no checkpoint, such as one that failed at once, begins anew by the code as it is.
 
     Records of before sources were hashed are compared by their commit.
     """
@@ -266,7 +267,10 @@ def _check_sources(plan: Plan, study: StudyDirectory) -> None:
     changed: dict[str, list[str]] = {}
     commits: set[str] = set()
     for cell, seed in itertools.product(plan.cells, plan.seeds):
-        content = study.run(cell.directory, seed).read()
+        run = study.run(cell.directory, seed)
+        content = run.read()
+        if content.get("status") != "finished" and not checkpoints.existing(run.path):
+            continue
         begun = content.get("provenance", {})
         if "sources" in begun:
             found = differing(begun["sources"], now.of(cell.names))

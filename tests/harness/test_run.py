@@ -277,6 +277,20 @@ def test_runs_of_changed_code_are_mixed_only_when_asked(study, capsys: pytest.Ca
         run.write_text(json.dumps(content))
 
 
+def test_a_run_that_failed_at_once_begins_anew_by_the_code_that_mends_it(tmp_path: Path) -> None:
+    from guidebench.harness import cli, matrix
+    from guidebench.harness.records.study import StudyDirectory
+
+    command = [*SMOKE, "method=uer", *TINY, "seeds=1", f"output={tmp_path / 's'}", "report=false"]
+    plan = matrix.plan(command)
+    (cell,), study = plan.cells, StudyDirectory(tmp_path / "s")
+    study.write(plan.name, [], {cell.id: {"directory": cell.directory, "seeds": [0], "label_variant": ""}})
+    run = study.run(cell.directory, 0)
+    run.update(status="failed", seed=0, step=0, provenance={"commit": "0", "sources": {"harness.training": "0" * 12}})
+    assert cli.main(["run", *command]) == 0
+    assert run.status == "finished" and run.read()["provenance"]["sources"]["harness.training"] != "0" * 12
+
+
 def test_as_json_the_outcome_names_every_run(study, capsys: pytest.CaptureFixture[str]) -> None:
     from guidebench.harness import cli
 
