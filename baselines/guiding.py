@@ -10,6 +10,7 @@ from guidebench.harness.interfaces import (
     Batch,
     Column,
     Context,
+    Episode,
     Learner,
     Metrics,
     Phase,
@@ -30,6 +31,9 @@ class BaseGuide:
 
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
         """Nothing is kept of new transitions."""
+
+    def ended(self, episodes: Sequence[Episode], store: Store, ctx: Context) -> None:
+        """Nothing is kept per episode."""
 
     def answered(self, answers: Sequence[Answer], store: Store, ctx: Context) -> None:
         """Nobody is asked."""

@@ -411,6 +411,9 @@ class Guide(Protocol):
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
         """Every seed stored `transition` at `slot`; questions about it may be asked."""
 
+    def ended(self, episodes: Sequence[Episode], store: Store, ctx: Context) -> None:
+        """Episodes of these seeds have ended with the transition that was last observed."""
+
     def answered(self, answers: Sequence[Answer], store: Store, ctx: Context) -> None:
         """Answers to its questions."""
 

@@ -110,7 +110,7 @@ class StandardAgent:
         """Nothing to prepare: clips were closed when the last episode ended."""
 
     def end(self, episodes: Sequence[Episode], ctx: Context) -> None:
-        """Nothing is kept per episode."""
+        self.guide.ended(episodes, self.storage, ctx)
 
     def act(self, observation: Array, ctx: Context) -> Array:
         explore = [streams.explore for streams in ctx.streams] if ctx.mode is Mode.TRAIN else None
