@@ -84,10 +84,12 @@ def opengl(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def forget() -> None:
-    """Drop what is kept by the names of parts: another test may give a name to another part."""
-    from guidebench.harness import config
+    """Drop what is kept by the names of parts, and the process that knows them: another test may give a name to another
+    part."""
+    from guidebench.harness import apart, config
     from guidebench.harness.foundation import answering
 
+    apart._SHARED.close()
     for module in (config, answering):
         for thing in vars(module).values():
             if hasattr(thing, "cache_clear"):

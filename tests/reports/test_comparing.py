@@ -192,7 +192,7 @@ def test_a_configuration_on_both_sides_is_pooled_and_not_compared_with_itself(tm
 
 def test_a_judge_written_for_its_task_stays_an_instrument_check(tmp_path: Path) -> None:
     role = {"kind": "perturbation", "name": "texture", "reference": "a"}
-    judged = {"backend": "scripted", "model": "sprite", "matrix": role}
+    judged = {"backend": "scripted", "model": "sprite", "matrix": role, "parts": {"judge": "sprite"}}
     new = study(
         tmp_path / "new",
         a=("vlm_rb", ends([1, 1], [1, 1]), {**judged, "matrix": {**role, "name": "standard"}}),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from guidebench.harness import matrix, worker
+from guidebench.harness import matrix
 from guidebench.harness.errors import Stopped, UserError
 from guidebench.harness.foundation.asks import Asks
 from guidebench.harness.foundation.oracle import Oracle, OracleBackend
@@ -162,7 +162,7 @@ def test_a_run_draws_no_frame_and_is_the_same_after_a_stop_in_another_packing(tr
     def refuse(*_: Any) -> None:
         raise AssertionError("an oracle needs no frame and no process")
 
-    monkeypatch.setattr(worker, "ModelProcess", refuse)
+    monkeypatch.setattr("guidebench.harness.asking.ModelProcess", refuse)
     monkeypatch.setattr(DoorKeyDrawer, "__init__", refuse)
     settings = (*JUDGED, "judge.false_negative=0.3", "judge.false_positive=0.2", "judge.delay=100", "seeds=[0,1,2]")
     whole = train(*settings, packs=[(0, 1, 2)])
