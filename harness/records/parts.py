@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from guidebench.harness import registry
 from guidebench.harness.errors import UserError
 
 MOST = 50
@@ -36,6 +35,8 @@ def read(content: Any) -> dict[str, RecordedPart]:
         raise UserError(f"parts is {str(content)[:60]!r}; expected an object")
     if len(content) > MOST:
         raise UserError(f"it names {len(content):,} parts; at most {MOST} are read")
+    from guidebench.harness import registry  # here, since help of every command imports this module
+
     found = {}
     for role, entry in content.items():
         where = f"the part in the role {str(role)[:60]!r}"
