@@ -21,7 +21,7 @@ class Notice(UserWarning):
 
 
 class Stopped(Exception):
-    """The run was asked to stop (a signal, a vanished parent); its checkpoint is written."""
+    """The run was asked to stop (a signal, a vanished parent); it goes on from its last checkpoint."""
 
 
 class BudgetReached(Stopped):

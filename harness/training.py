@@ -129,7 +129,8 @@ class Loop:
         return self._observation
 
     def run(self) -> None:
-        """Train to the end of the agent's last phase; Stopped if asked to stop, with a checkpoint written."""
+        """Train to the end of the agent's last phase; Stopped if asked to stop: between two steps with a checkpoint
+        written, and within a step that waits for an answer without one."""
         self._resumed_at = time.monotonic()
         phases = self.agent.phases()
         self._end = sum(phase.steps for phase in phases)
