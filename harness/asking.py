@@ -7,18 +7,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from guidebench.harness import parts, registry
 from guidebench.harness.config import Cell
-from guidebench.harness.evaluation import Consult, nobody
+from guidebench.harness.evaluation import Consult
 from guidebench.harness.execution import Models
 from guidebench.harness.foundation import answering, keeping
-from guidebench.harness.foundation.asks import Asks, Backend
+from guidebench.harness.foundation.asks import Asks, Backend, consulted
 from guidebench.harness.foundation.human import HumanBackend
 from guidebench.harness.foundation.oracle import OracleBackend
 from guidebench.harness.foundation.process import Assignment, ModelProcess, Registered, Voice
-from guidebench.harness.interfaces import Agent, Ask, Build
+from guidebench.harness.interfaces import Agent, Build
 from guidebench.harness.job import Job
 
 
@@ -108,7 +107,7 @@ def _asking(cell: Cell, role: str) -> list[str]:
 @contextmanager
 def consultations(job: Job, cell: Cell, build: Build) -> Iterator[Callable[[str], Consult]]:
     """What answers an agent that is evaluated by itself: a function that makes `Context.consult` for a scope such as
-    `eval/SEED`, to which each question adds its episode. Where no part of the cell consults anybody, nobody answers."""
+    `eval/SEED`, to which each question adds its episode."""
     roles = sorted(answering.consulted(cell.names.parts))
     backends: dict[str, Backend] = {}
     try:
@@ -117,19 +116,7 @@ def consultations(job: Job, cell: Cell, build: Build) -> Iterator[Callable[[str]
         asks = asks_of(backends, job, cell)
 
         def within(scope: str) -> Consult:
-            def consult(questions: Sequence[Ask]) -> list[Any]:
-                found: list[Any] = []
-                for question in questions:
-                    if question.to not in asks:
-                        nobody([question])
-                sent = [
-                    (asks[each.to], asks[each.to].send([(each, f"{scope}/{each.episode}")], 0)) for each in questions
-                ]
-                for role, items in sent:
-                    found += role.values(items, lambda: False)
-                return found
-
-            return consult
+            return lambda questions: consulted(asks, [(each, f"{scope}/{each.episode}") for each in questions], 0)
 
         yield within
     finally:

@@ -13,7 +13,7 @@ import numpy as np
 from guidebench.harness.demonstrations import Demonstration, together
 from guidebench.harness.errors import BudgetReached, Stopped, UserError
 from guidebench.harness.evaluation import Evaluator, Note, Result
-from guidebench.harness.foundation.asks import Account, Asks, Due
+from guidebench.harness.foundation.asks import Account, Asks, Due, consulted
 from guidebench.harness.interfaces import Agent, Array, Ask, Episode, Metrics, Mode, State, Task, Transition
 from guidebench.harness.streams import Streams
 
@@ -99,25 +99,8 @@ class Loop:
 
     def _consult(self, questions: Sequence[Ask], scopes: Sequence[str]) -> list[Any]:
         """The answer to each question, in order; None for one of a seed that has stopped, which is not sent."""
-        told: list[Any] = [None] * len(questions)
-        by_role: dict[str, list[int]] = {}
-        for number, question in enumerate(questions):
-            if question.to not in self._consulted:
-                known = ", ".join(self._consulted) or "none"
-                raise UserError(
-                    f"a part consults the role {question.to!r}, and the cell's consulted roles are {known}; declare it "
-                    f"in the `needs` and the `consults` of the part's configuration"
-                )
-            if self.agent.active[question.row]:
-                by_role.setdefault(question.to, []).append(number)
-        sent = {
-            role: self._consulted[role].send([(questions[number], scopes[number]) for number in numbers], self.step)
-            for role, numbers in by_role.items()
-        }
-        for role, numbers in by_role.items():
-            for number, value in zip(numbers, self._consulted[role].values(sent[role], self._stop), strict=True):
-                told[number] = value
-        return told
+        asked = [*zip(questions, scopes, strict=True)]
+        return consulted(self._consulted, asked, self.step, self._stop, self.agent.active)
 
     def note(self, log: str, row: int, values: Mapping[str, Any]) -> None:
         self._journal.noted(log, row, self.step, values)

@@ -10,13 +10,14 @@ import itertools
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from guidebench.harness.errors import UserError
 from guidebench.harness.foundation.calls import Told, Usage
-from guidebench.harness.interfaces import Answer, Ask, State
+from guidebench.harness.interfaces import Answer, Array, Ask, State
 
 POLL_EVERY = 8
 """Steps from one look at what has arrived to the next while nothing is due: a judge stays fed, and it costs nothing."""
@@ -233,3 +234,33 @@ class Asks:
             key, events = np.asarray(item["key"]), np.asarray(item["events"])
             ask = Ask(row, key, snapshots, events, item["content"], self.role)
             self._put(ask, int(item["step"]), int(item["ordinal"]))
+
+
+def consulted(
+    roles: Mapping[str, Asks],
+    questions: Sequence[tuple[Ask, str]],
+    step: int,
+    stop: Callable[[], bool] = lambda: False,
+    active: Array | None = None,
+) -> list[Any]:
+    """The answers to questions that somebody stands waiting for, in order; None where there is no usable one, and for a
+    seed that is not `active` [S], whose question is not sent. All are sent before the first is waited for.
+
+    `questions`: each with the scope that it is put within. UserError for a role that is not among `roles`; Stopped and
+    BudgetReached as of `Asks.values`."""
+    by_role: dict[str, list[int]] = {}
+    for number, (question, _) in enumerate(questions):
+        if question.to not in roles:
+            known = ", ".join(roles) or "none"
+            raise UserError(
+                f"a part consults the role {question.to!r}, and the cell's consulted roles are {known}; declare it in "
+                f"the `needs` and the `consults` of the part's configuration"
+            )
+        if active is None or active[question.row]:
+            by_role.setdefault(question.to, []).append(number)
+    sent = {role: roles[role].send([questions[number] for number in mine], step) for role, mine in by_role.items()}
+    told: list[Any] = [None] * len(questions)
+    for role, mine in by_role.items():
+        for number, value in zip(mine, roles[role].values(sent[role], stop), strict=True):
+            told[number] = value
+    return told

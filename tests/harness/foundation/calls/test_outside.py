@@ -249,7 +249,7 @@ class Asks(AskingPart):
     needs: ClassVar[Mapping[str, str]] = {"embedder": "embedder"}
 
     def dialogue(self, suite: Any, task: str, role: str) -> Any:
-        raise NotImplementedError
+        raise AssertionError("a plan is checked before any dialogue is led")
 
 
 @dataclass(frozen=True)
