@@ -30,7 +30,7 @@ PLAIN: Mapping[str, type] = {"training": Training, "evaluation": Evaluation}
 PROFILES = ("paper", "quick", "smoke")
 EPISODES = "evaluation.episodes"
 SCHEMA = SCHEMA_VERSION
-"""Of what a cell's id hashes, the same as of records."""
+"""The version of the form that a cell's id hashes; it is that of records."""
 
 
 class Value(NamedTuple):

@@ -38,7 +38,8 @@ def of_system(error: OSError) -> str:
 
 
 def in_role(message: str, kind: str, role: str) -> str:
-    """What a model, which does not know in which role a cell has it, says of its settings: by the role's section.
+    """A part's message about its settings, with the section of its role where the part wrote that of its kind: a part
+    does not know which role it has in a cell.
 
     >>> in_role("judge.prompt is empty; judge=openai asks a judge", "judge", "critic")
     'critic.prompt is empty; critic=openai asks a judge'
