@@ -38,6 +38,7 @@ class Storage:
             "action": (action_shape, "int16" if discrete else "float32"),
             "reward": ((), "float32"),
             "terminated": ((), "bool"),
+            "success": ((), "bool"),
             **{column.name: (column.shape, column.dtype) for column in own if column.kind != "mutable"},
         }
         self._own = {column.name: column for column in own}
@@ -87,6 +88,7 @@ class Storage:
             columns["action"][row][slot] = transition.action[row]
             columns["reward"][row][slot] = transition.reward[row]
             columns["terminated"][row][slot] = transition.terminated[row]
+            columns["success"][row][slot] = transition.success[row]
             columns["ended"][row][slot] = ended[row]
             if ended[row]:
                 columns["final_observation"][row][slot] = transition.next_observation[row]
@@ -121,6 +123,7 @@ class Storage:
             terminated=self._take("terminated", index),
             weight=None,
             columns={name: self.column(name, index) for name in self._batched},
+            success=self._take("success", index),
         )
 
     def column(self, name: str, index: Array) -> Array:

@@ -88,7 +88,7 @@ def stored(count: int) -> dict[str, float]:
                 Transition(
                     observation[None], np.array([action]), np.array([step.reward], np.float32),
                     np.array([step.terminated]), np.array([step.truncated]), step.observation[None],
-                    task.events()[None], None,
+                    task.events()[None], None, np.array([step.success]),
                 )
             )  # fmt: skip
             observation = task.reset() if step.terminated or step.truncated else step.observation

@@ -133,7 +133,7 @@ def relabelling(transitions: int, rounds: int) -> dict[str, Any]:
             seen = rng.standard_normal((1, OBSERVED), np.float32)
             no = np.zeros(1, bool)
             action, reward = np.zeros((1, 4), np.float32), np.zeros(1, np.float32)
-            storage.append(Transition(seen, action, reward, no, no, seen, np.zeros((1, 0), bool), None))
+            storage.append(Transition(seen, action, reward, no, no, seen, np.zeros((1, 0), bool), None, no))
         taken = [_seconds(lambda: guide._relabel(storage, np.array([True]))) for _ in range(rounds)]
     seconds = statistics.median(taken)
     return {"transitions": transitions, "members": MEMBERS, "seconds": seconds, "per_member": seconds / MEMBERS}

@@ -47,7 +47,7 @@ def round_seconds(replay: str, seeds: int, size: int, batch: int, rounds: int) -
         nothing = np.zeros(seeds, bool)
         transition = Transition(
             observation, np.zeros(seeds, int), np.zeros(seeds, np.float32), nothing, nothing, observation,
-            np.stack([task.events()] * seeds), None,
+            np.stack([task.events()] * seeds), None, nothing,
         )  # fmt: skip
         update = Update(rng.random((seeds, batch), np.float32), {}, rng.normal(size=(seeds, batch)).astype(np.float32))
         rngs = [streams.sample for streams in build.streams]

@@ -31,12 +31,54 @@ Metrics = dict[str, Array]
 
 @dataclass(frozen=True)
 class Observations:
-    """What a task shows: `shape` and `dtype` of one observation, and the largest code per channel of a symbolic one."""
+    """What a task shows: one array, or a record of named parts, each an array in its own dtype.
 
-    shape: tuple[int, ...]
-    dtype: str
+    `Observations((17,), "float32")` is an array of 17 floats. With `Observations(parts={"grid": …, "text": …})`, each
+    part an `Observations` of its own, an observation is a NumPy record: a task returns `np.zeros((), space.numpy)` with
+    its fields filled, observations of several seeds are an array [S] of records, and `observation["text"]` of them is
+    [S, …] in that part's shape and dtype.
+    """
+
+    shape: tuple[int, ...] = ()
+    """Of one observation; () for a record, which is one item of `numpy`."""
+    dtype: str = ""
+    """Of its numbers; "" for a record."""
     categories: tuple[int, ...] | None = None
     """Number of codes in each entry of the last axis if observations are codes, else None."""
+    stack: int = 1
+    """Frames that the last axis of an image holds, the oldest first. From one step to the next they move up by one, so
+    that a store keeps each frame once; in the first observation of an episode they are as the task has them."""
+    encoder: str = ""
+    """The registered encoder that networks read it with; "" takes the first that fits."""
+    parts: Mapping[str, Observations] = field(default_factory=dict, hash=False)
+    """Name -> part of a record; a part has no parts."""
+
+    def __post_init__(self) -> None:
+        if self.parts:
+            if self.shape or self.dtype or self.categories is not None or self.stack != 1 or self.encoder:
+                raise ValueError("observations of named parts have no shape, dtype, stack or encoder of their own")
+            if nested := [name for name, part in self.parts.items() if part.parts]:
+                raise ValueError(
+                    f"part {nested[0]!r} of an observation has parts of its own; name them all at one level"
+                )
+        elif not self.dtype:
+            raise ValueError("observations need a dtype, or named parts")
+        elif self.stack != 1 and (self.stack < 1 or not self.shape or self.shape[-1] % self.stack):
+            raise ValueError(
+                f"observations of shape {self.shape} cannot hold stack={self.stack} frames: the last axis is not a "
+                f"multiple of that"
+            )
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy dtype of one observation: a structured one for named parts, whose array shape is `shape`."""
+        if not self.parts:
+            return np.dtype(self.dtype)
+        return np.dtype([(name, part.dtype, part.shape) for name, part in self.parts.items()])
+
+    def joined(self, **parts: Observations) -> Observations:
+        """These observations with further named parts; a single array becomes the part `observation`."""
+        return Observations(parts={**(self.parts or {"observation": self}), **parts})
 
 
 @dataclass(frozen=True)
@@ -181,6 +223,7 @@ class Transition(NamedTuple):
     next_observation: Array  # [S, …]
     events: Array  # [S, E] bool, what this step brought about; for oracles and diagnostics only
     snapshot: Array | None  # [S, n] uint8, of the state after the step, if the agent asked for snapshots
+    success: Array  # [S] bool, whether the task counts as solved after this step
 
 
 class Episode(NamedTuple):
@@ -377,6 +420,9 @@ class Batch(NamedTuple):
     weight: Array | None
     columns: Mapping[str, Array] = {}
     """What the guide's own columns hold for these transitions, name -> [S, B, …]."""
+    success: Array | None = None
+    """Whether the task counted as solved after the step, bool [S, B], which a guide may read; None in a batch that was
+    not drawn from a store."""
 
 
 class Column(NamedTuple):

@@ -416,7 +416,7 @@ def ring_bytes(cell: Cell) -> int:
     """Most bytes that one run's stored transitions can take on disk (last observations of episodes left out)."""
     observations, actions = cell.section("suite").spaces(cell.names.task)
     action = 2 if actions.discrete else 4 * int(np.prod(actions.shape))
-    per_slot: Any = int(np.prod(observations.shape)) * np.dtype(observations.dtype).itemsize + action + 6
+    per_slot: Any = int(np.prod(observations.shape)) * observations.numpy.itemsize + action + 7
     asking = (part for part in cell.sections.values() if isinstance(part, AskingPart))
     per_slot += sum(part.stored_bytes(cell.sections, cell.names.task) for part in asking)
     return int(min(ring_slots(cell), most_stored(cell)) * per_slot)

@@ -163,6 +163,7 @@ class Loop:
             next_observation=np.array([step.observation for step in steps]),
             events=np.array([task.events() for task in self.tasks]),
             snapshot=np.array([task.snapshot() for task in self.tasks]) if self.agent.wants_snapshots else None,
+            success=np.array([step.success for step in steps], bool),
         )
         self._returns += [step.reward for step in steps]
         self._lengths += 1

@@ -16,7 +16,7 @@ from guidebench.harness.streams import Streams
 def happened(events: list[bool], ended: bool) -> Transition:
     one = np.zeros((1, 1), np.float32)
     end = np.array([ended])
-    return Transition(one, np.zeros(1, int), np.zeros(1), end, ~end & False, one, np.array([events]), None)
+    return Transition(one, np.zeros(1, int), np.zeros(1), end, ~end & False, one, np.array([events]), None, end)
 
 
 @pytest.fixture

@@ -46,6 +46,7 @@ def fill(storage: Storage, numbers: range, rows: int = 2) -> None:
                 next_observation=following,
                 events=np.zeros((rows, 0), bool),
                 snapshot=None,
+                success=ended,
             )
         )
 

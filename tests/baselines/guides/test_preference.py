@@ -126,6 +126,7 @@ class Run:
             np.array([step.terminated for step in steps]), np.array([step.truncated for step in steps]), self.seen,
             np.zeros((len(steps), 0), bool),
             np.stack([task.snapshot() for task in self.tasks]) if self.guide.wants_snapshots else None,
+            np.array([step.success for step in steps]),
         )  # fmt: skip
         for row, step in enumerate(steps):
             if step.truncated:

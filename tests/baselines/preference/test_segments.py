@@ -45,7 +45,9 @@ def test_looking_back_ends_where_the_ring_does(tmp_path: Path) -> None:
     store = Storage(made)
     for number in range(70):
         state, ended = np.full((2, 1), number, np.float32), np.full(2, number % 20 == 19)
-        store.append(Transition(state, state, state[:, 0], ended, ended, state + 1, np.zeros((2, 0), bool), None))
+        store.append(
+            Transition(state, state, state[:, 0], ended, ended, state + 1, np.zeros((2, 0), bool), None, ended)
+        )
     whole, last = look_back(store, 2, 100), look_back(store, 2, 12)
     assert whole.observations[1, :, 0].tolist() == whole.rewards[0].tolist() == [*range(40, 70)]
     assert last.observations[0, :, 0].tolist() == [*range(58, 70)] and np.flatnonzero(last.ended[1]).tolist() == [1]

@@ -64,7 +64,7 @@ def store(sampler: AerSampler, storage: Storage, points: list[tuple[float, float
         observation = np.tile(np.array(point, np.float32), (rows, 1))
         no = np.zeros(rows, bool)
         transition = Transition(
-            observation, np.zeros(rows, int), np.zeros(rows), no, no, observation, np.zeros((rows, 0), bool), None
+            observation, np.zeros(rows, int), np.zeros(rows), no, no, observation, np.zeros((rows, 0), bool), None, no
         )
         slot = storage.append(transition)
         sampler.added(slot, storage.live, transition)

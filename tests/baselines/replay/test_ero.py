@@ -41,6 +41,7 @@ def happened(reward: list[float], ended: list[bool]) -> Transition:
     return Transition(
         observation=nothing, action=np.zeros(len(reward), int), reward=np.array(reward, np.float32), terminated=ends,
         truncated=~ends & False, next_observation=nothing, events=np.zeros((len(reward), 0), bool), snapshot=None,
+        success=ends,
     )  # fmt: skip
 
 

@@ -34,7 +34,7 @@ class World:
             none = np.zeros(2, bool)
             transition = Transition(
                 observed, np.zeros(2, np.int16), np.full(2, 9, np.float32), none, np.array([False, t % 3 == 2]),
-                observed, np.ones((2, 1), bool), np.full((2, 5), t, np.uint8),
+                observed, np.ones((2, 1), bool), np.full((2, 5), t, np.uint8), none,
             )  # fmt: skip
             slot = self.storage.append(transition)
             self.guide.observed(slot, transition, self.storage, SimpleNamespace(ask=self.asked.append))
