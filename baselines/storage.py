@@ -147,6 +147,26 @@ class Storage:
             elif column in self._given:
                 self._given[column][row, slots] = True
 
+    def apply(self, column: str, row: int, numbers: Array, values: Array) -> None:
+        """Values of a late or mutable column by the numbers of their transitions (`harness.interfaces.Store`)."""
+        own = self._own.get(column)
+        if own is None or own.kind == "fixed":
+            known = ", ".join(name for name, each in self._own.items() if each.kind != "fixed") or "none"
+            raise UserError(f"no late or mutable column is called {column!r} (those of this run: {known})")
+        numbers, values = np.asarray(numbers), np.asarray(values)
+        if values.dtype != own.dtype or values.shape != (*numbers.shape, *own.shape):
+            raise UserError(
+                f"the column {column!r} takes {own.dtype} {[*numbers.shape, *own.shape]} for {numbers.size} "
+                f"transitions, and was given {values.dtype} {[*values.shape]}"
+            )
+        if numbers.dtype != np.int64 or numbers.ndim != 1 or ((numbers < 0) | (numbers >= self.written)).any():
+            raise UserError(
+                f"the column {column!r} was given values for transitions {numbers.tolist()!s:.80} ({numbers.dtype} "
+                f"{[*numbers.shape]}); expected int64 [n], from 0 to {self.written - 1}, the last that was stored"
+            )
+        held = self.holds(numbers)
+        self.write(column, row, self.slot(numbers[held]), values[held])
+
     def holds(self, number: Array) -> Array:
         """Which transitions, by the order in which they were stored (0 the first), are still live."""
         return np.asarray((number >= self.written - self.live.count) & (number < self.written))

@@ -496,6 +496,12 @@ class Store(Protocol):
 
     def write(self, column: str, row: int, slots: Array, value: Array) -> None: ...
 
+    def apply(self, column: str, row: int, numbers: Array, values: Array) -> None:
+        """Fill in a late column, or rewrite a mutable one, of one seed by the order in which transitions were stored:
+        `numbers` int64 [n], the first transition 0, as a question's key may hold them; `values` [n, *shape], of the
+        column's own shape and dtype, neither cast nor broadcast. Transitions that are no longer held are skipped.
+        UserError for anything else."""
+
 
 Difference = Literal["error", "loss"]
 """What the online network has less the target network: |δ| − |δ̄| (VLM-RB, app. E) or L(δ) − L(δ̄) by the learner's own

@@ -41,7 +41,6 @@ class FrameRewardGuide(BaseGuide):
 
     def answered(self, answers: Sequence[Answer], store: Store, ctx: Context) -> None:
         """Keeps the rewards of transitions that are still stored; all of them enter the mean."""
-        live = store.live
         for answer in answers:
             if answer.value is None:
                 self._failed[answer.row] += len(answer.key)
@@ -49,8 +48,7 @@ class FrameRewardGuide(BaseGuide):
             rewards = np.asarray(answer.value, np.float32)
             self._sum[answer.row] += rewards.sum(dtype=np.float64)
             self._known[answer.row] += len(rewards)
-            held = answer.key >= self._stored - live.count
-            store.write(COLUMN, answer.row, answer.key[held] % live.size, rewards[held])
+            store.apply(COLUMN, answer.row, answer.key, rewards)
 
     def shape(self, batch: Batch) -> Batch:
         given = batch.columns[COLUMN]

@@ -73,6 +73,47 @@ def test_the_ring_wraps_and_only_its_capacity_is_live(tmp_path: Path) -> None:
     assert storage.holds(np.array([13, 14, 19, 20])).tolist() == [False, True, True, False]
 
 
+LATE = (Column("vector", "late", (2,), "float16", float("nan")), Column("fixed", "fixed"), Column("new", "mutable"))
+
+
+def test_late_values_find_their_transitions_by_number_and_those_gone_are_skipped(tmp_path: Path) -> None:
+    storage = Storage(build(tmp_path), LATE)
+    fill(storage, range(20))  # 14 to 19 are live, in slots 6, 7, 0, 1, 2, 3
+    values = np.array([[3, -3], [13, -13], [14, -14], [17, -17]], np.float16)
+    storage.apply("vector", 1, np.array([3, 13, 14, 17]), values)
+    held = storage.column("vector", np.array([[6, 7, 0, 1]] * 2))
+    assert held.dtype == np.float16 and np.isnan(held[0]).all()
+    assert held[1, [0, 3]].tolist() == [[14, -14], [17, -17]] and np.isnan(held[1, 1:3]).all(), "3 shared slot 3"
+    assert np.isnan(storage.column("vector", np.array([[3, 5]] * 2))).all(), "3 and 13 had these slots once"
+    storage.apply("new", 0, np.array([15]), np.array([0.5], np.float32))
+    assert storage.column("new", np.array([[7, 0]] * 2)).tolist() == [[0.5, 0], [0, 0]]
+    storage.apply("vector", 0, np.array([], np.int64), np.zeros((0, 2), np.float16))
+
+
+@pytest.mark.parametrize(
+    ("column", "numbers", "values", "says"),
+    [
+        ("vector", [3, 4], np.zeros((1, 2), "f2"), r"'vector' takes float16 \[2, 2\] for 2 .*given float16 \[1, 2\]"),
+        ("vector", [3, 4], np.zeros((2, 1), "f2"), r"takes float16 \[2, 2\].*given float16 \[2, 1\]"),
+        ("vector", [3, 4], np.zeros(2, "f2"), r"takes float16 \[2, 2\].*given float16 \[2\]"),
+        ("vector", [3, 4], np.zeros((2, 2), "f4"), r"takes float16 \[2, 2\].*given float32 \[2, 2\]"),
+        ("vector", [3, 5], np.zeros((2, 2), "f2"), r"transitions \[3, 5\] .*from 0 to 4, the last that was stored"),
+        ("vector", [-1, 3], np.zeros((2, 2), "f2"), r"transitions \[-1, 3\] .*expected int64"),
+        ("vector", [3.0, 4.0], np.zeros((2, 2), "f2"), r"\(float64 \[2\]\); expected int64 \[n\]"),
+        ("fixed", [3], np.zeros(1, "f4"), r"no late or mutable column is called 'fixed' .*: vector, new\)"),
+        ("reward", [3], np.zeros(1, "f4"), "no late or mutable column is called 'reward'"),
+    ],
+)
+def test_values_of_another_shape_or_dtype_and_unknown_transitions_are_refused(
+    tmp_path: Path, column: str, numbers: list[int], values: np.ndarray, says: str
+) -> None:
+    storage = Storage(build(tmp_path), LATE)
+    fill(storage, range(5))
+    with pytest.raises(UserError, match=says):
+        storage.apply(column, 0, np.array(numbers), values)
+    assert np.isnan(storage.column("vector", np.array([[3, 4]] * 2))).all()
+
+
 def test_a_restart_at_a_checkpoint_forgets_what_came_after_it(tmp_path: Path) -> None:
     storage = Storage(build(tmp_path))
     fill(storage, range(10))
