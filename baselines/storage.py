@@ -1,8 +1,9 @@
 """Stored transitions of all seeds: a disk-backed ring per seed with slots beyond its capacity.
 
 An observation is stored once: the next observation of slot i is the observation of slot i + 1, except where an episode
-ended, whose last observation stands in a second, sparsely filled file at the same slot. Slack slots keep what a
-checkpoint refers to from being overwritten before the next one is written, so the ring itself is never copied.
+ended, whose last observation stands in a second, sparsely filled file at the same slot. Of a stack of frames the newest
+is stored; the others are those of the slots before. Slack slots keep what a checkpoint refers to from being overwritten
+before the next one is written, so the ring itself is never copied.
 """
 
 from __future__ import annotations
@@ -10,31 +11,51 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from guidebench.baselines.checksums import Checksums, crc
+from guidebench.baselines.frames import Frames
 from guidebench.harness import checkpoints
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, Batch, Build, Column, Span, State, Transition
 
 
 class Storage:
-    """Fixed columns of S seeds that share the write pointer."""
+    """Transitions of S seeds that share the write pointer: each call stores one of every seed.
 
-    def __init__(self, build: Build, guided: Sequence[Column] = (), kept: Sequence[Column] = ()) -> None:
+    Those that follow each other in the store follow each other in an episode, but where one ended. A store of which
+    that does not hold is told so (`cut`), and has to be made with `broken`.
+    """
+
+    def __init__(
+        self,
+        build: Build,
+        guided: Sequence[Column] = (),
+        kept: Sequence[Column] = (),
+        folder: str = "replay",
+        broken: bool = False,
+    ) -> None:
         """Columns as the build's spaces, the guide (`guided`: they join every batch if `batched`) and others (`kept`)
-        need them, in `replay/` of each seed's directory."""
+        need them, in `folder` of each seed's directory."""
         own = (*guided, *kept)
         self.capacity = build.capacity
         self.size = build.slots
         self.written = 0
+        self._folder, self._broken = folder, broken
+        self._frames = Frames(build.observations)
+        self._stacked = bool(self._frames)
         discrete = build.actions.discrete
         action_shape: tuple[int, ...] = () if discrete else build.actions.shape
-        columns = {
-            "ended": ((), "bool"),  # first, since which last observations count follows from it
-            "observation": (build.observations.shape, build.observations.dtype),
-            "final_observation": (build.observations.shape, build.observations.dtype),
+        whole = (build.observations.shape, build.observations.numpy)
+        columns: dict[str, tuple[tuple[int, ...], str | np.dtype[Any]]] = {
+            # first, since which values of the sparsely filled columns count follows from them
+            "ended": ((), "bool"),
+            **({"opens": ((), "bool"), "opening": whole} if self._stacked else {}),
+            **({"breaks": ((), "bool"), "before": self._frames.newest} if broken else {}),
+            "observation": self._frames.newest,
+            "final_observation": self._frames.newest,
             "action": (action_shape, "int16" if discrete else "float32"),
             "reward": ((), "float32"),
             "terminated": ((), "bool"),
@@ -56,7 +77,7 @@ class Storage:
         self._given = {column.name: np.zeros((build.rows, self.size), bool) for column in own if column.kind == "fixed"}
         layout = {name: ((self.size, *shape), dtype) for name, (shape, dtype) in columns.items()}
         self._places = list(build.directories)
-        self._amiss = [_amiss(directory, layout) for directory in build.directories]
+        self._amiss = [_amiss(directory, folder, layout) for directory in build.directories]
         for directory, problem in zip(self._places, self._amiss, strict=True):
             if problem and checkpoints.existing(directory):  # before anything is overwritten that could be restored
                 raise _lost(directory, problem)
@@ -65,12 +86,16 @@ class Storage:
             for _ in build.directories
         ]
         self._files = {
-            name: [_open(_path(directory, name), (self.size, *shape), dtype) for directory in build.directories]
+            name: [_open(_path(directory, folder, name), (self.size, *shape), dtype) for directory in build.directories]
             for name, (shape, dtype) in columns.items()
         }
         # Plain arrays over the same memory: indexing a memmap costs several times as much.
         self._columns = {name: [np.asarray(file) for file in files] for name, files in self._files.items()}
         self._newest: Array | None = None
+        self._cut = False
+        """Whether the next transition does not follow the newest one."""
+        self._opens = np.ones(build.rows, bool)
+        """[S], whether the next transition's stack of frames is not made of the frames before it."""
 
     @property
     def live(self) -> Span:
@@ -83,58 +108,111 @@ class Storage:
         slot = self.written % self.size
         columns = self._columns
         ended = transition.terminated | transition.truncated
+        seen = self._frames.of(transition.observation)
         for row in range(len(ended)):
-            columns["observation"][row][slot] = transition.observation[row]
+            columns["observation"][row][slot] = seen[row]
             columns["action"][row][slot] = transition.action[row]
             columns["reward"][row][slot] = transition.reward[row]
             columns["terminated"][row][slot] = transition.terminated[row]
             columns["success"][row][slot] = transition.success[row]
             columns["ended"][row][slot] = ended[row]
             if ended[row]:
-                columns["final_observation"][row][slot] = transition.next_observation[row]
+                columns["final_observation"][row][slot] = self._frames.of(transition.next_observation[row])
             for name, column in self._mutable.items():
                 column[row, slot] = self._own[name].initial
             for mask in self._applied.values():
                 mask[row, slot] = False
             for mask in self._given.values():
                 mask[row, slot] = False
+            if self._broken:
+                columns["breaks"][row][slot] = self._cut
+                if self._cut:
+                    assert self._newest is not None, "what was cut off has been stored"
+                    columns["before"][row][slot] = self._frames.of(self._newest[row])
+            if self._stacked:
+                columns["opens"][row][slot] = self._opens[row]
+                if self._opens[row]:
+                    columns["opening"][row][slot] = transition.observation[row]
         # The newest transition's successor is stored with the next step; until then it is remembered here.
         self._newest = transition.next_observation
+        self._cut, self._opens = False, ended
         self.written += 1
         return slot
+
+    def cut(self) -> None:
+        """The next transition does not follow the newest one, although no episode ended: others were not stored
+        here."""
+        assert self._broken, "a store that may be cut is made so"
+        newest = self._take("ended", np.full((len(self._places), 1), (self.written - 1) % self.size))
+        if self.written and not newest.all():
+            self._cut = True
+            self._opens = np.ones_like(self._opens)
 
     def gather(self, index: Array) -> Batch:
         """Transitions at slots `index` [S, B] as arrays [S, B, …]; weight is left None."""
         newest = (self.written - 1) % self.size
-        next_observation = self._take("observation", (index + 1) % self.size)
+        following = self._take("observation", (index + 1) % self.size)
         ended = self._take("ended", index)
-        for row, after in enumerate(next_observation):
+        broken = self._take("breaks", (index + 1) % self.size) if self._broken else None
+        for row, after in enumerate(following):
+            if broken is not None:
+                last = np.flatnonzero(broken[row] & ~ended[row])
+                after[last] = self._columns["before"][row][(index[row, last] + 1) % self.size]
             last = np.flatnonzero(ended[row])
             if len(last):
                 after[last] = self._columns["final_observation"][row][index[row, last]]
             last = np.flatnonzero(index[row] == newest)
             if len(last) and self._newest is not None:
-                after[last] = self._newest[row]
+                after[last] = self._frames.of(self._newest[row])
+        observation = self._observation(index)
         return Batch(
-            observation=self._take("observation", index),
+            observation=observation,
             action=self._take("action", index),
             reward=self._take("reward", index),
-            next_observation=next_observation,
+            next_observation=self._frames.moved(observation, following),
             terminated=self._take("terminated", index),
             weight=None,
             columns={name: self.column(name, index) for name in self._batched},
             success=self._take("success", index),
         )
 
+    def _observation(self, index: Array) -> Array:
+        """What was observed at slots `index` [S, B], with all frames of a stack."""
+        newest = self._take("observation", index)
+        if not self._stacked:
+            return newest
+        earlier = (index[..., None] - np.arange(self._frames.most)) % self.size  # [S, B, k], the newest first
+        opens = self._take("opens", earlier.reshape(len(index), -1)).reshape(earlier.shape)
+        # How many steps before a slot its frames are stored one by one; of older ones the opening's stack tells.
+        since = np.where(opens.any(-1), opens.argmax(-1), self._frames.most)
+        whole = np.empty(index.shape + self._frames.whole[0], self._frames.whole[1])
+        for row, stacks in enumerate(whole):
+            self._frames.fill(
+                stacks, self._columns["observation"][row], self._columns["opening"][row], earlier[row], since[row]
+            )
+        return whole
+
     def column(self, name: str, index: Array) -> Array:
-        """Values of an added column at slots `index` [S, B]; a late value not yet there reads as its initial."""
+        """Values of a column at slots `index` [S, B]; a late value not yet there reads as its initial. `ended` tells of
+        each transition whether the next one does not follow it."""
+        if name == "observation":
+            return self._observation(index)
         if name in self._mutable:
             return np.stack([column[slots] for column, slots in zip(self._mutable[name], index, strict=True)])
         values = self._take(name, index)
         if name in self._applied:
             applied = np.stack([mask[slots] for mask, slots in zip(self._applied[name], index, strict=True)])
             values[~applied] = self._own[name].initial
+        if name == "ended" and self._broken:
+            follows = index != (self.written - 1) % self.size
+            values |= self._take("breaks", (index + 1) % self.size) & follows
         return values
+
+    def read(self, column: str, row: int, slots: Array) -> Array:
+        """Values of a column at slots [n] of one seed."""
+        index = np.zeros((len(self._places), len(slots)), np.int64)
+        index[row] = slots
+        return np.asarray(self.column(column, index)[row])
 
     def write(self, column: str, row: int, slots: Array, value: Array) -> None:
         """Rewrite a mutable column, or fill in a late one, at slots of one seed."""
@@ -185,7 +263,9 @@ class Storage:
         return {
             "written": self.written,
             "size": self.size,
-            "newest": None if self._newest is None else self._newest[row].copy(),
+            "newest": None if self._newest is None else np.array(self._newest[row]),
+            "cut": self._cut,
+            "opens": bool(self._opens[row]),
             "mutable": {name: column[row].copy() for name, column in self._mutable.items()},
             "applied": {name: mask[row].copy() for name, mask in self._applied.items()},
             "checksums": {name: sums.state() for name, sums in self._checksums[row].items()},
@@ -201,20 +281,23 @@ class Storage:
         if state["written"] and self._amiss[row]:
             raise _lost(self._places[row], self._amiss[row])
         self.written = int(state["written"])
+        self._cut, self._opens[row] = bool(state["cut"]), state["opens"]
         for name, column in self._mutable.items():
             column[row] = state["mutable"][name]
         for name, mask in self._applied.items():
             mask[row] = state["applied"][name]
             if self._late(name, row) != state["late"][name]:
-                raise _lost(self._places[row], f"{_path(Path(), name)} does not hold what was written to it")
+                raise _lost(
+                    self._places[row], f"{_path(Path(), self._folder, name)} does not hold what was written to it"
+                )
         for name, sums in self._checksums[row].items():
             sums.load_state(state["checksums"][name])
             altered = sums.altered(functools.partial(self._stored, name, row))
             if altered is not None:
                 raise _lost(
                     self._places[row],
-                    f"{_path(Path(), name)} does not hold what was written to it, as transitions {altered[0]:,} to "
-                    f"{altered[1] - 1:,} show",
+                    f"{_path(Path(), self._folder, name)} does not hold what was written to it, as transitions "
+                    f"{altered[0]:,} to {altered[1] - 1:,} show",
                 )
         if state["newest"] is not None:
             rows = len(self._columns["observation"])
@@ -231,10 +314,11 @@ class Storage:
         return start + (len(given) if given.all() else int(given.argmin()))
 
     def _stored(self, name: str, row: int, start: int, end: int) -> Array:
-        """A column's values of transitions that lie side by side; of last observations, only those that are there."""
+        """A column's values of transitions that lie side by side; of a sparsely filled one, only those that are
+        there."""
         slots = slice(start % self.size, start % self.size + end - start)
         values = self._columns[name][row][slots]
-        return values[self._columns["ended"][row][slots]] if name == "final_observation" else values
+        return values[self._columns[FILLED[name]][row][slots]] if name in FILLED else values
 
     def _late(self, name: str, row: int) -> int:
         """Checksum of the late values that count."""
@@ -249,18 +333,22 @@ class Storage:
         return taken
 
 
-def _path(directory: Path, column: str) -> Path:
-    return directory / "replay" / f"{column}.bin"
+FILLED = {"final_observation": "ended", "opening": "opens", "before": "breaks"}
+"""Sparsely filled column -> the one that tells at which slots it has a value."""
 
 
-def _amiss(directory: Path, layout: Mapping[str, tuple[tuple[int, ...], str]]) -> str:
+def _path(directory: Path, folder: str, column: str) -> Path:
+    return directory / folder / f"{column}.bin"
+
+
+def _amiss(directory: Path, folder: str, layout: Mapping[str, tuple[tuple[int, ...], str | np.dtype[Any]]]) -> str:
     """What of a run's ring is not there as it should be, or ""."""
     for name, (shape, dtype) in layout.items():
-        path, wanted = _path(directory, name), _bytes(shape, dtype)
+        path, wanted = _path(directory, folder, name), _bytes(shape, dtype)
         if not path.exists():
-            return f"{_path(Path(), name)} is not there"
+            return f"{_path(Path(), folder, name)} is not there"
         if (size := path.stat().st_size) != wanted:
-            return f"{_path(Path(), name)} has {size:,} bytes and not {wanted:,}"
+            return f"{_path(Path(), folder, name)} has {size:,} bytes and not {wanted:,}"
     return ""
 
 
@@ -271,11 +359,11 @@ def _lost(directory: Path, problem: str) -> UserError:
     )
 
 
-def _bytes(shape: Sequence[int], dtype: str) -> int:
+def _bytes(shape: Sequence[int], dtype: str | np.dtype[Any]) -> int:
     return int(np.prod(shape)) * np.dtype(dtype).itemsize
 
 
-def _open(path: Path, shape: Sequence[int], dtype: str) -> np.memmap:
+def _open(path: Path, shape: Sequence[int], dtype: str | np.dtype[Any]) -> np.memmap:
     path.parent.mkdir(parents=True, exist_ok=True)
     wanted = _bytes(shape, dtype)
     if not path.exists() or path.stat().st_size != wanted:

@@ -1,0 +1,83 @@
+"""Stacks of frames in a store: an observation holds the last k frames, and each frame is kept once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from guidebench.harness.interfaces import Array, Observations
+
+Layout = tuple[tuple[int, ...], np.dtype[Any]]
+"""Shape and dtype."""
+
+
+class Frames:
+    """What a store keeps of observations: of the parts that are stacks, the newest frame alone."""
+
+    def __init__(self, observations: Observations) -> None:
+        self._stacks = {
+            name: part for name, part in (observations.parts or {"": observations}).items() if part.stack > 1
+        }
+        self.most = max((part.stack for part in self._stacks.values()), default=1)
+        """Frames of the longest stack."""
+        self.whole: Layout = observations.shape, observations.numpy
+        """An observation."""
+        kept = [(name, part.dtype, _frame(part)) for name, part in observations.parts.items()]
+        self.newest: Layout = ((), np.dtype(kept)) if kept else (_frame(observations), observations.numpy)
+        """What is kept of one."""
+
+    def __bool__(self) -> bool:
+        """Whether any part is a stack."""
+        return bool(self._stacks)
+
+    def of(self, observation: Array) -> Array:
+        """What is kept of observations [...]."""
+        if not self._stacks:
+            return observation
+        kept = np.empty(observation.shape[: observation.ndim - len(self.whole[0])] + self.newest[0], self.newest[1])
+        for _, into, part in _parts(kept, observation):
+            into[...] = part[..., part.shape[-1] - into.shape[-1] :] if into.shape != part.shape else part
+        return kept
+
+    def moved(self, observation: Array, newest: Array) -> Array:
+        """The observations that follow `observation` [S, B] and of which `newest` [S, B] is kept."""
+        if not self._stacks:
+            return newest
+        following = np.empty_like(observation)
+        for name, into, before, last in _parts(following, observation, newest):
+            into[...] = np.concatenate([before[..., last.shape[-1] :], last], -1) if name in self._stacks else last
+        return following
+
+    def fill(self, whole: Array, newest: Array, opening: Array, earlier: Array, since: Array) -> None:
+        """Write the observations at slots `earlier` [B, 0] of one seed into `whole` [B].
+
+        `newest` [slots]: what is kept; `opening` [slots]: whole observations, where frames begin anew; `earlier`
+        [B, k]: each slot and those before it; `since` [B]: how many steps before a slot its frames began anew."""
+        for name, into, frames, stacks in _parts(whole, newest, opening):
+            if name not in self._stacks:
+                into[...] = frames[earlier[:, 0]]
+                continue
+            count, depth = self._stacks[name].stack, frames.shape[-1]
+            for back in range(count):
+                at = (count - 1 - back) * depth
+                into[..., at : at + depth] = frames[earlier[:, back]]
+            for item in np.flatnonzero(since < count - 1):  # its oldest frames are only in the opening's stack
+                begun = int(since[item])
+                stack = stacks[earlier[item, begun]]
+                into[item][..., : (count - 1 - begun) * depth] = stack[..., begun * depth : (count - 1) * depth]
+
+
+def _parts(*arrays: Array) -> Iterator[tuple[Any, ...]]:
+    """Name and arrays of each part; of observations that have none, "" and the arrays."""
+    names = arrays[0].dtype.names
+    if names is None:
+        yield "", *arrays
+    for name in names or ():
+        yield name, *(array[name] for array in arrays)
+
+
+def _frame(part: Observations) -> tuple[int, ...]:
+    """Shape of one frame of a part."""
+    return part.shape if part.stack == 1 else (*part.shape[:-1], part.shape[-1] // part.stack)

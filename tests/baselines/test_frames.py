@@ -1,0 +1,140 @@
+"""A store that keeps each frame once gives back the stacks that were observed, whatever the ring and breaks did."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from guidebench.baselines.storage import Storage
+from guidebench.harness.interfaces import Actions, Build, Observations, Transition
+from guidebench.harness.streams import Streams
+
+IMAGE = Observations((2, 3, 6), "uint8", stack=3)
+SPACES = {
+    "an array": Observations((2,), "float32"),
+    "a stack": IMAGE,
+    "a record": Observations(parts={"place": Observations((2,), "float32"), "code": Observations((3,), "int16")}),
+    "a record with stacks": Observations(
+        parts={"image": IMAGE, "last": Observations((4,), "float32", stack=2), "place": Observations((), "float64")}
+    ),
+}
+
+
+def build(path: Path, observations: Observations, rows: int = 1) -> Build:
+    return Build(
+        seeds=tuple(range(rows)), observations=observations, actions=Actions(count=3), horizon=100, events=(),
+        steps=200, device="cpu", streams=[Streams(seed) for seed in range(rows)], capacity=20, slots=28,
+        directories=tuple(path / f"seed-{row}" for row in range(rows)),
+    )  # fmt: skip
+
+
+class World:
+    """Episodes of S seeds whose observations are drawn by chance, while stacks move by one frame a step."""
+
+    def __init__(self, observations: Observations, rows: int) -> None:
+        self.space, self.rng = observations, np.random.default_rng(0)
+        self.here = [self._drawn(None) for _ in range(rows)]
+        self.kept: list[list[tuple]] = [[] for _ in range(rows)]
+        """What each stored transition of each seed was."""
+
+    def _drawn(self, before: np.ndarray | None) -> np.ndarray:
+        found = np.empty(self.space.shape, self.space.numpy)
+        for name, part in (self.space.parts or {"": self.space}).items():
+            drawn = self.rng.integers(0, 200, part.shape).astype(part.dtype)
+            if part.stack > 1 and before is not None:
+                depth = part.shape[-1] // part.stack
+                drawn[..., :-depth] = (before[name] if name else before)[..., depth:]
+            if name:
+                found[name] = drawn
+            else:
+                found[...] = drawn
+        return found
+
+    def play(self, storage: Storage, steps: int, breaks: bool) -> None:
+        """Store `steps` steps, and play others that are not stored if `breaks`."""
+        no = np.zeros(len(self.here), bool)
+        for _ in range(steps):
+            if breaks and self.rng.random() < 0.2:
+                self.here = [self._drawn(each) for each in self.here]
+                storage.cut()
+            after = [self._drawn(each) for each in self.here]
+            ended = self.rng.random(len(self.here)) < 0.2
+            storage.append(
+                Transition(
+                    np.stack(self.here), no, no, ended, no, np.stack(after), np.zeros((len(no), 0), bool), None, no
+                )
+            )
+            for row, mine in enumerate(self.kept):
+                mine.append((self.here[row], after[row], bool(ended[row])))
+            self.here = [self._drawn(None) if ended[row] else each for row, each in enumerate(after)]
+
+    def check(self, storage: Storage) -> None:
+        """All that may be drawn is what was stored."""
+        live = storage.live
+        index = np.stack([live.slots(np.arange(live.count))] * len(self.here))
+        batch = storage.gather(index)
+        assert batch.observation.dtype == batch.next_observation.dtype == self.space.numpy
+        for row, mine in enumerate(self.kept):
+            for at, (before, after, ended) in enumerate(mine[-live.count :]):
+                np.testing.assert_array_equal(batch.observation[row, at], before)
+                np.testing.assert_array_equal(batch.next_observation[row, at], after)
+                assert batch.terminated[row, at] == ended
+        np.testing.assert_array_equal(storage.column("observation", index), batch.observation)
+
+
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("breaks", [False, True])
+def test_a_batch_holds_what_was_observed(tmp_path: Path, space: str, breaks: bool) -> None:
+    rows = 1 if breaks else 2
+    storage, world = Storage(build(tmp_path, SPACES[space], rows), broken=breaks), World(SPACES[space], rows)
+    for steps in (1, 2, 4, 9, 30, 41):
+        world.play(storage, steps, breaks)
+        world.check(storage)
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+def test_a_store_of_stacks_goes_on_from_its_checkpoint(tmp_path: Path, breaks: bool) -> None:
+    """What was stored after it, breaks included, is forgotten, and what follows is stored as if nothing had been."""
+    space = SPACES["a record with stacks"]
+    made = build(tmp_path, space)
+    storage, world = Storage(made, broken=breaks), World(space, 1)
+    world.play(storage, 25, breaks)
+    if breaks:
+        storage.cut()
+    state = storage.state(0)
+    for seed in range(2):
+        goes_on, again = Storage(made, broken=breaks), copy.deepcopy(world)
+        again.rng = np.random.default_rng(seed)
+        goes_on.load_state(0, state)
+        if breaks:
+            again.here = [again._drawn(None)]
+        again.play(goes_on, 6, breaks)
+        again.check(goes_on)
+
+
+def test_a_frame_is_stored_once(tmp_path: Path) -> None:
+    made = build(tmp_path, IMAGE)
+    Storage(made)
+    folder = tmp_path / "seed-0" / "replay"
+    assert (folder / "observation.bin").stat().st_size == 28 * 2 * 3 * 2
+    assert (folder / "final_observation.bin").stat().st_size == 28 * 2 * 3 * 2
+
+
+def test_a_break_is_an_end_for_whoever_follows_transitions(tmp_path: Path) -> None:
+    made = replace(build(tmp_path, SPACES["an array"]), capacity=10)
+    storage, zero = Storage(made, broken=True), np.zeros((1, 2), np.float32)
+    no = np.zeros(1, bool)
+    for number in range(4):
+        if number == 2:
+            storage.cut()
+        storage.append(Transition(zero + number, no, no, no, no, zero + number + 0.5, np.zeros((1, 0), bool), None, no))
+    storage.cut()
+    assert storage.column("ended", np.arange(4)[None])[0].tolist() == [False, True, False, False]
+    batch = storage.gather(np.arange(4)[None])
+    assert batch.next_observation[0, :, 0].tolist() == [1, 1.5, 3, 3.5]
+    assert not batch.terminated.any()
+    assert storage.read("observation", 0, np.array([3]))[0].tolist() == [3, 3]
