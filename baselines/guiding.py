@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from guidebench.harness.interfaces import (
     Answer,
@@ -16,8 +17,12 @@ from guidebench.harness.interfaces import (
     Phase,
     State,
     Store,
+    Tensors,
     Transition,
 )
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class BaseGuide:
@@ -44,6 +49,10 @@ class BaseGuide:
 
     def shape(self, batch: Batch) -> Batch:
         return batch
+
+    def losses(self, batch: Tensors, networks: Any) -> Mapping[str, Tensor]:
+        """Nothing is added to the learner's losses."""
+        return {}
 
     def metrics(self) -> Metrics:
         return {}

@@ -167,6 +167,12 @@ class Parameters:
             view.copy_(gradient)
         return out.flat[self.parts[part].rows]
 
+    def add(self, part: int, values: Sequence[Tensor | None]) -> None:
+        """Add to a part's parameters, in their order, such as a further gradient; None adds nothing."""
+        for view, value in zip(self.parts[part].views.values(), values, strict=True):
+            if value is not None:
+                view.add_(value)
+
     def arrays(self, row: int) -> dict[str, Array]:
         """A copy of one seed's parameters as NumPy arrays by name, of an ensemble [N, *shape]."""
         values = self.flat[row].view(self.members or 1, -1).cpu().numpy()

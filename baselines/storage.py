@@ -164,16 +164,17 @@ class Storage:
             last = np.flatnonzero(index[row] == newest)
             if len(last) and self._newest is not None:
                 after[last] = self._frames.of(self._newest[row])
-        observation = self._observation(index)
+        observation, reward = self._observation(index), self._take("reward", index)
         return Batch(
             observation=observation,
             action=self._take("action", index),
-            reward=self._take("reward", index),
+            reward=reward,
             next_observation=self._frames.moved(observation, following),
             terminated=self._take("terminated", index),
             weight=None,
             columns={name: self.column(name, index) for name in self._batched},
             success=self._take("success", index),
+            task_reward=reward,
         )
 
     def _observation(self, index: Array) -> Array:

@@ -472,6 +472,7 @@ def validate(cell: Cell) -> None:
                 + in_role(reason, chosen.kind, chosen.role)
                 + (f"; the suite's own there is {chosen.role}={own}" if mended else "")
             )
+    _check_losses(cell)
     answering.check(cell.names.parts)
     for role in answering.consulted(cell.names.parts):
         if f"{role}.delay" in cell.overrides:
@@ -507,3 +508,16 @@ def validate(cell: Cell) -> None:
             f"evaluation.every={evaluation.every} is longer than training.steps={training.steps}; "
             f"lower evaluation.every"
         )
+
+
+def _check_losses(cell: Cell) -> None:
+    """UserError for a part that adds to the loss of a group of parameters that no learner of the cell has."""
+    learners = {chosen: cell.section(chosen.role).groups for chosen in cell.names.of("learner")}
+    for chosen in cell.names.of(*registry.ASKING):
+        for group in cell.section(chosen.role).adds:
+            if not any(group in groups for groups in learners.values()):
+                has = "; ".join(f"{learner} has {', '.join(groups) or 'none'}" for learner, groups in learners.items())
+                raise UserError(
+                    f"{chosen} adds to the loss of {group!r}, a group of parameters that no learner here has ({has}); "
+                    f"choose another learner"
+                )

@@ -19,6 +19,8 @@ from guidebench.harness.scores import SUCCESS as SUCCESS
 from guidebench.harness.scores import Score as Score
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from guidebench.harness.foundation.calls import Call, Told
     from guidebench.harness.streams import Streams
 
@@ -423,6 +425,35 @@ class Batch(NamedTuple):
     success: Array | None = None
     """Whether the task counted as solved after the step, bool [S, B], which a guide may read; None in a batch that was
     not drawn from a store."""
+    task_reward: Array | None = None
+    """The task's own reward, [S, B], whatever a guide makes of `reward`; None in a batch that was not drawn from a
+    store. It may be the same array as `reward`: a guide replaces that, and never writes into it."""
+
+
+class Tensors(NamedTuple):
+    """A `Batch` as a learner learns from it, as tensors on its device, of those seeds that it works on together:
+    [S, B, …]."""
+
+    observation: Tensor
+    action: Tensor
+    reward: Tensor
+    next_observation: Tensor
+    terminated: Tensor
+    weight: Tensor | None
+    success: Tensor | None
+    task_reward: Tensor | None
+    columns: Mapping[str, Tensor]
+
+
+class Loss(NamedTuple):
+    """A loss that is added to a learner's own."""
+
+    who: str
+    """Who gives it, in words, for errors."""
+    groups: tuple[str, ...]
+    """To the losses of which groups of the learner's parameters (`LearnerPart.groups`) it may add a term."""
+    terms: Callable[[Tensors, Any], Mapping[str, Tensor]]
+    """As `Guide.losses`."""
 
 
 class Column(NamedTuple):
@@ -470,6 +501,14 @@ class Guide(Protocol):
 
     def shape(self, batch: Batch) -> Batch:
         """The batch the learner sees."""
+
+    def losses(self, batch: Tensors, networks: Any) -> Mapping[str, Tensor]:
+        """Group -> what is added to the learner's own loss of that group, [S], the mean over the batch for each seed,
+        with gradients. It is asked once in an update for those seeds that the learner works on together
+        (`networks.rows`), if `adds` of its configuration names a group that the update moves.
+
+        `batch` is as `shape` left it; `networks` offers the learner's networks as they were before the update
+        (`baselines/losses.py`). Random numbers are drawn from the streams of those seeds, by the seed."""
 
     def metrics(self) -> Metrics: ...
 
@@ -532,10 +571,18 @@ class Learner(Protocol):
 
     batch_size: int
 
-    def update(self, batch: Batch, active: Array, step: int, reducible: Difference | None = None) -> Update:
+    def update(
+        self,
+        batch: Batch,
+        active: Array,
+        step: int,
+        reducible: Difference | None = None,
+        losses: Sequence[Loss] = (),
+    ) -> Update:
         """One gradient step at environment step `step`; seeds whose `active` [S] is False keep parameters and
         optimiser as they are. `reducible` asks for `Update.reducible` in one of its forms, which costs an
-        evaluation."""
+        evaluation. `losses` are added to the learner's own; what they add to a group is in the metrics as
+        `GROUP_added`."""
 
     def value(self, observation: Array, rows: Array) -> Array:
         """What acting greedily from observations [n, …] of seeds `rows` [n] is expected to return, [n]."""

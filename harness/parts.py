@@ -109,6 +109,8 @@ class LearnerPart(Part, ABC):
     """Environment steps before the first gradient step."""
     resets: ClassVar[tuple[str, ...]] = ()
     """The parts of its networks that `Learner.reset` can begin anew, such as `critic`."""
+    groups: ClassVar[tuple[str, ...]] = ()
+    """The groups of its parameters to whose losses others may add (`Guide.losses`), such as `actor`."""
 
     @abstractmethod
     def seconds_per_step(self, observations: Observations, actions: Actions) -> float:
@@ -146,6 +148,8 @@ class AskingPart(Part):
     Their models have no delay."""
     puts: ClassVar[Mapping[str, tuple[str, ...]]] = NOTHING
     """Role -> kinds of calls that its dialogue makes there, where these are not the usual one of that kind of model."""
+    adds: ClassVar[tuple[str, ...]] = ()
+    """The groups of a learner's parameters (`LearnerPart.groups`) to whose losses it adds (`Guide.losses`)."""
 
     def ready(self, there: There) -> None:
         """UserError where it finds, before training begins, that it could not do its work later; it may take a

@@ -22,6 +22,7 @@ from guidebench.harness.interfaces import (
     Episode,
     Guide,
     Learner,
+    Loss,
     Metrics,
     Mode,
     Moment,
@@ -60,7 +61,8 @@ class Standard(AgentPart):
         phases = TaskPhases(build.rows, build.events) if ordered else None
         kept = (*sampler.columns, *((phases.column,) if phases else ()))
         storage = Storage(build, guide.columns, kept)
-        return StandardAgent(build, learner, sampler, storage, guide, phases, _judge(parts["replay"]))
+        judge, adds = _judge(parts["replay"]), parts["guide"].adds
+        return StandardAgent(build, learner, sampler, storage, guide, phases, judge, adds)
 
     def fits(self, there: There) -> str:
         """Why these parts cannot work together, or ""."""
@@ -93,13 +95,16 @@ class StandardAgent:
         guide: Guide,
         task_phases: TaskPhases | None = None,
         judge: str = "judge",
+        adds: tuple[str, ...] = (),
     ) -> None:
-        """`judge`: the role that the sampler's clips are put to."""
+        """`judge`: the role that the sampler's clips are put to; `adds`: to which of the learner's losses the guide
+        adds."""
         self.learner, self.sampler, self.storage, self.guide = learner, sampler, storage, guide
         self.task_phases = task_phases
         self.active = np.ones(build.rows, bool)
         self._judged, self._judge = sampler.clip_length > 0, judge
         self.wants_snapshots = self._judged or guide.wants_snapshots
+        self._losses = (Loss(f"the guide {type(guide).__name__}", adds, guide.losses),) if adds else ()
         self._steps = build.steps
         self._clips = [Clip() for _ in range(build.rows)]
 
@@ -165,7 +170,7 @@ class StandardAgent:
         draw = self.sampler.draw(self.learner.batch_size, moment)
         batch = self.storage.gather(draw.index)._replace(weight=draw.weight)
         shaped = self.guide.shape(batch)
-        update = self.learner.update(shaped, learning, step, self.sampler.wants_reducible)
+        update = self.learner.update(shaped, learning, step, self.sampler.wants_reducible, self._losses)
         self.sampler.feedback(draw.index, update)
         self.active &= np.isfinite(list(update.metrics.values())).all(0) | ~learning
         return draw, update

@@ -73,6 +73,7 @@ class ActorCritic(LearnerPart):
     outputs: ClassVar[int] = 1
     resets: ClassVar[tuple[str, ...]] = ("critic",)
     """The parts that its learner's `reset` can begin anew."""
+    groups: ClassVar[tuple[str, ...]] = ("actor", "critic")
 
     def __post_init__(self) -> None:
         config: type = type(self)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from guidebench.baselines import losses as adding
 from guidebench.baselines.learners.actor_critic import ActorCritic
 from guidebench.baselines.learners.actor_critic.captured import Captured, Kind, Learn, Told
+from guidebench.baselines.losses import ActorCriticNetworks, Added
 from guidebench.baselines.networks import ensemble
 from guidebench.baselines.parameters import Adam, Parameters, clip_by_norm
-from guidebench.harness.errors import unknown
-from guidebench.harness.interfaces import Array, Batch, Build, Difference, State, Update
+from guidebench.harness.errors import UserError, unknown
+from guidebench.harness.interfaces import Array, Batch, Build, Difference, Loss, State, Update
 
 REDUCTIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "min": lambda values: values.amin(1),
@@ -66,6 +70,7 @@ class ActorCriticLearner(ABC):
     def __init__(self, config: ActorCritic, build: Build) -> None:
         self.config = config
         self.batch_size = config.batch_size
+        self.seeds = build.seeds
         self.device = build.device
         self.observed, self.actions = build.observations.shape[0], build.actions.shape[0]
         self.noise = [streams.noise for streams in build.streams]
@@ -108,6 +113,18 @@ class ActorCriticLearner(ABC):
     def acted(self, part: int, terms: ActorTerms, active: Array) -> dict[str, Tensor]:
         """What follows an update of a part's actor, for its active seeds; what to tell of it, name -> [seeds]."""
         return {}
+
+    def drawn(self, part: int, observation: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Actions [S, B, A] of the policy by standard normal `noise` [S, B, A], and their log-probabilities [S, B]."""
+        raise self._deterministic()
+
+    def log_probability(self, part: int, observation: Tensor, action: Tensor) -> Tensor:
+        """log π(a|s) of actions [S, B, A], [S, B]."""
+        raise self._deterministic()
+
+    def _deterministic(self) -> UserError:
+        name = type(self.config).__name__.lower()
+        return UserError(f"the policy of {name} is deterministic: a loss has its policy(observation), or learner=sac")
 
     def act(self, observation: Array, rows: Array, explore: Sequence[np.random.Generator] | None, step: int) -> Array:
         """float32 [n, A] in [-1, 1] for observations [n, D] of seeds `rows` [n]; by the generators `explore` [S]
@@ -196,8 +213,18 @@ class ActorCriticLearner(ABC):
         self._renewals[active] = (self._renewals[active] + 1) % self.config.target_frequency
         return np.asarray(active & (self._renewals == 0))
 
-    def update(self, batch: Batch, active: Array, step: int, reducible: Difference | None = None) -> Update:
-        """One step of Adam for the critics, then one for the actor and a move of the target networks where due."""
+    def update(
+        self,
+        batch: Batch,
+        active: Array,
+        step: int,
+        reducible: Difference | None = None,
+        losses: Sequence[Loss] = (),
+    ) -> Update:
+        """One step of Adam for the critics, then one for the actor and a move of the target networks where due.
+
+        What `losses` add to (groups `critic` and `actor`) is of the networks before any of this. An update with added
+        losses is never captured as a CUDA graph."""
         acts = self.actor_due(step)
         renews = self.targets_due(acts, active)
         told = []
@@ -207,35 +234,61 @@ class ActorCriticLearner(ABC):
             moving[rows] = active[rows]
             moved = tuple((moving & renews).tolist())
             kind = Kind(part, acts, moved, reducible, batch.weight is not None, tuple(moving.tolist()))
-            told.append(self._learn(self.sample(batch, rows, acts), kind))
+            sample = self.sample(batch, rows, acts)
+            if losses:
+                told.append(self.learn(sample, kind, self._added(losses, batch, part, acts)))
+            else:
+                told.append(self._learn(sample, kind))
         names = told[0].names
         found = torch.cat([each.numbers for each in told]).cpu().numpy()
         size = batch.reward.shape[1]
         metrics = {name: found[:, position] for position, name in enumerate(names)}
+        if losses:
+            groups = [group for group in self.config.groups if f"{group}_added" in metrics]
+            adding.told({group: metrics[f"{group}_added"] for group in groups}, losses, self.seeds, active)
         per_transition = found[:, len(names) :]
         return Update(per_transition[:, :size], metrics, per_transition[:, size:] if reducible is not None else None)
 
-    def learn(self, sample: Sample, kind: Kind) -> Told:
-        """All of an update that follows its batch and its random numbers; it waits for no result of a GPU's."""
+    def _added(self, losses: Sequence[Loss], batch: Batch, part: int, acts: bool) -> dict[str, Added]:
+        """What `losses` add for the seeds of one part, in an update that is also the actor's or not."""
+        rows, critics = self.critic.parts[part]
+        networks = ActorCriticNetworks(
+            rows,
+            functools.partial(self.greedy, part),
+            functools.partial(self.drawn, part),
+            functools.partial(self.log_probability, part),
+            functools.partial(self.q, critics),
+        )
+        groups = {"critic": [*critics.values()]} | ({"actor": [*self.actor.parts[part].views.values()]} if acts else {})
+        return adding.added(losses, adding.tensors(batch, rows, self._tensor), networks, groups)
+
+    def learn(self, sample: Sample, kind: Kind, added: Mapping[str, Added] = MappingProxyType({})) -> Told:
+        """All of an update that follows its batch and its random numbers; it waits for no result of a GPU's. `added`:
+        what others add to its losses, by group."""
         part, moving = kind.part, np.array(kind.active)
         critics = self.critic_terms(part, sample, kind.reducible)
-        norm = self._descend(1, part, critics.loss, moving)
+        norm = self._descend(1, part, critics.loss, moving, added.get("critic"))
         numbers = {"loss": critics.loss.detach(), "q_mean": critics.value, "grad_norm": norm}
         if kind.acts:
             actor = self.actor_terms(part, sample)
-            norm = self._descend(0, part, actor.loss, moving)
+            norm = self._descend(0, part, actor.loss, moving, added.get("actor"))
             numbers |= {"actor_loss": actor.loss.detach(), "actor_grad_norm": norm}
             numbers |= self.acted(part, actor, moving)
+        numbers |= {f"{group}_added": more.value for group, more in added.items()}
         if any(kind.renews):
             self.renew_targets(np.array(kind.renews))
         errors = [error for error in (critics.td_error, critics.reducible) if error is not None]
         # one array, so that a GPU is waited for once
         return Told(tuple(numbers), torch.cat([torch.stack(list(numbers.values()), 1), *errors], 1))
 
-    def _descend(self, which: int, part: int, loss: Tensor, moving: Array) -> Tensor:
-        """A step of Adam of a part's actor (0) or critics (1); its gradients' norms before clipping, [seeds]."""
+    def _descend(self, which: int, part: int, loss: Tensor, moving: Array, added: Added | None) -> Tensor:
+        """A step of Adam of a part's actor (0) or critics (1), on its loss and what is added to it; its gradients'
+        norms before clipping, [seeds]."""
         optimiser, gradient = self.optimisers[which], self.gradients[which]
-        norm = clip_by_norm(optimiser.parameters.part_gradient(part, loss, gradient), self.config.max_grad_norm)
+        rows = optimiser.parameters.part_gradient(part, loss, gradient)
+        if added is not None:
+            gradient.add(part, added.gradients)
+        norm = clip_by_norm(rows, self.config.max_grad_norm)
         optimiser.step(gradient.flat, moving)
         return norm
 

@@ -55,6 +55,7 @@ class QLearning(LearnerPart):
     hidden: Annotated[tuple[int, ...], Bounds(1)] = (256,)
     """Widths of the hidden layers between features, or a vector observation, and Q-values (choice: "a small MLP")."""
 
+    groups: ClassVar[tuple[str, ...]] = ("q",)
     overhead_of_update: ClassVar[float] = 8e-4
     overhead_of_evaluation: ClassVar[float] = 3e-4
     """Seconds that an update's and an evaluation's many small operations take whatever the widths."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -10,10 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from guidebench.baselines import losses as adding
 from guidebench.baselines.learners.q_learning import QLearning
+from guidebench.baselines.losses import Added, QNetworks
 from guidebench.baselines.parameters import Adam, Parameters, Part, clip_by_norm
 from guidebench.harness.errors import unknown
-from guidebench.harness.interfaces import Array, Batch, Build, Difference, State, Update
+from guidebench.harness.interfaces import Array, Batch, Build, Difference, Loss, State, Update
 
 
 class Sample(NamedTuple):
@@ -46,6 +49,7 @@ class QLearner(ABC):
         assert build.actions.count is not None
         self.config = config
         self.batch_size = config.batch_size
+        self.seeds = build.seeds
         self.actions = build.actions.count
         self.annealing = max(1.0, config.exploration_share * build.steps)
         self.device = build.device
@@ -107,27 +111,53 @@ class QLearner(ABC):
         due = step >= self.config.learning_starts and step % self.config.train_every == 0
         return self.config.gradient_steps if due else 0
 
-    def update(self, batch: Batch, active: Array, step: int, reducible: Difference | None = None) -> Update:
-        """One step of Adam on the mean over the batch of weight · loss, after the target network is renewed if due."""
+    def update(
+        self,
+        batch: Batch,
+        active: Array,
+        step: int,
+        reducible: Difference | None = None,
+        losses: Sequence[Loss] = (),
+    ) -> Update:
+        """One step of Adam on the mean over the batch of weight · loss, and on what `losses` add to it (group `q`),
+        after the target network is renewed if due."""
         self._renew_target(active, step)
+        added = self._added(losses, batch)
         weight = None if batch.weight is None else self._tensor(batch.weight).float()
-        losses, means, errors, less = [], [], [], []
+        own, means, errors, less = [], [], [], []
         for online, target in zip(self.online.parts, self.target.parts, strict=True):
             terms = self.terms(online, target, self.sample(batch, online.rows), reducible)
-            losses.append((terms.loss if weight is None else terms.loss * weight[online.rows]).mean(1))
+            own.append((terms.loss if weight is None else terms.loss * weight[online.rows]).mean(1))
             means.append(terms.value.mean(1))
             errors.append(terms.td_error.flatten())
             if terms.reducible is not None:
                 less.append(terms.reducible.flatten())
-        gradient = self.online.gradient(losses, self.gradient)
+        gradient = self.online.gradient(own, self.gradient)
+        for part, more in enumerate(added):
+            self.gradient.add(part, more.gradients)
         norm = clip_by_norm(gradient, self.config.max_grad_norm)
         self.optimiser.step(gradient, active)
         # one array, so that a GPU is waited for once
-        told = torch.cat([*losses, *means, norm, *errors, *less]).detach().cpu().numpy()
-        seeds = len(active)
-        metrics = dict(zip(("loss", "q_mean", "grad_norm"), told[: 3 * seeds].reshape(3, seeds), strict=True))
-        per_transition = told[3 * seeds :].reshape(-1, seeds, batch.reward.shape[1])
+        values = [more.value for more in added]
+        told = torch.cat([*own, *means, norm, *values, *errors, *less]).detach().cpu().numpy()
+        names, seeds = ("loss", "q_mean", "grad_norm", *(["q_added"] if added else [])), len(active)
+        numbers = len(names) * seeds
+        metrics = dict(zip(names, told[:numbers].reshape(len(names), seeds), strict=True))
+        if added:
+            adding.told({"q": metrics["q_added"]}, losses, self.seeds, active)
+        per_transition = told[numbers:].reshape(-1, seeds, batch.reward.shape[1])
         return Update(per_transition[0], metrics, per_transition[1] if reducible is not None else None)
+
+    def _added(self, losses: Sequence[Loss], batch: Batch) -> list[Added]:
+        """What `losses` add for the seeds of each part; empty where none may add to `q`."""
+        found = []
+        for rows, views in self.online.parts if any("q" in loss.groups for loss in losses) else ():
+            own, networks = (
+                adding.tensors(batch, rows, self._tensor),
+                QNetworks(rows, functools.partial(self.network, views)),
+            )
+            found.append(adding.added(losses, own, networks, {"q": [*views.values()]})["q"])
+        return found
 
     def sample(self, batch: Batch, rows: slice) -> Sample:
         """What a part of the seeds learns from."""

@@ -59,9 +59,19 @@ class SacLearner(ActorCriticLearner):
 
     def drawn(self, part: int, observation: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Actions of the policy and their log-probabilities."""
-        head = self.actor_network(self.actor.parts[part].views, observation)
-        mean, output = head.chunk(2, 2)
-        return tanh_gaussian(mean, LOG_STD[self.config.log_std](output, self.config.log_std_min), noise)
+        return tanh_gaussian(*self.gaussian(part, observation), noise)
+
+    def log_probability(self, part: int, observation: Tensor, action: Tensor) -> Tensor:
+        """log π(a|s) of given actions, which are cut off at ±(1 − 1e-6), since tanh has no inverse at ±1 (as in rlkit,
+        torch/distributions.py)."""
+        mean, log_std = self.gaussian(part, observation)
+        raw = action.clamp(-1 + 1e-6, 1 - 1e-6).atanh()
+        return tanh_gaussian(mean, log_std, (raw - mean) / log_std.exp())[1]
+
+    def gaussian(self, part: int, observation: Tensor) -> tuple[Tensor, Tensor]:
+        """μ and log σ [S, B, A] of actions before their tanh."""
+        mean, output = self.actor_network(self.actor.parts[part].views, observation).chunk(2, 2)
+        return mean, LOG_STD[self.config.log_std](output, self.config.log_std_min)
 
     def next_value(self, part: int, sample: Sample) -> Tensor:
         """Q̄(s′, a′) − α log π(a′|s′), a′ drawn from π(·|s′) (Haarnoja et al. 2018, eq. 3)."""

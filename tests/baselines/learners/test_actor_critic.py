@@ -309,8 +309,8 @@ def test_a_seed_with_a_nan_stops_and_the_other_goes_on_as_if_alone(tmp_path: Pat
         notes.diverged = lambda row, step: stopped.append((row, step))
         update, act = agent.learner.update, agent.learner.act
 
-        def spoilt_update(batch: Any, active: Any, step: int, reducible: bool = False) -> Any:
-            told = update(batch, active, step, reducible)
+        def spoilt_update(batch: Any, active: Any, step: int, *more: Any) -> Any:
+            told = update(batch, active, step, *more)
             if step == 60 and where != "action":
                 told.metrics[where][0] = np.nan
             return told

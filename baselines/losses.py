@@ -1,0 +1,135 @@
+"""Losses that guides and agents add to a learner's own: what they see of its networks, and the gradients they give.
+
+A learner works on the seeds part by part. For each part it calls every added loss once, before it moves anything, and
+adds the gradients to those of its own losses, before they are clipped.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from guidebench.harness.errors import Notice, UserError, unknown
+from guidebench.harness.interfaces import Array, Batch, Loss, Tensors
+
+
+@dataclass(frozen=True)
+class QNetworks:
+    """What a loss sees of the networks of a learner of action values (group `q`)."""
+
+    rows: slice
+    """The seeds that the batch is of, among those of the worker."""
+    q: Callable[[Tensor], Tensor]
+    """Observations [S, B, …] -> Q-values [S, B, A]; of IQN, means over its policy's quantiles."""
+
+
+@dataclass(frozen=True)
+class ActorCriticNetworks:
+    """What a loss sees of the networks of SAC and TD3 (groups `actor` and `critic`)."""
+
+    rows: slice
+    """The seeds that the batch is of, among those of the worker."""
+    policy: Callable[[Tensor], Tensor]
+    """Observations [S, B, …] -> greedy actions [S, B, A] in [-1, 1]."""
+    drawn: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+    """Observations and standard normal noise [S, B, A] -> actions of the policy [S, B, A], their log-probabilities
+    [S, B]; UserError of a learner whose policy is deterministic."""
+    log_probability: Callable[[Tensor, Tensor], Tensor]
+    """Observations and actions [S, B, A] -> log π(a|s), [S, B]; UserError of a learner whose policy is
+    deterministic."""
+    critic: Callable[[Tensor, Tensor], Tensor]
+    """Observations and actions [S, B, A] -> Q_i(s, a) of every critic, [S, N, B]."""
+
+
+class Added(NamedTuple):
+    """What is added to a learner's own loss of a group, for the seeds of one part."""
+
+    value: Tensor  # [S], without gradient
+    gradients: Sequence[Tensor | None]
+    """Of the sum of `value`, by each parameter of the group; None for one that it does not depend on."""
+
+
+def tensors(batch: Batch, rows: slice, tensor: Callable[[Array], Tensor]) -> Tensors:
+    """The transitions of the seeds `rows`; `tensor` turns an array into a tensor on the learner's device."""
+
+    return Tensors(
+        observation=tensor(batch.observation[rows]),
+        action=tensor(batch.action[rows]),
+        reward=tensor(batch.reward[rows]),
+        next_observation=tensor(batch.next_observation[rows]),
+        terminated=tensor(batch.terminated[rows]),
+        weight=None if batch.weight is None else tensor(batch.weight[rows]),
+        success=None if batch.success is None else tensor(batch.success[rows]),
+        task_reward=None if batch.task_reward is None else tensor(batch.task_reward[rows]),
+        columns={name: tensor(array[rows]) for name, array in batch.columns.items()},
+    )
+
+
+def added(
+    losses: Iterable[Loss], batch: Tensors, networks: object, groups: Mapping[str, Sequence[Tensor]]
+) -> dict[str, Added]:
+    """What `losses` add for the seeds of one part, to each group that one of them may add to; `groups`: those that the
+    update moves, name -> their parameters. A loss that may add to none of them is not called. UserError, by who gives
+    it, for a term that cannot be added."""
+    found: dict[str, Added] = {}
+    for loss in losses:
+        mine = [group for group in loss.groups if group in groups]
+        for group in mine:
+            found.setdefault(group, Added(torch.zeros_like(batch.reward[:, 0]), [None] * len(groups[group])))
+        if not mine:
+            continue
+        terms = loss.terms(batch, networks)
+        for group in terms:
+            if group not in loss.groups:
+                raise unknown(f"group of a loss of {loss.who}, not among its `adds`:", group, loss.groups)
+        due = [group for group in terms if group in groups]
+        for group in due:
+            term, parameters = terms[group], groups[group]
+            _check(loss.who, group, term, len(batch.reward))
+            own = torch.autograd.grad(term.sum(), list(parameters), retain_graph=group != due[-1], allow_unused=True)
+            if all(gradient is None for gradient in own):
+                raise UserError(
+                    f"the loss that {loss.who} adds to {group!r} does not depend on that group's networks; compute it "
+                    f"by the functions of `networks`"
+                )
+            before = found[group]
+            both = [*zip(before.gradients, own, strict=True)]
+            found[group] = Added(before.value + term.detach(), [_sum(*gradients) for gradients in both])
+    return found
+
+
+def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:
+    return second if first is None else first if second is None else first + second
+
+
+def _check(who: str, group: str, term: object, seeds: int) -> None:
+    """UserError for a term that is not one number for each seed, with a gradient."""
+    begin = f"the loss that {who} adds to {group!r} is"
+    if not isinstance(term, Tensor):
+        raise UserError(f"{begin} a {type(term).__name__}; expected a tensor with one number per seed, [{seeds}]")
+    if tuple(term.shape) != (seeds,):
+        raise UserError(
+            f"{begin} of shape {tuple(term.shape)}; expected one number per seed, ({seeds},), such as .mean(1) of what "
+            f"it is for each transition"
+        )
+    if not term.requires_grad:
+        raise UserError(
+            f"{begin} without gradient; compute it by the functions of `networks`, outside torch.no_grad and without "
+            f"detach"
+        )
+
+
+def told(values: Mapping[str, Array], losses: Sequence[Loss], seeds: Sequence[int], moved: Array) -> None:
+    """A notice of every added loss that is not finite, whose seed stops: group -> [S]; `moved` [S]: the seeds that
+    train."""
+    for group, each in values.items():
+        who = " and ".join(loss.who for loss in losses if group in loss.groups)
+        for seed, value, moves in zip(seeds, each, moved, strict=True):
+            if moves and not abs(value) < float("inf"):
+                message = f"the loss that {who} adds to {group!r} is {value} for seed {seed}, which so stops"
+                warnings.warn(Notice(message), stacklevel=2)
