@@ -19,6 +19,10 @@ class Models:
     """A study, or a file of `bench models export`, whose recorded answers count beside the study's own."""
     keep_images: bool = True
     """Whether the cassette holds the frames that were asked about, each once; replaying needs none of them."""
+    keep_arrays: Literal["always", "finished"] = "always"
+    """Whether the cassette keeps answers that are arrays, such as embeddings. always: as any other, so that the study
+    can be replayed; finished: until their run has finished and the command ends, after which only what they were is on
+    record, and training that run again needs its model."""
     budget_usd: Annotated[float | None, Bounds(0), Unit("USD")] = None
     """Most that all calls of the study may cost, by the prices of the recipes or settings; without it no limit."""
     budget_calls: Annotated[int | None, Bounds(0), Unit("calls")] = None

@@ -12,6 +12,7 @@ from guidebench.harness.execution import Models
 from guidebench.harness.foundation import answering, keeping
 from guidebench.harness.launchers import local
 from guidebench.harness.matrix import Plan
+from guidebench.harness.records.study import StudyDirectory
 
 
 def missing(plan: Plan, directory: Path, cells: Collection[Cell] | None = None) -> list[str]:
@@ -38,7 +39,12 @@ def missing(plan: Plan, directory: Path, cells: Collection[Cell] | None = None) 
     asked = dict.fromkeys((cell.section(part.role), part.kind, part.role) for cell in wanted for part in cell.models)
     models = {entry: entry[0] for entry in asked if keeping.recorded(entry[0])}
     tried(lambda: consultable(plan.execution.models, wanted))
-    tried(lambda: keeping.answerable(plan.execution.models, keeping.folder(directory), [*models.values()]))
+    known = StudyDirectory(directory)
+    runs = [
+        f"{cell.id}/{seed}" for cell in wanted for seed in plan.seeds
+        if known.run(cell.directory, seed).status != "finished"
+    ]  # fmt: skip
+    tried(lambda: keeping.answerable(plan.execution.models, keeping.folder(directory), [*models.values()], runs))
     for (_, kind, role), model in models.items():
         for reason in keeping.unready(plan.execution.models, [model]):
             found[in_role(reason, kind, role)] = None

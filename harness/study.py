@@ -121,7 +121,7 @@ def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -
             local.launch(jobs, places, directory / "logs", recorder)
         except local.Stopping:
             stopped = True
-        keeping.settle(keeping.folder(directory))
+        _settle(plan, study)
         return look(plan, stopped, recorder.failed)
     finally:
         lock.release()
@@ -362,7 +362,7 @@ def _check_disk(plan: Plan, jobs: Sequence[Job], places: int, directory: Path) -
 
 def _check_models(plan: Plan, jobs: Sequence[Job], directory: Path) -> None:
     """Merge what a killed study left apart; refuse to train where recorded answers are wanted and there are none."""
-    keeping.settle(keeping.folder(directory))
+    _settle(plan, StudyDirectory(directory))
     unfinished = {job.cell["cell"] for job in jobs}
     readiness.consultable(plan.execution.models, [cell for cell in plan.cells if cell.id in unfinished])
     asked = {
@@ -375,7 +375,18 @@ def _check_models(plan: Plan, jobs: Sequence[Job], directory: Path) -> None:
     for (kind, role, _), model in asked.items():
         for reason in keeping.unready(plan.execution.models, [model]):
             raise UserError(in_role(reason, kind, role))
-    keeping.check(plan.execution.models, keeping.folder(directory), [*asked.values()])
+    runs = [f"{job.cell['cell']}/{seed}" for job in jobs for seed in job.seeds]
+    keeping.check(plan.execution.models, keeping.folder(directory), [*asked.values()], runs)
+
+
+def _settle(plan: Plan, study: StudyDirectory) -> None:
+    """Gather what the study's models answered; arrays that finished runs were told are dropped where they are not to be
+    kept."""
+    finished = [
+        f"{cell.id}/{seed}" for cell, seed in itertools.product(plan.cells, plan.seeds)
+        if plan.execution.models.keep_arrays == "finished" and study.run(cell.directory, seed).status == "finished"
+    ]  # fmt: skip
+    keeping.settle(keeping.folder(study.path), finished)
 
 
 def _warn_of_budget(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watch: Callable[[Event], None]) -> None:

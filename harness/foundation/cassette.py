@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from guidebench.harness.foundation.cassette_file import (
     COLUMNS,
     PATIENCE,
     TOOK,
+    WITHIN,
     InUse,
     copy,
     create,
@@ -44,12 +46,37 @@ FAILURE = (
     f"SELECT kind, detail, {TOOK} FROM failures WHERE key = ? AND run = ? AND role = ? AND scope = ? AND ordinal = ?"
 )
 ANSWER = f"SELECT run, model, value, detail, {TOOK} FROM answers WHERE key = ? ORDER BY run = ? DESC, run LIMIT 1"
+KEPT = "EXISTS (SELECT 1 FROM arrays WHERE arrays.key = answers.key AND arrays.run = answers.run)"
+"""Of an answer that is an array: its numbers are there too."""
+ARRAY = ANSWER.replace("key = ?", f"key = ? AND {KEPT}")
+ARRAYS = '{"array":"%","shape":[%]}'
+"""How such an answer is written beside them."""
+DATA = "SELECT data FROM arrays WHERE key = ? AND run = ?"
+
+
+class Entry(NamedTuple):
+    """What a run was told by a model, to be recorded."""
+
+    request: Request
+    asker: Asker
+    model: str
+    told: Told
+    images: Mapping[str, bytes]
+    """PNGs by digest."""
+    spent: Usage
+    """On it, just now."""
+
+
+class _Stored(NamedTuple):
+    """A value as it stands in the file; a failure has none."""
+
+    text: str = ""
+    data: bytes | None = None
 
 
 class _Found(NamedTuple):
     told: Told
-    stored: str
-    """Its value as it stands in the file; "" of a failure."""
+    stored: _Stored
     run: str
     model: str
 
@@ -91,20 +118,25 @@ class Cassette:
             wanted.difference_update(digest for (digest,) in known)
         return wanted
 
-    def record(
-        self, request: Request, asker: Asker, model: str, told: Told, images: Mapping[str, bytes], spent: Usage
-    ) -> None:
-        """Keep what a run was told by a model, with PNGs of images by digest, and what was spent on it just now.
-
-        UserError if the disk is full.
-        """
-        stored = "" if told.failure else encoded(type(request.call), told.value)
+    def record(self, *entries: Entry) -> None:
+        """Keep what runs were told, all of it in one transaction. UserError if the disk is full."""
+        values = [
+            _Stored() if each.told.failure else _Stored(*encoded(type(each.request.call), each.told.value))
+            for each in entries
+        ]
         with self._writing() as db:
-            insert(db, "images", images.items())
-            insert(db, "requests", [(request.key, request.text)])
-            _tell(db, request.key, asker, model, told, stored)
-            if spent.calls:
-                insert(db, "spent", [(asker.run, model, *spent)])
+            for (request, asker, model, told, images, spent), stored in zip(entries, values, strict=True):
+                insert(db, "images", images.items())
+                insert(db, "requests", [(request.key, request.text)])
+                _tell(db, request.key, asker, model, told, stored)
+                if spent.calls:
+                    insert(db, "spent", [(asker.run, model, *spent)])
+
+    def dropped(self, request: Request) -> bool:
+        """Whether an answer that is not found was an array, on record without its numbers."""
+        query = f"SELECT EXISTS (SELECT 1 FROM answers WHERE key = ? AND NOT {KEPT})"
+        array = request.call.array is not None
+        return array and any(db.execute(query, (request.key,)).fetchone()[0] for _, db in self._files())
 
     def spend(self, run: str, model: str, usage: Usage) -> None:
         """Keep what was really asked of a model for a run, whatever came of it."""
@@ -123,15 +155,19 @@ class Cassette:
                 row = db.execute(FAILURE, (key, asker.run, asker.role, asker.scope, asker.ordinal)).fetchone()
                 if row is not None:
                     kind, detail, *took = row
-                    return _Found(Told(None, kind, Usage(*took), detail=json.loads(detail)), "", asker.run, "")
-        found = None
+                    told = Told(None, kind, Usage(*took), detail=json.loads(detail))
+                    return _Found(told, _Stored(), asker.run, "")
+        found, kind = None, type(request.call)
         for path, db in self._files():
             with _reading(path):
-                row = db.execute(ANSWER, (key, asker.run)).fetchone()
+                row = db.execute(ARRAY if kind.array else ANSWER, (key, asker.run)).fetchone()
                 if row is not None and (found is None or row[0] == asker.run):
-                    run, model, value, detail, *took = row
-                    answer = decoded(type(request.call), value)
-                    found = _Found(Told(answer, "", Usage(*took), detail=json.loads(detail)), value, run, model)
+                    run, model, text, detail, *took = row
+                    stored = _Stored(text, db.execute(DATA, (key, run)).fetchone()[0] if kind.array else None)
+                    answer = decoded(kind, *stored)
+                    if kind.array and (wrong := request.call.fault(answer)):
+                        raise ValueError(wrong)
+                    found = _Found(Told(answer, "", Usage(*took), detail=json.loads(detail)), stored, run, model)
                     if run == asker.run:
                         return found
         return found
@@ -178,12 +214,14 @@ def _reading(path: Path) -> Iterator[None]:
         raise UserError(f"{path} is damaged ({error}); restore it, or delete it to ask its calls again") from None
 
 
-def _tell(db: sqlite3.Connection, key: str, asker: Asker, model: str, told: Told, stored: str) -> None:
+def _tell(db: sqlite3.Connection, key: str, asker: Asker, model: str, told: Told, stored: _Stored) -> None:
     rest = (asker.role, asker.scope, asker.ordinal, asker.step, model, dumps(dict(told.detail)), *told.usage)
     if told.failure:
         insert(db, "failures", [(key, asker.run, told.failure, *rest)])
     else:
-        insert(db, "answers", [(key, asker.run, stored, *rest)])
+        insert(db, "answers", [(key, asker.run, stored.text, *rest)])
+        if stored.data is not None:
+            insert(db, "arrays", [(key, asker.run, stored.data)])
 
 
 def check(path: Path) -> None:
@@ -201,8 +239,25 @@ def files(directory: Path) -> list[Path]:
     return [merged, *sorted(path for path in directory.glob(SHARDS) if path.name not in done)]
 
 
-def merge(directory: Path) -> None:
-    """Add every shard whose process has ended to the directory's cassette and remove it; those in use are left.
+def lost(paths: Iterable[Path], runs: Iterable[str]) -> dict[str, int]:
+    """Model -> how many of the answers that these runs (`CELL/SEED`) were told are arrays of which no file holds the
+    numbers any more; models of which nothing is lost are left out."""
+    found: dict[str, str] = {}
+    with ExitStack() as stack:
+        files = {path: stack.enter_context(closing(opened(path))) for path in paths}
+        query = f"SELECT key, model FROM answers WHERE {WITHIN} AND value LIKE '{ARRAYS}' AND NOT {KEPT}"
+        for path, db in files.items():
+            with faults_of(path):
+                for key, model in db.execute(query, (dumps([*runs]),)):
+                    kept = "SELECT 1 FROM arrays WHERE key = ? LIMIT 1"
+                    if key not in found and not any(each.execute(kept, (key,)).fetchone() for each in files.values()):
+                        found[key] = model
+    return dict(Counter(found.values()))
+
+
+def merge(directory: Path, finished: Collection[str] = ()) -> None:
+    """Add every shard whose process has ended to the directory's cassette and remove it; those in use are left. Arrays
+    that the runs `finished` were told are dropped.
 
     Killed at any moment, it is finished by the next call. UserError, once all others are merged, for damaged shards.
     """
@@ -214,16 +269,22 @@ def merge(directory: Path) -> None:
         with closing(opened(directory / MERGED, "rw")) as db:
             for shard in sorted(directory.glob(SHARDS)):
                 try:
-                    _merge(db, shard)
+                    _merge(db, shard, finished)
                 except UserError as error:
                     damaged.append(str(error))
+            if finished:
+                with faults_of(directory / MERGED):
+                    dropped = db.execute(f"DELETE FROM arrays WHERE {WITHIN}", (dumps([*finished]),)).rowcount
+                    if dropped:
+                        with suppress(sqlite3.OperationalError):  # a full disk; later rows then take the room
+                            db.execute("VACUUM")
     finally:
         lock.release()
     if damaged:
         raise UserError("\n".join(damaged))
 
 
-def _merge(db: sqlite3.Connection, shard: Path) -> None:
+def _merge(db: sqlite3.Connection, shard: Path, finished: Collection[str]) -> None:
     if not _abandoned(shard):
         return
     with faults_of(shard):
@@ -231,7 +292,7 @@ def _merge(db: sqlite3.Connection, shard: Path) -> None:
         try:
             with transaction(db):
                 if not db.execute("SELECT 1 FROM merged WHERE shard = ?", (shard.name,)).fetchone():
-                    copy(db, COLUMNS, "shard")
+                    copy(db, COLUMNS, "shard", finished)
                     db.execute("INSERT INTO merged VALUES (?)", (shard.name,))
         finally:
             db.execute("DETACH shard")

@@ -21,7 +21,7 @@ from guidebench.harness import registry
 from guidebench.harness.errors import UserError
 from guidebench.harness.foundation import keys
 from guidebench.harness.foundation.calls import Call, FailureKind, Usage
-from guidebench.harness.foundation.cassette_file import COLUMNS, STRANGERS, decoded, faults_of, opened
+from guidebench.harness.foundation.cassette_file import COLUMNS, STRANGERS, NotKept, faults_of, opened, read
 from guidebench.harness.foundation.images import pixels
 from guidebench.harness.texts import JSON
 
@@ -92,8 +92,21 @@ def _request(row: Row, _: sqlite3.Connection) -> None:
 
 def _answer(row: Row, db: sqlite3.Connection) -> None:
     asked = _asked(row, db)
-    if fault := asked.fault(decoded(type(asked), _text(row["value"], LONGEST))):
+    _text(row["value"], LONGEST)
+    try:
+        answer = read(db, type(asked), row["key"], row["run"])
+    except NotKept:
+        return  # whoever needs it asks again
+    if fault := asked.fault(answer):
         raise ValueError(f"no answer to a call of kind {asked.kind!r}: {fault}")
+
+
+def _array(row: Row, db: sqlite3.Connection) -> None:
+    """Its bytes are looked at with the answer to which they belong."""
+    query = "SELECT text FROM answers JOIN requests USING (key) WHERE key = ? AND run = ?"
+    found = db.execute(query, (row["key"], row["run"])).fetchone()
+    if found is None or _parsed(found[0]).array is None:
+        raise ValueError("there is no answer that is an array with its key and run")
 
 
 def _failure(row: Row, db: sqlite3.Connection) -> None:
@@ -106,6 +119,7 @@ CHECKS: Mapping[str, Callable[[Row, sqlite3.Connection], None]] = {
     "images": _image,
     "requests": _request,
     "answers": _answer,
+    "arrays": _array,
     "failures": _failure,
 }
 """Table -> what raises ValueError for a row that is not ours."""

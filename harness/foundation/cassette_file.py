@@ -1,4 +1,5 @@
-"""The file of a cassette: its layout, opening one with care, answers as JSON, and SQLite's errors in our words."""
+"""The file of a cassette: its layout, opening one with care, answers as JSON and as bytes, SQLite's errors in our
+words."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.foundation.calls import Call, Usage
+from guidebench.harness.foundation.calls import Call, Usage, arrays
 from guidebench.harness.texts import JSON
 
 PATIENCE = 60.0
@@ -25,19 +26,33 @@ class InUse(UserError):
     """Another process keeps a file from being read or written."""
 
 
+class NotKept(Exception):
+    """An answer was an array, and its numbers were not kept."""
+
+    def __init__(self, kind: type[Call], shape: tuple[int, ...]) -> None:
+        assert kind.array is not None
+        super().__init__(f"{kind.array.dtype} {[*shape]}, not kept")
+        self.shape = shape
+
+
 TOOK = ", ".join(Usage._fields)
 TOLD = f"role, scope, ordinal, step, model, detail, {TOOK}"
 COLUMNS = {
     "images": "digest, png",
     "requests": "key, text",
     "answers": f"key, run, value, {TOLD}",
+    "arrays": "key, run, data",
     "failures": f"key, run, kind, {TOLD}",
     "spent": f"run, model, {TOOK}",
 }
 """Of each table that is recorded. `answers` and `failures` hold what runs were told, `spent` what each attempt that a
-model was really asked for took."""
-_KEYS = {"images": "digest", "requests": "key", "answers": "key, run", "failures": "key, run, role, scope, ordinal"}
-_TYPES = {"png": "BLOB", "seconds": "REAL", "usd": "REAL"} | dict.fromkeys(
+model was really asked for took. `arrays` holds the bytes of the answers that are arrays, as far as they were kept: a
+study may drop them, and the answer then tells only what they were."""
+_KEYS = {
+    "images": "digest", "requests": "key", "answers": "key, run", "arrays": "key, run",
+    "failures": "key, run, role, scope, ordinal",
+}  # fmt: skip
+_TYPES = {"png": "BLOB", "data": "BLOB", "seconds": "REAL", "usd": "REAL"} | dict.fromkeys(
     ("ordinal", "step", "calls", "tokens_in", "tokens_out", "images"), "INTEGER"
 )
 
@@ -99,11 +114,18 @@ def insert(db: sqlite3.Connection, table: str, rows: Iterable[Sequence[Any]]) ->
     db.executemany(f"INSERT OR IGNORE INTO {table} ({COLUMNS[table]}) VALUES ({marks})", rows)
 
 
-def copy(db: sqlite3.Connection, tables: Iterable[str], origin: str) -> None:
-    """Add the rows of an attached cassette that are not there yet."""
+WITHIN = "run IN (SELECT value FROM json_each(?))"
+"""Of a row that belongs to a run: one of those in a JSON list."""
+
+
+def copy(db: sqlite3.Connection, tables: Iterable[str], origin: str, finished: Iterable[str] = ()) -> None:
+    """Add the rows of an attached cassette that are not there yet, but no arrays of the runs that are `finished`."""
     for table in tables:
-        columns = COLUMNS[table]
-        db.execute(f"INSERT OR IGNORE INTO main.{table} ({columns}) SELECT {columns} FROM {origin}.{table}")
+        query = f"INSERT OR IGNORE INTO main.{table} ({COLUMNS[table]}) SELECT {COLUMNS[table]} FROM {origin}.{table}"
+        if table == "arrays":
+            db.execute(f"{query} WHERE NOT {WITHIN}", (dumps([*finished]),))
+        else:
+            db.execute(query)
 
 
 @contextmanager
@@ -146,18 +168,29 @@ def dumps(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
-def encoded(kind: type[Call], value: Any) -> str:
-    """An answer to a call of a kind, as JSON."""
-    return dumps(kind.encode(value))
+def encoded(kind: type[Call], value: Any) -> tuple[str, bytes | None]:
+    """An answer to a call of a kind: as JSON, or what it is as JSON, and its bytes where it is an array."""
+    return (dumps(kind.encode(value)), None) if kind.array is None else arrays.encode(value, kind.array)
 
 
-def decoded(kind: type[Call], text: str) -> Any:
-    """The answer that `encoded` was given; ValueError for anything else."""
-    stored = JSON.decode(text)
+def decoded(kind: type[Call], text: str, data: bytes | None) -> Any:
+    """The answer that `encoded` was given; NotKept for an array whose bytes are not there, ValueError for anything
+    else."""
     try:
-        return kind.decode(stored)
+        if kind.array is None:
+            return kind.decode(JSON.decode(text))
+        if data is None:
+            raise NotKept(kind, arrays.shape_of(text, kind.array))
+        return arrays.decode(text, data, kind.array)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{text[:80]!r} is no recorded answer to a call of kind {kind.kind!r}: {error}") from None
+
+
+def read(db: sqlite3.Connection, kind: type[Call], key: str, run: str) -> Any:
+    """The answer that a run was told to a call of a kind; NotKept and ValueError as `decoded`."""
+    (text,) = db.execute("SELECT value FROM answers WHERE key = ? AND run = ?", (key, run)).fetchone()
+    data = db.execute("SELECT data FROM arrays WHERE key = ? AND run = ?", (key, run)).fetchone()
+    return decoded(kind, text, None if data is None else data[0])
 
 
 def _connect(path: Path, mode: str, timeout: float = PATIENCE) -> sqlite3.Connection:

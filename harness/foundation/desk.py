@@ -27,7 +27,7 @@ from guidebench.harness.foundation.calls import (
     Told,
     Usage,
 )
-from guidebench.harness.foundation.cassette import Cassette
+from guidebench.harness.foundation.cassette import Cassette, Entry
 from guidebench.harness.foundation.faults import Breaker, kept, scrubbed
 from guidebench.harness.foundation.images import png
 from guidebench.harness.foundation.keys import Request
@@ -90,6 +90,7 @@ class Desk:
         self._slots = asyncio.Semaphore(policy.in_flight)
         self._breaker = Breaker(policy.breaker_after, policy.breaker_seconds)
         self._asking: dict[str, asyncio.Task[Told]] = {}
+        self._unwritten: list[Entry] = []
         self._not_before = 0.0
         self._closing = False
 
@@ -115,7 +116,7 @@ class Desk:
             return await asyncio.shield(asking)
         told = (await asyncio.shield(asking))._replace(billed=Usage())
         if self._mode == "record" and self._cassette is not None:
-            self._cassette.record(request, asker, self._name, told, {}, told.billed)
+            self._cassette.record(Entry(request, asker, self._name, told, {}, told.billed))
         return told
 
     async def close(self, grace: float = 0.0) -> None:
@@ -127,6 +128,8 @@ class Desk:
         for asking in [*self._asking.values()]:
             asking.cancel()
         await asyncio.gather(*self._asking.values(), return_exceptions=True)
+        if self._unwritten and self._cassette is not None:
+            self._write(self._cassette)  # of those that were cancelled while they waited for others
         for part in (self._cassette, self._budget):
             if part is not None:
                 part.close()
@@ -140,8 +143,13 @@ class Desk:
             return self._cassette.hear(request, asker)
         found = self._cassette.find(request, asker)
         if found is None:
+            missing = (
+                "was answered by an array whose numbers were not kept (models.keep_arrays=finished)"
+                if self._cassette.dropped(request)
+                else "was never recorded"
+            )
             raise MissingCall(
-                f"run {asker.run}, step {asker.step}: question {asker.ordinal} to {self._name} was never recorded, and "
+                f"run {asker.run}, step {asker.step}: question {asker.ordinal} to {self._name} {missing}, and "
                 f"models.mode=replay asks nothing; add what is missing with `bench models import`, or run the same "
                 f"command with models.mode=record"
             )
@@ -156,10 +164,22 @@ class Desk:
             wanted = set() if told.failure else self._cassette.lacks(request.images)
             new = {digest: request.images[digest] for digest in sorted(wanted)}
             pngs = await _work(new.values(), lambda: {digest: png(image) for digest, image in new.items()})
-            self._cassette.record(request, asker, self._name, told, pngs, spent)
+            await self._record(self._cassette, Entry(request, asker, self._name, told, pngs, spent))
         else:
             self._spend(asker, spent)
         return told
+
+    async def _record(self, cassette: Cassette, entry: Entry) -> None:
+        """Record an answer before it is told; those that come at once, of a batch, are one transaction."""
+        self._unwritten.append(entry)
+        if len(self._asking) > 1:
+            await asyncio.sleep(0)  # for the others whose answers are here
+        if any(entry is each for each in self._unwritten):
+            self._write(cassette)
+
+    def _write(self, cassette: Cassette) -> None:
+        cassette.record(*self._unwritten)
+        self._unwritten.clear()
 
     async def _attempts(self, call: Call, asker: Asker) -> Told:
         """What became of a call, after as many attempts as it took."""

@@ -28,7 +28,7 @@ from guidebench.harness.foundation.cassette_file import (
 from guidebench.harness.foundation.faults import REMOVED, secrets
 from guidebench.harness.records.study import Lock
 
-TAKEN = ("images", "requests", "answers", "failures")
+TAKEN = ("images", "requests", "answers", "arrays", "failures")
 """What goes elsewhere; what was spent stays with the study that spent it."""
 GATHERED = {
     "answers": f"key, model, {TOOK}, PRIMARY KEY (key)",

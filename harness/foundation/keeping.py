@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,21 +59,22 @@ def sources(models: Models, directory: Path) -> list[Path]:
     return found
 
 
-def check(models: Models, directory: Path, asked: Sequence[Any]) -> None:
+def check(models: Models, directory: Path, asked: Sequence[Any], runs: Iterable[str] = ()) -> None:
     """As `answerable`, and UserError for a model that is not ready; then the account of the study is open."""
     if models.mode != "replay":
         for model in asked:
             model.ready()
-    answerable(models, directory, asked)
+    answerable(models, directory, asked, runs)
     from guidebench.harness.foundation import cassette
 
     if asked and models.budgeted and cassette.files(directory) and not (directory / BUDGET).exists():
         _count_what_was_spent(directory)
 
 
-def answerable(models: Models, directory: Path, asked: Sequence[Any]) -> None:
-    """UserError where answers are to be replayed and none are on record, or a budget in USD is set for a model of
-    unknown price; nothing is written. `asked`: built configurations of the foundation models."""
+def answerable(models: Models, directory: Path, asked: Sequence[Any], runs: Iterable[str] = ()) -> None:
+    """UserError where answers are to be replayed and none are on record, or arrays that the runs need were not kept, or
+    a budget in USD is set for a model of unknown price; nothing is written. `asked`: built configurations of the
+    foundation models; `runs`: CELL/SEED of those that are to be trained."""
     if not asked:
         return
     for model in asked:
@@ -91,6 +92,13 @@ def answerable(models: Models, directory: Path, asked: Sequence[Any]) -> None:
         raise UserError(
             f"models.mode=replay, and {directory} holds no recorded calls; name where they are with "
             f"models.cassette=STUDY, or record them first with models.mode=record"
+        )
+    if models.mode == "replay" and (lost := cassette.lost(found, runs)):
+        told = " and ".join(f"{number:,} of {model}" for model, number in sorted(lost.items()))
+        raise UserError(
+            f"models.mode=replay, and arrays that these runs were answered by are not on record any more ({told}): "
+            f"models.keep_arrays=finished dropped them when their runs had finished, so the study needs its model; use "
+            f"models.mode=record, which asks for them again, or name a cassette that has them with models.cassette"
         )
 
 
@@ -142,12 +150,13 @@ def _count_what_was_spent(directory: Path) -> None:
     account.close()
 
 
-def settle(directory: Path) -> None:
-    """Merge the shards of model processes that have ended; nothing happens where there are none."""
-    if any(directory.glob("shard-*.sqlite")):
+def settle(directory: Path, finished: Collection[str] = ()) -> None:
+    """Merge the shards of model processes that have ended, and drop the arrays that the runs `finished` (CELL/SEED)
+    were told; nothing happens where there are none."""
+    if any(directory.glob("shard-*.sqlite")) or (finished and (directory / "cassette.sqlite").exists()):
         from guidebench.harness.foundation import cassette
 
-        cassette.merge(directory)
+        cassette.merge(directory, finished)
 
 
 def patience(policy: Policy, calls: int = 1) -> float:

@@ -20,7 +20,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.foundation import cassette, keeping
 from guidebench.harness.foundation.calls import Usage
 from guidebench.harness.foundation.cassette_checks import CHECKS, kind_of
-from guidebench.harness.foundation.cassette_file import COLUMNS, STRANGERS, decoded, faults_of, opened
+from guidebench.harness.foundation.cassette_file import COLUMNS, STRANGERS, NotKept, faults_of, opened, read
 from guidebench.reports.runs.reading import brief, pixels, within
 
 SHOWN = 50
@@ -146,7 +146,10 @@ def _call(db: sqlite3.Connection, table: str, run: str, key: Any, ordinal: Any, 
     CHECKS["requests"](dict(zip(("key", "text"), request, strict=True)), db)
     asked = json.loads(request[1])
     kind = kind_of(asked["kind"])
-    answer = "" if table == "failures" else brief(kind.words(decoded(kind, row["value"])))
+    try:
+        answer = "" if table == "failures" else brief(kind.words(read(db, kind, key, run)))
+    except NotKept as array:
+        answer = str(array)
     took: dict[str, Any] = {name: (float if name in ("seconds", "usd") else int)(row[name]) for name in Usage._fields}
     return Call(
         int(row["ordinal"]),

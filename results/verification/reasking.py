@@ -25,7 +25,7 @@ from guidebench.harness.foundation import answering, cassette_checks, keeping, k
 from guidebench.harness.foundation.backends.transformers_ import loading
 from guidebench.harness.foundation.budget import Budget, Limits
 from guidebench.harness.foundation.calls import Asker, Call, Told
-from guidebench.harness.foundation.cassette_file import STRANGERS, decoded, faults_of, opened
+from guidebench.harness.foundation.cassette_file import STRANGERS, NotKept, faults_of, opened, read
 from guidebench.harness.foundation.images import pixels
 from guidebench.results.verification.record import Check
 
@@ -45,7 +45,8 @@ class Recorded(NamedTuple):
     asked: Mapping[str, Any]
     """Its canonical request, parsed."""
     call: Call | None
-    """None where it cannot be asked again, its images not being on record, say."""
+    """None where it cannot be asked again, its images not being on record, say, or compared, since its answer was an
+    array that was not kept."""
     value: Any
     """What was answered."""
 
@@ -144,7 +145,7 @@ def _check(
         return Check(what, False, f"calls on record were not asked as the configuration says: {wrong}")
     askable = [each for each in found if each.call is not None]
     if not askable:
-        why = "whose images were not kept, or which are too large to ask again"
+        why = "whose images or arrays were not kept, or which are too large to ask again"
         return Check(what, None, f"{total:,} calls on record, {why}")
     try:
         config = reached(cell, section, given)
@@ -158,7 +159,7 @@ def _check(
         return Check(what, None, f"not answered within {limit:g} s; give them more with --limit")
     words = f"{len(askable)} of {total:,} recorded calls asked again of {config.model}"
     if len(askable) < len(found):
-        words += f" ({len(found)} were drawn, and the others' images were not kept, or they are too large to ask again)"
+        words += f" ({len(found)} were drawn, and the others' images or arrays were not kept, or they are too large)"
     return compared(what, len(found), askable, told, words)
 
 
@@ -216,13 +217,15 @@ def sample(
 
 def _recorded(db: sqlite3.Connection, key: str, run: str) -> Recorded:
     (text,) = db.execute("SELECT text FROM requests WHERE key = ?", (key,)).fetchone()
-    (value,) = db.execute("SELECT value FROM answers WHERE key = ? AND run = ?", (key, run)).fetchone()
     asked = json.loads(text)
     try:
         call = _call(asked, db)
     except (KeyError, TypeError, ValueError):
         call = None
-    return Recorded(asked, call, decoded(cassette_checks.kind_of(asked["kind"]), value))
+    try:
+        return Recorded(asked, call, read(db, cassette_checks.kind_of(asked["kind"]), key, run))
+    except NotKept:
+        return Recorded(asked, None, None)
 
 
 def _call(asked: Mapping[str, Any], db: sqlite3.Connection) -> Call | None:

@@ -4,6 +4,7 @@ A module directly in this folder, or a plug-in's in the entry point group `guide
 a `Call` with `@register.call("name")`, and nothing else has to be edited.
 """
 
+from guidebench.harness.foundation.calls.arrays import Form
 from guidebench.harness.foundation.calls.base import (
     ONE_CALL,
     RETRYABLE,
@@ -32,6 +33,7 @@ __all__ = [
     "EmbedCall",
     "Failure",
     "FailureKind",
+    "Form",
     "Json",
     "JudgeCall",
     "Message",

@@ -1,31 +1,52 @@
-"""Arrays in the answers of a cassette: base64 of their bytes, little-endian, under the name of their type."""
+"""Arrays that are the answers of a cassette: bytes, little-endian, beside a text that tells their type and shape."""
 
 from __future__ import annotations
 
-import base64
+import json
 import math
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike
 
-from guidebench.harness.foundation.calls.base import Json
 from guidebench.harness.interfaces import Array
+from guidebench.harness.texts import JSON
 
 
-def encode(value: Any, dtype: DTypeLike) -> Json:
-    """As JSON can hold it: {"float32": "…", "shape": [2, 3]}. `dtype`: a boolean, integer or floating type."""
-    kind = np.dtype(dtype)
-    data = np.ascontiguousarray(value, kind.newbyteorder("<"))
-    return {kind.name: base64.b64encode(data.data).decode(), "shape": list(np.shape(value))}
+class Form(NamedTuple):
+    """What the answers to a kind of call are, where they are arrays."""
+
+    dtype: str
+    """Boolean, integer or floating, by NumPy's name."""
+    axes: int
 
 
-def decode(stored: Json, dtype: DTypeLike, axes: int) -> Array:
-    """The array of this type and so many axes that `encode` was given; ValueError for anything else."""
-    kind = np.dtype(dtype)
-    match stored:
-        case {"shape": list(shape), **rest} if [*rest] == [kind.name] and len(shape) == axes:
-            data = base64.b64decode(str(rest[kind.name]), validate=True)
-            if all(type(n) is int and n >= 0 for n in shape) and len(data) == math.prod(shape) * kind.itemsize:
-                return np.frombuffer(data, kind.newbyteorder("<")).astype(kind).reshape(shape)
-    raise ValueError(f"no array of {kind.name} with {axes} axes")
+def encode(value: Array, form: Form) -> tuple[str, bytes]:
+    """The text and the bytes: {"array":"float32","shape":[2,3]}."""
+    dtype = np.dtype(form.dtype)
+    head = json.dumps({"array": dtype.name, "shape": np.shape(value)}, separators=(",", ":"))
+    return head, np.ascontiguousarray(value, dtype.newbyteorder("<")).tobytes()
+
+
+def shape_of(head: str, form: Form) -> tuple[int, ...]:
+    """The shape that a text tells; ValueError for a text that `encode` never wrote for this form."""
+    match JSON.decode(head):
+        case {"array": str(name), "shape": list(shape), **rest} if not rest:
+            whole = all(type(length) is int and 0 <= length < 2**31 for length in shape)
+            if name == np.dtype(form.dtype).name and len(shape) == form.axes and whole:
+                return tuple(shape)
+    raise ValueError(f"{head[:80]!r} is no array of {form.dtype} with {form.axes} axes")
+
+
+def decode(head: str, data: bytes, form: Form) -> Array:
+    """The array that `encode` was given; ValueError for anything else, and for a number that is not finite."""
+    shape, dtype = shape_of(head, form), np.dtype(form.dtype)
+    if not isinstance(data, bytes) or len(data) != math.prod(shape) * dtype.itemsize:
+        raise ValueError(f"expected {math.prod(shape) * dtype.itemsize:,} bytes for {head[:80]}, got {_length(data)}")
+    value = np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype).reshape(shape)
+    if dtype.kind == "f" and not np.isfinite(value).all():
+        raise ValueError("the array holds a number that is not finite")
+    return value
+
+
+def _length(data: object) -> str:
+    return f"{len(data):,}" if isinstance(data, bytes) else type(data).__name__

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
+from guidebench.harness.foundation.calls.arrays import Form
 from guidebench.harness.interfaces import Array
 
 Json = Any
@@ -39,6 +40,9 @@ class Call(ABC):
     """The largest `distance` of two answers that agree: another processor, batch or precision moves them by less."""
     measure: ClassVar[str] = "difference"
     """What `distance` measures, in words."""
+    array: ClassVar[Form | None] = None
+    """What its answers are where they are arrays, whose bytes a cassette keeps as they are; None where `encode` says
+    how they are written down."""
 
     @abstractmethod
     def form(self, named: Callable[[Array], Json]) -> dict[str, Json]:
@@ -100,6 +104,8 @@ class Call(ABC):
     @classmethod
     def words(cls, value: Any) -> str:
         """An answer in words."""
+        if cls.array is not None:
+            return f"{cls.array.dtype} {[*value.shape]}"
         return json.dumps(cls.encode(value))
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from guidebench.harness.foundation.calls import arrays
+from guidebench.harness.foundation.calls.arrays import Form
 from guidebench.harness.foundation.calls.base import Call, Json, part
 from guidebench.harness.interfaces import Array
 from guidebench.harness.registry import register
@@ -24,6 +24,7 @@ class EmbedCall(Call):
     kind: ClassVar[str] = "embed"
     tolerance: ClassVar[float] = 0.01
     measure: ClassVar[str] = "cosine distance"
+    array: ClassVar[Form | None] = Form("float32", 2)
 
     def form(self, named: Callable[[Array], Json]) -> dict[str, Json]:
         return {"items": [item if isinstance(item, str) else named(item) for item in self.items]}
@@ -48,14 +49,6 @@ class EmbedCall(Call):
         if not fits:
             return f"expected float32 [{len(self.items)}, d], got {getattr(value, 'shape', type(value).__name__)}"
         return "" if np.isfinite(value).all() else "a vector holds a number that is not finite"
-
-    @classmethod
-    def encode(cls, value: Any) -> Json:
-        return arrays.encode(value, np.float32)
-
-    @classmethod
-    def decode(cls, stored: Json) -> Any:
-        return arrays.decode(stored, np.float32, 2)
 
     def distance(self, recorded: Any, now: Any) -> float:
         """One less the least cosine of a vector and the one in its place; infinite where they differ in number or

@@ -17,7 +17,7 @@ import pytest
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.foundation.calls import Asker, ChatCall, EmbedCall, JudgeCall, Message, Told, Usage
-from guidebench.harness.foundation.cassette import MERGED, Cassette, check, files, merge
+from guidebench.harness.foundation.cassette import MERGED, Cassette, Entry, check, files, lost, merge
 from guidebench.harness.foundation.images import png
 from guidebench.harness.foundation.keys import Request, request
 
@@ -33,7 +33,7 @@ def who(run: str = "cell/0", ordinal: int = 0) -> Asker:
 
 
 def tell(cassette: Cassette, asked: Request, asker: Asker, value: object, failure: str = "") -> None:
-    cassette.record(asked, asker, "tiny", Told(value, failure, TOOK, TOOK, {"mass": 0.5}), {}, TOOK)  # type: ignore[arg-type]
+    cassette.record(Entry(asked, asker, "tiny", Told(value, failure, TOOK, TOOK, {"mass": 0.5}), {}, TOOK))  # type: ignore[arg-type]
 
 
 def shard(directory: Path, name: str, *told: tuple[Request, Asker, object, str]) -> Path:
@@ -57,6 +57,7 @@ A, B = question("a"), question("b")
 TEXT = request({"model": "tiny"}, ChatCall((Message("user", ("a",)),)), None)
 OBJECT = request({"model": "tiny"}, ChatCall((Message("user", ("a",)),), {"type": "object"}), None)
 VECTORS = request({"model": "tiny"}, EmbedCall(("a",)), None)
+NO_VECTORS = request({"model": "tiny"}, EmbedCall(()), None)
 
 
 @pytest.mark.parametrize(
@@ -67,8 +68,8 @@ VECTORS = request({"model": "tiny"}, EmbedCall(("a",)), None)
         (TEXT, "yes 😀 {0} <b>\x00"),
         (TEXT, ""),
         (OBJECT, {"plan": ["key", 1, 2.5, None, {"é": "\n"}]}),
-        (VECTORS, np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)),
-        (VECTORS, np.zeros((0, 4), np.float32)),
+        (VECTORS, np.random.default_rng(0).normal(size=(1, 5)).astype(np.float32)),
+        (NO_VECTORS, np.zeros((0, 4), np.float32)),
     ],
 )
 def test_an_answer_is_found_as_it_was_told(tmp_path: Path, asked: Request, value) -> None:
@@ -145,7 +146,7 @@ def test_frames_are_kept_once_and_only_if_wanted(tmp_path: Path) -> None:
         for number, each in enumerate(asked):
             needed.append(len(cassette.lacks(each.images)))
             pngs = {digest: png(each.images[digest]) for digest in cassette.lacks(each.images)}
-            cassette.record(each, who(ordinal=number), "tiny", Told(0.5, "", TOOK), pngs, TOOK)
+            cassette.record(Entry(each, who(ordinal=number), "tiny", Told(0.5, "", TOOK), pngs, TOOK))
         assert needed == ([3, 1, 1] if keep else [0, 0, 0])
         cassette.close()
         assert rows(tmp_path / f"shard-{keep}.sqlite", "SELECT COUNT(*) FROM images") == [(count,)]
@@ -155,13 +156,13 @@ RECORD = """
 import sys
 from pathlib import Path
 from guidebench.harness.foundation.calls import Asker, ChatCall, Message, Told, Usage
-from guidebench.harness.foundation.cassette import Cassette
+from guidebench.harness.foundation.cassette import Cassette, Entry
 from guidebench.harness.foundation.keys import request
 shard, run, count, *sources = sys.argv[1:]
 cassette = Cassette([Path(source) for source in sources], Path(shard))
 for number in range(int(count)):
     asked = request({"model": "tiny"}, ChatCall((Message("user", (f"{run} {number}" * 50,)),)), None)
-    cassette.record(asked, Asker(run, number, 0), "tiny", Told("yes", "", Usage(calls=1)), {}, Usage(calls=1))
+    cassette.record(Entry(asked, Asker(run, number, 0), "tiny", Told("yes", "", Usage(calls=1)), {}, Usage(calls=1)))
     for source in sources:
         known = request({"model": "tiny"}, ChatCall((Message("user", ("known",)),)), None)
         assert cassette.find(known, Asker(run, 0, 0)).value == "known"
@@ -286,14 +287,15 @@ import resource, sys
 from pathlib import Path
 from guidebench.harness.errors import UserError
 from guidebench.harness.foundation.calls import Asker, ChatCall, Message, Told, Usage
-from guidebench.harness.foundation.cassette import Cassette
+from guidebench.harness.foundation.cassette import Cassette, Entry
 from guidebench.harness.foundation.keys import request
 cassette, number = Cassette([], Path(sys.argv[1])), 0
 resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))  # the kernel refuses to let any file grow beyond
 try:
     while True:
         asked = request({"model": "tiny"}, ChatCall((Message("user", (f"{number}" * 999,)),)), None)
-        cassette.record(asked, Asker("cell/0", number, 0), "tiny", Told("yes", "", Usage(calls=1)), {}, Usage(calls=1))
+        once = Usage(calls=1)
+        cassette.record(Entry(asked, Asker("cell/0", number, 0), "tiny", Told("yes", "", once), {}, once))
         print(asked.key)
         number += 1
 except UserError as error:
@@ -358,6 +360,86 @@ def test_an_answer_that_cannot_be_read_is_damage_too(tmp_path: Path, value: str)
     foreign(path, f"UPDATE answers SET value = '{value}'")
     with pytest.raises(UserError, match=r"shard-1.sqlite is damaged"):
         Cassette([path], None).find(A, who())
+
+
+def vectors(number: int) -> tuple[Request, np.ndarray]:
+    asked = request({"model": "tiny"}, EmbedCall((f"text {number}",)), None)
+    return asked, np.full((1, 300), number + 0.5, np.float32)
+
+
+def test_an_array_is_kept_as_its_bytes_beside_what_it_is(tmp_path: Path) -> None:
+    asked, value = vectors(1)
+    path = shard(tmp_path, "1", (asked, who(), value, ""))
+    assert rows(path, "SELECT value FROM answers") == [('{"array":"float32","shape":[1,300]}',)]
+    assert rows(path, "SELECT key, run, data FROM arrays") == [(asked.key, "cell/0", value.tobytes())]
+    cassette = Cassette([path], tmp_path / "shard-2.sqlite")
+    assert np.array_equal(cassette.hear(asked, who("cell/1", 3)).value, value), "another run hears it, and has its own"
+    cassette.close()
+    assert rows(tmp_path / "shard-2.sqlite", "SELECT run, data FROM arrays") == [("cell/1", value.tobytes())]
+
+
+def test_answers_of_a_batch_are_one_transaction(tmp_path: Path) -> None:
+    cassette = Cassette([], tmp_path / "shard-1.sqlite")
+    told = [Entry(asked, who(), "tiny", Told(value, "", TOOK), {}, TOOK) for asked, value in map(vectors, range(5))]
+    statements: list[str] = []
+    cassette.record(told[0])
+    cassette._own.set_trace_callback(statements.append)
+    cassette.record(*told[1:])
+    assert statements.count("BEGIN IMMEDIATE") == statements.count("COMMIT") == 1
+    assert [cassette.find(each.request, who()).value[0, 0] for each in told] == [0.5, 1.5, 2.5, 3.5, 4.5]
+
+
+@pytest.mark.parametrize(
+    ("statement", "says"),
+    [
+        ("UPDATE arrays SET data = zeroblob(1199)", "expected 1,200 bytes for .*, got 1,199"),
+        ("UPDATE arrays SET data = 'text'", "expected 1,200 bytes for .*, got str"),
+        ("UPDATE answers SET value = replace(value, '[1,300]', '[1,301]')", "expected 1,204 bytes"),
+        ("UPDATE answers SET value = replace(value, '[1,300]', '[300,1]')", "expected float32 .1, d., got .300, 1."),
+        ("UPDATE answers SET value = replace(value, '[1,300]', '[300]')", "no array of float32 with 2 axes"),
+        ("UPDATE answers SET value = replace(value, '[1,300]', '[99999999999,1]')", "no array of float32"),
+        ("UPDATE answers SET value = replace(value, 'float32', 'float64')", "no array of float32"),
+        ("UPDATE answers SET value = replace(value, 'float32', 'object')", "no array of float32"),
+        ("UPDATE arrays SET data = CAST(X'0000807F' || zeroblob(1196) AS BLOB)", "a number that is not finite"),
+    ],
+)
+def test_an_array_that_is_not_what_it_says_is_damage(tmp_path: Path, statement: str, says: str) -> None:
+    asked, value = vectors(1)
+    path = shard(tmp_path, "1", (asked, who(), value, ""))
+    foreign(path, statement)
+    with pytest.raises(UserError, match=rf"shard-1.sqlite is damaged .*{says}"):
+        Cassette([path], None).find(asked, who())
+
+
+def test_arrays_of_finished_runs_are_dropped_and_their_answers_say_what_they_were(tmp_path: Path) -> None:
+    (one, first), (two, second) = vectors(1), vectors(2)
+    shard(tmp_path, "1", (one, who("cell/0"), first, ""), (A, who("cell/0", 1), 0.5, ""))
+    merge(tmp_path)  # before it had finished
+    shard(tmp_path, "2", (two, who("cell/0", 2), second, ""), (two, who("cell/1"), second, ""))
+    merge(tmp_path, ["cell/0"])
+    path = tmp_path / MERGED
+    assert rows(path, "SELECT run, key FROM arrays") == [("cell/1", two.key)]
+    assert rows(path, "SELECT COUNT(*) FROM answers") == [(4,)]
+    cassette = Cassette([path], tmp_path / "shard-3.sqlite")
+    assert cassette.find(one, who("cell/0")) is None and cassette.dropped(one)
+    assert np.array_equal(cassette.find(two, who("cell/0", 2)).value, second), "that another run was told is kept"
+    assert cassette.find(A, who("cell/0", 1)).value == 0.5 and not cassette.dropped(A)
+    assert lost([path], ["cell/0"]) == {"tiny": 1} and lost([path], ["cell/1"]) == lost([path], []) == {}
+    tell(cassette, one, who("cell/0"), first + 1)  # asked again
+    assert cassette.find(one, who("cell/0")).value[0, 0] == 2.5
+    cassette.close()
+    assert lost([path, tmp_path / "shard-3.sqlite"], ["cell/0"]) == {}
+    merge(tmp_path)
+    assert lost([path], ["cell/0"]) == {} and Cassette([path], None).find(one, who("cell/0")).value[0, 0] == 2.5
+
+
+def test_the_room_of_arrays_that_are_dropped_is_given_back(tmp_path: Path) -> None:
+    told = [vectors(number) for number in range(200)]
+    shard(tmp_path, "1", *((asked, who(), value, "") for asked, value in told))
+    merge(tmp_path)
+    whole = (tmp_path / MERGED).stat().st_size
+    merge(tmp_path, ["cell/0"])
+    assert whole - (tmp_path / MERGED).stat().st_size > 200 * 4 * 300
 
 
 def test_chats_with_images_are_recorded_as_text_that_names_them(tmp_path: Path) -> None:

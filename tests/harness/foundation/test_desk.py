@@ -28,7 +28,7 @@ from guidebench.harness.foundation.calls import (
     Told,
     Usage,
 )
-from guidebench.harness.foundation.cassette import Cassette, files, merge
+from guidebench.harness.foundation.cassette import Cassette, Entry, files, merge
 from guidebench.harness.foundation.desk import Desk, MissingCall, Policy
 from guidebench.harness.foundation.exchange import stats
 
@@ -469,3 +469,60 @@ def test_what_is_under_way_when_a_desk_closes_is_recorded_and_what_waits_is_neve
     assert len(model.asked) == 1 and study.spent.calls == TOOK.calls
     (told,) = study.tell(None, [(clip(1), who(ordinal=1))], mode="replay")
     assert told.failure == "" and told.billed == Usage()
+
+
+def test_answers_of_one_batch_are_recorded_together_before_any_is_told(study: Study) -> None:
+    """Four calls that the model answers at a time."""
+    batch = asyncio.Event()
+
+    async def together(number: int) -> object:
+        if number == 4:
+            batch.set()
+        await batch.wait()
+        return 0.25
+
+    async def run() -> list[object]:
+        desk = study.desk(Spoken(then=together))
+        assert desk._cassette is not None
+        written: list[int] = []
+        record = desk._cassette.record
+
+        def recording(*entries: Entry) -> None:
+            written.append(len(entries))
+            record(*entries)
+
+        desk._cassette.record = recording  # type: ignore[method-assign]
+        told = await asyncio.gather(*(desk.answer(clip(number), who(ordinal=number)) for number in range(4)))
+        await desk.close()
+        return [written, *(each.value for each in told)]
+
+    assert asyncio.run(run()) == [[4], 0.25, 0.25, 0.25, 0.25]
+
+
+def test_a_batch_that_cannot_be_written_fails_each_of_its_calls_and_is_written_later(study: Study) -> None:
+    batch = asyncio.Event()
+
+    async def together(number: int) -> object:
+        if number == 2:
+            batch.set()
+        await batch.wait()
+        return 0.25
+
+    async def run() -> None:
+        desk = study.desk(Spoken(then=together))
+        assert desk._cassette is not None
+        record = desk._cassette.record
+
+        def full(*entries: Entry) -> None:
+            raise UserError("is the disk full?")
+
+        desk._cassette.record = full  # type: ignore[method-assign]
+        asked = [desk.answer(clip(number), who(ordinal=number)) for number in range(2)]
+        told = await asyncio.gather(*asked, return_exceptions=True)
+        assert [str(each) for each in told] == ["is the disk full?"] * 2
+        desk._cassette.record = record  # type: ignore[method-assign]
+        await desk.close()
+
+    asyncio.run(run())
+    again = study.desk(None, "replay")
+    assert [asyncio.run(again.answer(clip(n), who(ordinal=n))).value for n in range(2)] == [0.25, 0.25]

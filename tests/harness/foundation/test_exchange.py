@@ -16,7 +16,7 @@ from guidebench.harness import cli
 from guidebench.harness.errors import UserError
 from guidebench.harness.foundation import cassette_checks
 from guidebench.harness.foundation.calls import Asker, ChatCall, EmbedCall, JudgeCall, Message, Told, Usage
-from guidebench.harness.foundation.cassette import MERGED, Cassette, files, merge
+from guidebench.harness.foundation.cassette import MERGED, Cassette, Entry, files, merge
 from guidebench.harness.foundation.exchange import export, import_, stats
 from guidebench.harness.foundation.images import png
 from guidebench.harness.foundation.keys import request
@@ -41,7 +41,7 @@ def record(study: Path, name: str = "1", run: str = "cell/0", model: str = "tiny
     for number, (call, value, failure) in enumerate(CALLS):
         asked = request({"model": "tiny"}, call, who(number, run))
         pngs = {digest: png(image) for digest, image in asked.images.items()}
-        cassette.record(asked, who(number, run), model, Told(value, failure, TOOK), pngs, TOOK)  # type: ignore[arg-type]
+        cassette.record(Entry(asked, who(number, run), model, Told(value, failure, TOOK), pngs, TOOK))  # type: ignore[arg-type]
     return cassette
 
 
@@ -75,10 +75,23 @@ def test_an_exported_study_answers_the_same_where_it_is_imported(study: Path, fi
     assert stats(tmp_path / "new") == ours
 
 
+def test_arrays_that_were_not_kept_are_handed_on_as_that(study: Path, tmp_path: Path) -> None:
+    merge(study / "models", ["cell/0"])
+    assert export(study, tmp_path / "calls.sqlite") == len(CALLS)
+    assert import_(tmp_path / "calls.sqlite", tmp_path / "new") == len(CALLS)
+    assert [None if each is None else each.failure for each in told(tmp_path / "new")] == ["", "", "", None, "timeout"]
+    assert stats(tmp_path / "new").models[0].answers.calls == 4, "what it took is known"
+    record(tmp_path / "whole").close()
+    export(tmp_path / "whole", tmp_path / "all.sqlite")
+    import_(tmp_path / "all.sqlite", tmp_path / "new")
+    found = told(tmp_path / "new")[3]
+    assert found is not None and np.array_equal(found.value, CALLS[3][1])
+
+
 def test_what_a_study_has_itself_comes_first(file: Path, tmp_path: Path) -> None:
     other = Cassette([], tmp_path / "mine" / "models" / "shard-0.sqlite")
     asked = request({"model": "tiny"}, CALLS[0][0], None)
-    other.record(asked, who(0), "tiny", Told(0.75, "", TOOK), {}, TOOK)
+    other.record(Entry(asked, who(0), "tiny", Told(0.75, "", TOOK), {}, TOOK))
     other.close()
     merge(tmp_path / "mine" / "models")
     import_(file, tmp_path / "mine")
@@ -123,8 +136,8 @@ def change(file: Path, *statements: str, given: tuple = ()) -> None:
     db.close()
 
 
-def forged(request: dict, value: str) -> Callable[[Path], None]:
-    """Adds a call that its file alone vouches for."""
+def forged(request: dict, value: str, data: bytes | None = None) -> Callable[[Path], None]:
+    """Adds a call that its file alone vouches for, with the bytes of an array."""
 
     def add(file: Path) -> None:
         text = json.dumps({"model": {"model": "tiny"}, **request})
@@ -132,8 +145,15 @@ def forged(request: dict, value: str) -> Callable[[Path], None]:
         change(file, "INSERT INTO requests VALUES (?, ?)", given=(key, text))
         row = (key, "cell/0", value, "judge", "", 0, 0, "tiny", "{}", 1, 0, 0, 0, 0.0, 0.0)
         change(file, f"INSERT INTO answers VALUES ({','.join('?' * len(row))})", given=row)
+        if data is not None:
+            change(file, "INSERT INTO arrays VALUES (?, 'cell/0', ?)", given=(key, data))
 
     return add
+
+
+def vectors(shape: str, data: bytes, items: tuple[str, ...] = ("a",)) -> Callable[[Path], None]:
+    """Adds an answer to a call to embed."""
+    return forged({"kind": "embed", "items": [*items]}, f'{{"array":"float32","shape":{shape}}}', data)
 
 
 def chat(schema: object) -> dict:
@@ -188,9 +208,18 @@ HOSTILE = {
     "schema of another kind": forged(chat({"required": 5}), '{"object": {}}'),
     "long schema": forged(chat({"title": "x" * 70_000}), '{"object": {}}'),
     "deep schema": forged(chat(functools.reduce(lambda inner, _: {"items": inner}, range(20), {})), '{"object": {}}'),
-    "vectors for other items": forged({"kind": "embed", "items": ["a"]}, '{"float32": "", "shape": [0, 4]}'),
-    "shape of truths": forged({"kind": "embed", "items": ["a"]}, '{"float32": "AACAPw==", "shape": [true, true]}'),
-    "vector that is not finite": forged({"kind": "embed", "items": ["a"]}, '{"float32": "AADAfw==", "shape": [1, 1]}'),
+    "vectors for other items": vectors("[0,4]", b""),
+    "shape of truths": vectors("[true,true]", bytes(4)),
+    "shape beyond its bytes": vectors("[1,5]", bytes(16)),
+    "shape beyond all memory": vectors("[1,99999999999999]", bytes(16)),
+    "vector that is not finite": vectors("[1,1]", b"\0\0\xc0\x7f"),
+    "vector of another type": forged({"kind": "embed", "items": ["a"]}, '{"array":"object","shape":[1,1]}', bytes(8)),
+    "vector as text": sets("arrays", "data", "0" * 24),
+    "array of 70 MB": sets("arrays", "data", bytes(70_000_000)),
+    "array without an answer": lambda file: change(file, "INSERT INTO arrays VALUES ('0', 'cell/0', X'00')"),
+    "array of a chat": lambda file: change(
+        file, "INSERT INTO arrays SELECT key, run, X'00' FROM answers WHERE value LIKE '%text%'"
+    ),
 }
 LAYOUTS = {
     "trigger": ("CREATE TRIGGER t AFTER INSERT ON answers BEGIN DELETE FROM requests; END",),
@@ -267,7 +296,7 @@ def test_many_rows_are_taken_in_bounded_memory(tmp_path: Path) -> None:
     cassette = Cassette([], tmp_path / "study" / "models" / "shard-1.sqlite")
     for number in range(1_500):
         asked = request({"model": "tiny"}, EmbedCall((f"{number}" * 2_000,)), None)
-        cassette.record(asked, who(number), "tiny", Told(np.ones((1, 8), np.float32), "", TOOK), {}, TOOK)
+        cassette.record(Entry(asked, who(number), "tiny", Told(np.ones((1, 8), np.float32), "", TOOK), {}, TOOK))
     cassette.close()
     export(tmp_path / "study", tmp_path / "calls.sqlite")
     assert (tmp_path / "calls.sqlite").stat().st_size > 8 * 2**20

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from guidebench.harness import matrix
-from guidebench.harness.errors import BudgetReached, UserError
+from guidebench.harness.errors import BudgetReached, MissingCall, UserError
 from guidebench.harness.execution import Models
 from guidebench.harness.foundation import keeping
 from guidebench.harness.foundation.budget import Budget, Limits
-from guidebench.harness.foundation.calls import Asker, JudgeCall, Usage
-from guidebench.harness.foundation.cassette import Cassette
+from guidebench.harness.foundation.calls import Asker, EmbedCall, JudgeCall, Told, Usage
+from guidebench.harness.foundation.cassette import Cassette, Entry
 from guidebench.harness.foundation.keys import request
 
 SERVER = "judge.base_url=http://127.0.0.1:9/v1"
@@ -47,6 +47,34 @@ def test_what_cannot_work_is_refused_before_any_call(
         monkeypatch.delenv(variable, raising=False)
     with pytest.raises(UserError, match=says):
         keeping.check(models, tmp_path / "models", [judge(*chosen)])
+
+
+def test_a_replay_says_which_model_it_needs_where_arrays_were_dropped(tmp_path: Path) -> None:
+    directory = tmp_path / "models"
+    cassette = Cassette([], directory / "shard-0.sqlite")
+    for number in range(3):
+        told = Told(np.ones((1, 8), np.float32), "", Usage(calls=1))
+        asked = request({"model": "m"}, EmbedCall((f"{number}",)), None)
+        cassette.record(Entry(asked, Asker("cell/0", number, number), "clip", told, {}, Usage()))
+    cassette.close()
+    keeping.settle(directory, ["cell/0"])
+    embedder = matrix.plan(["suite=point_maze", "task=open", "method=vlm_rm"]).cells[0].section("embedder")
+    replay = Models(mode="replay")
+    with pytest.raises(UserError, match=r"3 of clip\): models.keep_arrays=finished dropped them .*mode=record"):
+        keeping.check(replay, directory, [embedder], ["cell/1", "cell/0"])
+    keeping.check(replay, directory, [embedder], ["cell/1"])
+    keeping.answerable(Models(), directory, [embedder], ["cell/0"])
+
+    async def asked_again() -> None:
+        desk = keeping.desk(embedder, replay, directory, "cpu")
+        desk._identity = {"model": "m"}
+        try:
+            await desk.answer(EmbedCall(("0",)), Asker("cell/0", 0, 0))
+        finally:
+            await desk.close()
+
+    with pytest.raises(MissingCall, match="was answered by an array whose numbers were not kept"):
+        asyncio.run(asked_again())
 
 
 def test_judges_that_are_no_foundation_models_are_not_recorded() -> None:

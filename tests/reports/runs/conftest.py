@@ -31,7 +31,7 @@ def record(study: Path, asker: str, asked: list[tuple[Call, object, str]], shard
         who = Asker(asker, number, 10 * number)
         question = request({"model": "tiny"}, call, who)
         images = {digest: png(image) for digest, image in question.images.items()}
-        kept.record(question, who, "tiny", Told(value, failure, TOOK), images, TOOK)  # type: ignore[arg-type]
+        kept.record(cassette.Entry(question, who, "tiny", Told(value, failure, TOOK), images, TOOK))  # type: ignore[arg-type]
     kept.close()
     cassette.merge(directory)
 

@@ -18,7 +18,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.foundation import images, keeping, keys
 from guidebench.harness.foundation.budget import Limits
 from guidebench.harness.foundation.calls import Asker, ChatCall, EmbedCall, JudgeCall, Message, Told, Usage
-from guidebench.harness.foundation.cassette import Cassette
+from guidebench.harness.foundation.cassette import Cassette, Entry
 from guidebench.results.submissions import packing
 from guidebench.results.submissions.opening import unpacked
 from guidebench.results.verification import reasking
@@ -220,7 +220,7 @@ def test_frames_that_were_not_kept_cannot_be_shown_again(served: Path, tmp_path:
         served / "models" / "cassette.sqlite", tmp_path / "c.sqlite", lambda db: db.execute("DELETE FROM images")
     )
     check = asked(served, bare, base_url="http://127.0.0.1:9/v1")
-    assert check.passed is None and "whose images were not kept" in check.detail
+    assert check.passed is None and "whose images or arrays were not kept" in check.detail
 
 
 def test_calls_whose_frames_are_left_out_stay_in_the_sample_and_are_not_said_to_be_asked(
@@ -271,7 +271,7 @@ def test_chats_and_embeddings_come_back_from_a_cassette_as_they_were_asked(tmp_p
         asker = Asker("cell/3", ordinal, 10, "chat")
         request = keys.request({"backend": "openai"}, call, asker)
         pngs = {digest: images.png(pixels) for digest, pixels in request.images.items()}
-        cassette.record(request, asker, "a-model", Told(value), pngs, Usage())
+        cassette.record(Entry(request, asker, "a-model", Told(value), pngs, Usage()))
     cassette.close()
     ((found,), total) = reasking.sample(tmp_path / "c.sqlite", ["chat"], ["chat"], ["cell/3"], 5, 0)
     assert total == 1 and found.value == {"it": "noise"}
@@ -289,7 +289,7 @@ def test_a_call_whose_schema_has_a_pattern_is_not_asked_again(tmp_path: Path) ->
     text = plain.text.replace('{"title":"?"}', json.dumps(schema))
     assert text != plain.text
     request = plain._replace(key=keys.key_of(text), text=text)
-    cassette.record(request, asker, "a-model", Told({"a": "b"}), {}, Usage())
+    cassette.record(Entry(request, asker, "a-model", Told({"a": "b"}), {}, Usage()))
     cassette.close()
     ((found,), total) = reasking.sample(tmp_path / "c.sqlite", ["chat"], ["chat"], ["cell/3"], 5, 0)
     assert total == 1 and found.call is None

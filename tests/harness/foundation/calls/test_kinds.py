@@ -10,7 +10,8 @@ import pytest
 
 from guidebench.harness import registry
 from guidebench.harness.foundation import keys
-from guidebench.harness.foundation.calls import Call, ChatCall, EmbedCall, JudgeCall, Message, arrays
+from guidebench.harness.foundation.calls import Call, ChatCall, EmbedCall, Form, JudgeCall, Message, arrays
+from guidebench.harness.foundation.cassette_file import NotKept, decoded, encoded
 
 CLIP = np.arange(2 * 3 * 4 * 3, dtype=np.uint8).reshape(2, 3, 4, 3)
 SCHEMA = {"type": "object", "properties": {"steps": {"type": "array"}}, "required": ["steps"]}
@@ -30,7 +31,7 @@ def test_a_call_comes_back_from_its_form_and_an_answer_from_the_cassette(call: C
     back = type(call).read(json.loads(request.text), request.images.__getitem__)
     assert keys.request({"model": "tiny"}, back, None).text == request.text
     assert back.fault(value) == call.fault(value) == ""
-    again = call.decode(json.loads(json.dumps(call.encode(value))))
+    again = decoded(type(call), *encoded(type(call), value))
     assert type(again) is type(value) and np.array_equal(again, value) and call.fault(again) == ""
     assert call.distance(value, again) <= 0 <= call.tolerance
 
@@ -84,28 +85,54 @@ def test_a_call_cannot_give_what_the_key_adds() -> None:
         keys.request({"model": "tiny"}, Sly(("a",)), None)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.bool_, np.int64])
-def test_arrays_of_any_plain_type_are_written_and_read(dtype: Any) -> None:
+@pytest.mark.parametrize("dtype", ["float16", "float32", "uint8", "bool", "int64"])
+def test_arrays_of_any_plain_type_are_written_and_read(dtype: str) -> None:
     array = (np.arange(6).reshape(2, 3) % 2).astype(dtype)
-    found = arrays.decode(json.loads(json.dumps(arrays.encode(array, dtype))), dtype, 2)
+    head, data = arrays.encode(array.T.copy().T, Form(dtype, 2))
+    assert json.loads(head) == {"array": dtype, "shape": [2, 3]} and len(data) == 6 * array.itemsize
+    found = arrays.decode(head, data, Form(dtype, 2))
     assert found.dtype == array.dtype and np.array_equal(found, array)
+    found[0, 0] = 1  # whoever is told it may write into it
+
+
+FORM = Form("float32", 2)
 
 
 @pytest.mark.parametrize(
-    "stored",
+    ("head", "data"),
     [
-        None,
-        [1.0],
-        {"float32": "AAAA", "shape": [1, 1]},
-        {"float32": "AAAAAA==", "shape": [1]},
-        {"float32": "AAAAAA==", "shape": [1, -1]},
-        {"float32": "AAAAAA==", "shape": [True, 1]},
-        {"float32": "AAAAAA==", "shape": [1, 1], "more": 0},
-        {"float64": "AAAAAA==", "shape": [1, 1]},
-        {"float32": "????????", "shape": [1, 1]},
-        {"float32": 7, "shape": [1, 1]},
+        ("null", bytes(4)),
+        ("[1.0]", bytes(4)),
+        ("{", bytes(4)),
+        ('{"array":"float32","shape":[1,1]}', bytes(3)),
+        ('{"array":"float32","shape":[1,1]}', "text"),
+        ('{"array":"float32","shape":[1]}', bytes(4)),
+        ('{"array":"float32","shape":[1,-1]}', bytes(4)),
+        ('{"array":"float32","shape":[true,1]}', bytes(4)),
+        ('{"array":"float32","shape":[1.0,1]}', bytes(4)),
+        ('{"array":"float32","shape":[4294967296,0]}', b""),
+        ('{"array":"float32","shape":[1,1],"more":0}', bytes(4)),
+        ('{"array":"float16","shape":[1,2]}', bytes(4)),
+        ('{"array":"object","shape":[1,1]}', bytes(8)),
+        ('{"array":"float32","shape":[1,1]}', np.array([np.inf], "<f4").tobytes()),
+        ('{"array":"float32","shape":[1,1]}', np.array([np.nan], "<f4").tobytes()),
     ],
 )
-def test_what_is_no_array_is_refused(stored: Any) -> None:
+def test_what_is_no_array_is_refused(head: str, data: Any) -> None:
     with pytest.raises(ValueError, match=r"."):
-        arrays.decode(stored, np.float32, 2)
+        arrays.decode(head, data, FORM)
+
+
+def test_an_array_that_was_not_kept_tells_what_it_was() -> None:
+    with pytest.raises(NotKept, match=r"^float32 \[2, 3\], not kept$"):
+        decoded(EmbedCall, '{"array":"float32","shape":[2,3]}', None)
+    with pytest.raises(ValueError, match="no recorded answer to a call of kind 'embed'"):
+        decoded(EmbedCall, '{"text":"yes"}', None)
+
+
+def test_an_answer_in_words_is_no_list_of_its_numbers() -> None:
+    class Plain(EmbedCall):
+        words = classmethod(Call.words.__func__)
+
+    assert Plain.words(np.zeros((2, 3), np.float32)) == "float32 [2, 3]"
+    assert EmbedCall.words(np.zeros((2, 3), np.float32)) == "2 vectors of 3 numbers"

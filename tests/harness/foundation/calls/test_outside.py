@@ -32,7 +32,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from guidebench.harness.foundation.calls import Call, Failure, Reply, Usage, arrays, part
+from guidebench.harness.foundation.calls import Call, Failure, Form, Reply, Usage, part
 from guidebench.harness.foundation.desk import Policy
 from guidebench.harness.parts import ModelPart
 from guidebench.harness.registry import register
@@ -49,6 +49,7 @@ class ClassifyCall(Call):
     kind: ClassVar[str] = "classify"
     tolerance: ClassVar[float] = 0.02
     measure: ClassVar[str] = "difference of a probability"
+    array: ClassVar[Form] = Form("float32", 2)
 
     def form(self, named):
         return {"pictures": [named(image) for image in self.pictures], "labels": list(self.labels)}
@@ -73,14 +74,6 @@ class ClassifyCall(Call):
             return f"expected float32 {list(shape)}, got {getattr(value, 'shape', type(value).__name__)}"
         whole = bool(np.isfinite(value).all()) and bool((value >= 0).all())
         return "" if whole and np.allclose(value.sum(1), 1, atol=1e-3) else "its rows are no probabilities"
-
-    @classmethod
-    def encode(cls, value):
-        return arrays.encode(value, np.float32)
-
-    @classmethod
-    def decode(cls, stored):
-        return arrays.decode(stored, np.float32, 2)
 
     def distance(self, recorded, now):
         return float(np.abs(recorded - now).max())
@@ -209,10 +202,8 @@ def test_it_goes_from_study_to_study_by_command(colours: Any, tmp_path: Path, ca
     ("statement", "says"),
     [
         ("UPDATE answers SET value = '0.5'", "is no recorded answer to a call of kind 'classify'"),
-        (
-            'UPDATE answers SET value = \'{"float32":"AACAPwAAgD8AAIA/AACAPw==","shape":[2,2]}\'',
-            "its rows are no probabilities",
-        ),
+        ("UPDATE arrays SET data = zeroblob(16)", "its rows are no probabilities"),
+        ("DELETE FROM answers", r"row 1 of arrays .*no answer that is an array with its key and run"),
         ("UPDATE answers SET value = replace(value, '[2,2]', '[1,4]')", "expected float32 .2, 2., got .1, 4."),
     ],
 )
