@@ -53,7 +53,7 @@ def checkpoint(method: str, slots: int, repeats: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as directory:
         build = make_build(cell("8x8", method, slots), (0,), "cpu", [Path(directory)])
         agent: Any = build.parts["agent"].spawn(build)
-        tree = getattr(agent.sampler, "tree", None)
+        tree = getattr(agent.experience.sampler, "tree", None)
         if tree is not None:
             tree.load_leaves(0, np.random.default_rng(0).random(tree.size))
 

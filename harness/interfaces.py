@@ -533,6 +533,9 @@ class Store(Protocol):
         """Values [S, B, …] at slots [S, B] of an added column, or of `observation`, `action`, `reward`, `terminated`,
         `ended`; a late value not yet there reads as its initial."""
 
+    def read(self, column: str, row: int, slots: Array) -> Array:
+        """Values [n, …] at slots [n] of one seed, as of `column`."""
+
     def write(self, column: str, row: int, slots: Array, value: Array) -> None: ...
 
     def apply(self, column: str, row: int, numbers: Array, values: Array) -> None:
@@ -560,8 +563,16 @@ class Update(NamedTuple):
 class Learner(Protocol):
     """Turns batches into parameter updates, for all seeds at once.
 
-    Its configuration class inherits `harness.parts.LearnerPart`.
+    Its configuration class inherits `harness.parts.LearnerPart`. `baselines/learning.py` has what leaves the rest as it
+    is.
     """
+
+    columns: tuple[Column, ...]
+    """What it wants stored with every transition and finds in its batches, such as the return that followed."""
+
+    def ended(self, row: int, slots: Array, store: Store) -> None:
+        """An episode of the seed in this row of the store lies complete at `slots`, in time order; what the ring has
+        overwritten is left out."""
 
     def act(self, observation: Array, rows: Array, explore: Sequence[np.random.Generator] | None, step: int) -> Array:
         """Actions for observations [n, …] of seeds `rows` [n]; exploring by each seed's generator, or greedy."""

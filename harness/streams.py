@@ -27,6 +27,15 @@ class Streams:
         for key, purpose in enumerate(PURPOSES):
             sequence = np.random.SeedSequence(entropy=seed, spawn_key=(key,))
             setattr(self, purpose, np.random.default_rng(sequence))
+        self._named: dict[str, np.random.Generator] = {}
+
+    def named(self, name: str) -> np.random.Generator:
+        """The generator of a purpose that a part of a method has for itself, such as its second experience; the same
+        one for each call with this name."""
+        if name not in self._named:
+            key = (len(PURPOSES), zlib.crc32(name.encode()))
+            self._named[name] = np.random.default_rng(np.random.SeedSequence(entropy=self.seed, spawn_key=key))
+        return self._named[name]
 
     def evaluation_seed(self, step: int, episode: int) -> int:
         """Reset seed of one evaluation episode: a function of (seed, step, episode) alone, so it needs no state."""
@@ -40,9 +49,12 @@ class Streams:
         return np.random.default_rng(np.random.SeedSequence(entropy=self.seed, spawn_key=key))
 
     def state(self) -> State:
-        return {purpose: getattr(self, purpose).bit_generator.state for purpose in PURPOSES}
+        fixed = {purpose: getattr(self, purpose).bit_generator.state for purpose in PURPOSES}
+        return {**fixed, "named": {name: generator.bit_generator.state for name, generator in self._named.items()}}
 
     def load_state(self, state: State) -> None:
         for purpose in PURPOSES:
             if purpose in state:  # one that a checkpoint knows nothing of begins
                 getattr(self, purpose).bit_generator.state = state[purpose]
+        for name, known in state["named"].items():
+            self.named(name).bit_generator.state = known

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from guidebench.baselines.agents.standard import Clip
+from guidebench.baselines.experience import Clip
 from guidebench.baselines.guiding import BaseGuide
 from guidebench.harness.interfaces import Answer, Array, Batch, Column, Context, Metrics, State, Store, Transition
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from guidebench.baselines import losses as adding
 from guidebench.baselines.learners.actor_critic import ActorCritic
 from guidebench.baselines.learners.actor_critic.captured import Captured, Kind, Learn, Told
+from guidebench.baselines.learning import BaseLearner
 from guidebench.baselines.losses import ActorCriticNetworks, Added
 from guidebench.baselines.networks import ensemble
 from guidebench.baselines.parameters import Adam, Parameters, clip_by_norm
@@ -59,7 +60,7 @@ class ActorTerms(NamedTuple):
     log_probability: Tensor | None  # [S], of the actions it drew
 
 
-class ActorCriticLearner(ABC):
+class ActorCriticLearner(BaseLearner, ABC):
     """An actor, N critics and their target networks, for S seeds at once."""
 
     draws_action = False

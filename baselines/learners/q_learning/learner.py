@@ -13,6 +13,7 @@ from torch import Tensor
 
 from guidebench.baselines import losses as adding
 from guidebench.baselines.learners.q_learning import QLearning
+from guidebench.baselines.learning import BaseLearner
 from guidebench.baselines.losses import Added, QNetworks
 from guidebench.baselines.parameters import Adam, Parameters, Part, clip_by_norm
 from guidebench.harness.errors import unknown
@@ -42,7 +43,7 @@ class Terms(NamedTuple):
     Q̄(s′, ·) in y, whatever `double` (VLM-RB, app. E: ReLo); None if not asked for."""
 
 
-class QLearner(ABC):
+class QLearner(BaseLearner, ABC):
     """Q-learning with a target network Q̄ and ε-greedy exploration (Mnih et al. 2015), for S seeds at once."""
 
     def __init__(self, config: QLearning, build: Build) -> None:

@@ -373,7 +373,7 @@ def test_updates_after_a_reset_reach_the_seeds_that_were_reset_alone(
     for row, seed in enumerate((1, 3, 5, 7)):
         alone, _ = run(tmp_path / str(seed), (seed,), config, 120, replay, guide=guide)
         assert same(together.learner.state(row), alone.learner.state(0)), seed
-        assert same(together.sampler.state(row), alone.sampler.state(0)), seed
+        assert same(together.experience.sampler.state(row), alone.experience.sampler.state(0)), seed
 
 
 @pytest.mark.parametrize("step", [60, 61])

@@ -1,0 +1,332 @@
+"""One stream of transitions: the store they lie in, who draws from it, the clips that are judged, the task's phases.
+
+An agent has one experience or several, each with a name. In an `Experience` every seed stores a transition at each
+`add`, so the seeds share a store and its write pointer. In an `Uneven` one seeds store what they please: an episode
+only if it succeeded, or the steps that one of two learners took.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from guidebench.baselines.phases import TaskPhases
+from guidebench.baselines.storage import Storage
+from guidebench.harness.interfaces import (
+    Answer,
+    Array,
+    Ask,
+    Batch,
+    Build,
+    Column,
+    Context,
+    Draw,
+    Learner,
+    Metrics,
+    Moment,
+    State,
+    Transition,
+    Update,
+)
+
+
+class Drawn(NamedTuple):
+    """A batch, and which stored transitions it holds."""
+
+    draw: Draw
+    batch: Batch
+    ready: Array
+    """bool [S], the seeds that have stored enough to learn from; the batch of the others is zeros."""
+
+
+class Experience:
+    """What S seeds have stored of one stream of transitions, the same number each."""
+
+    def __init__(
+        self,
+        build: Build,
+        replay: Any,
+        guided: Sequence[Column] = (),
+        learners: Sequence[Learner] = (),
+        name: str = "",
+        broken: bool = False,
+        rows: Array | None = None,
+    ) -> None:
+        """`replay`, the configuration of a replay, says how batches are drawn; `guided` are the columns of a guide.
+        `learners` may have columns too, and hear of each episode that has been stored. The `name`, "" for an agent's
+        first experience, keeps files and random numbers of several apart. `broken`: whether `cut` is ever called.
+        `rows` [S]: of the seeds in the worker, where they are not all of them.
+
+        Clips are put to the role of kind judge that the replay needs; two experiences that have clips judged need
+        replays with two such roles."""
+        self.name, self.replay = name, replay
+        self.rows = np.arange(build.rows) if rows is None else rows
+        self._learners = tuple(learners)
+        self.sampler = replay.spawn(build)
+        ordered = build.events and build.parts["suite"].ordered
+        self._phases = TaskPhases(build.rows, build.events) if ordered else None
+        batched = (*guided, *(column for learner in self._learners for column in learner.columns))
+        kept = (*self.sampler.columns, *((self._phases.column,) if self._phases else ()))
+        self.store = Storage(build, batched, kept, f"replay/{name}" if name else "replay", broken)
+        self.judge = next((role for role, kind in replay.needs.items() if kind == "judge"), "judge")
+        self.judged = self.sampler.clip_length > 0
+        self._clips = [Clip() for _ in range(build.rows)]
+        self._begun = np.zeros(build.rows, np.int64)
+        """[S], number of the first transition of the episode that is being stored."""
+        self._rngs = [streams.named(f"sample/{name}") if name else streams.sample for streams in build.streams]
+
+    @property
+    def stored(self) -> Array:
+        """Transitions that may be drawn, int [S]."""
+        return np.full(len(self.rows), self.store.live.count)
+
+    def add(self, transition: Transition, ctx: Context) -> int:
+        """Store a transition of every seed and ask about clips that are full; the slot it went to."""
+        number = self.store.written
+        slot = self.store.append(transition)
+        self.sampler.added(slot, self.store.live, transition)
+        if self._phases is not None:
+            self._phases.added(slot, self.store.live, transition, self.store)
+        ended = transition.terminated | transition.truncated
+        if self.judged and transition.snapshot is not None:
+            for row, clip in enumerate(self._clips):
+                clip.add(number, transition.snapshot[row], transition.events[row])
+                if len(clip.numbers) == self.sampler.clip_length or ended[row]:
+                    ctx.ask(clip.close(int(self.rows[row]))._replace(to=self.judge))
+        if self._learners and ended.any():
+            for row in np.flatnonzero(ended).tolist():
+                self._ended(row)
+        return slot
+
+    def _ended(self, row: int) -> None:
+        """The learners hear of an episode that has been stored, as far as it still lies there."""
+        written = self.store.written
+        first = max(int(self._begun[row]), written - self.store.live.count)
+        for learner in self._learners:
+            learner.ended(row, self.store.slot(np.arange(first, written)), self.store)
+        self._begun[row] = written
+
+    def cut(self) -> None:
+        """What is stored next does not follow what was stored last, although no episode ended; an open clip is
+        dropped."""
+        self.store.cut()
+        self._begun[:] = self.store.written
+        self._clips = [Clip() for _ in self._clips]
+
+    def sample(self, count: int, ctx: Context, observation: Array | None = None) -> Drawn:
+        """A batch of `count` transitions of each seed. `observation` [seeds of the worker, …]: what each acts on next,
+        where that is not what its task shows."""
+        here = ctx.observation if observation is None else observation
+        if len(here) > len(self.rows):
+            here = here[self.rows]
+        draw = self.sampler.draw(count, Moment(ctx.step, self.store.live, self._rngs, here, self.store))
+        batch = self.store.gather(draw.index)._replace(weight=draw.weight)
+        return Drawn(draw, batch, np.ones(len(self.rows), bool))
+
+    def feedback(self, drawn: Drawn, update: Update) -> None:
+        """What a learner told of a batch."""
+        self.sampler.feedback(drawn.draw.index, update)
+
+    def answered(self, answers: Sequence[Answer]) -> None:
+        """What a judge said of clips of the seeds `answer.row`, counted here; a clip that no model could judge stays as
+        unjudged as it was."""
+        for answer in answers:
+            if answer.value is not None:
+                held = answer.key[self.store.holds(answer.key)]
+                self.sampler.scored(answer.row, self.store.slot(held), answer.value)
+
+    def evaluated(self, returns: Array) -> None:
+        """Mean evaluation return of each seed, [S]."""
+        self.sampler.evaluated(returns)
+
+    def metrics(self, step: int) -> Metrics:
+        """What the sampler tells."""
+        return _named(self.name, self.sampler.metrics(step))
+
+    def spread(self, drawn: Drawn) -> Metrics:
+        """How draws and stored transitions spread over the task's phases; empty where it has none."""
+        return _named(self.name, self._phases.metrics(drawn.draw.index, self.store)) if self._phases else {}
+
+    def state(self, row: int) -> State:
+        return {
+            "sampler": self.sampler.state(row),
+            "storage": self.store.state(row),
+            "clip": self._clips[row].state(),
+            "begun": int(self._begun[row]),
+            "phases": self._phases.state(row) if self._phases else None,
+        }
+
+    def load_state(self, row: int, state: State) -> None:
+        self.sampler.load_state(row, state["sampler"])
+        self.store.load_state(row, state["storage"])
+        self._clips[row].load_state(state["clip"])
+        self._begun[row] = state["begun"]
+        if self._phases:
+            self._phases.load_state(row, state["phases"])
+
+
+class Uneven:
+    """What S seeds have stored of one stream of transitions, each by its own clock: an `Experience` of every seed."""
+
+    def __init__(
+        self,
+        build: Build,
+        replay: Any,
+        guided: Sequence[Column] = (),
+        learners: Sequence[Learner] = (),
+        name: str = "",
+    ) -> None:
+        """As of `Experience`."""
+        self.name = name
+        self.each = [
+            Experience(_alone(build, row), replay, guided, learners, name, broken=True, rows=np.array([row]))
+            for row in range(build.rows)
+        ]
+
+    @property
+    def stored(self) -> Array:
+        """Transitions that may be drawn, int [S]."""
+        return np.concatenate([each.stored for each in self.each])
+
+    def add(self, transition: Transition, rows: Array, ctx: Context) -> Array:
+        """Store the transition [S, …] of the seeds `rows`; the slots they went to, int [len(rows)].
+
+        What another seed stores next does not follow what it stored last, unless its episode ended with that."""
+        adding = set(np.asarray(rows).tolist())
+        for row, each in enumerate(self.each):
+            if row not in adding:
+                each.cut()
+        return np.array([self.each[row].add(_of(transition, row), ctx) for row in rows], np.int64)
+
+    def sample(self, count: int, ctx: Context, observation: Array | None = None) -> Drawn:
+        """A batch of `count` transitions of each seed that has stored as many, and zeros of the others, which draw no
+        random number."""
+        ready = self.stored >= count
+        here = ctx.observation if observation is None else observation
+        nothing = np.zeros((1, count), np.int64)
+        found = [
+            each.sample(count, ctx, here[row : row + 1])
+            if ready[row]
+            else Drawn(Draw(nothing, None), _zeros(each.store.gather(nothing)), ready[row : row + 1])
+            for row, each in enumerate(self.each)
+        ]
+        weights = [drawn.draw.weight for drawn in found]
+        ones = np.ones((1, count), np.float32)
+        weight = None
+        if any(each is not None for each in weights):
+            weight = np.concatenate([ones if each is None else each for each in weights])
+        batch = _joined([drawn.batch for drawn in found])._replace(weight=weight)
+        return Drawn(Draw(np.concatenate([drawn.draw.index for drawn in found]), weight), batch, ready)
+
+    def feedback(self, drawn: Drawn, update: Update) -> None:
+        """What a learner told of a batch."""
+        for row in np.flatnonzero(drawn.ready).tolist():
+            mine = slice(row, row + 1)
+            weight = None if drawn.draw.weight is None else drawn.draw.weight[mine]
+            told = Update(
+                update.td_error[mine],
+                {name: values[mine] for name, values in update.metrics.items()},
+                None if update.reducible is None else update.reducible[mine],
+            )
+            draw = Draw(drawn.draw.index[mine], weight)
+            self.each[row].feedback(Drawn(draw, drawn.batch, drawn.ready[mine]), told)
+
+    def answered(self, answers: Sequence[Answer]) -> None:
+        """What a judge said of clips."""
+        for answer in answers:
+            self.each[answer.row].answered([answer._replace(row=0)])
+
+    def evaluated(self, returns: Array) -> None:
+        """Mean evaluation return of each seed, [S]."""
+        for row, each in enumerate(self.each):
+            each.evaluated(returns[row : row + 1])
+
+    def metrics(self, step: int) -> Metrics:
+        """What the samplers tell, and `stored`, the transitions that may be drawn."""
+        told = [each.metrics(step) for each in self.each]
+        found = {name: np.concatenate([mine[name] for mine in told]) for name in told[0]}
+        return {**found, **_named(self.name, {"stored": self.stored.astype(np.float64)})}
+
+    def state(self, row: int) -> State:
+        return self.each[row].state(0)
+
+    def load_state(self, row: int, state: State) -> None:
+        self.each[row].load_state(0, state)
+
+
+def _alone(build: Build, row: int) -> Build:
+    """The build of one of its seeds."""
+    mine = slice(row, row + 1)
+    return dataclasses.replace(
+        build, seeds=build.seeds[mine], streams=build.streams[mine], directories=build.directories[mine]
+    )
+
+
+def _of(transition: Transition, row: int) -> Transition:
+    """What one seed has of a transition."""
+    fields: Any = (None if values is None else values[row : row + 1] for values in transition)
+    return Transition(*fields)
+
+
+def _joined(batches: Sequence[Batch]) -> Batch:
+    """The batches of several seeds side by side, without weights."""
+    columns = {name: np.concatenate([batch.columns[name] for batch in batches]) for name in batches[0].columns}
+    fields: Any = {
+        name: np.concatenate([getattr(batch, name) for batch in batches])
+        for name in Batch._fields
+        if isinstance(getattr(batches[0], name), np.ndarray) and name != "weight"
+    }
+    return Batch(**fields, weight=None, columns=columns)
+
+
+def _zeros(batch: Batch) -> Batch:
+    """A batch of the same shapes whose numbers are all 0."""
+    fields: Any = {
+        name: None if values is None else np.zeros_like(values)
+        for name, values in batch._asdict().items()
+        if name != "columns"
+    }
+    return Batch(**fields, columns={name: np.zeros_like(values) for name, values in batch.columns.items()})
+
+
+def _named(name: str, metrics: Metrics) -> Metrics:
+    """Metrics of the experience of this name."""
+    return {f"{name}/{key}": values for key, values in metrics.items()} if name else metrics
+
+
+class Clip:
+    """The transitions since the last question about a seed, and what their frames will be drawn from.
+
+    Clips are disjoint and end with the episode (VLM-RB, algorithm 1). The frame of a transition shows the state
+    after it, so that a clip which ends at the goal shows the goal reached.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self._snapshots: list[Array] = []
+        self._events: list[Array] = []
+
+    def add(self, number: int, snapshot: Array, events: Array) -> None:
+        self.numbers.append(number)
+        self._snapshots.append(snapshot)
+        self._events.append(events)
+
+    def close(self, row: int) -> Ask:
+        ask = Ask(row, np.array(self.numbers, np.int64), np.stack(self._snapshots), np.stack(self._events))
+        self.numbers, self._snapshots, self._events = [], [], []
+        return ask
+
+    def state(self) -> State:
+        return {
+            "numbers": np.array(self.numbers, np.int64),
+            "snapshots": np.stack(self._snapshots) if self._snapshots else None,
+            "events": np.stack(self._events) if self._events else None,
+        }
+
+    def load_state(self, state: State) -> None:
+        self.numbers = [int(number) for number in state["numbers"]]
+        self._snapshots = [] if state["snapshots"] is None else list(state["snapshots"])
+        self._events = [] if state["events"] is None else list(state["events"])
