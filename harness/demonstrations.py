@@ -2,28 +2,23 @@
 
 They follow from (suite, its version and settings, task, count) alone, so every method and seed gets the same ones;
 where a run's seed decides its layout (the suite's `of_run`), a seed gets those of its own layout. They are
-made once, replayed in a fresh task before they count, and kept by content: arrays as safetensors beside a JSON file
-that holds their hash.
+made once, replayed in a fresh task before they count, and kept by content (`harness/episodes.py`).
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from guidebench.harness import episodes as keeping
 from guidebench.harness.capabilities import Demonstrates
 from guidebench.harness.config import Cell
-from guidebench.harness.errors import Notice, UserError
+from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, Suite, Task, Transition
-from guidebench.harness.records.files import write_bytes, write_json
 from guidebench.harness.records.provenance import packages
 
 SCHEMA = 1
@@ -106,13 +101,7 @@ class Wanted:
     @property
     def file(self) -> Path:
         """Where their description is kept; the arrays are beside it."""
-        key = hashlib.sha256(json.dumps(self.content, sort_keys=True).encode()).hexdigest()[:16]
-        return root() / self.name / self.task / f"{key}.json"
-
-
-def root() -> Path:
-    """The directory of everything kept: $GUIDEBENCH_CACHE or ~/.cache/guidebench."""
-    return Path(os.environ.get("GUIDEBENCH_CACHE") or Path.home() / ".cache" / "guidebench") / "demonstrations"
+        return keeping.root("demonstrations") / self.name / self.task / f"{keeping.key(self.content)}.json"
 
 
 def wanted(cell: Cell, seed: int) -> Wanted | None:
@@ -242,34 +231,14 @@ def _roll(task: Task, seed: int, act: Callable[[Array], Any], most: int) -> Demo
 
 def keep(episodes: tuple[Demonstration, ...], what: Wanted, file: Path | None = None) -> Path:
     """Write them as `file` (.json, its arrays beside it; by default where `obtain` looks); the file."""
-    from safetensors.numpy import save
-
-    file = file or what.file
-    arrays = {name: np.concatenate([getattr(episode, name) for episode in episodes]) for name in ARRAYS}
-    content = save(arrays)
-    write_bytes(file.with_suffix(".safetensors"), content)
-    description = [{"seed": episode.seed, "steps": episode.length} for episode in episodes]
-    # The description comes last: without it the arrays count for nothing.
-    write_json(file, {**what.content, "sha256": hashlib.sha256(content).hexdigest(), "episodes": description})
-    return file
+    arrays = [{name: getattr(episode, name) for name in ARRAYS} for episode in episodes]
+    return keeping.keep(file or what.file, what.content, [{"seed": episode.seed} for episode in episodes], arrays)
 
 
 def kept(file: Path) -> Demonstrations | None:
     """What `keep` wrote; None if there is nothing, or (with a notice) if a byte of it is not what was written."""
-    from safetensors.numpy import load
-
-    try:
-        description: Mapping[str, Any] = json.loads(file.read_text())
-        content = file.with_suffix(".safetensors").read_bytes()
-        if hashlib.sha256(content).hexdigest() != description["sha256"]:
-            raise ValueError("the arrays do not match their checksum")
-        arrays = load(content)
-        ends = np.cumsum([episode["steps"] for episode in description["episodes"]])
-        parts = zip(*(np.split(arrays[name], ends[:-1]) for name in ARRAYS), strict=True)
-        episodes = zip(description["episodes"], parts, strict=True)
-        return Demonstrations(tuple(Demonstration(e["seed"], *part) for e, part in episodes), description["sha256"])
-    except FileNotFoundError:
+    found = keeping.kept(file, ARRAYS)
+    if found is None:
         return None
-    except (ValueError, KeyError, TypeError) as error:
-        warnings.warn(Notice(f"{file} is damaged ({error}); its demonstrations are made anew"), stacklevel=2)
-        return None
+    episodes = zip(found.described, found.arrays, strict=True)
+    return Demonstrations(tuple(Demonstration(said["seed"], **arrays) for said, arrays in episodes), found.digest)

@@ -1,0 +1,79 @@
+"""Episodes kept by content: their arrays as safetensors, one episode after the other, beside a JSON file that describes
+them and holds the arrays' hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from guidebench.harness.errors import Notice
+from guidebench.harness.interfaces import Array
+from guidebench.harness.records.files import write_bytes, write_json
+
+
+class Kept(NamedTuple):
+    """What was kept, as it was given to `keep`."""
+
+    described: Sequence[Mapping[str, Any]]
+    arrays: Sequence[Mapping[str, Array]]
+    digest: str
+    """SHA-256 of the file of arrays."""
+
+
+def root(kind: str) -> Path:
+    """Where everything kept of a kind is: a folder of $GUIDEBENCH_CACHE or ~/.cache/guidebench."""
+    return Path(os.environ.get("GUIDEBENCH_CACHE") or Path.home() / ".cache" / "guidebench") / kind
+
+
+def key(content: Mapping[str, Any]) -> str:
+    """The name of what `content` decides, 16 hexadecimal digits."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def keep(
+    file: Path,
+    content: Mapping[str, Any],
+    described: Sequence[Mapping[str, Any]],
+    arrays: Sequence[Mapping[str, Array]],
+) -> Path:
+    """Write episodes as `file` (.json, its arrays beside it); the file. `content`: what decides them all; `described`:
+    what is to be said of each; `arrays`: name -> [T, …] of each."""
+    from safetensors.numpy import save
+
+    stored = save({name: np.concatenate([each[name] for each in arrays]) for name in arrays[0]})
+    write_bytes(file.with_suffix(".safetensors"), stored)
+    lengths = [len(next(iter(each.values()))) for each in arrays]
+    description = [{**each, "steps": length} for each, length in zip(described, lengths, strict=True)]
+    # The description comes last: without it the arrays count for nothing.
+    write_json(file, {**content, "sha256": hashlib.sha256(stored).hexdigest(), "episodes": description})
+    return file
+
+
+def kept(file: Path, names: Sequence[str]) -> Kept | None:
+    """What `keep` wrote, of arrays these; None if there is nothing, or (with a notice) if a byte of it is not what was
+    written."""
+    from safetensors.numpy import load
+
+    try:
+        description: Mapping[str, Any] = json.loads(file.read_text())
+        stored = file.with_suffix(".safetensors").read_bytes()
+        if hashlib.sha256(stored).hexdigest() != description["sha256"]:
+            raise ValueError("the arrays do not match their checksum")
+        together = load(stored)
+        described = description["episodes"]
+        ends = np.cumsum([episode["steps"] for episode in described])
+        parts = {name: np.split(together[name], ends[:-1]) for name in names}
+        arrays = [{name: parts[name][number] for name in names} for number in range(len(described))]
+        return Kept(described, arrays, description["sha256"])
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        warnings.warn(Notice(f"{file} is damaged ({error}); what it held is made anew"), stacklevel=3)
+        return None
