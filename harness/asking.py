@@ -9,10 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from guidebench.harness import parts, registry
-from guidebench.harness.config import Cell
+from guidebench.harness.config import Cell, there
 from guidebench.harness.evaluation import Consult
 from guidebench.harness.execution import Models
-from guidebench.harness.foundation import answering, keeping
+from guidebench.harness.foundation import answering, arrays, keeping
 from guidebench.harness.foundation.asks import Asks, Backend, consulted
 from guidebench.harness.foundation.human import HumanBackend
 from guidebench.harness.foundation.oracle import OracleBackend
@@ -96,7 +96,7 @@ def _voice(cell: Cell, role: str) -> Voice:
     known = {part.role: Registered(part.kind, part.name, asdict(cell.section(part.role))) for part in cell.names.parts}
     length = parts.clip_length({asker: cell.section(asker) for asker in _asking(cell, role)})
     speaker = next(iter(answering.speakers(cell.names.parts, role)), "")
-    return Voice(known[role], length or 1, known.get(speaker))
+    return Voice(known[role], length or 1, known.get(speaker), arrays.of(cell.names.parts, there(cell), role))
 
 
 def _asking(cell: Cell, role: str) -> list[str]:

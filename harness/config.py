@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from guidebench.harness import registry, settings
 from guidebench.harness.capabilities import Demonstrates
 from guidebench.harness.errors import UserError, a, in_role, unknown
-from guidebench.harness.foundation import answering
+from guidebench.harness.foundation import answering, arrays
 from guidebench.harness.interfaces import SUCCESS, Score
 from guidebench.harness.logs import Log, together
 from guidebench.harness.parts import There
@@ -474,6 +474,7 @@ def validate(cell: Cell) -> None:
             )
     _check_losses(cell)
     answering.check(cell.names.parts)
+    arrays.check(cell.names.parts, place)
     for role in answering.consulted(cell.names.parts):
         if f"{role}.delay" in cell.overrides:
             raise UserError(f"{role}.delay is given, and the answers of {role!r} are waited for at once; leave it out")

@@ -270,9 +270,26 @@ class Answer(NamedTuple):
     row: int
     key: Array
     value: Any
-    """A judge's P(yes), in [0, 1]; what a dialogue ended with, as JSON holds it. None where there was no usable answer,
-    which the asker bears as it states."""
+    """A judge's P(yes), in [0, 1]; what a dialogue ended with, as JSON holds it, or the array that the asking part
+    declares for the role, [len(key), *shape]. None where there was no usable answer, which the asker bears as it
+    states."""
     to: str = "judge"
+
+
+class ArraySpec(NamedTuple):
+    """What the answers in a role are where they are arrays: for each key of a question (`Ask.key`) one of `shape`, so
+    that the value of its Answer is [len(key), *shape] of exactly this dtype."""
+
+    name: str
+    """For errors, and of the column that may hold it."""
+    shape: tuple[int, ...] = ()
+    dtype: str = "float32"
+    """Or float16. What a dialogue ends with is cast to it."""
+
+    def column(self, initial: float = float("nan"), batched: bool = True) -> Column:
+        """The late column that holds it for each transition, which `Store.apply` fills in from an Answer's key and
+        value."""
+        return Column(self.name, "late", self.shape, self.dtype, initial, batched)
 
 
 class Dialogue(Protocol):
@@ -284,8 +301,9 @@ class Dialogue(Protocol):
     """The most calls it makes."""
 
     async def __call__(self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[Told]]) -> Any:
-        """`content` of the Ask, uint8 [L, height, width, 3] of its snapshots -> what JSON can hold, or None where the
-        model gave nothing usable. A call that got no answer comes back as a Told with a `failure`."""
+        """`content` of the Ask, uint8 [L, height, width, 3] of its snapshots -> what JSON can hold, or where the part
+        declares it (`AskingPart.array`) an array of floating-point numbers; None where the model gave nothing usable. A
+        call that got no answer comes back as a Told with a `failure`."""
 
 
 class Context(Protocol):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from guidebench.harness.interfaces import Actions, Dialogue, Observations, Score, Suite
+from guidebench.harness.interfaces import Actions, ArraySpec, Dialogue, Observations, Score, Suite
 from guidebench.harness.logs import Log  # settings evaluate the annotations
 
 if TYPE_CHECKING:
@@ -164,6 +164,12 @@ class AskingPart(Part):
         """What is said to the chat or embedder that it needs in a role about one of its questions, in the model's
         process. A part that needs such a model cannot be registered without a dialogue of its own."""
         raise TypeError(f"{type(self).__name__} needs no chat and no embedder, so it has nothing to say to one")
+
+    def array(self, there: There, role: str) -> ArraySpec | None:
+        """What the answers of a chat or an embedder that it needs in a role are where its dialogue there ends with an
+        array, such as embeddings; None where it ends with what JSON can hold. It is asked while a command is planned
+        and decides how answers are checked: one of another shape ends the run, one that is not finite is a failure."""
+        return None
 
     def stored_bytes(self, parts: Mapping[str, Any], task: str) -> int:
         """What its columns take of a transition on disk, where that is much."""

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from guidebench.harness import apart
 from guidebench.harness.errors import BudgetReached, Stopped, UserError
+from guidebench.harness.foundation.arrays import Declared
 from guidebench.harness.foundation.asks import InFlight, Memory
 from guidebench.harness.foundation.calls import Told
 from guidebench.harness.interfaces import Array
@@ -52,6 +53,8 @@ class Voice(NamedTuple):
     """Frames of a clip to be judged."""
     speaker: Registered | None = None
     """Whose dialogue is led with the model; None for a judge."""
+    array: Declared | None = None
+    """What the dialogue ends with, where it is an array."""
 
 
 class Assignment(NamedTuple):
@@ -88,6 +91,8 @@ class Sent(NamedTuple):
     step: int
     snapshots: Array | None
     content: str
+    keys: int
+    """How many transitions or queries the answer concerns."""
 
 
 class ModelProcess:
@@ -125,8 +130,11 @@ class ModelProcess:
         ask = item.ask
         queue = self._ahead if ahead else self._waiting
         queue.append(
-            Sent(item.number, ask.to, ask.row, item.scope, item.ordinal, item.step, ask.snapshots, ask.content)
-        )
+            Sent(
+                item.number, ask.to, ask.row, item.scope, item.ordinal, item.step, ask.snapshots, ask.content,
+                len(ask.key),
+            )
+        )  # fmt: skip
         self.poll()
 
     def poll(self) -> None:

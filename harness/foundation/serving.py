@@ -26,7 +26,8 @@ import numpy as np
 from guidebench.harness import processes
 from guidebench.harness.errors import BudgetReached, MissingCall, UserError, count, in_role
 from guidebench.harness.execution import Models
-from guidebench.harness.foundation import answering
+from guidebench.harness.foundation import answering, arrays
+from guidebench.harness.foundation.arrays import Declared
 from guidebench.harness.foundation.asks import Memory
 from guidebench.harness.foundation.backends.scripted import ScriptedModel
 from guidebench.harness.foundation.calls import Asker, Call, JudgeCall, Model, Told, Usage
@@ -130,7 +131,8 @@ async def _answer(
 async def _converse(
     spoken: Spoken, dialogue: Dialogue, desk: Answers, frames: Array | None, item: Sent, run: str
 ) -> Told:
-    """What a dialogue ends with, and all that its calls took; the last of them that failed, if it ends with nothing."""
+    """What a dialogue ends with, and all that its calls took; the last of them that failed, if it ends with nothing.
+    UserError for an array that is not what the asking part declares."""
     made: list[Told] = []
     begun = itertools.count()
 
@@ -144,11 +146,16 @@ async def _converse(
         made.append(await desk.answer(spoken.sampled(call), asker))
         return made[-1]
 
-    value = await dialogue(json.loads(item.content or "null"), frames, ask)
+    value, wrong = await dialogue(json.loads(item.content or "null"), frames, ask), ""
+    if spoken.array is None:
+        arrays.undeclared(value, spoken.speaker, item.role)
+    elif value is not None:
+        value, wrong = arrays.fitted(value, spoken.array, item.keys)
     usage = functools.reduce(Usage.plus, (told.usage for told in made), Usage())
     billed = functools.reduce(Usage.plus, (told.billed for told in made), Usage())
-    failures = [told.failure for told in made if told.failure]
-    return Told(value, (failures or ["malformed"])[-1] if value is None else "", usage, billed)
+    failures = [] if wrong else [told.failure for told in made if told.failure]
+    failure = (failures or ["malformed"])[-1] if value is None else ""
+    return Told(value, failure, usage, billed, {"message": wrong} if wrong else {})
 
 
 def _memory() -> Memory:
@@ -173,6 +180,9 @@ class Spoken(NamedTuple):
     """A call with the role's settings of sampling."""
     dialogue: Dialogue | None
     """None for a judge, which is shown a clip."""
+    speaker: str
+    """Whose dialogue it is, in words."""
+    array: Declared | None
 
 
 class Studio:
@@ -187,6 +197,7 @@ class Studio:
             role: Spoken(
                 voice.clip_length, str(voice.model.settings.get("prompt", "")), built(voice.model).sampled,
                 built(voice.speaker).dialogue(suite, assignment.task, role) if voice.speaker else None,
+                str(voice.speaker), voice.array,
             )
             for role, voice in assignment.voices.items()
         }  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from guidebench.harness.interfaces import Build, Dialogue, Guide, Suite
+from guidebench.harness.interfaces import ArraySpec, Build, Dialogue, Guide, Suite
 from guidebench.harness.parts import AskingPart, There
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
@@ -20,6 +20,10 @@ BASELINES = {
     "minigrid_doorkey": "a grid of two rooms seen from above",
     "classic": "a drawing of a simple machine",
 }
+
+
+REWARD = ArraySpec("frame_reward")
+"""What the embedder's answers are: a number for each frame."""
 
 
 @register.guide("vlm_rm")
@@ -69,6 +73,9 @@ class VlmRm(AskingPart):
         from guidebench.methods.vlm_rm.dialogue import GoalBaseline
 
         return GoalBaseline(self.goal or suite.make(task).instruction, self.baseline, self.alpha)
+
+    def array(self, there: There, role: str) -> ArraySpec:
+        return REWARD
 
 
 register.method("vlm_rm")(

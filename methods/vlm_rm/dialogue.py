@@ -24,15 +24,15 @@ class GoalBaseline:
 
     async def __call__(
         self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[Told]]
-    ) -> list[float] | None:
-        """uint8 [L, height, width, 3] -> the reward of each frame, or None where the model gave no usable vectors."""
+    ) -> Array | None:
+        """uint8 [L, height, width, 3] -> the reward of each frame, [L], or None where the model gave no vectors. One
+        without a direction makes the reward not finite."""
         assert frames is not None, "a stretch has frames"
         texts, images = await ask(EmbedCall(self._texts)), await ask(EmbedCall(tuple(frames)))
         if texts.failure or images.failure:
             return None
         goal, baseline = texts.value[0], texts.value[-1]
-        found = reward(images.value, goal, baseline, self._alpha)
-        return found.tolist() if np.isfinite(found).all() else None
+        return reward(images.value, goal, baseline, self._alpha)
 
 
 def reward(images: Array, goal: Array, baseline: Array, alpha: float) -> Array:

@@ -9,8 +9,7 @@ import numpy as np
 from guidebench.baselines.experience import Clip
 from guidebench.baselines.guiding import BaseGuide
 from guidebench.harness.interfaces import Answer, Array, Batch, Column, Context, Metrics, State, Store, Transition
-
-COLUMN = "frame_reward"
+from guidebench.methods.vlm_rm import REWARD
 
 
 class FrameRewardGuide(BaseGuide):
@@ -20,7 +19,7 @@ class FrameRewardGuide(BaseGuide):
     known so far, before the first as 0 (choice).
     """
 
-    columns: tuple[Column, ...] = (Column(COLUMN, "late", initial=float("nan")),)
+    columns: tuple[Column, ...] = (REWARD.column(),)
     wants_snapshots = True
 
     def __init__(self, rows: int, stretch: int) -> None:
@@ -45,13 +44,12 @@ class FrameRewardGuide(BaseGuide):
             if answer.value is None:
                 self._failed[answer.row] += len(answer.key)
                 continue
-            rewards = np.asarray(answer.value, np.float32)
-            self._sum[answer.row] += rewards.sum(dtype=np.float64)
-            self._known[answer.row] += len(rewards)
-            store.apply(COLUMN, answer.row, answer.key, rewards)
+            self._sum[answer.row] += answer.value.sum(dtype=np.float64)
+            self._known[answer.row] += len(answer.value)
+            store.apply(REWARD.name, answer.row, answer.key, answer.value)
 
     def shape(self, batch: Batch) -> Batch:
-        given = batch.columns[COLUMN]
+        given = batch.columns[REWARD.name]
         reward = np.where(np.isnan(given), self._mean[:, None], given).astype(np.float32)
         return batch._replace(reward=reward)
 

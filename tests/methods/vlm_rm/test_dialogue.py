@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from guidebench.harness.errors import UserError
+from guidebench.harness.foundation.arrays import Declared, fitted
 from guidebench.harness.foundation.calls import Call, EmbedCall, Told
+from guidebench.methods.vlm_rm import REWARD
 from guidebench.methods.vlm_rm.dialogue import GoalBaseline, reward
 
 GOAL, BASELINE = np.array([1.0, 0.0]), np.array([0.0, 1.0])
@@ -86,9 +88,11 @@ def test_a_call_that_failed_leaves_no_reward(failing: int) -> None:
 
 
 def test_vectors_without_a_direction_leave_no_reward() -> None:
+    declared = Declared(REWARD, "guide 'vlm_rm'", "embedder")
     with np.errstate(invalid="ignore"):
         for broken in (np.zeros((2, 2)), np.full((2, 2), np.nan)):
-            assert asyncio.run(GoalBaseline("a", "b", 0.5)(None, FRAMES, Asked(broken))) is None
+            found = asyncio.run(GoalBaseline("a", "b", 0.5)(None, FRAMES, Asked(broken)))
+            assert fitted(found, declared, 2) == (None, "frame_reward holds a number that is not finite")
 
 
 def test_with_a_real_clip_and_no_baseline_it_is_the_cosine_of_frame_and_text(tiny: Callable[..., Path]) -> None:

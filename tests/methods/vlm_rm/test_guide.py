@@ -41,7 +41,8 @@ class World:
         self.number += steps
 
     def answer(self, row: int, numbers: list[int], rewards: list[float] | None) -> None:
-        self.guide.answered([Answer(row, np.array(numbers), rewards, "embedder")], self.storage, SimpleNamespace())
+        value = None if rewards is None else np.array(rewards, np.float32)
+        self.guide.answered([Answer(row, np.array(numbers), value, "embedder")], self.storage, SimpleNamespace())
 
     def shaped(self, numbers: list[int]) -> list[list[float]]:
         index = np.array(numbers) % 8
