@@ -14,6 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from guidebench.baselines.tensors import Seen, tensor, tensors
 from guidebench.harness.errors import Notice, UserError, unknown
 from guidebench.harness.interfaces import Array, Batch, Loss, Tensors
 
@@ -24,25 +25,26 @@ class QNetworks:
 
     rows: slice
     """The seeds that the batch is of, among those of the worker."""
-    q: Callable[[Tensor], Tensor]
+    q: Callable[[Seen], Tensor]
     """Observations [S, B, …] -> Q-values [S, B, A]; of IQN, means over its policy's quantiles."""
 
 
 @dataclass(frozen=True)
 class ActorCriticNetworks:
-    """What a loss sees of the networks of SAC and TD3 (groups `actor` and `critic`)."""
+    """What a loss sees of the networks of SAC and TD3 (groups `actor`, and `critic`, which holds an encoder
+    that both share)."""
 
     rows: slice
     """The seeds that the batch is of, among those of the worker."""
-    policy: Callable[[Tensor], Tensor]
+    policy: Callable[[Seen], Tensor]
     """Observations [S, B, …] -> greedy actions [S, B, A] in [-1, 1]."""
-    drawn: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+    drawn: Callable[[Seen, Tensor], tuple[Tensor, Tensor]]
     """Observations and standard normal noise [S, B, A] -> actions of the policy [S, B, A], their log-probabilities
     [S, B]; UserError of a learner whose policy is deterministic."""
-    log_probability: Callable[[Tensor, Tensor], Tensor]
+    log_probability: Callable[[Seen, Tensor], Tensor]
     """Observations and actions [S, B, A] -> log π(a|s), [S, B]; UserError of a learner whose policy is
     deterministic."""
-    critic: Callable[[Tensor, Tensor], Tensor]
+    critic: Callable[[Seen, Tensor], Tensor]
     """Observations and actions [S, B, A] -> Q_i(s, a) of every critic, [S, N, B]."""
 
 
@@ -54,19 +56,22 @@ class Added(NamedTuple):
     """Of the sum of `value`, by each parameter of the group; None for one that it does not depend on."""
 
 
-def tensors(batch: Batch, rows: slice, tensor: Callable[[Array], Tensor]) -> Tensors:
-    """The transitions of the seeds `rows`; `tensor` turns an array into a tensor on the learner's device."""
+def of(batch: Batch, rows: slice, device: str) -> Tensors:
+    """The transitions of the seeds `rows`, on the learner's device."""
+
+    def own(array: Array) -> Tensor:
+        return tensor(array[rows], device)
 
     return Tensors(
-        observation=tensor(batch.observation[rows]),
-        action=tensor(batch.action[rows]),
-        reward=tensor(batch.reward[rows]),
-        next_observation=tensor(batch.next_observation[rows]),
-        terminated=tensor(batch.terminated[rows]),
-        weight=None if batch.weight is None else tensor(batch.weight[rows]),
-        success=None if batch.success is None else tensor(batch.success[rows]),
-        task_reward=None if batch.task_reward is None else tensor(batch.task_reward[rows]),
-        columns={name: tensor(array[rows]) for name, array in batch.columns.items()},
+        observation=tensors(batch.observation[rows], device),
+        action=own(batch.action),
+        reward=own(batch.reward),
+        next_observation=tensors(batch.next_observation[rows], device),
+        terminated=own(batch.terminated),
+        weight=None if batch.weight is None else own(batch.weight),
+        success=None if batch.success is None else own(batch.success),
+        task_reward=None if batch.task_reward is None else own(batch.task_reward),
+        columns={name: own(array) for name, array in batch.columns.items()},
     )
 
 

@@ -7,6 +7,7 @@ as PyTorch's do, uniform in ±1/sqrt(fan in).
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -16,10 +17,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from guidebench.baselines.parameters import Spec
-from guidebench.harness.interfaces import Observations
-
-DILATIONS = (1, 2, 4)
-"""Of the three residual blocks [choice: the paper gives only their number]; less where the kernel outgrows the grid."""
 
 
 class Network(Protocol):
@@ -27,7 +24,7 @@ class Network(Protocol):
 
     def specs(self) -> dict[str, Spec]: ...
 
-    def __call__(self, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor: ...
+    def __call__(self, parameters: Mapping[str, Tensor], inputs: Any) -> Tensor: ...
 
 
 def linear(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -35,17 +32,20 @@ def linear(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return torch.baddbmm(bias.unsqueeze(1), inputs, weight)
 
 
-def conv2d(inputs: Tensor, weight: Tensor, bias: Tensor, dilation: int = 1) -> Tensor:
-    """Convolution that keeps height and width: [S, B, H, W, in], weight [S, out, k, k, in] -> [S, B, H, W, out].
+def conv2d(
+    inputs: Tensor, weight: Tensor, bias: Tensor, dilation: int = 1, stride: int = 1, padding: int | None = None
+) -> Tensor:
+    """Convolution: [S, B, H, W, in], weight [S, out, k, k, in] -> [S, B, H', W', out]; at stride 1 it keeps height and
+    width unless `padding` is given.
 
     One group per seed. Channels come last because that is what CPU kernels are fastest at."""
     seeds, batch, height, width, channels = inputs.shape
     out, kernel = weight.shape[1], weight.shape[2]
     grouped = inputs.permute(1, 0, 4, 2, 3).reshape(batch, seeds * channels, height, width)
     filters = weight.reshape(seeds * out, kernel, kernel, channels).permute(0, 3, 1, 2)
-    padding = dilation * (kernel // 2)
-    result = F.conv2d(grouped, filters, bias.reshape(-1), padding=padding, dilation=dilation, groups=seeds)
-    return result.view(batch, seeds, out, height, width).permute(1, 0, 3, 4, 2)
+    padding = dilation * (kernel // 2) if padding is None else padding
+    result = F.conv2d(grouped, filters, bias.reshape(-1), stride, padding, dilation, seeds)
+    return result.view(batch, seeds, out, *result.shape[2:]).permute(1, 0, 3, 4, 2)
 
 
 class ToOne(torch.autograd.Function):
@@ -73,7 +73,8 @@ def linear_specs(name: str, into: int, out: int, orthogonal: bool = False) -> di
     return {f"{name}.weight": Spec((into, out), "uniform", scale), f"{name}.bias": Spec((out,), "uniform", scale)}
 
 
-def _conv_specs(name: str, into: int, out: int, kernel: int) -> dict[str, Spec]:
+def conv_specs(name: str, into: int, out: int, kernel: int) -> dict[str, Spec]:
+    """Weight [out, k, k, in] and bias of a convolution, as PyTorch starts them."""
     scale = 1 / math.sqrt(into * kernel * kernel)
     shape = (out, kernel, kernel, into)
     return {f"{name}.weight": Spec(shape, "uniform", scale), f"{name}.bias": Spec((out,), "uniform", scale)}
@@ -133,61 +134,32 @@ def ensemble(network: Network, parameters: Mapping[str, Tensor], inputs: Tensor)
     return network(parameters, every).view(len(inputs), members, -1)
 
 
-class GridEncoder:
-    """Encoder of a symbolic grid: codes [S, B, H, W, K] -> features [S, B, features] (VLM-RB, app. E.1).
-
-    Each channel of the grid is embedded, three residual blocks of dilated convolutions follow, then global average
-    and maximum pooling and a linear layer with ReLU. One table of width `channels` per channel of the grid, summed,
-    is the same as concatenating narrower embeddings and mixing them by a 1×1 convolution: the mixing is in the
-    tables. A block is x + W·relu(conv(relu(x))): the convolution is 3×3 and halves the channels, W is pointwise and
-    restores them; ReLU comes before pooling too [choice].
-    """
-
-    def __init__(self, observations: Observations, channels: int, features: int, name: str = "encoder") -> None:
-        assert observations.categories is not None
-        self.height, self.width = observations.shape[:2]
-        self.categories = observations.categories
-        self.channels, self.inner, self.features, self.name = channels, max(1, channels // 2), features, name
-        reach = max(1, (min(self.height, self.width) - 1) // 2)
-        self.dilations = [min(dilation, reach) for dilation in DILATIONS]
-
-    def specs(self) -> dict[str, Spec]:
-        specs = {f"{self.name}.embedding": Spec((sum(self.categories), self.channels), "normal", 1.0)}
-        for block in range(len(self.dilations)):
-            specs |= _conv_specs(f"{self.name}.block{block}.conv", self.channels, self.inner, 3)
-            scale = 1 / math.sqrt(self.inner)
-            specs[f"{self.name}.block{block}.mix"] = Spec((self.inner, self.channels), "uniform", scale)
-        return specs | linear_specs(f"{self.name}.pooled", 2 * self.channels, self.features)
-
-    def __call__(self, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
-        def take(layer: str) -> tuple[Tensor, Tensor]:
-            return parameters[f"{self.name}.{layer}.weight"], parameters[f"{self.name}.{layer}.bias"]
-
-        shape = (*inputs.shape[:4], self.channels)
-        cells = one_hot(inputs, self.categories).flatten(1, 3)
-        x = torch.bmm(cells, parameters[f"{self.name}.embedding"])
-        for block, dilation in enumerate(self.dilations):
-            inner = conv2d(x.relu().view(shape), *take(f"block{block}.conv"), dilation).relu_()
-            x = torch.baddbmm(x, inner.flatten(1, 3), parameters[f"{self.name}.block{block}.mix"])
-        return linear(pool(x.relu().view(shape)), *take("pooled")).relu_()
-
-
 def one_hot(codes: Tensor, categories: Sequence[int]) -> Tensor:
     """Codes [..., K] -> float32 [..., sum(categories)], one 1 per channel.
 
     A product with it is the sum of the K embeddings; unlike a lookup its gradient is a matrix product too, faster on
     a CPU and deterministic on a GPU."""
-    starts = torch.tensor([sum(categories[:k]) for k in range(len(categories))], device=codes.device)
     result = torch.zeros(*codes.shape[:-1], sum(categories), device=codes.device)
-    return result.scatter_(-1, codes + starts, 1.0)
+    return result.scatter_(-1, codes + _starts(tuple(categories), codes.device), 1.0)
 
 
-def pool(cells: Tensor) -> Tensor:
-    """Global average and maximum of each channel: [S, B, H, W, C] -> [S, B, 2C], averages first."""
-    planes = cells.flatten(0, 1).permute(0, 3, 1, 2)
-    # max_pool2d's gradient is ten times as fast as amax's on a CPU
-    highest = F.max_pool2d(planes, planes.shape[2:]).view(*cells.shape[:2], -1)
-    return torch.cat([cells.mean((2, 3)), highest], dim=-1)
+@functools.cache
+def _starts(categories: tuple[int, ...], device: torch.device) -> Tensor:
+    """Where the codes of each channel begin; kept, since a CUDA graph can hold no copy from the CPU."""
+    return torch.tensor([sum(categories[:k]) for k in range(len(categories))], device=device)
+
+
+class OneHot:
+    """`one_hot` of codes [S, B, K], without parameters."""
+
+    def __init__(self, categories: Sequence[int]) -> None:
+        self.categories = categories
+
+    def specs(self) -> dict[str, Spec]:
+        return {}
+
+    def __call__(self, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
+        return one_hot(inputs, self.categories)
 
 
 class Chain:
@@ -199,10 +171,11 @@ class Chain:
     def specs(self) -> dict[str, Spec]:
         return {name: spec for part in self.parts for name, spec in part.specs().items()}
 
-    def __call__(self, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
+    def __call__(self, parameters: Mapping[str, Tensor], inputs: Any) -> Tensor:
         for part in self.parts:
             inputs = part(parameters, inputs)
-        return inputs
+        result: Tensor = inputs
+        return result
 
 
 class Relu:
@@ -215,24 +188,15 @@ class Relu:
         return inputs.relu()
 
 
-def is_grid(observations: Observations) -> bool:
-    """Whether these are codes of a symbolic grid [H, W, K], not a vector."""
-    return observations.categories is not None and len(observations.shape) == 3
+class Joined:
+    """A network for each named part of the inputs, their results [S, B, width] side by side in this order."""
 
+    def __init__(self, parts: Mapping[str, Network]) -> None:
+        self.parts = parts
 
-def encoder(observations: Observations, channels: int, features: int, hidden: Sequence[int]) -> Network | None:
-    """What turns these observations into features: the grid's encoder, or a vector's hidden layers, if any."""
-    if is_grid(observations):
-        return GridEncoder(observations, channels, features)
-    if not hidden:
-        return None
-    return Chain(MLP(observations.shape[0], hidden[:-1], hidden[-1], "encoder"), Relu())
+    def specs(self) -> dict[str, Spec]:
+        return {name: spec for part in self.parts.values() for name, spec in part.specs().items()}
 
-
-def for_observations(
-    observations: Observations, channels: int, features: int, hidden: Sequence[int], out: int
-) -> Network:
-    """The network that these observations need: an encoder and an MLP for a symbolic grid, an MLP for a vector."""
-    if is_grid(observations):
-        return Chain(GridEncoder(observations, channels, features), MLP(features, hidden, out, "head"))
-    return MLP(observations.shape[0], hidden, out, "head")
+    def __call__(self, parameters: Mapping[str, Tensor], inputs: Mapping[str, Tensor]) -> Tensor:
+        features = [part(parameters, inputs[name]) for name, part in self.parts.items()]
+        return features[0] if len(features) == 1 else torch.cat(features, 2)

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from guidebench.baselines.tensors import tensors
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, State
 
@@ -72,7 +73,7 @@ class Parameters:
         together: bool | None = None,
     ) -> None:
         self.specs = dict(specs)
-        self.rows, self.members = rows, members
+        self.rows, self.members, self.device = rows, members, device
         ends = np.cumsum([-(-spec.size // ALIGNMENT) * ALIGNMENT for spec in self.specs.values()])
         starts = [0, *(int(end) for end in ends)]
         self._slices = {
@@ -82,7 +83,7 @@ class Parameters:
         count = members or 1
         self.networks = torch.zeros(rows * count, starts[-1], device=device)
         """The same memory with a row per network, [S·N, P/N]."""
-        self.flat = self.networks.view(rows, -1)
+        self.flat = self.networks.view(rows, count * starts[-1])
         self.together = device != "cpu" if together is None else together
         taken = [slice(0, rows)] if self.together else [slice(row, row + 1) for row in range(rows)]
         self.parts = [Part(rows, self._look(self.networks[rows.start * count : rows.stop * count])) for rows in taken]
@@ -99,7 +100,7 @@ class Parameters:
     def empty_like(self) -> Parameters:
         """Zeros with the same names, without gradients: a target network, a moment."""
         return Parameters(
-            self.specs, self.rows, str(self.flat.device), members=self.members, trainable=False, together=self.together
+            self.specs, self.rows, self.device, members=self.members, trainable=False, together=self.together
         )
 
     def initialise(self, generators: Sequence[np.random.Generator], chosen: Array | None = None) -> None:
@@ -128,8 +129,9 @@ class Parameters:
         rows = torch.arange(part.rows.start, part.rows.stop, device=chosen.device)
         return self._look(self.networks.index_select(0, (self.members * rows.unsqueeze(1) + chosen).flatten()))
 
-    def evaluate(self, function: Callable[[int, Tensor], Tensor], inputs: Array, rows: Array) -> Array:
-        """What `function(a part's number, [seeds, b, …]) -> [seeds, b, …]` gives for inputs [n, …] of seeds `rows` [n].
+    def evaluate(self, function: Callable[..., Tensor], inputs: Array, rows: Array, *more: Array) -> Array:
+        """What `function(a part's number, [seeds, b, …], …) -> [seeds, b, …]` gives for inputs [n, …], and for `more`
+        of them, of seeds `rows` [n]; records as `tensors` has them.
 
         Part by part, without gradients; in a part of several seeds, each is padded to the most inputs of one."""
         places: list[list[int]] = [[] for _ in range(self.rows)]
@@ -142,9 +144,10 @@ class Parameters:
             if longest == 0:
                 continue
             # what pads is any input; its results are not read
-            padded = inputs[np.array([index + [0] * (longest - len(index)) for index in own])]
+            chosen = np.array([index + [0] * (longest - len(index)) for index in own])
+            padded = [tensors(each[chosen], self.device) for each in (inputs, *more)]
             with torch.no_grad():
-                found = function(number, torch.tensor(padded, device=self.flat.device)).cpu().numpy()
+                found = function(number, *padded).cpu().numpy()
             if results is None:
                 results = np.empty((len(rows), *found.shape[2:]), found.dtype)
             for index, each in zip(own, found, strict=True):
@@ -162,9 +165,7 @@ class Parameters:
 
     def part_gradient(self, part: int, loss: Tensor, out: Parameters) -> Tensor:
         """As `gradient`, of one part alone; returns its rows of `out.flat`."""
-        gradients = torch.autograd.grad(loss.sum(), list(self.parts[part].views.values()))
-        for view, gradient in zip(out.parts[part].views.values(), gradients, strict=True):
-            view.copy_(gradient)
+        gradients_of(part, loss, (self, out))
         return out.flat[self.parts[part].rows]
 
     def add(self, part: int, values: Sequence[Tensor | None]) -> None:
@@ -197,6 +198,14 @@ class Parameters:
         for name, piece in self._slices.items():
             values = np.array(arrays[name], np.float32).reshape(len(networks), -1)
             networks[:, piece] = torch.from_numpy(values).to(self.flat.device)
+
+
+def gradients_of(part: int, loss: Tensor, *networks: tuple[Parameters, Parameters]) -> None:
+    """The gradients of a part's loss [seeds] by the parameters of several networks, each into those beside it."""
+    leaves = [view for parameters, _ in networks for view in parameters.parts[part].views.values()]
+    wanted = [view for _, out in networks for view in out.parts[part].views.values()]
+    for view, gradient in zip(wanted, torch.autograd.grad(loss.sum(), leaves), strict=True):
+        view.copy_(gradient)
 
 
 def clip_by_norm(gradient: Tensor, maximum: float | None) -> Tensor:

@@ -452,10 +452,11 @@ class Tensors(NamedTuple):
     """A `Batch` as a learner learns from it, as tensors on its device, of those seeds that it works on together:
     [S, B, …]."""
 
-    observation: Tensor
+    observation: Tensor | Mapping[str, Tensor]
+    """Of records, a tensor of each part by name."""
     action: Tensor
     reward: Tensor
-    next_observation: Tensor
+    next_observation: Tensor | Mapping[str, Tensor]
     terminated: Tensor
     weight: Tensor | None
     success: Tensor | None

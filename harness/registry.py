@@ -23,16 +23,20 @@ from guidebench.harness.execution import Execution
 from guidebench.harness.recipes import Method
 
 KINDS = ("suite", "method", "learner", "replay", "guide", "agent", "judge", "teacher", "chat", "embedder")
+HELPERS: Mapping[str, tuple[str, str]] = {
+    "call": ("guidebench.harness.foundation.calls.Call", "kind"),
+    "encoder": ("guidebench.baselines.encoders.Encoder", ""),
+}
+"""What no command names but is found by name: kind -> the class to inherit, and its attribute that holds the name."""
 BUILT_IN = tuple(
     f"guidebench.{package}"
     for package in (
         "suites", "baselines.learners", "baselines.replay", "baselines.guides", "baselines.agents",
-        "baselines.teachers", "methods", "harness.judges", "harness.chats", "harness.embedders",
+        "baselines.teachers", "baselines.encoders", "methods", "harness.judges", "harness.chats", "harness.embedders",
         "harness.foundation.calls",
     )
 )  # fmt: skip
 T = TypeVar("T")
-
 BASES: Mapping[str, str] = {
     "suite": "SuitePart", "learner": "LearnerPart", "replay": "ReplayPart", "guide": "AskingPart",
     "agent": "AgentPart", "teacher": "TeacherPart", "judge": "ModelPart", "chat": "ModelPart", "embedder": "ModelPart",
@@ -60,7 +64,7 @@ RESERVED = frozenset((
 ))  # fmt: skip
 """Words of commands, sections and records that no role may have."""
 
-_entries: dict[str, dict[str, Any]] = {kind: {} for kind in (*KINDS, "call")}
+_entries: dict[str, dict[str, Any]] = {kind: {} for kind in (*KINDS, *HELPERS)}
 _loaded: set[str] = set()
 _broken: dict[tuple[str, str], str] = {}
 """(kind, name) of what is left out -> why; the kind is "" for a module of our own, whose last name is as a rule its
@@ -95,12 +99,14 @@ def _check(kind: str, name: str, thing: Any) -> None:
                     f"method {name!r} has {role!r}: {part!r} among its roles; expected role -> name of a part"
                 )
         return
-    if kind == "call":
+    if kind in HELPERS:
+        base_name, named = HELPERS[kind]
         lacking = getattr(thing, "__abstractmethods__", None)
-        if lacking is None or lacking or getattr(thing, "kind", "") != name:
+        if lacking is None or lacking or (named and getattr(thing, named, "") != name):
+            left = ", ".join(sorted(lacking or ())) or f"all that {base_name.rpartition('.')[2]} leaves open"
             raise UserError(
-                f"call {name!r} is not whole: write a class that inherits guidebench.harness.foundation.calls.Call, "
-                f"with kind = {name!r}, that defines {', '.join(sorted(lacking or ())) or 'all that Call leaves open'}"
+                f"{kind} {name!r} is not whole: write a class that inherits {base_name}, "
+                f"{f'with {named} = {name!r}, ' if named else ''}that defines {left}"
             )
         return
     if not (isinstance(thing, type) and dataclasses.is_dataclass(thing)):
@@ -193,6 +199,10 @@ class Register:
     def call(self, name: str) -> Callable[[T], T]:
         """A kind of call to a foundation model, which no command names (`guidebench.harness.foundation.calls`)."""
         return _decorator("call", name)
+
+    def encoder(self, name: str) -> Callable[[T], T]:
+        """What reads a part of observations, which no command names (`guidebench.baselines.encoders`)."""
+        return _decorator("encoder", name)
 
 
 register = Register()

@@ -100,7 +100,7 @@ def test_a_learner_of_other_actions_is_refused_by_name_with_every_replay(replay:
 @pytest.mark.parametrize(
     ("replay", "setting", "says"),
     [
-        ("aer", "learner.hidden=[]", "replay 'aer' does not fit .*has none for observations of shape"),
+        ("aer", "learner.hidden=[]", "replay 'aer' does not fit .*has none for vectors without"),
         ("ero", "evaluation.every=500000", "replay 'ero' does not fit .*fewer than two before the end"),
     ],
 )

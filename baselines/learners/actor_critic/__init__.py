@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
+from guidebench.baselines.encoders import Reading, Sizes, unread
 from guidebench.harness import settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Observations
@@ -14,6 +15,9 @@ from guidebench.harness.settings import Bounds, Unit
 if TYPE_CHECKING:
     from guidebench.baselines.networks import MLP, Network
 
+SIZES = Sizes(channels=64, features=50)
+"""Of the encoder that actor and critics share: 50 features, as Yarats et al. (2021, app. B) have them [choice: also of
+grids, whose blocks are as wide as the default of DQN]."""
 Reduction = Literal["min", "mean"]
 ActorReduction = Literal["min", "mean", "first"]
 
@@ -21,6 +25,11 @@ ActorReduction = Literal["min", "mean", "first"]
 @dataclass(frozen=True, kw_only=True)
 class ActorCritic(LearnerPart):
     """The part of table 2 of VLM-RB that SAC and TD3 share: an actor, and an ensemble of critics.
+
+    Parts of an observation whose encoder learns (grids, images) are encoded for actor and critics together, as in
+    SAC-AE and DrQ (Yarats et al. 2021). That encoder is trained by the critics' loss alone, by an Adam of `critic_lr`
+    and up to a gradient of `max_grad_norm`, its own; the actor sees its features without gradient, and target networks
+    see those of a target encoder, which is moved as the target critics are.
 
     A learner adds values where the two differ (fields without one here), what it has alone, `spawn`, and how many
     numbers the actor gives for each of an action's (`outputs`).
@@ -102,24 +111,24 @@ class ActorCritic(LearnerPart):
             return f"it needs continuous actions, and these are {there.actions.count} discrete ones"
         if len(there.actions.shape) != 1:
             return f"it needs actions that are a vector, and these have shape {there.actions.shape}"
-        shape = there.observations.shape
-        if len(shape) == 1 and there.observations.dtype.startswith("float"):
-            return ""
-        return f"it reads a vector of floats, and these are {there.observations.dtype} of shape {shape}"
+        return unread(there.observations)
+
+    def reading(self, observations: Observations) -> Reading:
+        """How actor and critics read observations."""
+        return Reading(observations, SIZES)
 
     def actor(self, observations: Observations, actions: Actions) -> MLP:
-        """Observations [S, B, D] -> [S, B, outputs · A]."""
+        """Features [S, B, D] -> [S, B, outputs · A]."""
         from guidebench.baselines.networks import MLP
 
-        return MLP(
-            observations.shape[0], self.hidden, self.outputs * actions.shape[0], "actor", orthogonal=self._orthogonal
-        )
+        width = self.reading(observations).width
+        return MLP(width, self.hidden, self.outputs * actions.shape[0], "actor", orthogonal=self._orthogonal)
 
     def critic(self, observations: Observations, actions: Actions) -> MLP:
-        """Observations and actions [S, B, D + A] -> Q-values [S, B, 1]."""
+        """Features and actions [S, B, D + A] -> Q-values [S, B, 1]."""
         from guidebench.baselines.networks import MLP
 
-        width = observations.shape[0] + actions.shape[0]
+        width = self.reading(observations).width + actions.shape[0]
         return MLP(width, self.hidden, 1, "critic", self.layer_norm, orthogonal=self._orthogonal)
 
     @property
@@ -127,31 +136,33 @@ class ActorCritic(LearnerPart):
         return self.initialisation == "orthogonal"
 
     def encoder(self, observations: Observations) -> Network | None:
-        """The actor's hidden layers; None without any."""
-        from guidebench.baselines import networks
-
-        return networks.encoder(observations, 0, 0, self.hidden)
+        """The shared encoder, or on vectors the actor's hidden layers; None without any."""
+        return self.reading(observations).encoder(self.hidden)
 
     def encoder_width(self, observations: Observations) -> int:
         """Features that `encoder` gives; 0 where there is none."""
-        return self.hidden[-1] if self.hidden else 0
+        return self.reading(observations).encoder_width(self.hidden)
 
     def multiplications_to_act(self, observations: Observations, actions: Actions) -> int:
         """Multiply-adds of one action."""
         from guidebench.baselines import arithmetic
 
-        return arithmetic.mlp((observations.shape[0], *self.hidden, self.outputs * actions.shape[0]))
+        reading = self.reading(observations)
+        return reading.multiplications + arithmetic.mlp((reading.width, *self.hidden, self.outputs * actions.shape[0]))
 
     def multiplications_to_learn(self, observations: Observations, actions: Actions) -> float:
         """Multiply-adds of an update, per transition of its batch: an evaluation of the actor and of M critics and a
         gradient of N, and on the actor's share of updates its gradient through N. A gradient by parameters takes three
-        evaluations' arithmetic, one by inputs two."""
+        evaluations' arithmetic, one by inputs two. An encoder takes a gradient, two evaluations of what follows, and
+        one for the actor."""
         from guidebench.baselines import arithmetic
 
-        actor = self.multiplications_to_act(observations, actions)
-        critic = arithmetic.mlp((observations.shape[0] + actions.shape[0], *self.hidden, 1))
+        reading = self.reading(observations)
+        actor = self.multiplications_to_act(observations, actions) - reading.multiplications
+        critic = arithmetic.mlp((reading.width + actions.shape[0], *self.hidden, 1))
         share = self.actor_utd / self.utd / self.policy_frequency
-        return actor + (self.subset + 3 * self.ensemble) * critic + share * (3 * actor + 2 * self.ensemble * critic)
+        acting = share * (3 * actor + 2 * self.ensemble * critic)
+        return actor + (self.subset + 3 * self.ensemble) * critic + acting + (5 + share) * reading.multiplications
 
     def seconds_per_step(self, observations: Observations, actions: Actions) -> float:
         """Rough cost of one training step of one seed on one CPU core: acting, and its updates."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
+from guidebench.baselines.tensors import cloned, overwrite
 from guidebench.harness.errors import Notice
 from guidebench.harness.interfaces import Difference
 
@@ -91,7 +92,7 @@ class Captured:
 
     def _capture(self, sample: Sample, kind: Kind) -> _Graph:
         """Notes the update's kernels and runs none of them, so that nothing is learnt twice."""
-        own = type(sample)._make(None if given is None else given.clone() for given in sample)
+        own = type(sample)._make(None if given is None else cloned(given) for given in sample)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             told = self._learn(own, kind)
@@ -101,6 +102,6 @@ class Captured:
         for own, given in zip(captured.sample, sample, strict=True):
             if own is not None:
                 assert given is not None, "samples of a kind have the same parts"
-                own.copy_(given)
+                overwrite(own, given)
         captured.graph.replay()
         return captured.told

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import functools
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,10 +18,14 @@ from guidebench.baselines.learners.actor_critic.captured import Captured, Kind, 
 from guidebench.baselines.learning import BaseLearner
 from guidebench.baselines.losses import ActorCriticNetworks, Added
 from guidebench.baselines.networks import ensemble
-from guidebench.baselines.parameters import Adam, Parameters, clip_by_norm
+from guidebench.baselines.parameters import Adam, Parameters, clip_by_norm, gradients_of
+from guidebench.baselines.tensors import Seen, tensor, tensors
 from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.interfaces import Array, Batch, Build, Difference, Loss, State, Update
 
+OPTIMISERS = ("actor_optimiser", "critic_optimiser", "encoder_optimiser")
+ACTOR, CRITICS = slice(0, 1), slice(1, 3)
+"""Of the optimisers, those that the actor's loss moves and those that the critics' moves."""
 REDUCTIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "min": lambda values: values.amin(1),
     "mean": lambda values: values.mean(1),
@@ -33,11 +37,11 @@ REDUCTIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
 class Sample(NamedTuple):
     """A batch of the seeds of one part as tensors, and every random number that its update takes."""
 
-    observation: Tensor  # [S, B, D]
+    observation: Seen  # [S, B, …]
     action: Tensor  # [S, B, A]
     reward: Tensor  # [S, B]
     continues: Tensor  # [S, B], γ(1 − terminated)
-    next_observation: Tensor  # [S, B, D]
+    next_observation: Seen  # [S, B, …]
     weight: Tensor | None  # [S, B]
     chosen: Tensor | None  # int64 [S, M], the target's critics; None for all
     next_noise: Tensor  # [S, B, A], standard normal, of the action in s′
@@ -61,7 +65,9 @@ class ActorTerms(NamedTuple):
 
 
 class ActorCriticLearner(BaseLearner, ABC):
-    """An actor, N critics and their target networks, for S seeds at once."""
+    """An actor, N critics and their target networks, for S seeds at once.
+
+    All of them see features [S, B, D], which are the observations themselves where no encoder learns."""
 
     draws_action = False
     """Whether the actor's loss takes noise."""
@@ -73,30 +79,38 @@ class ActorCriticLearner(BaseLearner, ABC):
         self.batch_size = config.batch_size
         self.seeds = build.seeds
         self.device = build.device
-        self.observed, self.actions = build.observations.shape[0], build.actions.shape[0]
+        self.actions = build.actions.shape[0]
         self.noise = [streams.noise for streams in build.streams]
         self.initial = [streams.initial for streams in build.streams]
+        reading = config.reading(build.observations)
+        self.encoder_network = reading.network()
+        self.encodes = reading.learns
+        """Whether there is an encoder to train."""
         self.actor_network = config.actor(build.observations, build.actions)
         self.critic_network = config.critic(build.observations, build.actions)
         self.actor = Parameters(self.actor_network.specs(), build.rows, build.device)
         self.critic = Parameters(self.critic_network.specs(), build.rows, build.device, members=config.ensemble)
-        for parameters in (self.actor, self.critic):
+        self.encoder = Parameters(self.encoder_network.specs(), build.rows, build.device)
+        for parameters in (self.encoder, self.actor, self.critic):
             parameters.initialise(self.initial)
-        self.target = self.critic.empty_like()
+        self.target, self.target_encoder = self.critic.empty_like(), self.encoder.empty_like()
         self.target.flat.copy_(self.critic.flat)
-        self.gradients = self.actor.empty_like(), self.critic.empty_like()
-        self.optimisers = Adam(self.actor, config.actor_lr), Adam(self.critic, config.critic_lr)
+        self.target_encoder.flat.copy_(self.encoder.flat)
+        self.optimisers = [Adam(self.actor, config.actor_lr), Adam(self.critic, config.critic_lr)]
+        if self.encodes:
+            self.optimisers.append(Adam(self.encoder, config.critic_lr))
+        self.gradients = [optimiser.parameters.empty_like() for optimiser in self.optimisers]
         self._step, self._updates = 0, 0
         self._renewals = np.zeros(build.rows, np.int64)
         """[S], updates since each seed's target networks last moved."""
         self._learn: Learn = Captured(self.learn) if build.device.startswith("cuda") else self.learn
 
     @abstractmethod
-    def greedy(self, part: int, observation: Tensor) -> Tensor:
+    def greedy(self, part: int, features: Tensor) -> Tensor:
         """Actions [S, B, A] without noise."""
 
     @abstractmethod
-    def explore(self, part: int, observation: Tensor, noise: Tensor) -> Tensor:
+    def explore(self, part: int, features: Tensor, noise: Tensor) -> Tensor:
         """Actions [S, B, A] that explore by standard normal `noise` [S, B, A]."""
 
     @abstractmethod
@@ -107,19 +121,28 @@ class ActorCriticLearner(BaseLearner, ABC):
     def actor_terms(self, part: int, sample: Sample) -> ActorTerms:
         """The actor's loss."""
 
-    @abstractmethod
-    def renew_targets(self, active: Array) -> None:
-        """Move the active seeds' target networks."""
+    def targets(self) -> list[tuple[Parameters, Parameters]]:
+        """Each target network, and the one that it follows."""
+        encoders = [(self.target_encoder, self.encoder)] if self.encodes else []
+        return [(self.target, self.critic), *encoders]
+
+    def features(self, part: int, observation: Seen) -> Tensor:
+        """What the networks see of observations [S, B, …]: [S, B, D]."""
+        return self.encoder_network(self.encoder.parts[part].views, observation)
+
+    def target_features(self, part: int, observation: Seen) -> Tensor:
+        """What target networks see of them."""
+        return self.encoder_network(self.target_encoder.parts[part].views, observation)
 
     def acted(self, part: int, terms: ActorTerms, active: Array) -> dict[str, Tensor]:
         """What follows an update of a part's actor, for its active seeds; what to tell of it, name -> [seeds]."""
         return {}
 
-    def drawn(self, part: int, observation: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    def drawn(self, part: int, features: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Actions [S, B, A] of the policy by standard normal `noise` [S, B, A], and their log-probabilities [S, B]."""
         raise self._deterministic()
 
-    def log_probability(self, part: int, observation: Tensor, action: Tensor) -> Tensor:
+    def log_probability(self, part: int, features: Tensor, action: Tensor) -> Tensor:
         """log π(a|s) of actions [S, B, A], [S, B]."""
         raise self._deterministic()
 
@@ -128,44 +151,48 @@ class ActorCriticLearner(BaseLearner, ABC):
         return UserError(f"the policy of {name} is deterministic: a loss has its policy(observation), or learner=sac")
 
     def act(self, observation: Array, rows: Array, explore: Sequence[np.random.Generator] | None, step: int) -> Array:
-        """float32 [n, A] in [-1, 1] for observations [n, D] of seeds `rows` [n]; by the generators `explore` [S]
+        """float32 [n, A] in [-1, 1] for observations [n, …] of seeds `rows` [n]; by the generators `explore` [S]
         uniformly random up to step `learning_starts` and then by the learner's noise, greedy without."""
         if explore is None:
-            return self.actor.evaluate(self.greedy, observation, rows)
+            return self.actor.evaluate(self._greedy, observation, rows)
         generators = [explore[row] for row in rows.tolist()]
         if step <= self.config.learning_starts:
             return np.stack([generator.uniform(-1, 1, self.actions) for generator in generators]).astype(np.float32)
         noise = np.stack([generator.standard_normal(self.actions, np.float32) for generator in generators])
 
-        def noisy(part: int, seen: Tensor) -> Tensor:
-            return self.explore(part, seen[:, :, : self.observed], seen[:, :, self.observed :])
+        def noisy(part: int, seen: Seen, noise: Tensor) -> Tensor:
+            return self.explore(part, self.features(part, seen), noise)
 
-        return self.actor.evaluate(noisy, np.concatenate([observation, noise], 1), rows)
+        return self.actor.evaluate(noisy, observation, rows, noise)
+
+    def _greedy(self, part: int, seen: Seen) -> Tensor:
+        return self.greedy(part, self.features(part, seen))
 
     def value(self, observation: Array, rows: Array) -> Array:
-        """mean_i Q_i(s, π(s)) of observations [n, D] of seeds `rows` [n] under greedy actions, float32 [n]."""
+        """mean_i Q_i(s, π(s)) of observations [n, …] of seeds `rows` [n] under greedy actions, float32 [n]."""
 
-        def values(part: int, seen: Tensor) -> Tensor:
-            return self.q(self.critic.parts[part].views, seen, self.greedy(part, seen)).mean(1)
+        def values(part: int, seen: Seen) -> Tensor:
+            features = self.features(part, seen)
+            return self.q(self.critic.parts[part].views, features, self.greedy(part, features)).mean(1)
 
         return self.actor.evaluate(values, observation, rows)
 
-    def q(self, critics: Mapping[str, Tensor], observation: Tensor, action: Tensor) -> Tensor:
-        """Q_i(s, a) of the critics [S·N, …]: observations [S, B, D], actions [S, B, A] -> [S, N, B]."""
-        return ensemble(self.critic_network, critics, torch.cat([observation, action], 2))
+    def q(self, critics: Mapping[str, Tensor], features: Tensor, action: Tensor) -> Tensor:
+        """Q_i(s, a) of the critics [S·N, …]: features [S, B, D], actions [S, B, A] -> [S, N, B]."""
+        return ensemble(self.critic_network, critics, torch.cat([features, action], 2))
 
-    def target_q(self, part: int, sample: Sample, action: Tensor) -> Tensor:
-        """The target critics' value of actions [S, B, A] in s′, reduced over the chosen ones, [S, B]."""
+    def target_q(self, part: int, sample: Sample, features: Tensor, action: Tensor) -> Tensor:
+        """The target critics' value of actions [S, B, A] at target features of s′, reduced over the chosen, [S, B]."""
         own = self.target.parts[part]
         critics = own.views if sample.chosen is None else self.target.subset(own, sample.chosen)
-        return REDUCTIONS[self.config.target_reduction](self.q(critics, sample.next_observation, action))
+        return REDUCTIONS[self.config.target_reduction](self.q(critics, features, action))
 
-    def actor_q(self, part: int, sample: Sample, action: Tensor) -> Tensor:
-        """The online critics' value of actions [S, B, A] in s, reduced over all, [S, B]."""
+    def actor_q(self, part: int, features: Tensor, action: Tensor) -> Tensor:
+        """The online critics' value of actions [S, B, A] at features of s, reduced over all, [S, B]."""
         critics: Mapping[str, Tensor] = self.critic.parts[part].views
         if self.config.actor_reduction == "first":
             critics = {name: view[:: self.config.ensemble] for name, view in critics.items()}
-        return REDUCTIONS[self.config.actor_reduction](self.q(critics, sample.observation, action))
+        return REDUCTIONS[self.config.actor_reduction](self.q(critics, features, action))
 
     def critic_terms(self, part: int, sample: Sample, reducible: Difference | None = None) -> CriticTerms:
         """Σ_i mean of weight · (Q_i(s, a) − y)², y = r + γ(1 − terminated)·`next_value` (VLM-RB, app. E.1).
@@ -175,7 +202,8 @@ class ActorCriticLearner(BaseLearner, ABC):
         """
         with torch.no_grad():
             wanted = sample.reward + sample.continues * self.next_value(part, sample)
-        errors = self.q(self.critic.parts[part].views, sample.observation, sample.action) - wanted.unsqueeze(1)
+        features = self.features(part, sample.observation)
+        errors = self.q(self.critic.parts[part].views, features, sample.action) - wanted.unsqueeze(1)
         squares = errors.square()
         if sample.weight is not None:
             squares = squares * sample.weight.unsqueeze(1)
@@ -184,7 +212,8 @@ class ActorCriticLearner(BaseLearner, ABC):
         less = None
         if reducible is not None:
             with torch.no_grad():
-                former = self.q(self.target.parts[part].views, sample.observation, sample.action)
+                former_features = self.target_features(part, sample.observation)
+                former = self.q(self.target.parts[part].views, former_features, sample.action)
             if reducible == "error":
                 less = td_error.abs() - (former.mean(1) - wanted).abs()
             else:
@@ -253,45 +282,63 @@ class ActorCriticLearner(BaseLearner, ABC):
     def _added(self, losses: Sequence[Loss], batch: Batch, part: int, acts: bool) -> dict[str, Added]:
         """What `losses` add for the seeds of one part, in an update that is also the actor's or not."""
         rows, critics = self.critic.parts[part]
+
+        def of_actor(compute: Callable[..., Any]) -> Callable[..., Any]:
+            """The actor's, which sees features without gradient."""
+
+            def computed(observation: Seen, *given: Tensor) -> Any:
+                with torch.no_grad():
+                    features = self.features(part, observation)
+                return compute(part, features, *given)
+
+            return computed
+
         networks = ActorCriticNetworks(
             rows,
-            functools.partial(self.greedy, part),
-            functools.partial(self.drawn, part),
-            functools.partial(self.log_probability, part),
-            functools.partial(self.q, critics),
+            of_actor(self.greedy),
+            of_actor(self.drawn),
+            of_actor(self.log_probability),
+            lambda observation, action: self.q(critics, self.features(part, observation), action),
         )
-        groups = {"critic": [*critics.values()]} | ({"actor": [*self.actor.parts[part].views.values()]} if acts else {})
-        return adding.added(losses, adding.tensors(batch, rows, self._tensor), networks, groups)
+        groups = {"critic": [*critics.values(), *self.encoder.parts[part].views.values()]}
+        if acts:
+            groups["actor"] = [*self.actor.parts[part].views.values()]
+        return adding.added(losses, adding.of(batch, rows, self.device), networks, groups)
 
     def learn(self, sample: Sample, kind: Kind, added: Mapping[str, Added] = MappingProxyType({})) -> Told:
         """All of an update that follows its batch and its random numbers; it waits for no result of a GPU's. `added`:
         what others add to its losses, by group."""
         part, moving = kind.part, np.array(kind.active)
         critics = self.critic_terms(part, sample, kind.reducible)
-        norm = self._descend(1, part, critics.loss, moving, added.get("critic"))
-        numbers = {"loss": critics.loss.detach(), "q_mean": critics.value, "grad_norm": norm}
+        norms = self._descend(CRITICS, part, critics.loss, moving, added.get("critic"))
+        numbers = {"loss": critics.loss.detach(), "q_mean": critics.value}
+        numbers |= dict(zip(("grad_norm", "encoder_grad_norm"), norms, strict=False))
         if kind.acts:
             actor = self.actor_terms(part, sample)
-            norm = self._descend(0, part, actor.loss, moving, added.get("actor"))
+            (norm,) = self._descend(ACTOR, part, actor.loss, moving, added.get("actor"))
             numbers |= {"actor_loss": actor.loss.detach(), "actor_grad_norm": norm}
             numbers |= self.acted(part, actor, moving)
         numbers |= {f"{group}_added": more.value for group, more in added.items()}
         if any(kind.renews):
-            self.renew_targets(np.array(kind.renews))
+            for target, online in self.targets():
+                self.move(target, online, np.array(kind.renews))
         errors = [error for error in (critics.td_error, critics.reducible) if error is not None]
         # one array, so that a GPU is waited for once
         return Told(tuple(numbers), torch.cat([torch.stack(list(numbers.values()), 1), *errors], 1))
 
-    def _descend(self, which: int, part: int, loss: Tensor, moving: Array, added: Added | None) -> Tensor:
-        """A step of Adam of a part's actor (0) or critics (1), on its loss and what is added to it; its gradients'
-        norms before clipping, [seeds]."""
-        optimiser, gradient = self.optimisers[which], self.gradients[which]
-        rows = optimiser.parameters.part_gradient(part, loss, gradient)
-        if added is not None:
-            gradient.add(part, added.gradients)
-        norm = clip_by_norm(rows, self.config.max_grad_norm)
-        optimiser.step(gradient.flat, moving)
-        return norm
+    def _descend(self, which: slice, part: int, loss: Tensor, moving: Array, added: Added | None) -> list[Tensor]:
+        """A step of Adam of each of a part's networks `which`, on their loss and what is added to it; their gradients'
+        norms before clipping, [seeds] each."""
+        optimisers, gradients = self.optimisers[which], self.gradients[which]
+        networks = [optimiser.parameters for optimiser in optimisers]
+        gradients_of(part, loss, *zip(networks, gradients, strict=True))
+        further, norms = iter(added.gradients if added is not None else ()), []
+        for optimiser, gradient in zip(optimisers, gradients, strict=True):
+            if added is not None:
+                gradient.add(part, [*itertools.islice(further, len(gradient.specs))])
+            norms.append(clip_by_norm(gradient.flat[gradient.parts[part].rows], self.config.max_grad_norm))
+            optimiser.step(gradient.flat, moving)
+        return norms
 
     def move(self, target: Parameters, online: Parameters, active: Array) -> None:
         """θ̄ ← τθ + (1 − τ)θ̄ of the active seeds (Lillicrap et al. 2016)."""
@@ -303,7 +350,7 @@ class ActorCriticLearner(BaseLearner, ABC):
 
     def reset(self, part: str, active: Array) -> None:
         """The critics of seeds `active` [S] begin anew from the seed's own stream, and so do their target networks and
-        their optimiser (Lee et al. 2021, algorithm 2)."""
+        their optimiser (Lee et al. 2021, algorithm 2); an encoder stays, since the actor sees by it too [choice]."""
         if part not in self.config.resets:
             raise unknown("part of this learner to be reset:", part, self.config.resets)
         self.critic.initialise(self.initial, active)
@@ -327,11 +374,11 @@ class ActorCriticLearner(BaseLearner, ABC):
             return generator.permutation(config.ensemble)[: config.subset]
 
         return Sample(
-            observation=self._tensor(batch.observation[rows]),
+            observation=tensors(batch.observation[rows], self.device),
             action=self._tensor(batch.action[rows]),
             reward=self._tensor(batch.reward[rows]),
             continues=self._tensor(np.float32(config.discount) * ~batch.terminated[rows]),
-            next_observation=self._tensor(batch.next_observation[rows]),
+            next_observation=tensors(batch.next_observation[rows], self.device),
             weight=None if batch.weight is None else self._tensor(batch.weight[rows]),
             chosen=None if config.subset == config.ensemble else drawn(members),
             next_noise=drawn(normal),
@@ -339,32 +386,31 @@ class ActorCriticLearner(BaseLearner, ABC):
         )
 
     def _tensor(self, array: Array) -> Tensor:
-        # copied even on a CPU: NumPy's memory is aligned by chance, and the last bits of a product may depend on it
-        return torch.tensor(array, device=self.device)
+        return tensor(array, self.device)
 
     def networks(self) -> dict[str, Parameters]:
         """All that a checkpoint holds of networks, by name."""
-        return {"actor": self.actor, "critic": self.critic, "target": self.target}
+        encoders = {"encoder": self.encoder, "target_encoder": self.target_encoder} if self.encodes else {}
+        return {"actor": self.actor, "critic": self.critic, "target": self.target, **encoders}
 
     def state(self, row: int) -> State:
         return {
             **{name: parameters.arrays(row) for name, parameters in self.networks().items()},
-            "actor_optimiser": self.optimisers[0].state(row),
-            "critic_optimiser": self.optimisers[1].state(row),
+            **{name: optimiser.state(row) for name, optimiser in zip(OPTIMISERS, self.optimisers, strict=False)},
             "renewals": int(self._renewals[row]),
         }
 
     def load_state(self, row: int, state: State) -> None:
         for name, parameters in self.networks().items():
             parameters.load(row, state[name])
-        self.optimisers[0].load_state(row, state["actor_optimiser"])
-        self.optimisers[1].load_state(row, state["critic_optimiser"])
+        for name, optimiser in zip(OPTIMISERS, self.optimisers, strict=False):
+            optimiser.load_state(row, state[name])
         self._renewals[row] = state.get("renewals", 0)  # older checkpoints are of runs that count none
 
     def parameters(self, row: int) -> Mapping[str, Array]:
-        """The actor's and, for `value`, the critics'."""
-        return {**self.actor.arrays(row), **self.critic.arrays(row)}
+        """The encoder's, the actor's and, for `value`, the critics'."""
+        return {**self.encoder.arrays(row), **self.actor.arrays(row), **self.critic.arrays(row)}
 
     def load_parameters(self, row: int, parameters: Mapping[str, Array]) -> None:
-        for own in (self.actor, self.critic):
+        for own in (self.encoder, self.actor, self.critic):
             own.load(row, {name: array for name, array in parameters.items() if name in own.specs})

@@ -1,4 +1,4 @@
-"""DQN: Q-learning with a target network and ε-greedy exploration, on a symbolic grid or a vector."""
+"""DQN: Q-learning with a target network and ε-greedy exploration, on all that encoders read."""
 
 from __future__ import annotations
 
@@ -41,16 +41,18 @@ class Dqn(QLearning):
 
     def network(self, observations: Observations, actions: Actions) -> Network:
         """The Q-network that these spaces need."""
-        from guidebench.baselines.networks import for_observations
+        from guidebench.baselines.networks import MLP, Chain
 
         assert actions.count is not None
-        return for_observations(observations, self.channels, self.features, self.hidden, actions.count)
+        reading = self.reading(observations)
+        return Chain(reading.network(), MLP(reading.width, self.hidden, actions.count, "head"))
 
     def multiplications_to_act(self, observations: Observations, actions: Actions) -> int:
         from guidebench.baselines import arithmetic
 
         assert actions.count is not None
-        return arithmetic.for_observations(observations, self.channels, self.features, self.hidden, actions.count)
+        reading = self.reading(observations)
+        return reading.multiplications + arithmetic.mlp((reading.width, *self.hidden, actions.count))
 
     def multiplications_to_learn(self, observations: Observations, actions: Actions) -> int:
         """Three evaluations and one gradient, about five evaluations' arithmetic in all."""

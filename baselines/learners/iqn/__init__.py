@@ -1,4 +1,4 @@
-"""IQN: the distribution of returns by its quantiles, of which any can be asked, on a symbolic grid or a vector."""
+"""IQN: the distribution of returns by its quantiles, of which any can be asked, on all that encoders read."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Iqn(QLearning):
     kappa: Annotated[float, Bounds(1e-6), Unit("reward")] = 1.0
     """Difference κ from which the quantile Huber loss is linear (VLM-RB, table 3)."""
     hidden: Annotated[tuple[int, ...], Bounds(1)] = (256,)
-    """Widths of the hidden layers: on a grid between features times embedding and quantiles, on a vector before that
-    product; [] on a vector multiplies the observation itself (choice: "a small MLP", as of DQN)."""
+    """Widths of the hidden layers: on a grid or an image between features times embedding and quantiles, on a vector
+    before that product; [] on a vector multiplies the observation itself (choice: "a small MLP", as of DQN)."""
 
     version: ClassVar[int] = 1
     citation: ClassVar[str] = """@inproceedings{dabney2018implicit,
@@ -45,19 +45,19 @@ class Iqn(QLearning):
     def network(self, observations: Observations, actions: Actions) -> QuantileNetwork:
         """The network that these spaces need."""
         from guidebench.baselines.learners.iqn.network import QuantileNetwork
-        from guidebench.baselines.networks import MLP, Chain
+        from guidebench.baselines.networks import MLP
 
         assert actions.count is not None
         width, *hidden = self._head(observations)
-        encoder = self.encoder(observations) or Chain()
+        encoder = self.encoder(observations) or self.reading(observations).network()
         head = MLP(width, hidden, actions.count, "head")
         return QuantileNetwork(encoder, width, self.cosines, head, self.policy_quantiles)
 
     def _head(self, observations: Observations) -> tuple[int, ...]:
         """Widths from the features on, without the last."""
-        if observations.categories is not None:
-            return (self.features, *self.hidden)
-        return (*observations.shape, *self.hidden)[-1:]
+        reading = self.reading(observations)
+        widths = (reading.width, *self.hidden)
+        return widths if reading.learns else widths[-1:]
 
     def _multiplications(self, observations: Observations, actions: Actions) -> tuple[int, int, int]:
         """Of the encoder, of one fraction's embedding, and of what turns features into one quantile of each action."""
@@ -65,7 +65,9 @@ class Iqn(QLearning):
 
         assert actions.count is not None
         head = self._head(observations)
-        encoder = arithmetic.encoder(observations, self.channels, self.features, self.hidden)
+        reading = self.reading(observations)
+        hidden = 0 if reading.learns else arithmetic.mlp((reading.width, *self.hidden))
+        encoder = reading.multiplications + hidden
         return encoder, self.cosines * head[0], arithmetic.mlp((*head, actions.count))
 
     def multiplications_to_act(self, observations: Observations, actions: Actions) -> int:

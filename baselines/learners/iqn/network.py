@@ -10,6 +10,7 @@ from torch import Tensor
 
 from guidebench.baselines.networks import MLP, Network, linear, linear_specs
 from guidebench.baselines.parameters import Spec
+from guidebench.baselines.tensors import Seen
 
 
 class QuantileNetwork:
@@ -32,7 +33,7 @@ class QuantileNetwork:
         result = linear(cosines, parameters["quantile.weight"], parameters["quantile.bias"]).relu_()
         return result.view(*fractions.shape, self.width)
 
-    def quantiles(self, parameters: Mapping[str, Tensor], inputs: Tensor, fractions: Tensor) -> Tensor:
+    def quantiles(self, parameters: Mapping[str, Tensor], inputs: Seen, fractions: Tensor) -> Tensor:
         """Observations [S, B, …] and τ [S, B, N], or [S, 1, N] for all of a batch -> quantiles [S, B, N, A].
 
         The N quantiles of a transition are rows of one product beside those of the others."""
@@ -40,6 +41,7 @@ class QuantileNetwork:
         mixed = features * self.embedding(parameters, fractions)
         return self.head(parameters, mixed.flatten(1, 2)).view(*mixed.shape[:3], -1)
 
-    def __call__(self, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
-        middles = (torch.arange(self.policy, device=inputs.device) + 0.5) / self.policy
-        return self.quantiles(parameters, inputs, middles.expand(len(inputs), 1, -1)).mean(2)
+    def __call__(self, parameters: Mapping[str, Tensor], inputs: Seen) -> Tensor:
+        weight = parameters["quantile.weight"]
+        middles = (torch.arange(self.policy, device=weight.device) + 0.5) / self.policy
+        return self.quantiles(parameters, inputs, middles.expand(len(weight), 1, -1)).mean(2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from guidebench.baselines.encoders import Reading, Sizes, unread
 from guidebench.harness import settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Observations
@@ -51,7 +52,7 @@ class QLearning(LearnerPart):
     channels: Annotated[int, Bounds(1)] = 64
     """Width of the grid encoder's embeddings and residual blocks (choice: the paper gives no width)."""
     features: Annotated[int, Bounds(1)] = 256
-    """Numbers by which the grid encoder describes an observation (VLM-RB, app. E.1)."""
+    """Numbers by which the encoder of a grid or of an image describes it (VLM-RB, app. E.1)."""
     hidden: Annotated[tuple[int, ...], Bounds(1)] = (256,)
     """Widths of the hidden layers between features, or a vector observation, and Q-values (choice: "a small MLP")."""
 
@@ -80,28 +81,19 @@ class QLearning(LearnerPart):
         """Why this learner cannot learn there, or ""."""
         if not there.actions.discrete:
             return f"it needs discrete actions, and these are vectors of shape {there.actions.shape}"
-        shape = there.observations.shape
-        if there.observations.categories is not None:
-            if len(shape) == 3 and shape[2] == len(there.observations.categories):
-                return ""
-            return f"it reads codes as a grid [height, width, channels], and these have shape {shape}"
-        if len(shape) == 1 and there.observations.dtype.startswith("float"):
-            return ""
-        return (
-            f"it reads a symbolic grid or a vector of floats, and these are {there.observations.dtype} of shape {shape}"
-        )
+        return unread(there.observations)
+
+    def reading(self, observations: Observations) -> Reading:
+        """How its network reads observations."""
+        return Reading(observations, Sizes(self.channels, self.features))
 
     def encoder(self, observations: Observations) -> Network | None:
-        """The network's part that turns observations into features; None for a vector without hidden layers."""
-        from guidebench.baselines import networks
-
-        return networks.encoder(observations, self.channels, self.features, self.hidden)
+        """The network's part that turns observations into features; None for vectors without hidden layers."""
+        return self.reading(observations).encoder(self.hidden)
 
     def encoder_width(self, observations: Observations) -> int:
         """Features that `encoder` gives for these observations; 0 where there is none."""
-        if observations.categories is not None:
-            return self.features
-        return self.hidden[-1] if self.hidden else 0
+        return self.reading(observations).encoder_width(self.hidden)
 
     def network(self, observations: Observations, actions: Actions) -> Network:
         """The network of these spaces: observations [S, B, …] -> Q-values [S, B, A]."""

@@ -16,6 +16,7 @@ from guidebench.baselines.learners.q_learning import QLearning
 from guidebench.baselines.learning import BaseLearner
 from guidebench.baselines.losses import Added, QNetworks
 from guidebench.baselines.parameters import Adam, Parameters, Part, clip_by_norm
+from guidebench.baselines.tensors import Seen, tensor, tensors
 from guidebench.harness.errors import unknown
 from guidebench.harness.interfaces import Array, Batch, Build, Difference, Loss, State, Update
 
@@ -23,11 +24,11 @@ from guidebench.harness.interfaces import Array, Batch, Build, Difference, Loss,
 class Sample(NamedTuple):
     """A batch of the seeds of one part, as tensors."""
 
-    observation: Tensor  # [S, B, …]
+    observation: Seen  # [S, B, …]
     action: Tensor  # [S, B, 1] int64
     reward: Tensor  # [S, B]
     continues: Tensor  # [S, B], γ(1 − terminated)
-    next_observation: Tensor  # [S, B, …]
+    next_observation: Seen  # [S, B, …]
 
 
 class Terms(NamedTuple):
@@ -103,7 +104,7 @@ class QLearner(BaseLearner, ABC):
     def _values(self, observation: Array, rows: Array) -> Array:
         """Q-values [n, A]."""
 
-        def values(part: int, seen: Tensor) -> Tensor:
+        def values(part: int, seen: Seen) -> Tensor:
             return self.network(self.online.parts[part].views, seen)
 
         return self.online.evaluate(values, observation, rows)
@@ -154,7 +155,7 @@ class QLearner(BaseLearner, ABC):
         found = []
         for rows, views in self.online.parts if any("q" in loss.groups for loss in losses) else ():
             own, networks = (
-                adding.tensors(batch, rows, self._tensor),
+                adding.of(batch, rows, self.device),
                 QNetworks(rows, functools.partial(self.network, views)),
             )
             found.append(adding.added(losses, own, networks, {"q": [*views.values()]})["q"])
@@ -163,16 +164,15 @@ class QLearner(BaseLearner, ABC):
     def sample(self, batch: Batch, rows: slice) -> Sample:
         """What a part of the seeds learns from."""
         return Sample(
-            observation=self._tensor(batch.observation[rows]),
+            observation=tensors(batch.observation[rows], self.device),
             action=self._tensor(batch.action[rows].astype(np.int64)).unsqueeze(2),
             reward=self._tensor(batch.reward[rows]).float(),
             continues=self._tensor(np.float32(self.config.discount) * ~batch.terminated[rows]),
-            next_observation=self._tensor(batch.next_observation[rows]),
+            next_observation=tensors(batch.next_observation[rows], self.device),
         )
 
     def _tensor(self, array: Array) -> Tensor:
-        # copied even on a CPU: NumPy's memory is aligned by chance, and the last bits of a product may depend on it
-        return torch.tensor(array, device=self.device)
+        return tensor(array, self.device)
 
     def _renew_target(self, active: Array, step: int) -> None:
         """θ̄ ← τθ + (1 − τ)θ̄ of the seeds for which a multiple of `target_every` has passed since the last time."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -49,40 +50,43 @@ class SacLearner(ActorCriticLearner):
         """α of a part's seeds, [S, 1], without gradient."""
         return self.log_alpha.parts[part].views["log_alpha"].detach().exp().unsqueeze(1)
 
-    def greedy(self, part: int, observation: Tensor) -> Tensor:
+    def greedy(self, part: int, features: Tensor) -> Tensor:
         """tanh μ(s)."""
-        return self.actor_network(self.actor.parts[part].views, observation)[:, :, : self.actions].tanh()
+        return self.actor_network(self.actor.parts[part].views, features)[:, :, : self.actions].tanh()
 
-    def explore(self, part: int, observation: Tensor, noise: Tensor) -> Tensor:
+    def explore(self, part: int, features: Tensor, noise: Tensor) -> Tensor:
         """An action of the policy."""
-        return self.drawn(part, observation, noise)[0]
+        return self.drawn(part, features, noise)[0]
 
-    def drawn(self, part: int, observation: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    def drawn(self, part: int, features: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Actions of the policy and their log-probabilities."""
-        return tanh_gaussian(*self.gaussian(part, observation), noise)
+        return tanh_gaussian(*self.gaussian(part, features), noise)
 
-    def log_probability(self, part: int, observation: Tensor, action: Tensor) -> Tensor:
+    def log_probability(self, part: int, features: Tensor, action: Tensor) -> Tensor:
         """log π(a|s) of given actions, which are cut off at ±(1 − 1e-6), since tanh has no inverse at ±1 (as in rlkit,
         torch/distributions.py)."""
-        mean, log_std = self.gaussian(part, observation)
+        mean, log_std = self.gaussian(part, features)
         raw = action.clamp(-1 + 1e-6, 1 - 1e-6).atanh()
         return tanh_gaussian(mean, log_std, (raw - mean) / log_std.exp())[1]
 
-    def gaussian(self, part: int, observation: Tensor) -> tuple[Tensor, Tensor]:
+    def gaussian(self, part: int, features: Tensor) -> tuple[Tensor, Tensor]:
         """μ and log σ [S, B, A] of actions before their tanh."""
-        mean, output = self.actor_network(self.actor.parts[part].views, observation).chunk(2, 2)
+        mean, output = self.actor_network(self.actor.parts[part].views, features).chunk(2, 2)
         return mean, LOG_STD[self.config.log_std](output, self.config.log_std_min)
 
     def next_value(self, part: int, sample: Sample) -> Tensor:
         """Q̄(s′, a′) − α log π(a′|s′), a′ drawn from π(·|s′) (Haarnoja et al. 2018, eq. 3)."""
-        action, log_probability = self.drawn(part, sample.next_observation, sample.next_noise)
-        return self.target_q(part, sample, action) - self.alpha(part) * log_probability
+        action, log_probability = self.drawn(part, self.features(part, sample.next_observation), sample.next_noise)
+        features = self.target_features(part, sample.next_observation)
+        return self.target_q(part, sample, features, action) - self.alpha(part) * log_probability
 
     def actor_terms(self, part: int, sample: Sample) -> ActorTerms:
         """Mean of α log π(a|s) − Q(s, a), a drawn from π(·|s) (Haarnoja et al. 2018, eq. 12)."""
         assert sample.noise is not None
-        action, log_probability = self.drawn(part, sample.observation, sample.noise)
-        loss = (self.alpha(part) * log_probability - self.actor_q(part, sample, action)).mean(1)
+        with torch.no_grad():
+            features = self.features(part, sample.observation)
+        action, log_probability = self.drawn(part, features, sample.noise)
+        loss = (self.alpha(part) * log_probability - self.actor_q(part, features, action)).mean(1)
         return ActorTerms(loss, log_probability.detach().mean(1))
 
     def acted(self, part: int, terms: ActorTerms, active: Array) -> dict[str, Tensor]:
@@ -94,10 +98,6 @@ class SacLearner(ActorCriticLearner):
             gradient.copy_(-(terms.log_probability + self.target_entropy))
             self.alpha_optimiser.step(self.alpha_gradient.flat, active)
         return {"alpha": alpha, "entropy": -terms.log_probability}
-
-    def renew_targets(self, active: Array) -> None:
-        """The critics'."""
-        self.move(self.target, self.critic, active)
 
     def networks(self) -> dict[str, Parameters]:
         return {**super().networks(), "alpha": self.log_alpha}

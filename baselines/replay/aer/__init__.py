@@ -36,7 +36,7 @@ class Aer(ReplayPart):
         if not learner.encoder_width(there.observations):
             return (
                 f"it compares observations by the learner's encoder, and {type(learner).__name__} has none for "
-                f"observations of shape {there.observations.shape}: give learner.hidden at least one layer"
+                f"vectors without a hidden layer: give learner.hidden at least one layer"
             )
         return ""
 

@@ -9,6 +9,7 @@ import torch
 
 from guidebench.baselines.parameters import Parameters
 from guidebench.baselines.sampling import BaseSampler
+from guidebench.baselines.tensors import tensors
 from guidebench.harness.interfaces import Array, Build, Column, Draw, Metrics, Moment, Span, State, Transition
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class AerSampler(BaseSampler):
         """φ of observations [S, n, …], float32 [S, n, F]."""
         with torch.no_grad():
             parts = [
-                self.encoder(part.views, torch.tensor(observations[part.rows], device=self._device))
+                self.encoder(part.views, tensors(observations[part.rows], self._device))
                 for part in self.parameters.parts
             ]
         return np.asarray(torch.cat(parts).cpu().numpy())

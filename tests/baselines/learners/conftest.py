@@ -14,6 +14,15 @@ from guidebench.baselines.learners.q_learning.learner import QLearner, Terms
 from guidebench.harness.interfaces import Actions, Batch, Build, Difference, Observations
 from guidebench.harness.streams import Streams
 
+RECORD = Observations(
+    parts={
+        "grid": Observations((3, 4, 2), "uint8", (5, 3)),
+        "place": Observations((3,), "float32"),
+        "frames": Observations((15, 16, 4), "uint8", stack=2),
+        "word": Observations((2,), "int64", (3, 4)),
+        "text": Observations((6,), "float16"),
+    }
+)
 GRID = Observations((5, 5, 3), "uint8", (11, 6, 4))
 VECTOR = Observations((2,), "float32")
 SMALL: dict[str, Any] = {"batch_size": 16, "channels": 16, "features": 32, "hidden": (32,)}
@@ -54,14 +63,26 @@ def make(
     )
 
 
+def observed(space: Observations, rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Random observations [*shape, …] of any space."""
+    if space.parts:
+        records = np.zeros(shape, space.numpy)
+        for name, part in space.parts.items():
+            records[name] = observed(part, rng, *shape)
+        return records
+    if space.categories:
+        return rng.integers(0, space.categories, (*shape, *space.shape)).astype(space.dtype)
+    if space.dtype == "uint8":
+        return rng.integers(0, 256, (*shape, *space.shape)).astype(space.dtype)
+    return rng.standard_normal((*shape, *space.shape)).astype(space.dtype)
+
+
 def batches(observations: Observations, seed: int, size: int, actions: int, count: int) -> list[Batch]:
     """Batches [1, size, …] of one seed, the same whichever seeds stand beside it."""
     rng = np.random.default_rng(seed)
 
     def seen() -> np.ndarray:
-        if observations.categories:
-            return rng.integers(0, observations.categories, (1, size, *observations.shape)).astype(np.uint8)
-        return rng.standard_normal((1, size, *observations.shape)).astype(np.float32)
+        return observed(observations, rng, 1, size)
 
     return [
         Batch(

@@ -22,11 +22,12 @@ def build(
     path: Path = Path(),
     steps: int = 1000,
     device: str = "cpu",
+    observations: Observations | None = None,
     **more: Any,
 ) -> Build:
     return Build(
         seeds=seeds,
-        observations=Observations((observed,), "float32"),
+        observations=observations or Observations((observed,), "float32"),
         actions=Actions(shape=(actions,)),
         steps=steps,
         horizon=20,

@@ -230,7 +230,8 @@ def test_what_does_not_fit_is_refused_with_both_numbers(learner_of: type) -> Non
     assert "continuous" in learner_of().fits(there(None, "", vector, Actions(3))) and "3" in learner_of().fits(
         there(None, "", vector, Actions(3))
     )
-    assert "vector of floats" in learner_of().fits(there(None, "", Observations((5, 5, 3), "uint8", (11, 6, 4)), box))
+    assert learner_of().fits(there(None, "", Observations((5, 5, 3), "uint8", (11, 6, 4)), box)) == ""
+    assert "vector of floats" in learner_of().fits(there(None, "", Observations((5, 5), "float32"), box))
     with pytest.raises(UserError, match=r"subset=3 .*ensemble=2"):
         learner_of(ensemble=2, subset=3)
     with pytest.raises(UserError, match=r"actor_utd=2 .*utd=1"):

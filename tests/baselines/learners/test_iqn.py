@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from guidebench.baselines import arithmetic
+from guidebench.baselines.arithmetic import mlp
 from guidebench.baselines.learners.iqn import Iqn
 from guidebench.baselines.learners.iqn.learner import IqnLearner, quantile_huber
 from guidebench.baselines.parameters import Parameters
@@ -208,7 +208,8 @@ def test_estimates_count_the_weights_once_per_quantile(observations: Observation
         for name, spec in specs.items()
         if name.endswith("weight") and not name.startswith("encoder")
     )
-    encoder = arithmetic.encoder(observations, 8, 16, (7, 9))
+    reading = config.reading(observations)
+    encoder = reading.multiplications + (0 if observations is GRID else mlp((2, 7, 9)))
     assert config.multiplications_to_act(observations, Actions(4)) == encoder + 3 * per_quantile
     more = Iqn(channels=8, features=16, hidden=(7, 9), cosines=5, policy_quantiles=3, target_quantiles=65)
     extra = more.multiplications_to_learn(observations, Actions(4)) - config.multiplications_to_learn(

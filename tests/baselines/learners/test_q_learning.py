@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from guidebench.baselines.arithmetic import for_observations
 from guidebench.baselines.learners.dqn import Dqn
 from guidebench.baselines.learners.iqn import Iqn
 from guidebench.baselines.parameters import Parameters
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Observations
 from guidebench.harness.streams import Streams
-from tests.baselines.learners.conftest import GRID, SMALL, VECTOR, batches, beside, make, same
+from tests.baselines.learners.conftest import GRID, RECORD, SMALL, VECTOR, batches, beside, make, same
 from tests.there import there
 
 BOTH = pytest.mark.parametrize("learner_of", [Dqn, Iqn])
@@ -25,6 +24,8 @@ PACKINGS = {
     "dqn, grid": (GRID, Dqn(batch_size=32, channels=32, lr=1e-3), 50),
     "dqn, cartpole": (Observations((4,), "float32"), Dqn(batch_size=64, hidden=(256, 256), lr=1e-3), 50),
     "dqn, odd": (Observations((5,), "float32"), Dqn(batch_size=33, hidden=(31, 7), lr=1e-3), 50),
+    "dqn, record": (RECORD, Dqn(batch_size=8, channels=8, features=16, lr=1e-3), 5),
+    "iqn, record": (RECORD, Iqn(batch_size=8, channels=8, features=16, lr=1e-3), 3),
     "iqn, grid": (GRID, Iqn(batch_size=32, channels=16, lr=1e-3), 4),
     "iqn, vector": (Observations((4,), "float32"), Iqn(batch_size=64, hidden=(64, 64), lr=1e-3), 4),
     "iqn, odd": (
@@ -33,6 +34,28 @@ PACKINGS = {
         50,
     ),
 }
+
+
+def _named(array: np.ndarray, space: Observations) -> np.ndarray:
+    """The same as records of one part."""
+    records = np.zeros(array.shape[:2], Observations(parts={"x": space}).numpy)
+    records["x"] = array
+    return records
+
+
+@pytest.mark.parametrize("space", [GRID, VECTOR, Observations((15, 15, 3), "uint8")], ids=["grid", "vector", "image"])
+@BOTH
+def test_one_named_part_is_learnt_from_as_the_array_itself_to_the_bit(learner_of: type, space: Observations) -> None:
+    config = learner_of(**SMALL)
+    flat, named = (make(config, each, 3, seeds=(5,)) for each in (space, Observations(parts={"x": space})))
+    for step, single in enumerate(batches(space, 1, 16, 3, 3)):
+        seen, following = (_named(each, space) for each in (single.observation, single.next_observation))
+        found = flat.update(single, np.ones(1, bool), step)
+        same_found = named.update(single._replace(observation=seen, next_observation=following), np.ones(1, bool), step)
+        assert np.array_equal(found.td_error, same_found.td_error)
+    assert np.array_equal(flat.online.flat.numpy(force=True), named.online.flat.numpy(force=True))
+    acting = np.zeros(16, np.int64)
+    assert np.array_equal(flat.act(single.observation[0], acting, None, 0), named.act(seen[0], acting, None, 0))
 
 
 @pytest.mark.parametrize("case", PACKINGS)
@@ -220,8 +243,10 @@ def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], message
         (GRID, Actions(5), ""),
         (VECTOR, Actions(2), ""),
         (VECTOR, Actions(shape=(3,)), "discrete"),
-        (Observations((64, 64, 3), "uint8"), Actions(5), "uint8 of shape"),
-        (Observations((7,), "uint8", (3,)), Actions(5), "grid"),
+        (Observations((64, 64, 3), "uint8"), Actions(5), ""),
+        (RECORD, Actions(5), ""),
+        (Observations((5, 64, 3), "uint8"), Actions(5), "uint8 of shape (5, 64, 3): no encoder reads it"),
+        (Observations((7,), "uint8", (3,)), Actions(5), "grid, codes as a grid"),
     ],
 )
 def test_spaces_that_do_not_fit_are_named(observations: Observations, actions: Actions, reason: str) -> None:
@@ -238,7 +263,7 @@ def test_estimated_cost_counts_updates_and_acting() -> None:
     rare = cost(train_every=10**9)
     assert cost(train_every=8) - rare == pytest.approx((cost(train_every=4) - rare) / 2, rel=1e-3)
     single, double = (cost(batch_size=size, train_every=1) for size in (128, 256))
-    arithmetic = 5 * 128 * for_observations(GRID, 64, 256, (256,), 5)
+    arithmetic = 5 * 128 * Dqn().multiplications_to_act(GRID, Actions(5))
     assert double - single == pytest.approx(arithmetic / 3.5e10)
     assert 0 < Dqn().seconds_per_action(GRID, Actions(5)) < rare
 

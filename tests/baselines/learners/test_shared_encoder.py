@@ -1,0 +1,228 @@
+"""The encoder that actor and critics of SAC and TD3 share where an observation is more than a vector."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from guidebench.baselines.learners.actor_critic.captured import Kind
+from guidebench.baselines.learners.sac import Sac
+from guidebench.baselines.learners.td3 import Td3
+from guidebench.baselines.replay.aer.sampler import AerSampler
+from guidebench.harness.interfaces import Actions, Batch, Loss, Observations
+from tests.baselines.learners.conftest import RECORD, beside, observed, same
+from tests.baselines.learners.continuous import SMALL, build
+from tests.baselines.learners.continuous import batch as vectors
+
+BOTH = pytest.mark.parametrize("learner_of", [Sac, Td3])
+IMAGE = Observations((7, 7, 2), "uint8", stack=2)
+GRID = Observations((3, 4, 2), "uint8", (5, 3))
+ONE = np.ones(1, bool)
+
+
+def batch(space: Observations, seed: int, size: int = 16) -> Batch:
+    rng = np.random.default_rng(seed)
+    seen, following = (observed(space, rng, 1, size) for _ in range(2))
+    return vectors(seed, size)._replace(observation=seen, next_observation=following)
+
+
+def named(space: Observations, array: np.ndarray) -> np.ndarray:
+    """The same as records of one part x."""
+    records = np.zeros(array.shape[: array.ndim - len(space.shape)], Observations(parts={"x": space}).numpy)
+    records["x"] = array
+    return records
+
+
+@pytest.mark.parametrize("space", [RECORD, IMAGE, GRID], ids=["record", "image", "grid"])
+@BOTH
+def test_a_seed_learns_the_same_bits_alone_and_beside_others(learner_of: Any, space: Observations) -> None:
+    config = learner_of(**SMALL)
+    together = config.spawn(build((0, 1, 2), observations=space))
+    alone = [config.spawn(build((seed,), observations=space)) for seed in range(3)]
+    for step in range(1, 5):
+        singles = [batch(space, 10 * step + seed) for seed in range(3)]
+        told = together.update(beside(*singles), np.ones(3, bool), step)
+        for row, (learner, single) in enumerate(zip(alone, singles, strict=True)):
+            assert np.array_equal(told.td_error[row], learner.update(single, ONE, step).td_error[0])
+    assert all(same(together.state(row), alone[row].state(0)) for row in range(3))
+    seen = singles[2].observation[0]
+    explore = [np.random.default_rng(seed) for seed in range(3)]
+    acted = together.act(seen, np.full(16, 2), explore, 10_000)
+    assert np.array_equal(acted, alone[2].act(seen, np.zeros(16, int), [np.random.default_rng(2)], 10_000))
+    assert np.array_equal(together.value(seen, np.full(16, 2)), alone[2].value(seen, np.zeros(16, int)))
+
+
+@pytest.mark.parametrize("space", [Observations((2,), "float32"), IMAGE, GRID], ids=["vector", "image", "grid"])
+@BOTH
+def test_one_named_part_is_learnt_from_as_the_array_itself_to_the_bit(learner_of: Any, space: Observations) -> None:
+    config = learner_of(**SMALL)
+    flat, part = (config.spawn(build(observations=each)) for each in (space, Observations(parts={"x": space})))
+    for step in range(1, 4):
+        data = batch(space, step)
+        records = named(space, data.observation), named(space, data.next_observation)
+        told = flat.update(data, ONE, step)
+        again = part.update(data._replace(observation=records[0], next_observation=records[1]), ONE, step)
+        assert np.array_equal(told.td_error, again.td_error) and same(told.metrics, again.metrics)
+    for one, other in zip(flat.networks().values(), part.networks().values(), strict=True):
+        assert torch.equal(one.flat, other.flat)
+    rng = [[np.random.default_rng(0)] for _ in range(2)]
+    rows = np.zeros(16, int)
+    assert np.array_equal(
+        flat.act(data.observation[0], rows, rng[0], 10_000), part.act(records[0][0], rows, rng[1], 10_000)
+    )
+
+
+def test_without_anything_to_be_encoded_there_is_no_encoder() -> None:
+    for space in (Observations((2,), "float32"), Observations(parts={"x": Observations((2,), "float32")})):
+        learner: Any = Sac(**SMALL).spawn(build(observations=space))
+        assert not learner.encodes and len(learner.optimisers) == 2 and len(learner.targets()) == 1
+        assert learner.state(0).keys() == {
+            "actor", "critic", "target", "alpha", "actor_optimiser", "critic_optimiser", "alpha_optimiser", "renewals"
+        }  # fmt: skip
+
+
+@BOTH
+def test_the_critics_loss_alone_moves_the_encoder(learner_of: Any) -> None:
+    """The actor's loss has no gradient by it; where the critics' Adam stands still, so does the encoder."""
+    learner = learner_of(**SMALL).spawn(build(observations=IMAGE))
+    sample = learner.sample(batch(IMAGE, 0), slice(0, 1), True)
+    views = [*learner.encoder.parts[0].views.values()]
+    by_actor = torch.autograd.grad(
+        learner.actor_terms(0, sample).loss.sum(),
+        [*views, *learner.actor.parts[0].views.values()],
+        allow_unused=True,
+    )
+    assert all(found is None for found in by_actor[: len(views)])
+    assert all(found is not None and bool(found.any()) for found in by_actor[len(views) :])
+    still = learner_of(**SMALL, critic_lr=0.0).spawn(build(observations=IMAGE))
+    before = still.encoder.flat.clone(), still.actor.flat.clone()
+    for step in (2, 4):
+        told = still.update(batch(IMAGE, step), ONE, step).metrics
+    assert torch.equal(still.encoder.flat, before[0]) and not torch.equal(still.actor.flat, before[1])
+    assert told["encoder_grad_norm"] > 0
+
+
+def test_the_encoders_gradient_is_the_slope_of_the_critics_loss() -> None:
+    """Finite differences by a shift of an image's features and a bias of a grid's, in a loss whose target, of TD3,
+    does not depend on the online encoder; the learner leaves that gradient, here unclipped."""
+    space = Observations(parts={"image": IMAGE, "grid": GRID})
+    learner: Any = Td3(**{**SMALL, "max_grad_norm": None}, critic_lr=0.0).spawn(build(observations=space))
+    sample = learner.sample(batch(space, 3), slice(0, 1), False)
+    learner.learn(sample, Kind(0, False, (False,), None, True, (True,)))
+    gradient = learner.gradients[2].arrays(0)
+    for name in ("encoder.image.shift", "encoder.grid.pooled.bias"):
+        view = learner.encoder.parts[0].views[name][0]
+        entry = int(np.abs(gradient[name]).argmax())
+        losses = []
+        for change in (1e-2, -2e-2):
+            with torch.no_grad():
+                view[entry] += change
+            losses.append(learner.critic_terms(0, sample).loss.item())
+        with torch.no_grad():
+            view[entry] += 1e-2
+        assert (losses[0] - losses[1]) / 2e-2 == pytest.approx(gradient[name][entry], rel=0.02)
+
+
+@BOTH
+def test_the_target_encoder_follows_by_its_share(learner_of: Any) -> None:
+    """θ̄ ← τθ + (1 − τ)θ̄ with τ = ¼: from 0, an online encoder of 8 moves it to 2, and then to 3.5."""
+    learner = learner_of(**SMALL, target_rate=0.25).spawn(build(observations=IMAGE))
+    online, target = learner.encoder, learner.target_encoder
+    assert torch.equal(online.flat, target.flat)
+    online.flat.fill_(8)
+    target.flat.fill_(0)
+    for wanted in (2.0, 3.5):
+        for moved, followed in learner.targets():
+            learner.move(moved, followed, ONE)
+        assert bool((target.flat == wanted).all())
+    learner = learner_of(**SMALL, target_rate=0.25).spawn(build(observations=IMAGE))
+    before = learner.target_encoder.flat.clone()
+    learner.update(batch(IMAGE, 1), ONE, 2)
+    torch.testing.assert_close(learner.target_encoder.flat, 0.25 * learner.encoder.flat + 0.75 * before)
+    assert not torch.equal(learner.target_encoder.flat, before)
+
+
+@BOTH
+def test_targets_see_by_the_target_encoder_and_the_rest_by_the_online_one(learner_of: Any) -> None:
+    """An encoder whose scale and shift are 0 gives features of 0 for whatever it is shown."""
+    learner = learner_of(**SMALL).spawn(build(observations=IMAGE))
+    sample = learner.sample(batch(IMAGE, 1), slice(0, 1), True)
+    seen = learner.features(0, sample.observation)
+    views = learner.target_encoder.parts[0].views
+    views["encoder.scale"].zero_(), views["encoder.shift"].zero_()
+    assert not learner.target_features(0, sample.observation).any()
+    assert torch.equal(learner.features(0, sample.observation), seen) and bool(seen.any())
+    values = learner.target_q(0, sample, learner.target_features(0, sample.next_observation), sample.action)
+    blind = torch.zeros(1, 16, 50)
+    torch.testing.assert_close(values, learner.target_q(0, sample, blind, sample.action))
+
+
+@BOTH
+def test_a_state_restored_into_another_packing_continues_bit_for_bit(learner_of: Any) -> None:
+    config = learner_of(**SMALL)
+    whole, resumed = (config.spawn(build(seeds, observations=RECORD)) for seeds in ((0, 1), (5,)))
+    for step in range(1, 4):
+        whole.update(beside(batch(RECORD, step), batch(RECORD, 50 + step)), np.ones(2, bool), step)
+    resumed.load_state(0, whole.state(1))
+    resumed.noise[0].bit_generator.state = whole.noise[1].bit_generator.state
+    for step in range(4, 7):
+        whole.update(beside(batch(RECORD, step), batch(RECORD, 50 + step)), np.ones(2, bool), step)
+        resumed.update(batch(RECORD, 50 + step), ONE, step)
+    assert same(whole.state(1), resumed.state(0))
+    fresh = config.spawn(build((9,), observations=RECORD))
+    fresh.load_parameters(0, resumed.parameters(0))
+    seen, rows = batch(RECORD, 3).observation[0], np.zeros(16, int)
+    assert np.array_equal(fresh.value(seen, rows), resumed.value(seen, rows))
+    assert np.array_equal(fresh.act(seen, rows, None, 0), resumed.act(seen, rows, None, 0))
+
+
+def test_a_reset_of_the_critics_leaves_the_encoder() -> None:
+    learner: Any = Sac(**SMALL).spawn(build(observations=IMAGE))
+    learner.update(batch(IMAGE, 1), ONE, 1)
+    before = {name: parameters.flat.clone() for name, parameters in learner.networks().items()}
+    learner.reset("critic", ONE)
+    kept = {name for name, parameters in learner.networks().items() if torch.equal(parameters.flat, before[name])}
+    assert kept == {"actor", "encoder", "target_encoder", "alpha"}
+
+
+def test_a_loss_added_to_the_critics_moves_the_encoder_and_one_added_to_the_actor_does_not() -> None:
+    config = Sac(**SMALL, critic_lr=1e-3)
+    added: dict[str, Any] = {
+        "critic": lambda batch, networks: {"critic": networks.critic(batch.observation, batch.action).sum(1).mean(1)},
+        "actor": lambda batch, networks: {"actor": networks.policy(batch.observation).mean((1, 2))},
+    }
+    flats = {}
+    for group in ("", "critic", "actor"):
+        learner: Any = config.spawn(build(observations=RECORD))
+        losses = (Loss("a test", (group,), added[group]),) if group else ()
+        learner.update(batch(RECORD, 1), ONE, 2, losses=losses)
+        flats[group] = learner.encoder.flat, learner.actor.flat
+    assert torch.equal(flats["actor"][0], flats[""][0]) and not torch.equal(flats["actor"][1], flats[""][1])
+    assert not torch.equal(flats["critic"][0], flats[""][0])
+
+
+def test_the_time_of_an_update_counts_the_encoder() -> None:
+    """7×7×2 -> 5×5×32 -> 3×3×64 -> 64 -> 50 features; on every update five evaluations' arithmetic, and one more on the
+    half that are the actor's."""
+    config = Sac(hidden=(4,), ensemble=3, utd=4, actor_utd=2)
+    encoder = 25 * 9 * 2 * 32 + 9 * 9 * 32 * 64 + 9 * 64 * 64 + 64 * 50
+    actor, critic = 50 * 4 + 4 * 2, 51 * 4 + 4
+    assert config.multiplications_to_act(IMAGE, Actions(shape=(1,))) == encoder + actor
+    learning = actor + 11 * critic + 0.5 * (3 * actor + 6 * critic) + 5.5 * encoder
+    assert config.multiplications_to_learn(IMAGE, Actions(shape=(1,))) == learning
+
+
+@BOTH
+def test_aer_compares_records_by_the_shared_encoder(learner_of: Any) -> None:
+    from guidebench.baselines.replay.aer import Aer
+
+    config = learner_of(**SMALL)
+    sampler = AerSampler(Aer(), build((0, 1), observations=RECORD, parts={"learner": config}))
+    assert sampler.columns[0].shape == (config.encoder_width(RECORD),) == (50 + 3 + 50 + 7 + 6,)
+    seen = np.concatenate([batch(RECORD, seed).observation for seed in (0, 0)])
+    features = sampler.features(seen)
+    assert features.shape == (2, 16, 116) and not np.array_equal(features[0], features[1])
+    assert np.array_equal(features[0][:, 50:53], seen[0]["place"])
