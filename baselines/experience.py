@@ -73,6 +73,7 @@ class Experience:
         self.store = Storage(build, batched, kept, f"replay/{name}" if name else "replay", broken)
         self.judge = next((role for role, kind in replay.needs.items() if kind == "judge"), "judge")
         self.judged = self.sampler.clip_length > 0
+        self.wants_reducible = self.sampler.wants_reducible
         self._clips = [Clip() for _ in range(build.rows)]
         self._begun = np.zeros(build.rows, np.int64)
         """[S], number of the first transition of the episode that is being stored."""
@@ -185,6 +186,8 @@ class Uneven:
             Experience(_alone(build, row), replay, guided, learners, name, broken=True, rows=np.array([row]))
             for row in range(build.rows)
         ]
+        first = self.each[0]
+        self.judge, self.judged, self.wants_reducible = first.judge, first.judged, first.wants_reducible
 
     @property
     def stored(self) -> Array:

@@ -82,6 +82,16 @@ class Observations:
         """These observations with further named parts; a single array becomes the part `observation`."""
         return Observations(parts={**(self.parts or {"observation": self}), **parts})
 
+    def join(self, observation: Array, **parts: Array) -> Array:
+        """Records of these observations, made by `joined`: `observation` [n, …] as before it, and the parts [n, …] that
+        it added."""
+        names = observation.dtype.names
+        held = {"observation": observation} if names is None else {name: observation[name] for name in names}
+        records = np.empty(len(observation), self.numpy)
+        for name, values in {**held, **parts}.items():
+            records[name] = values
+        return records
+
 
 @dataclass(frozen=True)
 class Actions:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from guidebench.harness.evaluation import Memoryless
+from guidebench.baselines.acting import BaseAgent
 from guidebench.harness.interfaces import (
-    Actor,
     Agent,
     Answer,
     Array,
@@ -22,9 +21,7 @@ from guidebench.harness.interfaces import (
     Learner,
     Loss,
     Metrics,
-    Mode,
     Phase,
-    Place,
     State,
     Transition,
     Update,
@@ -71,36 +68,23 @@ def _judge(replay: ReplayPart) -> str:
     return next((role for role, kind in replay.needs.items() if kind == "judge"), "judge")
 
 
-class StandardAgent:
+class StandardAgent(BaseAgent):
     """One experience, one learner and one guide, for S seeds."""
-
-    deterministic = True
 
     def __init__(
         self, build: Build, learner: Learner, experience: Experience, guide: Guide, adds: tuple[str, ...] = ()
     ) -> None:
         """`adds`: to which of the learner's losses the guide adds."""
+        super().__init__(build, {"": learner}, {"": experience})
         self.learner, self.experience, self.guide = learner, experience, guide
-        self.active = np.ones(build.rows, bool)
-        self.wants_snapshots = experience.judged or guide.wants_snapshots
+        self.wants_snapshots |= guide.wants_snapshots
         self._losses = (Loss(f"the guide {type(guide).__name__}", adds, guide.losses),) if adds else ()
-        self._steps = build.steps
 
     def phases(self) -> tuple[Phase, ...]:
         return self.guide.phases(self._steps)
 
-    def begin(self, rows: Array, observation: Array, ctx: Context) -> None:
-        """Nothing to prepare."""
-
     def end(self, episodes: Sequence[Episode], ctx: Context) -> None:
         self.guide.ended(episodes, self.experience.store, ctx)
-
-    def act(self, observation: Array, ctx: Context) -> Array:
-        explore = [streams.explore for streams in ctx.streams] if ctx.mode is Mode.TRAIN else None
-        return self.learner.act(observation, ctx.rows, explore, ctx.step)
-
-    def actor(self, places: Sequence[Place]) -> Actor:
-        return Memoryless(self)
 
     def observe(self, transition: Transition, ctx: Context) -> None:
         slot = self.experience.add(transition, ctx)
@@ -126,14 +110,11 @@ class StandardAgent:
         return {**told, **self.experience.spread(drawn)}
 
     def _update(self, learning: Array, step: int, ctx: Context) -> tuple[Drawn, Update]:
-        """One gradient step of the seeds `learning` [S]; a seed whose numbers are no longer finite stops."""
-        drawn = self.experience.sample(self.learner.batch_size, ctx)
-        shaped = self.guide.shape(drawn.batch)
-        reducible = self.experience.sampler.wants_reducible
-        update = self.learner.update(shaped, learning, step, reducible, self._losses)
-        self.experience.feedback(drawn, update)
-        self.active &= np.isfinite(list(update.metrics.values())).all(0) | ~learning
-        return drawn, update
+        """One gradient step of the seeds `learning` [S]."""
+        return self.learn(
+            self.learner, self.experience, ctx, step=step, learning=learning, shape=self.guide.shape,
+            losses=self._losses,
+        )  # fmt: skip
 
     def _update_further(self, further: Array, due: int, ctx: Context) -> None:
         """`further` [S] gradient steps of each seed, `due` of which count as an environment step of their own, so that
@@ -154,31 +135,12 @@ class StandardAgent:
             sampler.load_state(row, sampled)
             self.guide.load_state(row, guide)
 
-    def value(self, observation: Array, rows: Array) -> Array:
-        return self.learner.value(observation, rows)
-
     def reward(self, observation: Array, rows: Array) -> Array | None:
         return self.guide.reward(observation, rows)
 
-    def evaluated(self, returns: Array, ctx: Context) -> None:
-        self.experience.evaluated(returns)
-
     def state(self, row: int) -> State:
-        return {
-            "active": bool(self.active[row]),
-            "learner": self.learner.state(row),
-            "experience": self.experience.state(row),
-            "guide": self.guide.state(row),
-        }
+        return {**super().state(row), "guide": self.guide.state(row)}
 
     def load_state(self, row: int, state: State) -> None:
-        self.active[row] = state["active"]
-        self.learner.load_state(row, state["learner"])
-        self.experience.load_state(row, state["experience"])
+        super().load_state(row, state)
         self.guide.load_state(row, state["guide"])
-
-    def parameters(self, row: int) -> Mapping[str, Array]:
-        return self.learner.parameters(row)
-
-    def load_parameters(self, row: int, parameters: Mapping[str, Array]) -> None:
-        self.learner.load_parameters(row, parameters)

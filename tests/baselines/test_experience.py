@@ -1,0 +1,205 @@
+"""Experiences: what seeds store together and apart, what is drawn of it, and who hears of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench.baselines.acting import BaseAgent
+from guidebench.baselines.experience import Experience, Uneven
+from guidebench.baselines.learning import BaseLearner
+from guidebench.baselines.replay.per import Per
+from guidebench.baselines.replay.uer import Uer
+from guidebench.harness.interfaces import Actions, Answer, Build, Column, Observations, Transition, Update
+from guidebench.harness.streams import Streams
+from guidebench.methods.vlm_rb import VlmRb
+from guidebench.suites.classic import Classic
+
+PLACE = Observations((1,), "float32")
+
+
+def build(path: Path, seeds: tuple[int, ...] = (3, 5), capacity: int = 50) -> Build:
+    return Build(
+        seeds=seeds, observations=PLACE, actions=Actions(count=3), horizon=100, events=(), steps=100, device="cpu",
+        streams=[Streams(seed) for seed in seeds], capacity=capacity, slots=capacity + 20, parts={"suite": Classic()},
+        directories=tuple(path / f"seed-{seed}" for seed in seeds),
+    )  # fmt: skip
+
+
+def ctx(rows: int = 2, step: int = 1) -> Any:
+    asked: list[Any] = []
+    return SimpleNamespace(step=step, observation=np.zeros((rows, 1), np.float32), ask=asked.append, asked=asked)
+
+
+def happened(number: int, ended: bool = False, seeds: tuple[int, ...] = (3, 5)) -> Transition:
+    """Each seed sees 100 · seed + number, and is paid that."""
+    place = np.array([[100 * seed + number] for seed in seeds], np.float32)
+    no, end = np.zeros(len(seeds), bool), np.full(len(seeds), ended)
+    snapshot = np.full((len(seeds), 4), number, np.uint8)
+    return Transition(place, no, place[:, 0], end, no, place + 0.5, np.zeros((len(seeds), 0), bool), snapshot, no)
+
+
+def uneven(made: Build, replay: Any = None) -> Uneven:
+    """Seed 3 stores every step, seed 5 every third one."""
+    found, rows = Uneven(made, replay or Uer(), name="own"), np.arange(len(made.seeds))
+    for number in range(30):
+        storing = [row for row in rows if made.seeds[row] == 3 or number % 3 == 0]
+        found.add(happened(number, number % 10 == 9, made.seeds), np.array(storing, np.int64), ctx())
+    return found
+
+
+@pytest.mark.parametrize("replay", [Uer(), Per()])
+def test_seeds_that_store_unevenly_draw_what_they_draw_alone(tmp_path: Path, replay: Any) -> None:
+    both = uneven(build(tmp_path / "both"), replay)
+    assert both.stored.tolist() == [30, 10]
+    drawn = both.sample(8, ctx())
+    assert drawn.ready.all() and drawn.batch.observation.shape == (2, 8, 1)
+    assert set(drawn.batch.observation[1, :, 0].tolist()) <= set(range(500, 530, 3))
+    both.feedback(drawn, Update(np.arange(16, dtype=np.float32).reshape(2, 8), {}))
+    again = both.sample(8, ctx(step=2))
+    for row, seed in enumerate((3, 5)):
+        alone = uneven(build(tmp_path / f"alone-{seed}", (seed,)), replay)
+        mine = alone.sample(8, ctx(1))
+        np.testing.assert_array_equal(mine.batch.observation[0], drawn.batch.observation[row])
+        alone.feedback(mine, Update(np.arange(16, dtype=np.float32).reshape(2, 8)[row : row + 1], {}))
+        np.testing.assert_array_equal(alone.sample(8, ctx(1, 2)).draw.index[0], again.draw.index[row])
+
+
+def test_a_step_that_is_not_stored_is_a_break(tmp_path: Path) -> None:
+    """Seed 5 stores every third step: what follows in the store is not what followed."""
+    found = uneven(build(tmp_path))
+    batch = found.each[1].store.gather(np.arange(10)[None])
+    assert batch.observation[0, :, 0].tolist() == [500 + number for number in range(0, 30, 3)]
+    assert batch.next_observation[0, :, 0].tolist() == [500.5 + number for number in range(0, 30, 3)]
+    assert batch.terminated[0].tolist() == [number % 10 == 9 for number in range(0, 30, 3)]
+    first = found.each[0].store.gather(np.arange(30)[None])
+    ended = np.arange(30) % 10 == 9
+    expected = np.where(ended, np.arange(30) + 0.5, np.arange(1, 31)) + 300
+    expected[-1] = 329.5
+    assert first.next_observation[0, :, 0].tolist() == expected.tolist()
+
+
+def test_a_seed_that_has_stored_too_little_is_not_ready_and_draws_no_number(tmp_path: Path) -> None:
+    found = uneven(build(tmp_path))
+    before = [each._rngs[0].bit_generator.state for each in found.each]
+    drawn = found.sample(11, ctx())
+    assert drawn.ready.tolist() == [True, False]
+    assert not drawn.batch.observation[1].any() and drawn.batch.observation[0].any()
+    after = [each._rngs[0].bit_generator.state for each in found.each]
+    assert after[0] != before[0] and after[1] == before[1]
+
+
+def test_an_uneven_store_goes_on_from_a_checkpoint_in_another_packing(tmp_path: Path) -> None:
+    made = build(tmp_path)
+    found = uneven(made)
+    states = [found.state(row) for row in range(2)]
+    streams = [each.state() for each in made.streams]
+    expected = found.sample(8, ctx())
+    for row, seed in enumerate((3, 5)):
+        alone = build(tmp_path, (seed,))
+        again = Uneven(alone, Uer(), name="own")
+        again.load_state(0, states[row])
+        alone.streams[0].load_state(streams[row])
+        np.testing.assert_array_equal(again.sample(8, ctx(1)).batch.observation[0], expected.batch.observation[row])
+
+
+def test_experiences_keep_files_and_random_numbers_apart(tmp_path: Path) -> None:
+    made = build(tmp_path)
+    first, second = Experience(made, Uer()), Experience(made, Uer(), name="second")
+    for number in range(20):
+        first.add(happened(number), ctx())
+        second.add(happened(number + 40), ctx())
+    assert (tmp_path / "seed-3" / "replay" / "second" / "reward.bin").exists()
+    alone = build(tmp_path / "alone")
+    only = Experience(alone, Uer())
+    for number in range(20):
+        only.add(happened(number), ctx())
+    for _ in range(3):
+        second.sample(5, ctx())
+        np.testing.assert_array_equal(first.sample(5, ctx()).draw.index, only.sample(5, ctx()).draw.index)
+    assert not np.array_equal(first.sample(9, ctx()).draw.index, second.sample(9, ctx()).draw.index)
+
+
+class Returns(BaseLearner):
+    """Keeps with each transition what its episode paid from it on."""
+
+    columns = (Column("return", "late", initial=-1.0),)
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[int, int]] = []
+
+    def ended(self, row, slots, store) -> None:
+        self.heard.append((row, len(slots)))
+        store.write("return", row, slots, store.read("reward", row, slots)[::-1].cumsum()[::-1])
+
+
+def test_a_learner_hears_of_episodes_as_far_as_they_are_stored(tmp_path: Path) -> None:
+    learner = Returns()
+    found = Experience(build(tmp_path, capacity=4), Uer(), learners=(learner,))
+    for number in range(8):
+        found.add(happened(number, number in (1, 7)), ctx())
+    assert learner.heard == [(0, 2), (1, 2), (0, 4), (1, 4)]  # six steps, two of which the ring has let go
+    batch = found.store.gather(np.tile(np.arange(4, 8), (2, 1)))
+    assert batch.columns["return"].tolist() == [[1222, 918, 613, 307], [2022, 1518, 1013, 507]]
+    found.add(happened(8), ctx())
+    assert found.store.read("return", 0, np.array([8])).tolist() == [-1]
+
+
+def test_clips_go_to_the_replay_s_judge_and_answers_come_back_by_seed(tmp_path: Path) -> None:
+    made = build(tmp_path)
+    found = Uneven(made, VlmRb(clip_length=3))
+    assert found.judged and found.judge == "judge"
+    here = ctx()
+    for number in range(6):
+        found.add(happened(number), np.array([0, 1] if number != 4 else [0]), here)
+    asked = [(ask.row, ask.key.tolist(), ask.to) for ask in here.asked]
+    assert asked == [(0, [0, 1, 2], "judge"), (1, [0, 1, 2], "judge"), (0, [3, 4, 5], "judge")]  # 1 broke off
+    heard = []
+    for row in range(2):
+        found.each[row].sampler.scored = lambda at, slots, score, row=row: heard.append(
+            (row, at, slots.tolist(), score)
+        )
+    found.answered([Answer(1, np.array([0, 1, 2]), 0.5), Answer(0, np.array([0, 1, 2]), None)])
+    assert heard == [(1, 0, [0, 1, 2], 0.5)]
+
+
+class Fixed(BaseLearner):
+    """Tells of each batch what it is told to."""
+
+    batch_size = 12
+
+    def __init__(self, loss: list[float]) -> None:
+        self.loss, self.moved = loss, list[Any]()
+
+    def update(self, batch, active, step, reducible=None, losses=()):
+        self.moved.append((active.tolist(), step, batch.reward.copy()))
+        return Update(np.zeros(batch.reward.shape, np.float32), {"loss": np.array(self.loss)})
+
+
+def test_an_agent_learns_of_seeds_that_are_ready_and_one_that_is_not_finite_stops(tmp_path: Path) -> None:
+    made = build(tmp_path)
+    experience, learner = uneven(made), Fixed([1.0, float("inf")])
+    agent = BaseAgent(made, {"": learner}, {"own": experience})
+    _, update = agent.learn(learner, experience, ctx(step=7))
+    assert learner.moved[0][:2] == ([True, False], 7) and agent.active.tolist() == [True, True]
+    assert update.metrics["loss"][0] == 1 and np.isnan(update.metrics["loss"][1])
+    learner.batch_size = 8
+    agent.learn(learner, experience, ctx(), step=3, shape=lambda batch: batch._replace(reward=batch.reward * 0 - 1))
+    assert agent.active.tolist() == [True, False]
+    assert learner.moved[1][1] == 3 and (learner.moved[1][2] == -1).all()
+
+
+def test_parts_are_joined_to_what_a_task_shows() -> None:
+    goal = Observations((2,), "float32")
+    flat = PLACE.joined(goal=goal)
+    joined = flat.join(np.array([[1], [2]], np.float32), goal=np.array([[3, 4], [5, 6]], np.float32))
+    assert joined["observation"].tolist() == [[1], [2]] and joined["goal"].tolist() == [[3, 4], [5, 6]]
+    record = Observations(parts={"a": Observations((), "int8"), "b": PLACE})
+    seen = np.zeros(3, record.numpy)
+    seen["a"] = [1, 2, 3]
+    twice = record.joined(goal=goal).join(seen, goal=np.ones((3, 2), np.float32))
+    assert twice.dtype.names == ("a", "b", "goal") and twice["a"].tolist() == [1, 2, 3]
