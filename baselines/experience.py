@@ -15,6 +15,7 @@ import numpy as np
 
 from guidebench.baselines.phases import TaskPhases
 from guidebench.baselines.storage import Storage
+from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import (
     Answer,
     Array,
@@ -119,7 +120,12 @@ class Experience:
 
     def sample(self, count: int, ctx: Context, observation: Array | None = None) -> Drawn:
         """A batch of `count` transitions of each seed. `observation` [seeds of the worker, …]: what each acts on next,
-        where that is not what its task shows."""
+        where that is not what its task shows. UserError where nothing is stored yet."""
+        if not self.store.live.count:
+            raise UserError(
+                f"phase {ctx.phase.name!r} takes gradient steps at step {ctx.step}, and nothing is stored to learn "
+                f"from; let a phase with transitions come first, or give this one updates=0"
+            )
         here = ctx.observation if observation is None else observation
         if len(here) > len(self.rows):
             here = here[self.rows]

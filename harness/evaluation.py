@@ -14,7 +14,7 @@ import numpy as np
 
 from guidebench.harness.capabilities import HasSubgoals, ScoresEpisodes
 from guidebench.harness.errors import UserError
-from guidebench.harness.interfaces import SUCCESS, Agent, Array, Ask, Context, Mode, Place, Score, Task
+from guidebench.harness.interfaces import SUCCESS, Agent, Array, Ask, Context, Mode, Phase, Place, Score, Task
 from guidebench.harness.streams import Streams
 
 
@@ -63,6 +63,10 @@ class EvaluationContext:
     answer: Consult = nobody
     notes: list[Note] = field(default_factory=list)
     """What was noted, to be written when the evaluation has ended."""
+
+    @property
+    def phase(self) -> Phase:
+        raise RuntimeError("an evaluation is in no phase")
 
     @property
     def observation(self) -> Array:

@@ -248,11 +248,19 @@ class Episode(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """A stretch of a run: `steps` steps whose transitions come from `source`."""
+    """A stretch of a run: `steps` steps whose transitions come from `source`.
+
+    Steps of every phase count as steps of the run, for its length, its evaluations and its checkpoints, and also for
+    what a learner counts in environment steps: `learning_starts`, the annealing of exploration, renewals of target
+    networks. So a learner whose first phase is longer than `learning_starts` does not act at random after it.
+    """
 
     name: str
     steps: int
-    source: Literal["environment", "none"] = "environment"
+    source: str = "environment"
+    """`environment`: each step is one of every seed's task. `none`: no transition comes."""
+    updates: int | None = None
+    """Gradient updates of a step, whatever `learning_starts` says. None leaves them to the learner's own schedule."""
 
 
 class Mode(enum.Enum):
@@ -326,8 +334,13 @@ class Context(Protocol):
     streams: Sequence[Streams]
 
     @property
+    def phase(self) -> Phase:
+        """That of the step; in training only."""
+
+    @property
     def observation(self) -> Array:
-        """What each seed acts on next, [S, …]; in training only."""
+        """What each seed acts on next, [S, …]; in training only. Before the first step of its task it is what its first
+        episode begins with."""
 
     def ask(self, ask: Ask) -> None:
         """Send a question; its answer comes to `answered` when its delay is over."""
@@ -606,8 +619,9 @@ class Learner(Protocol):
     def act(self, observation: Array, rows: Array, explore: Sequence[np.random.Generator] | None, step: int) -> Array:
         """Actions for observations [n, …] of seeds `rows` [n]; exploring by each seed's generator, or greedy."""
 
-    def updates_due(self, step: int) -> int:
-        """Gradient steps to take after environment step `step` (counted from 1)."""
+    def updates_due(self, step: int, asked: int | None = None) -> int:
+        """Gradient steps to take after step `step` of the run (counted from 1). `asked`: how many the phase wants
+        (`Phase.updates`), which it then tells; None where they follow from its own schedule."""
 
     batch_size: int
 

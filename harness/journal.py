@@ -162,16 +162,20 @@ class RunJournal:
         self.runs[row].update(status="failed", step=step, error=message)
         self._tell({"event": "failed", "seed": self._job.seeds[row], "error": message})
 
-    def progress(self, step: int, score: Array, waited: float, accounts: Callable[[], Sequence[Account]]) -> None:
+    def progress(
+        self, step: int, score: Array, waited: float, accounts: Callable[[], Sequence[Account]], phase: str
+    ) -> None:
         """Tell the launcher every `TELL_EVERY` seconds, and whoever reads the directory every `LIVE_EVERY`. `accounts`:
-        what each seed's questions took, looked at when something is told."""
+        what each seed's questions took, looked at when something is told; `phase`: the name of the present one, ""
+        where the run has only one."""
         now = time.monotonic()
         if now - self._told < TELL_EVERY and step != self._cell.steps:
             return
         self._told = now
         rate = self._pace(step)
         latest = [before if np.isnan(value) else float(value) for value, before in zip(score, self._score, strict=True)]
-        told = {"event": "progress", "step": step, "score": latest, "rate": rate, "waited": round(waited, 3)}
+        shown: dict[str, Any] = {"step": step, "rate": rate, "waited": round(waited, 3), "phase": phase}
+        told = {"event": "progress", **shown, "score": latest}
         if found := accounts():
             total = functools.reduce(Account.plus, found)
             told["answers"] = {"questions": total.questions, "failures": total.failures}
@@ -180,7 +184,7 @@ class RunJournal:
             self._shown = now
             for number, run in enumerate(self.runs):
                 if number not in self._dropped:
-                    run.show(step=step, rate=rate, score=latest[number], waited=round(waited, 3))
+                    run.show(**shown, score=latest[number])
 
     def finish(self, agent: Agent) -> None:
         """Compact the rows, keep what acting needs, mark finished, then drop what only training needs."""

@@ -43,6 +43,8 @@ class Standing(NamedTuple):
     """Mean score of the episodes of the last evaluation; None before the first."""
     measure: str = "success"
     """What the score is called."""
+    phase: str = ""
+    """The name of the phase that it is in, of a run with several."""
 
     @property
     def told(self) -> str:

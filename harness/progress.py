@@ -79,8 +79,9 @@ class Display:
             for seed, latest in zip(job.seeds, scores, strict=True):
                 if self.runs[cell, seed].status != "failed":
                     self._stand(
-                        cell, seed, status="running", step=content["step"], rate=content.get("rate"), score=latest
-                    )
+                        cell, seed, status="running", step=content["step"], rate=content.get("rate"), score=latest,
+                        phase=content.get("phase", ""),
+                    )  # fmt: skip
         elif event.kind == "failed":
             self._stand(cell, content["seed"], status="failed", rate=None)
         elif event.kind in ("retry", "finished", "stopped", "crashed", "error"):
@@ -283,7 +284,7 @@ def seeds(job: Job) -> str:
 
 def in_words(run: Standing) -> str:
     """Step, speed, score and time left of a run in a line."""
-    parts = [f"step {run.step:,} of {run.steps:,}"]
+    parts = [f"step {run.step:,} of {run.steps:,}" + (f" (phase {run.phase})" if run.phase else "")]
     parts += [f"{run.rate:,.0f} steps/s"] if run.rate else []
     parts += [run.told] if run.told else []
     parts += [f"about {pace.duration(run.left)} left"] if run.left else []

@@ -32,6 +32,7 @@ from guidebench.harness.records.files import write_json
 from guidebench.harness.records.provenance import hardware, packages
 
 if TYPE_CHECKING:
+    from guidebench.harness.interfaces import Phase
     from guidebench.harness.job import Job
     from guidebench.harness.training import Loop
 
@@ -207,26 +208,29 @@ class Trial:
         self._phases = loop.agent.phases()
 
     def phases(self, learning_starts: int, seconds: float) -> Iterator[float]:
-        """Seconds of each phase of a run; its steps before learning starts count as what such steps took."""
+        """Seconds of each phase of a run; steps with the environment before learning starts count as what such steps
+        took, and those without it as nothing."""
         loop = self._loop
-        waiting = self._mean(self._phases[0].source, min(FILL, self._phases[0].steps), seconds / 2, WARM)
-        begin = 0
+        waiting, begin = 0.0, 0
         for phase in self._phases:
+            acts = phase.source == "environment"
+            if acts and not waiting:
+                waiting = self._mean(phase, min(FILL, phase.steps), seconds / 2, WARM)
             end = begin + phase.steps
-            starts = max(begin, min(learning_starts, end))
+            starts = max(begin, min(learning_starts, end)) if phase.updates is None else begin
             # To the step before the first that learns: what is done there once, such as a session, is not timed.
             loop.step = max(starts - 1, min(loop.step, end))
-            each = self._mean(phase.source, end - loop.step, seconds / len(self._phases), WARM) or waiting
-            yield (starts - begin) * waiting + (end - starts) * each
+            each = self._mean(phase, end - loop.step, seconds / len(self._phases), WARM) or waiting
+            yield (starts - begin) * waiting * acts + (end - starts) * each
             begin = end
 
-    def _mean(self, source: str, most: int, seconds: float, warm: int) -> float:
+    def _mean(self, phase: Phase, most: int, seconds: float, warm: int) -> float:
         """Seconds of a step, over as many as the time allows; 0.0 where there is none to take."""
         took: list[float] = []
         until = time.monotonic() + seconds
         while len(took) < most and (time.monotonic() < until or len(took) < LEAST):
             started = self._clock()
-            self._loop.advance(source)
+            self._loop.advance(phase)
             took.append(self._clock() - started)
         self._taken += len(took)
         return float(np.mean(took[min(warm, len(took) // 2) :])) if took else 0.0

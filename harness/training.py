@@ -14,11 +14,36 @@ from guidebench.harness.demonstrations import Demonstration, together
 from guidebench.harness.errors import BudgetReached, Stopped, UserError
 from guidebench.harness.evaluation import Evaluator, Note, Result
 from guidebench.harness.foundation.asks import Account, Asks, Due, consulted
-from guidebench.harness.interfaces import Agent, Array, Ask, Episode, Metrics, Mode, State, Task, Transition
+from guidebench.harness.interfaces import Agent, Array, Ask, Episode, Metrics, Mode, Phase, State, Task, Transition
 from guidebench.harness.streams import Streams
 
 METRICS_EVERY = 1_000
 """Environment steps over which losses and training episodes are averaged into one row."""
+
+
+def phases_of(agent: Agent, steps: int) -> tuple[Phase, ...]:
+    """The phases of an agent's run of so many steps; UserError where they are not what phases can be."""
+    phases = agent.phases()
+    names = [phase.name for phase in phases]
+    for number, phase in enumerate(phases):
+        name = f"phase {phase.name!r}"
+        if phase.name in names[:number]:
+            raise UserError(f"two phases of the run are called {phase.name!r}; give each a name of its own")
+        if not isinstance(phase.steps, int) or phase.steps < 1:
+            raise UserError(f"{name} has {phase.steps} steps; expected a whole number from 1 on, or no such phase")
+        if phase.updates is not None and (not isinstance(phase.updates, int) or phase.updates < 0):
+            raise UserError(
+                f"{name} has updates={phase.updates}; expected a whole number of gradient updates per step, or None "
+                f"for the learner's own schedule"
+            )
+        if phase.source not in ("environment", "none"):
+            raise UserError(f"{name} has source={phase.source!r}; expected environment or none")
+    if (total := sum(phase.steps for phase in phases)) != steps:
+        told = ", ".join(f"{phase.name} {phase.steps:,}" for phase in phases) or "none"
+        raise UserError(
+            f"the phases of the run have {total:,} steps in all ({told}), and training.steps={steps}; share those out"
+        )
+    return phases
 
 
 class Journal(Protocol):
@@ -38,7 +63,9 @@ class Journal(Protocol):
 
     def diverged(self, row: int, step: int) -> None: ...
 
-    def progress(self, step: int, score: Array, waited: float, accounts: Callable[[], Sequence[Account]]) -> None: ...
+    def progress(
+        self, step: int, score: Array, waited: float, accounts: Callable[[], Sequence[Account]], phase: str
+    ) -> None: ...
 
 
 class Loop:
@@ -72,7 +99,11 @@ class Loop:
         leave some with it and some with the one behind the evaluation."""
         self._demonstrations = demonstrations
         self._evaluate_every, self._checkpoint_every = evaluate_every, checkpoint_every
+        self.phase = Phase("none", 0, "none")
+        """The one that the loop is in."""
         self._observation: Array | None = None
+        self._begun = False
+        """Whether the first episodes have begun."""
         self._returns = np.zeros(len(tasks))
         self._lengths = np.zeros(len(tasks), np.int64)
         self._windows = [Window() for _ in tasks]
@@ -80,7 +111,7 @@ class Loop:
         self._clock = {"seconds": 0.0, "evaluation_seconds": 0.0, "checkpoint_seconds": 0.0, "wait_seconds": 0.0}
         self._resumed_at = time.monotonic()
         self._diverged = np.zeros(len(tasks), bool)
-        self._end = 0
+        self._end, self._several = 0, False
 
     def ask(self, ask: Ask) -> None:
         if not self.agent.active[ask.row]:
@@ -108,7 +139,8 @@ class Loop:
     @property
     def observation(self) -> Array:
         """What each seed acts on next, [S, …]."""
-        assert self._observation is not None, "no episode has begun"
+        if self._observation is None:
+            self._observation = np.stack([task.reset() for task in self.tasks])
         return self._observation
 
     def run(self) -> None:
@@ -116,6 +148,7 @@ class Loop:
         written, and within a step that waits for an answer without one."""
         self._resumed_at = time.monotonic()
         phases = self.agent.phases()
+        self._several = len(phases) > 1
         self._end = sum(phase.steps for phase in phases)
         if self.step == 0:
             self._demonstrate()
@@ -128,13 +161,14 @@ class Loop:
         for phase in phases:
             until += phase.steps
             while self.step < until:
-                self.advance(phase.source)
+                self.advance(phase)
                 self._housekeep()
 
-    def advance(self, source: str) -> None:
+    def advance(self, phase: Phase) -> None:
         """One step of a phase: a transition of every seed, the answers that count from now on, and what is learnt."""
+        self.phase = phase
         self.step += 1
-        if source == "environment":
+        if phase.source == "environment":
             self._interact()
         for asks in self._asks.values():
             self._answer(asks)
@@ -149,13 +183,14 @@ class Loop:
 
     def _interact(self) -> None:
         """One step of every seed's task."""
-        if self._observation is None:
-            self._observation = np.stack([task.reset() for task in self.tasks])
-            self.agent.begin(self.rows, self._observation, self)
-        actions = self._finite(self.agent.act(self._observation, self))
+        seen = self.observation
+        if not self._begun:
+            self._begun = True
+            self.agent.begin(self.rows, seen, self)
+        actions = self._finite(self.agent.act(seen, self))
         steps = [task.step(action) for task, action in zip(self.tasks, actions, strict=True)]
         transition = Transition(
-            observation=self._observation,
+            observation=seen,
             action=actions,
             reward=np.array([step.reward for step in steps], np.float32),
             terminated=np.array([step.terminated for step in steps]),
@@ -231,7 +266,9 @@ class Loop:
             started = time.monotonic()
             self._journal.checkpoint(step, self.state)
             self._clock["checkpoint_seconds"] += time.monotonic() - started
-        self._journal.progress(step, self._score, self._waited, self._accounts)
+        self._journal.progress(
+            step, self._score, self._waited, self._accounts, self.phase.name if self._several else ""
+        )
         if halted:
             raise BudgetReached(halted)
         if stopping:
@@ -298,6 +335,7 @@ class Loop:
             "step": self.step,
             "task": self.tasks[row].state(),
             "observation": None if self._observation is None else self._observation[row],
+            "begun": self._begun,
             "return": float(self._returns[row]),
             "length": int(self._lengths[row]),
             "streams": self.streams[row].state(),
@@ -315,6 +353,7 @@ class Loop:
             if self._observation is None:
                 self._observation = np.stack([state["observation"]] * len(self.tasks))
             self._observation[row] = state["observation"]
+        self._begun = bool(state["begun"])
         self._returns[row], self._lengths[row] = state["return"], state["length"]
         self.streams[row].load_state(state["streams"])
         self._windows[row].load_state(state["window"])

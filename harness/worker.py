@@ -33,7 +33,7 @@ from guidebench.harness.records.cells import recorded
 from guidebench.harness.records.provenance import provenance
 from guidebench.harness.records.sources import differing
 from guidebench.harness.records.study import dumps
-from guidebench.harness.training import Loop
+from guidebench.harness.training import Loop, phases_of
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Of glibc's malloc.h: free bytes at the heap's end from which on they are returned; bytes of an allocation of its
@@ -79,7 +79,7 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         every, now = asking.asks_of(backends, job, cell), answering.consulted(cell.names.parts)
         asks = {role: every[role] for role in every if role not in now}
         evaluation = build.parts["evaluation"]
-        end = sum(phase.steps for phase in agent.phases())
+        end = sum(phase.steps for phase in phases_of(agent, cell.steps))
         probes = Probes(build, cell.names.task, job.probes, end, journal.probed)
         loop = Loop(
             agent, tasks, build.streams,

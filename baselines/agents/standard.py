@@ -99,7 +99,7 @@ class StandardAgent(BaseAgent):
     def update(self, ctx: Context) -> Metrics:
         found = self.guide.before_update(self.experience.store, self.learner, ctx)
         further = np.broadcast_to(found, self.active.shape)
-        due = self.learner.updates_due(ctx.step)
+        due = self.learner.updates_due(ctx.step, ctx.phase.updates)
         if further.any():
             self._update_further(further, max(1, due), ctx)
         if not due:

@@ -14,6 +14,7 @@ import pytest
 
 from guidebench.harness import matrix, timing
 from guidebench.harness.config import Cell
+from guidebench.harness.interfaces import Phase
 from guidebench.harness.job import Job
 from guidebench.harness.timing import Timing
 
@@ -43,9 +44,9 @@ def test_updates_are_timed_and_steps_before_learning_starts_count_as_what_they_t
 def test_steps_slower_than_the_time_allows_are_timed_by_the_later_half_of_four() -> None:
     """A first step of 9 s, in which something is compiled, and three of 1 s: the mean of the last two."""
     seconds = iter([0.0, 9.0, 9.0, 10.0, 10.0, 11.0, 11.0, 12.0])
-    loop = SimpleNamespace(agent=SimpleNamespace(phases=tuple), advance=lambda source: None)
+    loop = SimpleNamespace(agent=SimpleNamespace(phases=tuple), advance=lambda phase: None)
     trial = timing.Trial(loop, lambda: next(seconds))  # type: ignore[arg-type]
-    assert trial._mean("environment", 1000, seconds=0.0, warm=timing.WARM) == 1.0
+    assert trial._mean(Phase("train", 1000), 1000, seconds=0.0, warm=timing.WARM) == 1.0
 
 
 @pytest.mark.parametrize("overrides", [("method=vlm_rb", "judge=openai", "judge.base_url=http://127.0.0.1:9/v1"),

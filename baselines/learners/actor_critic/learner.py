@@ -101,6 +101,8 @@ class ActorCriticLearner(BaseLearner, ABC):
             self.optimisers.append(Adam(self.encoder, config.critic_lr))
         self.gradients = [optimiser.parameters.empty_like() for optimiser in self.optimisers]
         self._step, self._updates = 0, 0
+        self._asked: tuple[int, int | None] = (0, None)
+        """The last step, and how many updates the phase wanted of it."""
         self._renewals = np.zeros(build.rows, np.int64)
         """[S], updates since each seed's target networks last moved."""
         self._learn: Learn = Captured(self.learn) if build.device.startswith("cuda") else self.learn
@@ -220,17 +222,22 @@ class ActorCriticLearner(BaseLearner, ABC):
                 less = errors.detach().square().sum(1) - (former - wanted.unsqueeze(1)).square().sum(1)
         return CriticTerms(loss, (td_error + wanted).mean(1), td_error, less)
 
-    def updates_due(self, step: int) -> int:
+    def updates_due(self, step: int, asked: int | None = None) -> int:
+        self._asked = step, asked
+        if asked is not None:
+            return asked
         return self.config.utd if step >= self.config.learning_starts else 0
 
     def actor_due(self, step: int) -> bool:
         """Whether the update that begins now, at environment step `step`, is also the actor's.
 
         On every `policy_frequency`-th step the actor follows the critics' updates k = 1 … `utd` at which
-        ⌊k · actor_utd / utd⌋ rises, so that the last is one of them [choice]."""
+        ⌊k · actor_utd / utd⌋ rises, so that the last is one of them [choice]. Where the phase says how many updates a
+        step takes, k goes on from step to step."""
         config = self.config
         if step != self._step:
-            self._step, self._updates = step, 0
+            asked = self._asked[1] if self._asked[0] == step else None
+            self._step, self._updates = step, (step - 1) * (asked or 0)
         before, self._updates = self._updates % config.utd, self._updates + 1
         rises = (before + 1) * config.actor_utd // config.utd > before * config.actor_utd // config.utd
         return rises and step % config.policy_frequency == 0

@@ -109,7 +109,9 @@ class QLearner(BaseLearner, ABC):
 
         return self.online.evaluate(values, observation, rows)
 
-    def updates_due(self, step: int) -> int:
+    def updates_due(self, step: int, asked: int | None = None) -> int:
+        if asked is not None:
+            return asked
         due = step >= self.config.learning_starts and step % self.config.train_every == 0
         return self.config.gradient_steps if due else 0
 
