@@ -114,6 +114,21 @@ def test_values_of_another_shape_or_dtype_and_unknown_transitions_are_refused(
     assert np.isnan(storage.column("vector", np.array([[3, 4]] * 2))).all()
 
 
+def test_a_checkpoint_holds_which_late_values_are_there_and_none_of_them(tmp_path: Path) -> None:
+    """Its size is the same for vectors of 1,024 numbers and of one, all there or none."""
+    sizes = set()
+    for width in (1, 1024):
+        storage = Storage(build(tmp_path / str(width)), (Column("vector", "late", (width,), "float16"),))
+        fill(storage, range(5))
+        for number in range(6):
+            path = checkpoints.save(tmp_path / f"saved-{width}", number, storage.state(1))
+            sizes.add(((path / "arrays.safetensors").stat().st_size, (path / "state.json").stat().st_size // 50))
+            if number < 5:
+                storage.apply("vector", 1, np.array([number]), np.ones((1, width), np.float16))
+    assert len(sizes) == 1
+    assert storage.state(1)["applied"]["vector"].tolist() == [True] * 5 + [False] * 3
+
+
 def test_a_restart_at_a_checkpoint_forgets_what_came_after_it(tmp_path: Path) -> None:
     storage = Storage(build(tmp_path))
     fill(storage, range(10))
