@@ -18,7 +18,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,8 @@ TINY = ("training.steps=300", "evaluation.every=100", "evaluation.episodes=2")
 def check_suite(name: str, tasks: Sequence[str] | None = None, steps: int = 200, seed: int = 0) -> None:
     """Check the tasks of a registered suite, or those named, over `steps` random steps each.
 
-    Observations fit the spaces. A seed and the same actions give the same episodes. A task that is restored from its
+    Observations fit the spaces, each part of a record its own, and stacks of frames move up by one frame at each step.
+    A seed and the same actions give the same episodes. A task that is restored from its
     state in another object goes on like the first, beyond the end of the episode. No episode is longer than the
     horizon. Equal snapshots are drawn as equal frames, uint8 [n, height, width, 3].
     """
@@ -91,8 +92,10 @@ def _played(suite: Any, task: Any, name: str, actions: Sequence[Any], seed: int 
     followed by others."""
     observations, horizon = suite.spaces(name)[0], suite.horizon(name)
     shown: list[tuple[Any, ...]] = []
+    before: Array | None = None
     if seed is not None:
-        shown.append((_observed(task.reset(seed), observations, name),))
+        before = task.reset(seed).copy()
+        shown.append((_observed(before, observations, name),))
     length = 0
     for action in actions:
         step = task.step(action)
@@ -106,22 +109,48 @@ def _played(suite: Any, task: Any, name: str, actions: Sequence[Any], seed: int 
         assert snapshot.dtype == np.uint8 and snapshot.ndim == 1, f"{name}: a snapshot is {snapshot.dtype}, no bytes"
         assert length <= horizon, f"{name}: an episode goes on after its horizon of {horizon} steps"
         seen = _observed(step.observation, observations, name)
+        if before is not None:
+            _moved(before, step.observation, observations, name)
+        before = step.observation.copy()
         shown.append((seen, float(step.reward), *map(bool, step[2:]), events.tobytes(), snapshot.tobytes()))
         if step.terminated or step.truncated:
-            shown.append((_observed(task.reset(), observations, name),))
+            before = task.reset().copy()
+            shown.append((_observed(before, observations, name),))
             length = 0
     return shown
 
 
 def _observed(observation: Array, space: Observations, name: str) -> bytes:
     told = f"{observation.dtype} {list(observation.shape)}"
-    assert observation.shape == space.shape and observation.dtype == space.dtype, (
-        f"{name}: an observation is {told}, and its space says {space.dtype} {list(space.shape)}"
+    assert observation.shape == space.shape and observation.dtype == space.numpy, (
+        f"{name}: an observation is {told}, and its space says {space.numpy} {list(space.shape)}"
     )
-    if space.categories is not None:
-        largest = observation.reshape(-1, observation.shape[-1]).max(0)
-        assert (largest < space.categories).all(), f"{name}: codes up to {largest} and categories {space.categories}"
+    for part, values, own in _parts(observation, space, name):
+        if own.categories is not None:
+            least, largest = (values.reshape(-1, values.shape[-1]).min(0), values.reshape(-1, values.shape[-1]).max(0))
+            assert (largest < own.categories).all(), f"{part}: codes up to {largest} and categories {own.categories}"
+            assert (least >= 0).all(), f"{part}: codes from {least} on, and the least code is 0"
+        assert values.dtype.kind != "f" or np.isfinite(values).all(), f"{part}: an observation holds {values}"
     return observation.tobytes()
+
+
+def _moved(before: Array, after: Array, space: Observations, name: str) -> None:
+    """Of a stack of frames all but the newest are those of the observation before."""
+    for (part, first, own), (_, second, _) in zip(_parts(before, space, name), _parts(after, space, name), strict=True):
+        if own.stack > 1:
+            channels = own.shape[-1] // own.stack
+            assert np.array_equal(first[..., channels:], second[..., :-channels]), (
+                f"{part}: after a step its stack of {own.stack} frames does not hold the frames of the observation "
+                f"before it, moved up by one (the oldest first, {channels} entries of the last axis each)"
+            )
+
+
+def _parts(observation: Array, space: Observations, name: str) -> Iterator[tuple[str, Array, Observations]]:
+    """What to call it, its values and its space, of each part or of the whole."""
+    if not space.parts:
+        yield name, observation, space
+    for part, own in space.parts.items():
+        yield f"{name}, part {part!r}", observation[part], own
 
 
 def _stored(state: State) -> State:

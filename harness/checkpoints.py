@@ -20,9 +20,10 @@ from safetensors.numpy import save as to_bytes
 
 from guidebench.harness.errors import Notice
 from guidebench.harness.interfaces import State
+from guidebench.harness.packing import packed, unpacked
 
 KEPT = 2
-_ARRAY = "$array"
+_ARRAY, _FIELDS = "$array", "$fields"
 
 
 class Checkpoint(NamedTuple):
@@ -117,11 +118,12 @@ def load(path: Path) -> Checkpoint:
 
 
 def _pack(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    if isinstance(value, np.ndarray):
+    if isinstance(value, (np.ndarray, np.void)):
+        raw, fields = packed(np.asarray(value))
         name = str(len(arrays))
         # A copy, because safetensors writes the buffer of a view, not the view; and it has no 0-d bool.
-        arrays[name] = np.array(value, order="C", copy=True)
-        return {_ARRAY: name}
+        arrays[name] = np.array(raw, order="C", copy=True)
+        return {_ARRAY: name} if fields is None else {_ARRAY: name, _FIELDS: fields}
     if isinstance(value, dict):
         return {str(key): _pack(item, arrays) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -135,8 +137,10 @@ def _pack(value: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 def _unpack(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     if isinstance(value, dict):
-        if set(value) == {_ARRAY}:
+        if value.keys() == {_ARRAY}:
             return arrays[value[_ARRAY]]
+        if value.keys() == {_ARRAY, _FIELDS}:
+            return unpacked(arrays[value[_ARRAY]], value[_FIELDS])
         return {key: _unpack(item, arrays) for key, item in value.items()}
     if isinstance(value, list):
         return [_unpack(item, arrays) for item in value]

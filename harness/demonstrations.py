@@ -198,7 +198,11 @@ def verify(recorded: Demonstration, task: Task, name: str) -> None:
     ]
     if different:
         step, field = min(different, key=lambda pair: pair[0])
-        before, now = (np.atleast_1d(getattr(episode, field)[step]) for episode in (recorded, seen))
+        first, second = (getattr(episode, field)[step] for episode in (recorded, seen))
+        if first.dtype.names:  # of a record, the part that differs
+            part = next(name for name in first.dtype.names if not np.array_equal(first[name], second[name]))
+            field, first, second = f"{field}.{part}", first[part], second[part]
+        before, now = np.atleast_1d(first), np.atleast_1d(second)
         at = int(np.flatnonzero(before.ravel() != now.ravel())[0]) if before.shape == now.shape else 0
         raise UserError(
             f"{name} fails verification: replayed from reset({recorded.seed}), {field}[{at}] of step {step} is "

@@ -26,7 +26,7 @@ from guidebench.harness.streams import Streams
 
 METHOD = "uer"
 """The method whose cell tells the suite's settings, the budget and the evaluation: it changes none of them itself."""
-Answer = tuple[Array, float, bool, bool, dict[str, Any]]
+Answer = tuple[Any, float, bool, bool, dict[str, Any]]
 
 
 def cell_of(name: str, profile: str, **settings: Any) -> Cell:
@@ -48,8 +48,9 @@ def cell_of(name: str, profile: str, **settings: Any) -> Cell:
     return config.resolve(names, chosen, {})
 
 
-class Environment(gymnasium.Env[Array, Any]):
-    """A task: observations and actions are those that the harness's own methods have.
+class Environment(gymnasium.Env[Any, Any]):
+    """A task: observations and actions are those that the harness's own methods have; of named parts they are a dict
+    of arrays.
 
     An episode's success stands in `info["is_success"]`, as Stable-Baselines3 and Gymnasium-Robotics have it.
     """
@@ -66,18 +67,18 @@ class Environment(gymnasium.Env[Array, Any]):
         self._drawer: Any = None
         self._begun = False
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """A new episode. With a seed the task's random stream starts anew; without one it goes on."""
         super().reset(seed=seed)
         if seed is None and not self._begun:
             seed = self._first()
         self._begun = True
-        return self.task.reset(seed).copy(), {}
+        return _seen(self.task.reset(seed)), {}
 
     def step(self, action: Any) -> Answer:
         found = self.task.step(action)
         told = {"is_success": bool(found.success)}
-        return found.observation.copy(), float(found.reward), bool(found.terminated), bool(found.truncated), told
+        return _seen(found.observation), float(found.reward), bool(found.terminated), bool(found.truncated), told
 
     def render(self) -> Array:
         """The present frame as judges see it, uint8 [height, width, 3]."""
@@ -141,7 +142,7 @@ class Evaluation(Environment):
         self._at, self._number = -1, 0
         self._return, self._length, self._playing = 0.0, 0, False
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         if self._training.taken != self._at:
             self._at, self._number = self._training.taken, 0
         self._return, self._length, self._playing = 0.0, 0, True
@@ -189,7 +190,16 @@ def recorded(
     return Recorded(cell, begin, seed, budget)
 
 
-def _shown(observations: Observations) -> spaces.Box:
+def _seen(observation: Array) -> Array | dict[str, Array]:
+    """A copy, of a record the arrays of its parts."""
+    if observation.dtype.names is None:
+        return observation.copy()
+    return {name: np.array(observation[name]) for name in observation.dtype.names}
+
+
+def _shown(observations: Observations) -> spaces.Space[Any]:
+    if observations.parts:
+        return spaces.Dict({name: _shown(part) for name, part in observations.parts.items()})
     kind = np.dtype(observations.dtype)
     if observations.categories is not None:
         high = np.broadcast_to(np.asarray(observations.categories) - 1, observations.shape).astype(kind)

@@ -15,6 +15,7 @@ import numpy as np
 
 from guidebench.harness.errors import Notice
 from guidebench.harness.interfaces import Array
+from guidebench.harness.packing import packed, unpacked
 from guidebench.harness.records.files import write_bytes, write_json
 
 
@@ -47,12 +48,15 @@ def keep(
     what is to be said of each; `arrays`: name -> [T, …] of each."""
     from safetensors.numpy import save
 
-    stored = save({name: np.concatenate([each[name] for each in arrays]) for name in arrays[0]})
+    together = {name: packed(np.concatenate([each[name] for each in arrays])) for name in arrays[0]}
+    stored = save({name: raw for name, (raw, _) in together.items()})
+    fields = {name: each for name, (_, each) in together.items() if each is not None}
     write_bytes(file.with_suffix(".safetensors"), stored)
     lengths = [len(next(iter(each.values()))) for each in arrays]
     description = [{**each, "steps": length} for each, length in zip(described, lengths, strict=True)]
     # The description comes last: without it the arrays count for nothing.
-    write_json(file, {**content, "sha256": hashlib.sha256(stored).hexdigest(), "episodes": description})
+    told = {"sha256": hashlib.sha256(stored).hexdigest(), "episodes": description}
+    write_json(file, {**content, **told, **({"fields": fields} if fields else {})})
     return file
 
 
@@ -67,6 +71,8 @@ def kept(file: Path, names: Sequence[str]) -> Kept | None:
         if hashlib.sha256(stored).hexdigest() != description["sha256"]:
             raise ValueError("the arrays do not match their checksum")
         together = load(stored)
+        for name, fields in description.get("fields", {}).items():
+            together[name] = unpacked(together[name], fields)
         described = description["episodes"]
         ends = np.cumsum([episode["steps"] for episode in described])
         parts = {name: np.split(together[name], ends[:-1]) for name in names}

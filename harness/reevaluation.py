@@ -17,7 +17,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.evaluation import Evaluator, Result
 from guidebench.harness.execution import Models
 from guidebench.harness.foundation import answering, keeping
-from guidebench.harness.interfaces import Agent, Array, Drawer, Score, Task
+from guidebench.harness.interfaces import Actions, Agent, Array, Drawer, Observations, Score, Task
 from guidebench.harness.job import Job
 from guidebench.harness.records.cells import record, recorded
 from guidebench.harness.records.files import read_json
@@ -105,10 +105,9 @@ def evaluate_run(
     home = cell.section("suite") if names.suite == cell.names.suite else registry.get("suite", names.suite)()
     home = home.of_run(int(run.read()["seed"]))
     trained, tested = cell.section("suite").spaces(cell.names.task), home.spaces(names.task)
-    if not _fit(trained, tested):
+    if differs := _differing(trained, tested):
         raise UserError(
-            f"{names.suite}/{names.task} does not fit a policy of {cell.names.suite}/{cell.names.task}: "
-            f"{tested} against {trained}"
+            f"{names.suite}/{names.task} does not fit a policy of {cell.names.suite}/{cell.names.task}: {differs}"
         )
     consulted, home_task = sorted(answering.consulted(cell.names.parts)), (cell.names.suite, cell.names.task)
     if consulted and (names.suite, names.task) != home_task:
@@ -160,9 +159,28 @@ def load_agent(cell: Cell, run: RunDirectory, scratch: Path, spaces: tuple[Any, 
     return agent
 
 
-def _fit(trained: tuple[Any, Any], tested: tuple[Any, Any]) -> bool:
-    """Grids of another size fit a convolutional encoder; everything else must be equal."""
+def _differing(trained: tuple[Observations, Actions], tested: tuple[Observations, Actions]) -> str:
+    """What of the spaces keeps a policy of the first from acting in the second, or "". Grids of another size fit a
+    convolutional encoder; everything else must be equal, named parts in their order too."""
     (before, actions_before), (after, actions_after) = trained, tested
-    if before.categories is not None:
-        return bool(before.categories == after.categories and actions_before == actions_after)
-    return bool(before == after and actions_before == actions_after)
+    if actions_before != actions_after:
+        return f"{actions_after} against {actions_before}"
+    if [*before.parts] != [*after.parts]:
+        told = [", ".join(each.parts) or "one array" for each in (after, before)]
+        return f"its observations are {told[0]}, against {told[1]}"
+    for name in before.parts or ("",):
+        one, other = (each.parts.get(name, each) for each in (before, after))
+        if replace(one, shape=other.shape) != other if _grid(one) and _grid(other) else one != other:
+            which = f"part {name!r} of its observations is" if name else "its observations are"
+            return f"{which} {_told(other)}, against {_told(one)}"
+    return ""
+
+
+def _told(part: Observations) -> str:
+    codes = f" of {list(part.categories)} codes" if part.categories else ""
+    stack = f", {part.stack} frames" if part.stack > 1 else ""
+    return f"{part.dtype} {list(part.shape)}{codes}{stack}{f', for {part.encoder}' if part.encoder else ''}"
+
+
+def _grid(part: Observations) -> bool:
+    return part.categories is not None and len(part.shape) == 3

@@ -128,7 +128,10 @@ class Preference(AskingPart):
 
     def fits(self, there: There) -> str:
         """Why this guide cannot work with these parts, or ""."""
-        horizon, steps = there.suite.horizon(there.task), there["training"].steps
+        horizon, steps, seen = there.suite.horizon(there.task), there["training"].steps, there.observations
+        if seen.parts or seen.categories or len(seen.shape) != 1:
+            told = f"the parts {', '.join(seen.parts)}" if seen.parts else f"{seen.dtype} of shape {seen.shape}"
+            return f"it learns its reward from observations that are a vector of numbers, and these are {told}"
         if "critic" not in there["learner"].resets:
             return "the critic begins anew after pre-training, and this learner cannot do that; name learner=sac or td3"
         if self.segment > horizon:

@@ -1,0 +1,58 @@
+"""Arrays of records as bytes with a description of their fields, since safetensors knows no structured dtype."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from guidebench.harness.interfaces import Array
+
+NUMBERS = "biuf"
+"""Kinds of NumPy dtypes that a field may have."""
+Fields = list[list[Any]]
+"""[name, dtype, shape] of each field, as JSON holds them."""
+
+
+def packed(array: Array) -> tuple[Array, Fields | None]:
+    """Records [...] as uint8 [..., bytes of one] and their fields; any other array as it is, and None. TypeError for
+    records with gaps between their fields, or with fields that are no numbers."""
+    if array.dtype.names is None:
+        return array, None
+    fields: Fields = []
+    for name in array.dtype.names:
+        base, shape = array.dtype[name].base, array.dtype[name].shape
+        fields.append([name, base.str, list(shape)])
+    if _dtype(fields) != array.dtype:
+        raise TypeError(f"records of {array.dtype} cannot be written; make their dtype of [(name, dtype, shape), …]")
+    raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return raw.reshape(*array.shape, array.dtype.itemsize), fields
+
+
+def unpacked(array: Array, fields: Any) -> Array:
+    """What `packed` was given; ValueError for fields that do not describe these bytes."""
+    try:
+        dtype = _dtype(fields)
+    except TypeError as error:
+        raise ValueError(f"records of unknown fields: {error}") from None
+    if array.dtype != np.uint8 or not array.ndim or array.shape[-1] != dtype.itemsize:
+        raise ValueError(f"{array.dtype} of shape {array.shape} holds no records of {dtype}")
+    return np.ascontiguousarray(array).reshape(-1).view(dtype).reshape(array.shape[:-1])
+
+
+def _dtype(fields: Any) -> np.dtype[Any]:
+    """TypeError for what describes no fields of numbers."""
+    described: list[tuple[str, str, tuple[int, ...]]] = []
+    for field in fields if isinstance(fields, list) else [None]:
+        match field:
+            case [str(name), str(dtype), list(shape)] if all(type(side) is int and side >= 0 for side in shape):
+                described.append((name, dtype, tuple(shape)))
+            case _:
+                raise TypeError(f"{field!r} is no [name, dtype, shape]")
+    try:
+        found = np.dtype(described)
+    except (ValueError, SyntaxError) as error:
+        raise TypeError(str(error)) from None
+    if not described or any(found[name].base.kind not in NUMBERS for name, *_ in described):
+        raise TypeError("a field holds no numbers")
+    return found

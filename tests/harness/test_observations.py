@@ -1,0 +1,173 @@
+"""Observations of named parts from a task to trained, killed, evaluated and demonstrated runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+
+import guidebench
+from guidebench import testing
+from guidebench.harness import cli, demonstrations, matrix, registry
+from guidebench.harness.demonstrations import Wanted
+from guidebench.harness.errors import UserError
+from tests.logs import logged
+
+SOURCE = Path(__file__).with_name("corridor.py")
+SMALL = (
+    "learner.hidden=[8]", "learner.batch_size=8", "learner.learning_starts=40", "training.steps=80",
+    "evaluation.every=40", "evaluation.episodes=1",
+)  # fmt: skip
+LEARNERS: dict[str, tuple[str, ...]] = {
+    "dqn": ("task=steps", "learner=dqn", "learner.channels=4", "learner.features=8", *SMALL),
+    "iqn": ("task=steps", "learner=iqn", "learner.channels=4", "learner.features=8", *SMALL),
+    "sac": ("task=slides", "learner=sac", "learner.ensemble=2", "learner.utd=1", "learner.actor_utd=1", *SMALL),
+    "td3": ("task=slides", "learner=td3", "learner.ensemble=2", "learner.utd=1", "learner.actor_utd=1", *SMALL),
+}
+
+
+@pytest.fixture(autouse=True)
+def corridor(plugin: Callable[..., Path]) -> None:
+    plugin("corridor", SOURCE.read_text(), {"suite": "corridor"})
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("GUIDEBENCH_CACHE", str(tmp_path / "cache"))
+    yield tmp_path / "cache"
+
+
+def test_the_suite_keeps_its_contract() -> None:
+    testing.check_suite("corridor", steps=60)
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_runs_are_the_same_alone_beside_others_and_continued_after_a_kill(
+    learner: str, tmp_path: Path, cache: Path
+) -> None:
+    testing.check_method("uer", tmp_path, "suite=corridor", *LEARNERS[learner], "training.demonstrations=1")
+
+
+def test_a_replay_that_compares_features_trains_on_records(train: Callable[..., Path]) -> None:
+    study = train("suite=corridor", "method=aer", *LEARNERS["dqn"], "seeds=[0]", packs=[(0,)], probes=2)
+    (run,) = study.glob("*/*/*/seed-0")
+    assert len(logged(run, "evaluations")) > 0
+    assert {row["quantity"] for row in logged(run, "probes")} >= {"critic", "event/there"}
+
+
+def test_a_trained_run_plays_where_its_parts_are_the_same_and_another_is_named(
+    train: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (run,) = train("suite=corridor", "method=uer", *LEARNERS["dqn"], "seeds=[0]", packs=[(0,)]).glob("*/*/*/seed-0")
+    for task in ("steps", "wide"):  # a grid of another size is still read
+        assert cli.main(["eval", str(run), f"task={task}", "--episodes", "2", "--json"]) == 0
+        assert len(json.loads(capsys.readouterr().out)) == 2
+    assert cli.main(["eval", str(run), "task=blind"]) == 2
+    assert "part 'place' of its observations is float32 [3], against float32 [2]" in capsys.readouterr().err
+    assert cli.main(["eval", str(run), "suite=classic", "task=CartPole-v1"]) == 2
+    assert "observations are one array, against map, place, frames, word" in capsys.readouterr().err
+
+
+def wanted(count: int = 2) -> Wanted:
+    return Wanted("corridor", registry.get("suite", "corridor")(), "steps", count)
+
+
+def test_demonstrations_of_records_are_kept_and_read_back(cache: Path) -> None:
+    made = demonstrations.make(wanted())
+    demonstrations.keep(made, wanted())
+    found = demonstrations.kept(wanted().file)
+    assert found is not None
+    for one, other in zip(made, found.episodes, strict=True):
+        assert one.observation.dtype == other.observation.dtype and one.observation.dtype.names
+        assert all(getattr(one, name).tobytes() == getattr(other, name).tobytes() for name in one._fields[1:])
+    description = json.loads(wanted().file.read_text())
+    assert description["fields"]["observation"][1] == ["place", "<f4", [2]]
+    description["fields"]["observation"][1][1] = "|O8"
+    wanted().file.write_text(json.dumps(description))
+    with pytest.warns(UserWarning, match="is damaged"):
+        assert demonstrations.kept(wanted().file) is None
+
+
+def test_a_demonstration_that_replays_otherwise_is_told_by_its_part() -> None:
+    (episode,) = demonstrations.make(wanted(1))
+    task = wanted().suite.make("steps")
+    demonstrations.verify(episode, task, "it")
+    episode.next_observation["place"][-1, 1] += 2
+    with pytest.raises(UserError, match=rf"next_observation\.place\[1\] of step {episode.length - 1} is"):
+        demonstrations.verify(episode, task, "it")
+
+
+def test_gymnasium_sees_a_dict_of_spaces() -> None:
+    environment = guidebench.make("corridor/steps", profile="smoke")
+    space = environment.observation_space
+    assert isinstance(space, gymnasium.spaces.Dict) and [*space] == ["frames", "map", "place", "word"]
+    frames, word = space["frames"], space["word"]
+    assert isinstance(frames, gymnasium.spaces.Box) and frames.dtype == np.uint8 and frames.high.max() == 255
+    assert isinstance(word, gymnasium.spaces.Box) and word.high.tolist() == [1] and word.low.tolist() == [0]
+    seen, _ = environment.reset(seed=3)
+    assert space.contains(seen)
+    before = {name: part.copy() for name, part in seen.items()}
+    following, *_ = environment.step(1)
+    assert space.contains(following) and all(np.array_equal(seen[name], before[name]) for name in seen)
+    assert np.array_equal(following["frames"][..., 0], seen["frames"][..., 1])
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("method=pebble", "task=slides"), "a vector of numbers, and these are the parts map, place, frames, word"),
+        (("method=uer", "task=steps", "learner=sac"), "it needs continuous actions"),
+    ],
+)
+def test_what_needs_a_vector_says_so_while_a_command_is_planned(words: tuple[str, ...], told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        matrix.plan(["suite=corridor", "profile=smoke", *words])
+
+
+@pytest.mark.parametrize(
+    ("kept", "broken", "says"),
+    [
+        ('"place": Observations((2,), "float32")', '"place": Observations((2,), "float64")', ""),
+        ("np.zeros((), self.space.numpy)", "np.zeros((2,), self.space.numpy)[0]", ""),
+        (
+            "[self.former, self.frame()]",
+            "[self.frame(), self.former]",
+            r"steps, part 'frames': after a step its stack of 2 frames does not hold the frames",
+        ),
+        ('record["word"] = self.goal > self.at', 'record["word"] = 2', r"steps, part 'word': codes up to \[2\]"),
+        ('record["word"] = self.goal > self.at', 'record["word"] = -1', r"part 'word': codes from \[-1\] on"),
+        ("= self.at, self.goal\n", "= self.at, np.nan\n", r"steps, part 'place': an observation holds \["),
+        (
+            "return record\n",
+            'return record["place"]\n',
+            r"observation is float32 \[2\], and its space says \[\('map'",
+        ),
+    ],
+)
+def test_a_suite_of_records_that_breaks_its_contract_is_told_by_the_part(
+    plugin: Callable[..., Path], kept: str, broken: str, says: str
+) -> None:
+    source = SOURCE.read_text().replace('@register.suite("corridor")', '@register.suite("broken")')
+    assert kept in source
+    plugin("broken_corridor", source.replace(kept, broken), {"suite": "broken"})
+    registry._entries["suite"].pop("broken", None)
+    if not says:
+        testing.check_suite("broken", ["steps"], steps=60)
+        return
+    with pytest.raises(AssertionError, match=says):
+        testing.check_suite("broken", ["steps"], steps=60)
+
+
+@pytest.mark.parametrize(("encoder", "told"), [("vecto", "did you mean 'vector'"), ("image", "'image' reads an image")])
+def test_an_encoder_that_a_part_cannot_have_is_refused_with_the_plan(
+    plugin: Callable[..., Path], encoder: str, told: str
+) -> None:
+    source = SOURCE.read_text().replace('@register.suite("corridor")', '@register.suite("named")')
+    source = source.replace('Observations((2,), "float32")', f'Observations((2,), "float32", encoder="{encoder}")')
+    plugin("named_corridor", source, {"suite": "named"})
+    with pytest.raises(UserError, match=rf"part 'place' of the observations.*{told}"):
+        matrix.plan(["suite=named", "task=steps", "method=uer", "profile=smoke"])
