@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -294,6 +295,38 @@ def test_a_run_killed_in_the_middle_of_an_evaluation_makes_it_again_from_what_wa
     tiny = (word for word in words if not word.startswith("profile"))
     whole = train(*tiny, packs=[(0,)], models={"mode": "replay", "cassette": str(directory)})
     assert kept(directory) == kept(whole) and len(kept(whole)) == 3
+
+
+@pytest.mark.parametrize("deaths", [1, 2])
+def test_a_model_process_that_dies_while_an_evaluation_waits_costs_no_answer(
+    planner: Planner, train: Callable[..., Path], tmp_path: Path, deaths: int
+) -> None:
+    """One that dies once is started again and asked again. One that dies twice without an answer ends the run by its
+    name, and the run goes on from the checkpoint before the evaluation."""
+    words = (*TINY, f"planner.base_url={planner.url}", "seeds=[0,1]")
+    planner.slow = ("evaluation", 200)
+    directory, killed = tmp_path / "dying", set[int | None]()
+
+    def kill() -> bool:
+        for child in multiprocessing.active_children():
+            if child.name == "model" and planner.waits and len(killed) < deaths and child.pid not in killed:
+                child.kill()
+                killed.add(child.pid)
+                planner.waits = False
+        if len(killed) == deaths:
+            planner.slow = None
+        return False
+
+    if deaths == 2:
+        with pytest.raises(UserError, match=r"the process of chat 'openai' ended 2 times without an answer"):
+            train(*words, packs=[(0, 1)], directory=directory, stop=kill)
+        for run in directory.glob("*/*/*/seed-*"):
+            found = checkpoints.newest(run)
+            assert found is not None and found.step == 200 and found.state["loop"]["pending"]
+    train(*words, packs=[(0, 1)], directory=directory, stop=kill)
+    assert len(killed) == deaths
+    whole = train(*words, packs=[(0, 1)], models={"mode": "replay", "cassette": str(directory)})
+    assert kept(directory) == kept(whole) and len(kept(whole)) == 6
 
 
 def test_a_budget_that_ends_within_a_step_keeps_the_checkpoint_and_a_higher_one_goes_on(
