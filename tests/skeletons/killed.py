@@ -1,0 +1,46 @@
+"""Train in a process that is killed with -9 at a given moment: JSON on standard input, see `main`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from guidebench.harness import evaluation, training
+from tests.conftest import trainer
+
+
+def main() -> None:
+    """`words`, `packs`, `job`: what `train` takes; `directory`; `where`: "training", after this `step`, or
+    "evaluation", when the first episode of one at this step or later has ended and others have not."""
+    asked: dict[str, Any] = json.load(sys.stdin)
+
+    def die() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    here = 0
+    advance, scored = training.Loop.advance, evaluation.scored
+
+    def advanced(loop: training.Loop, *rest: Any) -> None:
+        nonlocal here
+        advance(loop, *rest)
+        here = loop.step
+        if asked["where"] == "training" and here == asked["step"]:
+            die()
+
+    def worth(*rest: Any) -> float:
+        if asked["where"] == "evaluation" and here >= asked["step"]:
+            die()
+        return scored(*rest)
+
+    training.Loop.advance, evaluation.scored = advanced, worth  # type: ignore[method-assign]
+    directory = Path(asked["directory"])
+    packs = [tuple(pack) for pack in asked["packs"]]
+    trainer(directory.parent)(*asked["words"], packs=packs, directory=directory, **asked["job"])
+
+
+if __name__ == "__main__":
+    main()
