@@ -15,7 +15,7 @@ import numpy as np
 from guidebench.harness.interfaces import Array, State
 
 LONGEST = 1_024
-"""Most transitions of a segment. One that has lost some to the ring's reuse cannot be checked any more."""
+"""Most transitions, or slots, of a segment. One that has lost some to the ring's reuse cannot be checked any more."""
 SEGMENTS = 16
 """Segments of a full ring at least."""
 
@@ -80,6 +80,60 @@ class Checksums:
     def load_state(self, state: State) -> None:
         self.upto = int(state["upto"])
         self._known = dict(zip(state["segments"].tolist(), state["checksums"].tolist(), strict=True))
+
+
+class LateChecksums:
+    """Of one column of one seed whose values come late and in any order: of every segment of slots a checksum of the
+    values in it that count. Between two checkpoints only segments in which something has changed are read."""
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._known: dict[int, int] = {}
+        """Segment -> checksum, where any value counts."""
+        self._changed: set[int] = set()
+        self._begin = self._upto = 0
+
+    def wrote(self, slots: Array) -> None:
+        """Values were written at these slots."""
+        self._changed.update((np.asarray(slots) // LONGEST).tolist())
+
+    def renew(self, begin: int, upto: int, counts: Array, values: Array) -> None:
+        """Take in what has changed. The transitions from `begin` to before `upto` may be drawn; `counts` bool [slots]:
+        which of the `values` [slots, …] are there and of such a transition."""
+        for start, end in ((self._begin, begin), (self._upto, upto)):  # those that may no longer be drawn, and new ones
+            self.wrote(np.arange(max(start, end - self._slots), end) % self._slots)
+        self._begin, self._upto = begin, upto
+        for segment in self._changed:
+            found = _counting(segment, counts, values)
+            self._known.pop(segment, None)
+            self._known |= {} if found is None else {segment: found}
+        self._changed.clear()
+
+    def altered(self, counts: Array, values: Array) -> bool:
+        """Whether the values that count are not those that were taken in."""
+        segments = range(-(-self._slots // LONGEST))
+        found = {segment: _counting(segment, counts, values) for segment in segments}
+        return self._known != {segment: known for segment, known in found.items() if known is not None}
+
+    def state(self) -> State:
+        return {
+            "begin": self._begin,
+            "upto": self._upto,
+            "segments": np.array([*self._known], np.int64),
+            "checksums": np.array([*self._known.values()], np.uint32),
+        }
+
+    def load_state(self, state: State) -> None:
+        self._begin, self._upto = int(state["begin"]), int(state["upto"])
+        self._known = dict(zip(state["segments"].tolist(), state["checksums"].tolist(), strict=True))
+        self._changed.clear()
+
+
+def _counting(segment: int, counts: Array, values: Array) -> int | None:
+    """Checksum of the values of a segment of slots that count; None where none does."""
+    slots = slice(segment * LONGEST, (segment + 1) * LONGEST)
+    mine = counts[slots]
+    return crc(values[slots] if mine.all() else values[slots][mine]) if mine.any() else None
 
 
 def crc(values: Array, before: int = 0) -> int:

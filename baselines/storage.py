@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from guidebench.baselines.checksums import Checksums, crc
+from guidebench.baselines.checksums import Checksums, LateChecksums
 from guidebench.baselines.frames import Frames
 from guidebench.harness import checkpoints
 from guidebench.harness.errors import UserError
@@ -85,6 +85,7 @@ class Storage:
             {name: Checksums(self.capacity, self.size) for name in columns if name not in self._applied}
             for _ in build.directories
         ]
+        self._late = [{name: LateChecksums(self.size) for name in self._applied} for _ in build.directories]
         self._files = {
             name: [_open(_path(directory, folder, name), (self.size, *shape), dtype) for directory in build.directories]
             for name, (shape, dtype) in columns.items()
@@ -223,6 +224,7 @@ class Storage:
             self._columns[column][row][slots] = value
             if column in self._applied:
                 self._applied[column][row, slots] = True
+                self._late[row][column].wrote(slots)
             elif column in self._given:
                 self._given[column][row, slots] = True
 
@@ -261,6 +263,8 @@ class Storage:
         begin = self.written - self.live.count
         for name, sums in self._checksums[row].items():
             sums.extend(begin, self._known_up_to(name, row), functools.partial(self._stored, name, row))
+        for name, late in self._late[row].items():
+            late.renew(begin, self.written, self._counts(name, row), self._columns[name][row])
         return {
             "written": self.written,
             "size": self.size,
@@ -270,7 +274,7 @@ class Storage:
             "mutable": {name: column[row].copy() for name, column in self._mutable.items()},
             "applied": {name: mask[row].copy() for name, mask in self._applied.items()},
             "checksums": {name: sums.state() for name, sums in self._checksums[row].items()},
-            "late": {name: self._late(name, row) for name in self._applied},
+            "late": {name: sums.state() for name, sums in self._late[row].items()},
         }
 
     def load_state(self, row: int, state: State) -> None:
@@ -287,7 +291,8 @@ class Storage:
             column[row] = state["mutable"][name]
         for name, mask in self._applied.items():
             mask[row] = state["applied"][name]
-            if self._late(name, row) != state["late"][name]:
+            self._late[row][name].load_state(state["late"][name])
+            if self._late[row][name].altered(self._counts(name, row), self._columns[name][row]):
                 raise _lost(
                     self._places[row], f"{_path(Path(), self._folder, name)} does not hold what was written to it"
                 )
@@ -321,10 +326,12 @@ class Storage:
         values = self._columns[name][row][slots]
         return values[self._columns[FILLED[name]][row][slots]] if name in FILLED else values
 
-    def _late(self, name: str, row: int) -> int:
-        """Checksum of the late values that count."""
+    def _counts(self, name: str, row: int) -> Array:
+        """Which late values count, bool [slots]: those that are there, of transitions that may be drawn."""
+        counts = np.zeros(self.size, bool)
         slots = self.live.slots(np.arange(self.live.count))
-        return crc(self._columns[name][row][slots[self._applied[name][row, slots]]])
+        counts[slots] = self._applied[name][row, slots]
+        return counts
 
     def _take(self, name: str, index: Array) -> Array:
         columns = self._columns[name]

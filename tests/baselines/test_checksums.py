@@ -1,0 +1,96 @@
+"""Checksums of values that come late: the same however they came, and other bytes are noticed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench.baselines import checksums
+from guidebench.baselines.checksums import LateChecksums, crc
+from guidebench.baselines.storage import Storage
+from guidebench.harness import checkpoints
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Column
+from tests.baselines.test_storage import build, fill
+
+COLUMN = (Column("vector", "late", (2,), "float16", float("nan")),)
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Segments of two slots."""
+    monkeypatch.setattr(checksums, "LONGEST", 2)
+
+
+def test_only_segments_that_changed_are_read_and_they_are_those_of_what_counts() -> None:
+    sums, values, counts = LateChecksums(6), np.arange(6, dtype=np.float16), np.zeros(6, bool)
+    counts[[0, 3]] = True
+    sums.wrote(np.array([0, 3]))
+    sums.renew(0, 4, counts, values)
+    assert known({"late": {"vector": sums.state()}}) == {0: crc(values[:1]), 1: crc(values[3:4])}
+    values[0] = 9  # behind its back: segment 0 is not read again
+    counts[2] = True
+    sums.wrote(np.array([2]))
+    sums.renew(0, 5, counts, values)
+    assert known({"late": {"vector": sums.state()}}) == {0: crc(np.array([0], np.float16)), 1: crc(values[2:4])}
+    assert sums.altered(counts, values)
+    values[0] = 0
+    assert not sums.altered(counts, values)
+    counts[:2] = False  # both may be drawn no more
+    sums.renew(2, 5, counts, values)
+    assert sums.state()["segments"].tolist() == [1] and not sums.altered(counts, values)
+
+
+def known(state: dict[str, Any]) -> dict[int, int]:
+    """Segment -> checksum."""
+    late = state["late"]["vector"]
+    return dict(zip(late["segments"].tolist(), late["checksums"].tolist(), strict=True))
+
+
+def numbers(storage: Storage, late: int, value: float) -> None:
+    storage.apply("vector", 1, np.array([late]), np.full((1, 2), value, np.float16))
+
+
+def test_a_ring_that_goes_round_is_taken_up_at_each_checkpoint(tmp_path: Path) -> None:
+    """Answers come three steps late, every fourth never; what two steps more wrote before a kill does not count."""
+    storage = Storage(build(tmp_path), COLUMN)
+    for step in range(40):
+        fill(storage, range(step, step + 1))
+        if step >= 3 and step % 4:
+            numbers(storage, step - 3, step)
+        state = storage.state(1)
+        saved = checkpoints.load(checkpoints.save(tmp_path / "saved", step, state)).state
+        if step % 7 == 0:  # goes on from two steps before, with what was written since on disk
+            other = storage.state(0)
+            numbers(storage, step, -1.0)
+            fill(storage, range(step + 1, step + 3))
+            numbers(storage, step + 2, -2.0)
+            storage = Storage(build(tmp_path), COLUMN)
+            storage.load_state(0, other)
+            storage.load_state(1, saved)
+            assert np.isnan(storage.column("vector", np.array([[step % 8]] * 2))[1]).all()
+            assert known(storage.state(1)) == known(state)
+
+
+def test_late_values_that_are_not_what_was_written_are_noticed_and_others_are_not_looked_at(tmp_path: Path) -> None:
+    storage = Storage(build(tmp_path), COLUMN)
+    fill(storage, range(10))  # 4 to 9 may be drawn
+    for number in (4, 6, 7):
+        numbers(storage, number, number)
+    saved = storage.state(1)
+    assert sorted(known(saved)) == [2, 3], "of slots 4 and 5, 6 and 7"
+    path = tmp_path / "seed-1" / "replay" / "vector.bin"
+    content = bytearray(path.read_bytes())
+    for slot, noticed in ((5, False), (0, False), (4, True), (6, True), (7, True)):
+        changed = content.copy()
+        changed[4 * slot] ^= 1
+        path.write_bytes(changed)
+        again = Storage(build(tmp_path), COLUMN)
+        if noticed:
+            with pytest.raises(UserError, match=r"replay/vector.bin does not hold what was written to it"):
+                again.load_state(1, saved)
+        else:
+            again.load_state(1, saved)
