@@ -38,6 +38,7 @@ HERE = (
     "samplers",
     "replays",
     "models_desk",
+    "arrays",
     "consulting",
     "preferences",
 )
@@ -59,6 +60,7 @@ SMALL = {
     "judging": ["--rounds", "1", "--clips", "4", "--plain", "1", "--length", "4", "--batches", "2", "--hidden", "32"],
     "samplers": ["--size", "5000", "--batch", "16", "--rounds", "3"],
     "models_desk": ["--calls", "30", "--large-calls", "4"],
+    "arrays": ["--numbers", "16", "--stretch", "4", "--questions", "4", "--transitions", "2000", "--repeats", "1"],
     "consulting": ["--episodes", "4", "--steps", "1", "--latency", "0.02"],
     "preferences": [
         *("--profile", "smoke", "--pairs", "1", "--turns", "1", "--every", "60", "--pretraining", "150"),
@@ -172,6 +174,17 @@ def lines(results: dict[str, Any]) -> list[Line]:
         for row in replays["rows"]:
             what = f"{row['learner']} on DoorKey {replays['task']}, {row['replay']}: uer"
             found.append(Line(what, f"{row['steps_per_second']:.0f} steps/s", "", row["ratio"], ""))
+    if arrays := results.get("arrays"):
+        said = {"live": "asked, recorded and stored", "replay": "from the cassette and stored"}
+        for way in ("float16", "float32"):
+            for what, words in said.items():
+                figures = [f"{arrays['answers'][each][f'{what}_microseconds']:,.0f} µs" for each in (way, "JSON")]
+                ratio = arrays["ratios"][way][f"{what}_microseconds"]
+                found.append(Line(f"an answer of {arrays['numbers']:,} {way}, {words}: JSON", *figures, ratio, ""))
+        row = arrays["checkpoint"]
+        what = f"checkpoint of {row['seeds']} × {row['transitions']:,} answers of {row['numbers']:,} float16: in JSON"
+        times = f"{row['late_column_seconds']:.2f} s", f"{row['json_seconds']:,.0f} s"
+        found.append(Line(what, *times, row["json_seconds"] / row["late_column_seconds"], ""))
     if consulting := results.get("consulting"):
         size = f"{consulting['episodes']} episodes, {consulting['latency']:g} s an answer"
         ways = [f"{consulting[f'{way}_seconds']:.2f} s" for way in ("batch", "one_by_one")]

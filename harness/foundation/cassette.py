@@ -67,11 +67,8 @@ class Entry(NamedTuple):
     """On it, just now."""
 
 
-class _Stored(NamedTuple):
-    """A value as it stands in the file; a failure has none."""
-
-    text: str = ""
-    data: bytes | None = None
+_Stored = tuple[str, bytes | None]
+"""A value as it stands in the file, its text and the bytes of an array; a failure has none."""
 
 
 class _Found(NamedTuple):
@@ -120,12 +117,9 @@ class Cassette:
 
     def record(self, *entries: Entry) -> None:
         """Keep what runs were told, all of it in one transaction. UserError if the disk is full."""
-        values = [
-            _Stored() if each.told.failure else _Stored(*encoded(type(each.request.call), each.told.value))
-            for each in entries
-        ]
         with self._writing() as db:
-            for (request, asker, model, told, images, spent), stored in zip(entries, values, strict=True):
+            for request, asker, model, told, images, spent in entries:
+                stored = ("", None) if told.failure else encoded(type(request.call), told.value)
                 insert(db, "images", images.items())
                 insert(db, "requests", [(request.key, request.text)])
                 _tell(db, request.key, asker, model, told, stored)
@@ -156,18 +150,20 @@ class Cassette:
                 if row is not None:
                     kind, detail, *took = row
                     told = Told(None, kind, Usage(*took), detail=json.loads(detail))
-                    return _Found(told, _Stored(), asker.run, "")
+                    return _Found(told, ("", None), asker.run, "")
         found, kind = None, type(request.call)
+        array = kind.array is not None
         for path, db in self._files():
             with _reading(path):
-                row = db.execute(ARRAY if kind.array else ANSWER, (key, asker.run)).fetchone()
+                row = db.execute(ARRAY if array else ANSWER, (key, asker.run)).fetchone()
                 if row is not None and (found is None or row[0] == asker.run):
                     run, model, text, detail, *took = row
-                    stored = _Stored(text, db.execute(DATA, (key, run)).fetchone()[0] if kind.array else None)
-                    answer = decoded(kind, *stored)
-                    if kind.array and (wrong := request.call.fault(answer)):
+                    data = db.execute(DATA, (key, run)).fetchone()[0] if array else None
+                    answer = decoded(kind, text, data)
+                    if array and (wrong := request.call.fault(answer)):
                         raise ValueError(wrong)
-                    found = _Found(Told(answer, "", Usage(*took), detail=json.loads(detail)), stored, run, model)
+                    told = Told(answer, "", Usage(*took), detail=json.loads(detail))
+                    found = _Found(told, (text, data), run, model)
                     if run == asker.run:
                         return found
         return found
@@ -219,9 +215,10 @@ def _tell(db: sqlite3.Connection, key: str, asker: Asker, model: str, told: Told
     if told.failure:
         insert(db, "failures", [(key, asker.run, told.failure, *rest)])
     else:
-        insert(db, "answers", [(key, asker.run, stored.text, *rest)])
-        if stored.data is not None:
-            insert(db, "arrays", [(key, asker.run, stored.data)])
+        text, data = stored
+        insert(db, "answers", [(key, asker.run, text, *rest)])
+        if data is not None:
+            insert(db, "arrays", [(key, asker.run, data)])
 
 
 def check(path: Path) -> None:

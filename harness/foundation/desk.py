@@ -164,16 +164,19 @@ class Desk:
             wanted = set() if told.failure else self._cassette.lacks(request.images)
             new = {digest: request.images[digest] for digest in sorted(wanted)}
             pngs = await _work(new.values(), lambda: {digest: png(image) for digest, image in new.items()})
-            await self._record(self._cassette, Entry(request, asker, self._name, told, pngs, spent))
+            entry = Entry(request, asker, self._name, told, pngs, spent)
+            if len(self._asking) > 1:
+                await self._record(self._cassette, entry)
+            else:
+                self._cassette.record(entry)
         else:
             self._spend(asker, spent)
         return told
 
     async def _record(self, cassette: Cassette, entry: Entry) -> None:
-        """Record an answer before it is told; those that come at once, of a batch, are one transaction."""
+        """Record an answer in one transaction with those that come at once with it, as answers of a batch do."""
         self._unwritten.append(entry)
-        if len(self._asking) > 1:
-            await asyncio.sleep(0)  # for the others whose answers are here
+        await asyncio.sleep(0)  # for the others
         if any(entry is each for each in self._unwritten):
             self._write(cassette)
 

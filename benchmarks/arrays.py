@@ -1,0 +1,251 @@
+"""What answers that are arrays cost beside JSON: over the pipe, in the cassette, in the ring, in checkpoints.
+
+    python -m benchmarks.arrays [--numbers 1024] [--stretch 32] [--questions 60] [--transitions 500000] [--seeds 3]
+
+An embedder's answers about a stretch of transitions go the way that they go in a run: checked and cast, over a pipe,
+recorded, applied to a late column; and read back from the cassette. As JSON the same numbers are a list over the pipe
+and a text in the cassette. All take turns, question by question; figures are medians for each
+transition. An embedder's own answers are float32, so that is what its cassette holds, whatever a part declares.
+
+Checkpoints are those of stores that are full, whose every transition has its answer, with answers to 5,000 transitions
+since the checkpoint before. If JSON answers were in a checkpoint, which has no place for arrays that come late, they
+would be written anew with each: that is timed with fewer of them and scaled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import Pipe
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from guidebench.baselines.storage import Storage
+from guidebench.harness import checkpoints
+from guidebench.harness.building import SPACING
+from guidebench.harness.foundation.arrays import Declared, fitted
+from guidebench.harness.foundation.calls import Asker, EmbedCall, Form, Told, Usage
+from guidebench.harness.foundation.cassette import Cassette, Entry
+from guidebench.harness.foundation.keys import request
+from guidebench.harness.foundation.process import Message
+from guidebench.harness.interfaces import Actions, Array, ArraySpec, Build, Column, Observations, Transition
+from guidebench.harness.streams import Streams
+
+TOOK = Usage(calls=1)
+SCALED = 2_000
+"""Transitions whose answers are written as JSON."""
+
+
+class Listed(EmbedCall):
+    """The same call, its answers written as lists."""
+
+    array: ClassVar[Form | None] = None
+
+    @classmethod
+    def encode(cls, value: Any) -> Any:
+        return value.tolist()
+
+    @classmethod
+    def decode(cls, stored: Any) -> Any:
+        return np.asarray(stored, np.float32)
+
+
+def store(directory: Path, seeds: int, capacity: int, columns: tuple[Column, ...]) -> Storage:
+    """Of transitions of four numbers."""
+    build = Build(
+        seeds=tuple(range(seeds)), observations=Observations((4,), "float32"), actions=Actions(count=2), horizon=500,
+        events=(), steps=capacity, device="cpu", streams=[Streams(seed) for seed in range(seeds)],
+        directories=tuple(directory / f"seed-{seed}" for seed in range(seeds)), capacity=capacity,
+        slots=capacity + 2 * SPACING + 1,
+    )  # fmt: skip
+    return Storage(build, columns)
+
+
+def fill(storage: Storage, seeds: int, count: int) -> None:
+    seen, none = np.zeros((seeds, 4), np.float32), np.zeros(seeds, bool)
+    transition = Transition(
+        seen, np.zeros(seeds, np.int16), np.zeros(seeds, np.float32), none, none, seen, np.zeros((seeds, 0), bool),
+        None, none,
+    )  # fmt: skip
+    for _ in range(count):
+        storage.append(transition)
+
+
+def answers(numbers: int, stretch: int, questions: int) -> dict[str, dict[str, float]]:
+    """For each way: bytes a transition over the pipe, in the cassette and in the ring; microseconds a transition from
+    the model's answer to the ring, and from the cassette to the ring."""
+    random = np.random.default_rng(0)
+    here, there = Pipe()
+    ear = ThreadPoolExecutor(1)
+    found: dict[str, dict[str, float]] = {}
+    ways = {"float16": EmbedCall, "float32": EmbedCall, "JSON": Listed}
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        stores = {
+            way: store(directory / way, 1, stretch, (Column("vector", "late", (numbers,), _dtype(way)),))
+            for way in ways
+        }
+        cassettes = {way: Cassette([], directory / f"shard-{way}.sqlite") for way in ways}
+        live: dict[str, list[float]] = {way: [] for way in ways}
+        replayed: dict[str, list[float]] = {way: [] for way in ways}
+        sizes: dict[str, int] = {}
+        keys = np.arange(stretch)
+        for storage in stores.values():
+            fill(storage, 1, stretch)
+
+        def arrive(way: str, value: Array) -> None:
+            """From the model process into the ring."""
+            if way == "JSON":
+                said: Any = value.astype(np.float64).tolist()
+            else:
+                said, _ = fitted(value, Declared(ArraySpec("vector", (numbers,), way), "guide 'mine'", "seer"), stretch)
+            message = Message(1, Told(said, "", TOOK, TOOK))
+            coming = ear.submit(there.recv)  # a pipe holds less than an answer
+            here.send(message)
+            got = coming.result().told.value
+            sizes[way] = len(ForkingPickler.dumps(message)) if way not in sizes else sizes[way]
+            stores[way].apply("vector", 0, keys, np.asarray(got, _dtype(way)))
+
+        for number in range(questions):
+            vectors = random.normal(size=(stretch, numbers)).astype(np.float32)
+            for way, kind in ways.items():
+                call = request({"model": "m"}, kind(tuple(f"{number} {n}" for n in range(stretch))), None)
+                asker = Asker("cell/0", number, number)
+
+                def record(way: str = way, call: Any = call, asker: Asker = asker, vectors: Array = vectors) -> None:
+                    cassettes[way].record(Entry(call, asker, "m", Told(vectors, "", TOOK, TOOK), {}, TOOK))
+                    arrive(way, vectors)
+
+                def replay(way: str = way, call: Any = call, asker: Asker = asker) -> None:
+                    told = cassettes[way].find(call, asker)
+                    assert told is not None
+                    arrive(way, told.value)
+
+                live[way].append(_seconds(record))
+                replayed[way].append(_seconds(replay))
+        for way in ways:
+            cassettes[way].close()
+            found[way] = {
+                "pipe_bytes": sizes[way] / stretch,
+                "cassette_bytes": (directory / f"shard-{way}.sqlite").stat().st_size / stretch / questions,
+                "ring_bytes": numbers * np.dtype(_dtype(way)).itemsize,
+                "live_microseconds": 1e6 * statistics.median(live[way]) / stretch,
+                "replay_microseconds": 1e6 * statistics.median(replayed[way]) / stretch,
+            }
+    return found
+
+
+def _dtype(way: str) -> str:
+    return "float32" if way == "JSON" else way
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def saved(storage: Storage, directory: Path, seeds: int, step: int) -> tuple[float, int]:
+    """Seconds and bytes of a checkpoint of all seeds."""
+    started = time.perf_counter()
+    paths = [checkpoints.save(directory / f"seed-{row}", step, {"storage": storage.state(row)}) for row in range(seeds)]
+    seconds = time.perf_counter() - started
+    return seconds, sum(file.stat().st_size for path in paths for file in path.iterdir())
+
+
+def checkpoint(numbers: int, transitions: int, seeds: int, repeats: int) -> dict[str, Any]:
+    """Seconds and bytes of a checkpoint of all seeds, and of taking it up, without a late column, with one, and what
+    JSON answers would add."""
+    found: dict[str, Any] = {"transitions": transitions, "seeds": seeds, "numbers": numbers}
+    random = np.random.default_rng(0)
+    for dtype in ("", "float16"):
+        with tempfile.TemporaryDirectory() as name:
+            columns = (Column("vector", "late", (numbers,), dtype, float("nan")),) if dtype else ()
+            storage = store(Path(name), seeds, transitions, columns)
+            block = random.normal(size=(SPACING, numbers)).astype(np.float16)
+
+            def grow(count: int, storage: Storage = storage, dtype: str = dtype, block: Array = block) -> None:
+                fill(storage, seeds, count)
+                for row in range(seeds) if dtype else ():
+                    storage.apply("vector", row, np.arange(storage.written - count, storage.written), block[:count])
+
+            for begin in range(0, transitions, SPACING):
+                grow(min(SPACING, transitions - begin))
+            saved(storage, Path(name), seeds, 0)
+            rows = []
+            for number in range(1, repeats + 1):
+                grow(min(SPACING, transitions))
+                rows.append(saved(storage, Path(name), seeds, number))
+            states = [storage.state(row) for row in range(seeds)]
+            fresh = store(Path(name), seeds, transitions, columns)
+            way = "late_column" if dtype else "none"
+            found[f"{way}_seconds"] = statistics.median(seconds for seconds, _ in rows)
+            found[f"{way}_bytes"] = rows[-1][1]
+            found[f"{way}_resume_seconds"] = _seconds(
+                lambda fresh=fresh, states=states: [fresh.load_state(row, state) for row, state in enumerate(states)]
+            )
+            if dtype:
+                ring = Path(name) / "seed-0" / "replay" / "vector.bin"
+                found["ring_bytes"] = seeds * ring.stat().st_blocks * 512
+    count = min(SCALED, transitions)
+    listed = random.normal(size=(count, numbers)).astype(np.float32).tolist()
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "state.json"
+
+        def write() -> None:
+            with open(path, "w") as file:
+                json.dump(listed, file)
+                file.flush()
+                os.fsync(file.fileno())
+
+        times = [_seconds(write) for _ in range(repeats)]
+        scale = transitions * seeds / count
+        found["json_seconds"], found["json_bytes"] = statistics.median(times) * scale, path.stat().st_size * scale
+    return found
+
+
+def measure(numbers: int, stretch: int, questions: int, transitions: int, seeds: int, repeats: int) -> dict[str, Any]:
+    rows = answers(numbers, stretch, questions)
+    ratios = {way: {what: rows["JSON"][what] / figure for what, figure in row.items()} for way, row in rows.items()}
+    return {
+        "numbers": numbers, "answers": rows, "ratios": ratios,
+        "checkpoint": checkpoint(numbers, transitions, seeds, repeats),
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--numbers", type=int, default=1_024, help="of an answer about one transition")
+    parser.add_argument("--stretch", type=int, default=32, help="transitions of a question")
+    parser.add_argument("--questions", type=int, default=60)
+    parser.add_argument("--transitions", type=int, default=500_000, help="of each seed, in a checkpoint")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    asked = parser.parse_args()
+    found = measure(asked.numbers, asked.stretch, asked.questions, asked.transitions, asked.seeds, asked.repeats)
+    if asked.json:
+        print(json.dumps(found))
+        return
+    print(f"{'a transition':24}" + "".join(f"{way:>12}{'x JSON':>9}" for way in found["answers"]))
+    for what in found["answers"]["JSON"]:
+        figures = ((row[what], found["ratios"][way][what]) for way, row in found["answers"].items())
+        print(f"{what.replace('_', ' '):24}" + "".join(f"{figure:12,.1f}{ratio:9.2f}" for figure, ratio in figures))
+    row = found["checkpoint"]
+    print(f"\ncheckpoint of {row['seeds']} seeds, {row['transitions']:,} transitions of {row['numbers']:,} numbers")
+    for way in ("none", "late_column", "json"):
+        print(f"{way.replace('_', ' '):24}{row[f'{way}_seconds']:12.2f} s{row[f'{way}_bytes'] / 1e6:14,.1f} MB")
+    print(f"resume {row['none_resume_seconds']:.2f} s, {row['late_column_resume_seconds']:.2f} s with the late column")
+
+
+if __name__ == "__main__":
+    main()
