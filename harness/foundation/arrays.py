@@ -52,7 +52,7 @@ def check(chosen: Sequence[Chosen], there: There) -> None:
 
 def _declared(chosen: Chosen, there: There, role: str) -> Declared | None:
     part = there[chosen.role]
-    if not (isinstance(part, AskingPart) and role in part.needs):
+    if not (isinstance(part, AskingPart) and part.needs.get(role) in registry.MODELS):
         return None
     spec = part.array(there, role)
     if spec is None:

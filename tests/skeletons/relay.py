@@ -37,7 +37,7 @@ class Relay(AgentPart):
         return See()
 
     def array(self, there, role):
-        return VISION if role == "embedder" else None
+        return VISION
 
 
 class See:
