@@ -166,7 +166,9 @@ class Chain:
     """Networks applied one after the other, of none the identity; their parameters' names must differ."""
 
     def __init__(self, *parts: Network) -> None:
-        self.parts = parts
+        self.parts: list[Network] = []
+        for part in parts:
+            self.parts += part.parts if isinstance(part, Chain) else [part]
 
     def specs(self) -> dict[str, Spec]:
         return {name: spec for part in self.parts for name, spec in part.specs().items()}

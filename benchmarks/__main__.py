@@ -40,6 +40,7 @@ HERE = (
     "models_desk",
     "arrays",
     "consulting",
+    "observations",
     "preferences",
 )
 SMALL = {
@@ -62,6 +63,7 @@ SMALL = {
     "models_desk": ["--calls", "30", "--large-calls", "4"],
     "arrays": ["--numbers", "16", "--stretch", "4", "--questions", "4", "--transitions", "2000", "--repeats", "1"],
     "consulting": ["--episodes", "4", "--steps", "1", "--latency", "0.02"],
+    "observations": ["--rounds", "2", "--start", "1024", "--turn", "256"],
     "preferences": [
         *("--profile", "smoke", "--pairs", "1", "--turns", "1", "--every", "60", "--pretraining", "150"),
         *("--labels", "64", "--transitions", "1000", "--rounds", "1"),
@@ -191,6 +193,9 @@ def lines(results: dict[str, Any]) -> list[Line]:
         found.append(
             Line(f"an evaluation that asks at each step ({size}): one by one", *ways, consulting["ratio"], "8")
         )
+    if observations := results.get("observations"):
+        rates = [f"{observations[f'{kind}_steps_per_second']:,.0f} steps/s" for kind in ("record", "array")]
+        found.append(Line("DQN on CartPole, one named part: an array", *rates, observations["ratio"], "0.97"))
     if desk := results.get("models_desk"):
         for row in desk["rows"]:
             small = row["bytes"] < 2**17  # larger frames are hashed and packed by other threads

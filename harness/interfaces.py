@@ -51,7 +51,7 @@ class Observations:
     """Frames that the last axis of an image holds, the oldest first. From one step to the next they move up by one, so
     that a store keeps each frame once; in the first observation of an episode they are as the task has them."""
     encoder: str = ""
-    """The registered encoder that networks read it with; "" takes the first that fits."""
+    """The registered encoder that networks read it with; "" takes the one of `baselines/encoders/` that fits."""
     parts: Mapping[str, Observations] = field(default_factory=dict, hash=False)
     """Name -> part of a record; a part has no parts."""
 

@@ -69,23 +69,25 @@ class Reading:
 
 
 def encoder_of(part: Observations) -> Encoder:
-    """The encoder that a part names, or else the first that reads it: of ours by name, then of plug-ins by name, so
-    that installing one changes no run. UserError if there is none."""
+    """The encoder that a part names, or else the first of ours by name that reads it: one of a plug-in is taken only
+    where it is named, so that installing a package changes no run. UserError if there is none."""
     if part.encoder:
         named: Encoder = registry.get("encoder", part.encoder)()
         if not named.reads(part):
             raise UserError(f"its encoder {part.encoder!r} reads {named.reading}")
         return named
     known: dict[str, Encoder] = {name: registry.get("encoder", name)() for name in registry.names("encoder")}
-    ours = {name: encoder for name, encoder in known.items() if registry.home("encoder", name).startswith(OURS)}
-    for encoder in (*ours.values(), *known.values()):
-        if encoder.reads(part):
+    for name, encoder in known.items():
+        if registry.home("encoder", name).startswith(OURS) and encoder.reads(part):
             return encoder
     told = "; ".join(f"{name}, {encoder.reading}" for name, encoder in known.items())
-    raise UserError(f"no encoder reads it (known: {told})")
+    others = [name for name, encoder in known.items() if encoder.reads(part)]
+    mend = f"; name encoder={others[0]!r} in its Observations" if others else ""
+    raise UserError(f"no encoder reads it{' unnamed' if others else ''} (known: {told}){mend}")
 
 
 OURS = __name__.removesuffix("reading")
+"""Where the modules of our own encoders are."""
 
 
 def unread(observations: Observations) -> str:

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from guidebench.harness import registry
 from guidebench.harness.config import Names
+from guidebench.harness.interfaces import Observations
 from guidebench.harness.records.files import write_bytes
 
 PACKAGE = "guidebench"
@@ -72,9 +73,11 @@ def plugins(names: Names) -> dict[str, str]:
 
 
 def _parts(names: Names) -> list[tuple[str, str]]:
-    """(kind, name) of everything registered that a cell has."""
+    """(kind, name) of everything registered that a cell has, with the encoders that its observations name."""
     chosen = ((part.kind, part.name) for part in names.parts)
-    parts = list(dict.fromkeys([("suite", names.suite), ("method", names.method), *chosen]))
+    observations: Observations = registry.get("suite", names.suite)().spaces(names.task)[0]
+    encoders = (("encoder", part.encoder) for part in observations.parts.values() or (observations,) if part.encoder)
+    parts = list(dict.fromkeys([("suite", names.suite), ("method", names.method), *chosen, *encoders]))
     for kind, name in parts:
         registry.get(kind, name)
     return parts

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import gymnasium
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 import guidebench
 from guidebench import testing
 from guidebench.harness import cli, demonstrations, matrix, registry
 from guidebench.harness.demonstrations import Wanted
 from guidebench.harness.errors import UserError
+from guidebench.harness.records import sources
 from tests.logs import logged
 
 SOURCE = Path(__file__).with_name("corridor.py")
@@ -70,6 +73,25 @@ def test_a_trained_run_plays_where_its_parts_are_the_same_and_another_is_named(
     assert "part 'place' of its observations is float32 [3], against float32 [2]" in capsys.readouterr().err
     assert cli.main(["eval", str(run), "suite=classic", "task=CartPole-v1"]) == 2
     assert "observations are one array, against map, place, frames, word" in capsys.readouterr().err
+
+
+def test_an_encoder_of_another_package_is_used_where_it_is_named_and_is_among_a_run_s_sources(
+    plugin: Callable[..., Path], train: Callable[..., Path]
+) -> None:
+    """The one of docs/observations.md."""
+    page = (Path(__file__).parents[2] / "docs" / "observations.md").read_text()
+    (source,) = re.findall(r"```python file=mean_colour.py\n(.*?)```", page, flags=re.DOTALL)
+    plugin("mean_colour", source, {"encoder": "mean_colour"})
+    named = SOURCE.read_text().replace('@register.suite("corridor")', '@register.suite("coloured")')
+    named = named.replace('"uint8", stack=2)', '"uint8", stack=2, encoder="mean_colour")')
+    plugin("coloured", named, {"suite": "coloured"})
+    words = ("suite=coloured", "method=uer", *LEARNERS["dqn"], "seeds=[0]")
+    (run,) = train(*words, packs=[(0,)]).glob("*/*/*/seed-0")
+    policy = load_file(run / "policy.safetensors")
+    assert policy["encoder.frames.weight"].shape == (2, 8) and policy["encoder.frames.weight"].std() > 0
+    (cell,) = matrix.plan([*words, "profile=smoke"]).cells
+    found = sources.of(cell.names)
+    assert found["package mean_colour"] == "1.0" and "mean_colour" in found
 
 
 def wanted(count: int = 2) -> Wanted:

@@ -55,11 +55,12 @@ def halving() -> Iterator[str]:
     del registry._entries["encoder"]["aaa"]
 
 
-def test_an_encoder_of_others_is_taken_where_it_is_named_or_none_of_ours_reads(halving: str) -> None:
+def test_an_encoder_of_others_is_taken_where_it_is_named_and_nowhere_else(halving: str) -> None:
     assert isinstance(encoder_of(PLACE), Vector)
     assert type(encoder_of(Observations((3,), "float32", encoder=halving))).__name__ == "Halving"
-    assert type(encoder_of(Observations((3,), "int32"))).__name__ == "Halving"
-    reading = Reading(Observations(parts={"a": Observations((3,), "int32"), "b": PLACE}), SIZES)
+    assert "no encoder reads it unnamed" in unread(Observations((3,), "int32"))
+    assert unread(Observations((3,), "int32")).endswith("; name encoder='aaa' in its Observations")
+    reading = Reading(Observations(parts={"a": Observations((3,), "int32", encoder=halving), "b": PLACE}), SIZES)
     assert (reading.learns, reading.width, reading.multiplications) == (True, 4, 7)
     assert reading.network().specs().keys() == {"encoder.a.0.weight", "encoder.a.0.bias"}
 

@@ -14,8 +14,8 @@ from guidebench.baselines.learners.actor_critic.captured import WARM_UP, Capture
 from guidebench.baselines.learners.sac import Sac
 from guidebench.baselines.learners.td3 import Td3
 from guidebench.harness.errors import Notice
-from guidebench.harness.interfaces import Batch
-from tests.baselines.learners.conftest import beside, same
+from guidebench.harness.interfaces import Batch, Observations
+from tests.baselines.learners.conftest import RECORD, beside, observed, same
 from tests.baselines.learners.continuous import SMALL, batch, build
 
 BOTH = pytest.mark.parametrize("learner_of", [Sac, Td3])
@@ -31,19 +31,27 @@ def full_precision() -> Iterator[None]:
     torch.set_float32_matmul_precision(before)
 
 
-def learner(learner_of: Any, device: str, captured: bool) -> Any:
+def learner(learner_of: Any, device: str, captured: bool, space: Observations | None = None) -> Any:
     """Two seeds' learner, three critics of which two make a target."""
-    made = learner_of(**SMALL).spawn(build((0, 1), device=device))
+    made = learner_of(**SMALL).spawn(build((0, 1), device=device, observations=space))
     made._learn = Captured(made.learn) if captured else made.learn
     return made
 
 
-def batches() -> list[Batch]:
-    return [beside(batch(step), batch(50 + step)) for step in range(UPDATES)]
+def batches(space: Observations | None = None) -> list[Batch]:
+    found = [beside(batch(step), batch(50 + step)) for step in range(UPDATES)]
+    if space is None:
+        return found
+    rng = np.random.default_rng(0)
+    seen, following = ([observed(space, rng, 2, 16) for _ in found] for _ in range(2))
+    return [
+        data._replace(observation=now, next_observation=after)
+        for data, now, after in zip(found, seen, following, strict=True)
+    ]
 
 
-def taught(made: Any, active: tuple[bool, bool] = (True, True)) -> list[Any]:
-    return [made.update(data, np.array(active), step, "error") for step, data in enumerate(batches(), start=1)]
+def taught(made: Any, active: tuple[bool, bool] = (True, True), space: Observations | None = None) -> list[Any]:
+    return [made.update(data, np.array(active), step, "error") for step, data in enumerate(batches(space), start=1)]
 
 
 @BOTH
@@ -65,12 +73,13 @@ def test_where_capturing_fails_updates_go_on_as_they_are_with_one_warning(learne
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("space", [None, RECORD], ids=["vector", "record"])
 @BOTH
-def test_captured_updates_are_the_eager_ones(full_precision: None, learner_of: Any) -> None:
-    eager, captured = learner(learner_of, "cuda", False), learner(learner_of, "cuda", True)
+def test_captured_updates_are_the_eager_ones(full_precision: None, learner_of: Any, space: Observations | None) -> None:
+    eager, captured = (learner(learner_of, "cuda", graphs, space) for graphs in (False, True))
     with warnings.catch_warnings():
         warnings.simplefilter("error", Notice)
-        pairs = list(zip(taught(captured), taught(eager), strict=True))
+        pairs = list(zip(taught(captured, space=space), taught(eager, space=space), strict=True))
     assert captured._learn.graphs, "updates were captured"
     for ours, wanted in pairs:
         close(ours.td_error, wanted.td_error)

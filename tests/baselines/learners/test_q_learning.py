@@ -294,7 +294,7 @@ def test_the_encoder_of_a_vector_is_its_hidden_layers() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("observations", [GRID, VECTOR], ids=["grid", "vector"])
+@pytest.mark.parametrize("observations", [GRID, VECTOR, RECORD], ids=["grid", "vector", "record"])
 @BOTH
 def test_an_update_on_a_gpu_agrees(learner_of: type, observations: Observations) -> None:
     config = learner_of(**SMALL)

@@ -1,0 +1,109 @@
+"""DQN on CartPole-v1, whose observation is an array, beside the same whose observation is a record of one named part.
+
+    python -m benchmarks.observations [--rounds 30]
+
+Both train with the settings of the suite `classic` in processes of their own, by turns (benchmarks/turns.py): a turn is
+the environment's steps, the store and the updates. What they learn is equal bit for bit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.turns import Contender, Turns, interleave, rate, ratios, tell, train
+from guidebench.harness.interfaces import Actions, Array, Observations, Step
+from guidebench.harness.registry import register
+from guidebench.suites.classic import Classic
+
+CELL = {"task": "CartPole-v1", "profile": "paper", "method": "uer"}
+SUITES = {"array": "classic", "record": "classic_named"}
+
+
+@register.suite("classic_named")
+@dataclass(frozen=True)
+class Named(Classic):
+    """The suite `classic` with its observations as the part `observation` of a record."""
+
+    def spaces(self, task: str) -> tuple[Observations, Actions]:
+        observations, actions = super().spaces(task)
+        return observations.joined(), actions
+
+    def make(self, task: str) -> Any:
+        return NamedTask(super().make(task), self.spaces(task)[0].numpy)
+
+
+class NamedTask:
+    """A task whose observations become records."""
+
+    def __init__(self, task: Any, dtype: np.dtype[Any]) -> None:
+        self._task, self._dtype = task, dtype
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._task, name)
+
+    def reset(self, seed: int | None = None) -> Array:
+        return self._record(self._task.reset(seed))
+
+    def step(self, action: Any) -> Step:
+        step: Step = self._task.step(action)
+        return step._replace(observation=self._record(step.observation))
+
+    def _record(self, observation: Array) -> Array:
+        record = np.empty((), self._dtype)
+        record["observation"] = observation
+        return record
+
+
+def speed(rounds: int, start: int, turn: int) -> dict[str, Any]:
+    """Both rates and the median ratio; turns are whole cycles of the schedule's 256 steps and 128 updates."""
+    contenders = {
+        name: Contender("benchmarks.observations", ["--contend", name, "--start", str(start), "--turn", str(turn)])
+        for name in SUITES
+    }
+    interleave([*contenders.values()], rounds)
+    for contender in contenders.values():
+        contender.close()
+    array, record = contenders.values()
+    found = ratios(array, record)
+    return {
+        "rounds": rounds,
+        "turn": turn,
+        "array_steps_per_second": rate(array, turn),
+        "record_steps_per_second": rate(record, turn),
+        "ratio": statistics.median(found),
+        "ratio_lowest": found[0],
+        "ratio_highest": found[-1],
+        "processor_ratio": statistics.median(ratios(array, record, "processor")),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=30, help="turns of each (default %(default)s)")
+    parser.add_argument("--start", type=int, default=2_000, help="steps before the first turn (default %(default)s)")
+    parser.add_argument("--turn", type=int, default=1_280, help="steps of a turn (default %(default)s)")
+    parser.add_argument("--json", action="store_true", help="the figures as JSON")
+    parser.add_argument("--contend", choices=[*SUITES], help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.contend:
+        tell(train({**CELL, "suite": SUITES[asked.contend]}, Turns(asked.start, asked.turn)))
+        return
+    found = speed(asked.rounds, asked.start, asked.turn)
+    if asked.json:
+        print(json.dumps(found))
+        return
+    print(f"DQN on CartPole-v1, {asked.rounds} turns of {asked.turn:,} training steps each, one thread")
+    print(f"an array         {found['array_steps_per_second']:8,.0f} steps/s")
+    print(f"one named part   {found['record_steps_per_second']:8,.0f} steps/s")
+    print(f"ratio            {found['ratio']:8.3f}  ({found['ratio_lowest']:.2f} to {found['ratio_highest']:.2f})")
+    print(f"                 {found['processor_ratio']:8.3f}  by processor time")
+
+
+if __name__ == "__main__":
+    main()
