@@ -27,7 +27,7 @@ GLIMPSES = '''
     from guidebench.baselines.guiding import BaseGuide
     from guidebench.harness.foundation.calls import EmbedCall
     from guidebench.harness.interfaces import ArraySpec, Ask
-    from guidebench.harness.parts import AskingPart
+    from guidebench.harness.parts import AskingPart, ModelPart
     from guidebench.harness.recipes import Method
     from guidebench.harness.registry import register
 
@@ -107,6 +107,25 @@ GLIMPSES = '''
             self.name[row], self.number = state["name"], int(state["number"])
 
 
+    @register.embedder("colours")
+    @dataclass(frozen=True)
+    class Colours(ModelPart):
+        """Describes a frame by the colours of its middle row, a text by its letters."""
+
+        delay: int = 20
+
+        version: ClassVar[int] = 1
+        backend: ClassVar[str] = "scripted"
+        citation: ClassVar[str] = "% a test"
+
+        def spawn(self, suite, task):
+            def answer(call):
+                texts = isinstance(call.items[0], str)
+                rows = [item.encode() if texts else item[len(item) // 2].reshape(-1)[:48:3] for item in call.items]
+                return np.stack([np.resize(np.frombuffer(bytes(row), np.uint8), 16) for row in rows]).astype("f4") / 255
+            return answer
+
+
     register.method("glimpses")(
         Method(summary="embeds", suite="minigrid_doorkey", guide="glimpses", citation="% a test",
                roles={"seer": "transformers", "reader": "transformers"})
@@ -132,11 +151,15 @@ def clip(tmp_path: Path) -> Path:
 @pytest.fixture
 def glimpses(plugin: Callable[..., Path], clip: Path) -> tuple[str, ...]:
     """The words of a command with the guide and its models."""
-    plugin("glimpses", GLIMPSES, {"guide": "glimpses", "method": "glimpses"})
+    install(plugin)
     return (
         *SMALL, "method=glimpses", f"seer.model={clip}", f"reader.model={clip}", "seer.dtype=float32",
         "reader.dtype=float32", "seer.delay=20", "seeds=[0,1]",
     )  # fmt: skip
+
+
+def install(plugin: Callable[..., Path]) -> None:
+    plugin("glimpses", GLIMPSES, {"guide": "glimpses", "method": "glimpses", "embedder": "colours"})
 
 
 def rows(directory: Path, name: str) -> list[bytes]:
@@ -188,6 +211,29 @@ def test_vectors_of_a_real_clip_train_alike_killed_repacked_and_without_the_mode
     for name in KEPT:
         assert len(rows(whole, name)) == 2
         assert rows(directory, name) == rows(alone, name) == rows(whole, name), name
+
+
+def test_seeds_are_the_same_alone_and_killed_where_vectors_are_functions_of_what_is_asked(
+    train: Callable[..., Path], plugin: Callable[..., Path], tmp_path: Path
+) -> None:
+    """By hand-written code, of which nothing is recorded."""
+    install(plugin)
+    words = (*SMALL, "method=glimpses", "seer=colours", "reader=colours", "seeds=[0,1]")
+    together, alone = train(*words, packs=[(0, 1)]), train(*words, packs=[(1,), (0,)])
+    directory, calls = tmp_path / "killed", iter(range(10_000))
+
+    def kill() -> bool:
+        if next(calls) == 110:
+            raise Killed
+        return False
+
+    with pytest.raises(Killed):
+        train(*words, packs=[(0, 1)], directory=directory, stop=kill, checkpoint_every=30)
+    train(*words, packs=[(0, 1)], directory=directory)
+    later = train(*words, "seer.delay=60", packs=[(0, 1)])
+    for name in KEPT:
+        assert rows(together, name) == rows(alone, name) == rows(directory, name) and len(rows(together, name)) == 2
+    assert rows(together, "policy.safetensors") != rows(later, "policy.safetensors"), "the vectors count"
 
 
 def test_a_model_of_another_width_ends_the_run_with_the_declaration(
