@@ -474,7 +474,7 @@ def validate(cell: Cell) -> None:
             )
     _check_losses(cell)
     answering.check(cell.names.parts)
-    arrays.check(cell.names.parts, place)
+    arrays.every(cell.names.parts, place)
     for role in answering.consulted(cell.names.parts):
         if f"{role}.delay" in cell.overrides:
             raise UserError(f"{role}.delay is given, and the answers of {role!r} are waited for at once; leave it out")

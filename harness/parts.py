@@ -172,7 +172,7 @@ class AskingPart(Part):
         return None
 
     def stored_bytes(self, parts: Mapping[str, Any], task: str) -> int:
-        """What its columns take of a transition on disk, where that is much."""
+        """What its columns take of a transition on disk, where that is much, without those that `array` declares."""
         return 0
 
 

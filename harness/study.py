@@ -16,7 +16,7 @@ from guidebench.harness import checkpoints, config, demonstrations, estimates, m
 from guidebench.harness.building import most_stored, ring_slots
 from guidebench.harness.config import Cell
 from guidebench.harness.errors import UserError, in_role
-from guidebench.harness.foundation import keeping
+from guidebench.harness.foundation import answering, arrays, keeping
 from guidebench.harness.job import Job
 from guidebench.harness.journal import tidy
 from guidebench.harness.launchers import local
@@ -430,6 +430,9 @@ def ring_bytes(cell: Cell) -> int:
     per_slot: Any = int(np.prod(observations.shape)) * observations.numpy.itemsize + action + 7
     asking = (part for part in cell.sections.values() if isinstance(part, AskingPart))
     per_slot += sum(part.stored_bytes(cell.sections, cell.names.task) for part in asking)
+    now = answering.consulted(cell.names.parts)
+    declared = arrays.every(cell.names.parts, config.there(cell))
+    per_slot += sum(each.bytes for each in declared if each.role not in now)  # in late columns
     return int(min(ring_slots(cell), most_stored(cell)) * per_slot)
 
 

@@ -31,29 +31,32 @@ class Declared(NamedTuple):
     """In words: guide 'vlm_rm'."""
     role: str
 
+    @property
+    def bytes(self) -> int:
+        """Of the array for one key."""
+        return int(np.prod(self.spec.shape)) * np.dtype(self.spec.dtype).itemsize
+
     def __str__(self) -> str:
         shape = ", ".join(["n", *map(str, self.spec.shape)])
         return f"{self.part} declares its answers of {self.role!r} as {self.spec.name!r}, {self.spec.dtype} [{shape}]"
 
 
-def of(chosen: Sequence[Chosen], there: There, role: str) -> Declared | None:
-    """What a cell's answers in a role are, None where they are what JSON can hold; UserError for a declaration that
-    cannot be kept."""
-    return next(filter(None, (_declared(part, there, role) for part in chosen)), None)
-
-
-def check(chosen: Sequence[Chosen], there: There) -> None:
-    """UserError for a declaration of a cell's parts that cannot be kept."""
+def every(chosen: Sequence[Chosen], there: There) -> list[Declared]:
+    """The arrays that a cell's parts declare; UserError for a declaration that cannot be kept."""
+    found = []
     for part in chosen:
         if getattr(type(there[part.role]), "array", AskingPart.array) is not AskingPart.array:
-            for role in there[part.role].needs:
-                _declared(part, there, role)
+            found += [_declared(part, there, role) for role in there[part.role].needs]
+    return [*filter(None, found)]
+
+
+def of(chosen: Sequence[Chosen], there: There, role: str) -> Declared | None:
+    """What a cell's answers in a role are, None where they are what JSON can hold."""
+    return next((declared for declared in every(chosen, there) if declared.role == role), None)
 
 
 def _declared(chosen: Chosen, there: There, role: str) -> Declared | None:
     part = there[chosen.role]
-    if not (isinstance(part, AskingPart) and part.needs.get(role) in registry.MODELS):
-        return None
     spec = part.array(there, role)
     if spec is None:
         return None

@@ -42,7 +42,7 @@ class Judging(Seeing):
 
 
 def declared(spec: Any, kind: type[Seeing] = Seeing) -> None:
-    arrays.check([Chosen("guide", "guide", "seeing")], there({"guide": kind(spec)}))
+    arrays.every([Chosen("guide", "guide", "seeing")], there({"guide": kind(spec)}))
 
 
 def test_what_is_declared_is_told_by_role() -> None:
@@ -51,7 +51,7 @@ def test_what_is_declared_is_told_by_role() -> None:
     found = arrays.of(chosen, place, "seer")
     assert found is not None and found.spec == ("frames", (3, 4), "float16")
     assert str(found) == "guide 'seeing' declares its answers of 'seer' as 'frames', float16 [n, 3, 4]"
-    assert arrays.of(chosen, place, "critic") is None
+    assert arrays.of(chosen, place, "critic") is None and found.bytes == 3 * 4 * 2
     declared(None)
     declared(ArraySpec("one"))
     column = found.spec.column()
@@ -84,6 +84,21 @@ def test_a_declaration_that_cannot_be_kept_is_refused_by_part_and_role(spec: Any
 def test_a_judge_answers_with_no_array() -> None:
     with pytest.raises(UserError, match="'critic': that is a judge, whose answers are its own"):
         declared(ArraySpec("frames", (4,)), Judging)
+
+
+def test_a_ring_has_room_for_arrays_that_come_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    from guidebench.harness.study import ring_bytes
+    from guidebench.methods.vlm_rm import VlmRm
+
+    def bytes_of() -> int:
+        return ring_bytes(matrix.plan(["suite=point_maze", "task=open", "method=vlm_rm"]).cells[0])
+
+    one = bytes_of()
+    monkeypatch.setattr(VlmRm, "array", lambda self, there, role: ArraySpec("frame_reward", (1024,), "float16"))
+    many = bytes_of()
+    monkeypatch.setattr(VlmRm, "array", AskingPart.array)
+    none = bytes_of()
+    assert (many - none) == 512 * (one - none) > 10**6
 
 
 def test_a_plan_with_such_a_declaration_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
