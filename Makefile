@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS := .peers
 
-.PHONY: run shell test lint bench clean
+.PHONY: run shell test lint docs bench clean
 
 run: $(STAMP)
 	$(BIN)/bench run suite=minigrid_doorkey task=5x5 method=uer,per,vlm_rb profile=quick seeds=3 output=runs/doorkey
@@ -29,6 +29,11 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The documentation as a site, in build/site. Generated pages import this checkout, so mkdocs starts as a module.
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@echo "site: build/site/index.html"
 
 # Speed beside peers, which have an environment of their own (several GB).
 bench: $(STAMP) $(PEERS)/.installed

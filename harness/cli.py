@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import functools
 import importlib
 import re
 import sys
@@ -72,6 +73,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     finally:
         warnings.formatwarning = before
+
+
+def helps(width: int) -> dict[str, str]:
+    """Command -> the help that it prints, in lines of so many columns; `bench` itself first, then each command with its
+    subcommands."""
+    parser, _, commands = _parser([])
+    found = {"bench": parser}
+    for name, command in commands.items():
+        found[f"bench {name}"] = command
+        for action in command._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                found |= {f"bench {name} {sub}": each for sub, each in action.choices.items()}
+    for each in found.values():
+        each.formatter_class = functools.partial(argparse.RawDescriptionHelpFormatter, width=width)
+    return {name: each.format_help() for name, each in found.items()}
 
 
 def _in_a_line(

@@ -1,0 +1,31 @@
+"""The Python interface, from its docstrings. These are the only paths to modules that the site names."""
+
+from __future__ import annotations
+
+FACE = {
+    "Studies and results": ("guidebench.run", "guidebench.load"),
+    "Environments and records of your own training": ("guidebench.make", "guidebench.Recorder", "guidebench.Score"),
+    "Checks for the tests of a part": ("guidebench.testing",),
+}
+"""What a user of the harness calls: title -> paths."""
+PARTS = {
+    "Contracts": "guidebench.harness.interfaces",
+    "Declarations": "guidebench.harness.parts",
+    "Capabilities": "guidebench.harness.capabilities",
+    "Settings": "guidebench.harness.settings",
+    "Recipes": "guidebench.harness.recipes",
+    "Logs": "guidebench.harness.logs",
+    "Replays": "guidebench.baselines.sampling",
+    "Guides": "guidebench.baselines.guiding",
+    "Sections of a report": "guidebench.reports.sections",
+}
+"""What the author of a part reads: title -> module."""
+
+
+def pages() -> dict[str, str]:
+    """Address -> Markdown: a page for users, and one for authors of parts."""
+    face = ["# Python interface\n"]
+    for title, paths in FACE.items():
+        face += [f"## {title}\n", *(f"::: {path}\n" for path in paths)]
+    parts = ["# Interfaces of parts\n", *(f"## {title}\n\n::: {path}\n" for title, path in PARTS.items())]
+    return {"reference/python.md": "\n".join(face), "reference/interfaces.md": "\n".join(parts)}

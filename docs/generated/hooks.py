@@ -1,0 +1,77 @@
+"""What mkdocs calls as it builds the site: generated pages join, and links between the repository's files become links
+between pages. Run mkdocs as `python -m mkdocs` at the root of the repository, as `make docs` does."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from docs.generated import api, commands, settings
+
+ROOT = Path(__file__).parents[2]
+COPIED = {
+    "index.md": "README.md",
+    "contributing.md": "CONTRIBUTING.md",
+    "papers/measured.md": "results/measured/README.md",
+}
+"""Pages that are files of the repository outside `docs`, by address."""
+LINK = re.compile(r"\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s]+)\)")
+
+
+@functools.cache
+def pages() -> Mapping[str, str]:
+    """Address -> Markdown of every page that is not a file in `docs`."""
+    copied = {address: (ROOT / source).read_text(encoding="utf-8") for address, source in COPIED.items()}
+    return copied | settings.pages() | commands.pages() | api.pages()
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Generated pages stand in the navigation, in the order in which they are made."""
+    for item in config.nav or ():
+        (title, children), *_ = item.items()
+        if children == []:
+            own = [address for address in pages() if address.startswith(f"{title.lower()}/")]
+            plain: list[Any] = [address for address in own if address.count("/") == 1]
+            nested = [address for address in own if address.count("/") > 1]
+            item[title] = [*plain, *([{"Settings": nested}] if nested else [])]
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    for address, content in pages().items():
+        files.append(File.generated(config, address, content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    return relinked(markdown, page.file.src_uri)
+
+
+def relinked(markdown: str, address: str) -> str:
+    """The Markdown of a page with each link to a file of the repository as the site needs it: to the page that shows
+    this file, or, where none does, the text alone. A link to nothing stays, so that the build fails on it."""
+    here = COPIED.get(address, f"docs/{address}")
+    shown = {source: page for page, source in COPIED.items()}
+    shown["results/measured"] = "papers/measured.md"
+
+    def replaced(found: re.Match[str]) -> str:
+        words, target = found[1], found[2]
+        path, _, anchor = target.partition("#")
+        if not path or ":" in path:
+            return found[0]
+        file = os.path.normpath(os.path.join(os.path.dirname(here), path))
+        page = shown.get(file) or (file.removeprefix("docs/") if file.startswith("docs/") else "")
+        if page:
+            to = os.path.relpath(page, os.path.dirname(address) or ".")
+            return f"[{words}]({to}{'#' + anchor if anchor else ''})"
+        return words if (ROOT / file).exists() else found[0]
+
+    return LINK.sub(replaced, markdown)

@@ -1,0 +1,131 @@
+"""Every setting of every registered part: what `bench list` and `bench show` tell of one, for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from docs.generated.markdown import code, table, text
+from guidebench.harness import registry, settings
+from guidebench.harness.commands.list_ import describe
+from guidebench.harness.execution import Execution, Models
+from guidebench.harness.recipes import Evaluation, Method, Training
+from guidebench.harness.settings import Cited
+
+FOLDER = "reference/settings"
+LONGEST = 60
+"""Characters of a value in a table; of a longer one, such as a prompt, its beginning stands there."""
+INTRODUCTION = """\
+Where a setting stands in a command is said above each table. `bench show` prints the values that one cell has, with the
+layer that set each: the part's own default, the suite, the method, the profile or the command line.
+"""
+RUN = (("training", Training), ("evaluation", Evaluation), ("models", Models), ("", Execution))
+
+
+def pages() -> dict[str, str]:
+    """Address -> Markdown: a page for what every run has, and one for each kind of part."""
+    found = {f"{FOLDER}/run.md": "\n".join(["# Settings of a run", INTRODUCTION, *_run()])}
+    for kind in registry.KINDS:
+        title = f"# {kind.title()}s" if kind == "method" else f"# Settings of {kind}s"
+        parts = [_part(kind, name) for name in registry.names(kind)]
+        found[f"{FOLDER}/{kind}.md"] = "\n".join([title, "" if kind == "method" else INTRODUCTION, *parts])
+    return found
+
+
+def _run() -> Iterator[str]:
+    for section, config in RUN:
+        words = " ".join((config.__doc__ or "").split())
+        yield f"## `{section}`" if section else "## The command itself"
+        yield f"{text(words)} Written as `{section + '.' if section else ''}SETTING=VALUE`.\n{_fields(config)}"
+
+
+def _part(kind: str, name: str) -> str:
+    thing = registry.get(kind, name)
+    lines = [f"## `{name}` {{: #{name} }}", "", text(describe(kind, thing))]
+    if kind == "method":
+        return "\n".join([*lines, _recipe(thing)])
+    if thing.needs:
+        needed = (f"{code(role)} ({other})" if role != other else code(role) for role, other in thing.needs.items())
+        lines.append(f"\nIt needs: {', '.join(needed)}.")
+    known = settings.fields(thing)
+    lines.append(f"\nWritten as `{kind}.SETTING=VALUE`." if known else "\nIt has no settings.")
+    lines.append(_fields(thing))
+    if kind == "suite":
+        lines.append(_suite(thing))
+    return "\n".join(lines)
+
+
+def _fields(config: type) -> str:
+    """A table of the fields of a configuration."""
+    rows = (
+        (
+            code(field.name),
+            _value(field.default),
+            text(settings.describe(field)),
+            text(field.meaning),
+            text(field.source),
+        )
+        for field in settings.fields(config).values()
+        if field.name != "models"
+    )
+    return table(("setting", "default", "values", "meaning", "source"), rows)
+
+
+def _suite(suite: Any) -> str:
+    """What a suite sets of other parts, by profile, and how its frames are drawn."""
+    lines = []
+    if drawn := _fields(suite.drawing):
+        lines.append(f"Its frames are drawn as `drawing.SETTING=VALUE` says:\n{drawn}")
+    layers = {"every profile": suite.defaults, **{f"profile `{name}`": each for name, each in suite.profiles.items()}}
+    rows = [row for called, layer in layers.items() for row in _layer(called, layer)]
+    if rows:
+        lines.append(f"What it sets of a run and of its parts:\n{table(('in', 'setting', 'value', 'source'), rows)}")
+    return "\n".join(lines)
+
+
+def _recipe(method: Method) -> str:
+    """The parts of a method, what it sets of them, and its ablations."""
+    parts = (
+        f"{code(role)} [`{name}`]({kind}.md#{name})" if name else f"{code(role)} as the suite has it"
+        for role, (kind, name) in _parts(method).items()
+    )
+    lines = [f"\nIts parts: {', '.join(parts)}.\n"]
+    layers = {"every suite": method.defaults, **{f"suite `{name}`": each for name, each in method.on_suite.items()}}
+    rows = [row for called, layer in layers.items() for row in _layer(called, layer)]
+    if rows:
+        lines.append(f"What it sets:\n{table(('on', 'setting', 'value', 'source'), rows)}")
+    rows = [row for name, layer in method.ablations.items() for row in _layer(code(name), layer)]
+    if rows:
+        lines.append(
+            f"Its ablations, run by `bench ablate`:\n{table(('ablation', 'setting', 'value', 'source'), rows)}"
+        )
+    return "\n".join(lines)
+
+
+def _parts(method: Method) -> dict[str, tuple[str, str]]:
+    """Role -> kind and name of the parts that a method's agent needs, and those need; "" for what the suite names."""
+    found = {"agent": ("agent", method.named("agent", "agent"))}
+    waiting = ["agent"]
+    while waiting:
+        kind, name = found[waiting.pop(0)]
+        for role, other in registry.get(kind, name).needs.items() if name else ():
+            if role not in found and other != registry.HUMAN:
+                found[role] = other, method.named(role, other)
+                waiting.append(role)
+    return found
+
+
+def _layer(called: str, layer: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+    """The rows of a layer: what it is called, key, value and source."""
+    for key, given in layer.items():
+        if key == "by_task":
+            for task, own in given.items():
+                yield from _layer(f"{called}, task `{task}`", own)
+            continue
+        value, source = given if isinstance(given, Cited) else (given, "")
+        yield called, code(key), _value(value), text(source)
+
+
+def _value(value: Any) -> str:
+    shown = settings.show(value)
+    return code(shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}…") or "(empty)"

@@ -1,0 +1,111 @@
+"""The documentation builds as a site, strictly and from this checkout alone."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from docs.generated import hooks, markdown
+from guidebench.harness import cli, registry, settings
+
+ROOT = Path(__file__).parents[2]
+
+
+def build(target: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(target), *options]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("site")
+    done = build(target)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return target
+
+
+class Fetched(HTMLParser):
+    """What a browser fetches for a page: scripts, styles, pictures, fonts and frames, not the links in it."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        given = dict(attributes)
+        if tag in ("script", "img", "iframe", "source"):
+            self.addresses.append(given.get("src") or "")
+        elif tag == "link" and given.get("rel") != "canonical":
+            self.addresses.append(given.get("href") or "")
+
+
+def test_no_page_fetches_anything_from_elsewhere(site: Path) -> None:
+    pages = sorted(site.rglob("*.html"))
+    fetched = {address for page in pages for address in Fetched(page.read_text()).addresses}
+    styles = "".join(style.read_text() for style in site.rglob("*.css"))
+    assert len(pages) > 40 and any("bundle" in address for address in fetched)
+    assert not [address for address in fetched if re.match(r"(https?:)?//", address)]
+    assert not re.findall(r"url\(['\"]?(?:https?:)?//", styles)
+
+
+def test_every_setting_of_every_part_has_a_row(site: Path) -> None:
+    for kind in registry.KINDS:
+        page = (site / f"reference/settings/{kind}.html").read_text()
+        for name in registry.names(kind):
+            assert f'id="{name}"' in page, f"{kind} {name}"
+            section = page.split(f'id="{name}"')[1].split("<h2")[0]
+            known = settings.fields(registry.get(kind, name)) if kind != "method" else {}
+            missing = [field for field in known if f"<td><code>{field}</code></td>" not in section]
+            assert not missing, f"{kind} {name}: {missing}"
+
+
+def test_every_command_and_option_is_on_the_page_of_commands(site: Path) -> None:
+    page = (site / "reference/commands.html").read_text()
+    assert {"bench", "bench run", "bench report", "bench models prompt"} <= cli.helps(100).keys()
+    for name in cli.helps(100):
+        assert f'<h2 id="{name.replace(" ", "-")}">' in page
+    assert "--stand-in" in page and "--dry-run" in page
+
+
+def test_the_public_face_is_documented(site: Path) -> None:
+    import guidebench
+
+    page = (site / "reference/python.html").read_text()
+    assert all(f'id="guidebench.{name}"' in page for name in guidebench.__all__)
+
+
+def test_a_link_to_nothing_ends_the_build(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    shutil.copytree(ROOT / "docs", docs, ignore=shutil.ignore_patterns("__pycache__"))
+    (docs / "judges.md").write_text("# Judges\n\n[a](nowhere.md) [b](models.md#nowhere) [c](../nowhere.md)\n")
+    text = (ROOT / "mkdocs.yml").read_text().replace("docs_dir: docs", f"docs_dir: {docs}")
+    config = tmp_path / "mkdocs.yml"
+    config.write_text(text.replace("- docs/generated", f"- {ROOT}/docs/generated").replace("[.]", f"[{ROOT}]"))
+    done = build(tmp_path / "site", "--config-file", str(config))
+    told = [line for line in done.stderr.splitlines() if "judges.md" in line and "nowhere" in line]
+    assert done.returncode != 0 and len(told) == 3, done.stderr
+
+
+def test_links_between_files_become_links_between_pages() -> None:
+    assert hooks.relinked("[a](docs/models.md#x), [b](LICENSE)", "index.md") == "[a](models.md#x), b"
+    assert hooks.relinked("[a](../../CONTRIBUTING.md)", "methods/per.md") == "[a](../contributing.md)"
+    assert hooks.relinked("[a](../../docs/methods/per.md)", "papers/measured.md") == "[a](../methods/per.md)"
+    assert hooks.relinked("[a](results/measured)", "index.md") == "[a](papers/measured.md)"
+    assert hooks.relinked("[a](#b) [c](https://example.org/d)", "index.md") == "[a](#b) [c](https://example.org/d)"
+    assert hooks.relinked("[a](results/nowhere)", "index.md") == "[a](results/nowhere)"
+
+
+def test_words_of_docstrings_stay_words_in_a_table() -> None:
+    assert markdown.text("a [b](c) *d* | `e*|f`\n g") == "a \\[b\\](c) \\*d\\* \\| `e*\\|f` g"
+    assert markdown.code("") == "" and markdown.code("a|b") == "`a\\|b`"
+    assert markdown.table(("x", "y"), []) == ""
+    assert markdown.table(("x", "y"), [("1", "2")]) == "\n| x | y |\n| --- | --- |\n| 1 | 2 |\n\n"
