@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -424,10 +425,13 @@ def _contact(plan: Plan, jobs: Sequence[Job], device: str, directory: Path, watc
 
 
 def ring_bytes(cell: Cell) -> int:
-    """Most bytes that one run's stored transitions can take on disk (last observations of episodes left out)."""
+    """Most bytes that one run's stored transitions can take on disk (first stacks of frames and last observations of
+    episodes left out)."""
     observations, actions = cell.section("suite").spaces(cell.names.task)
     action = 2 if actions.discrete else 4 * int(np.prod(actions.shape))
-    per_slot: Any = int(np.prod(observations.shape)) * observations.numpy.itemsize + action + 7
+    parts = observations.parts.values() or (observations,)
+    seen = sum(math.prod(part.shape) * part.numpy.itemsize // part.stack for part in parts)
+    per_slot = seen + action + 7
     asking = (part for part in cell.sections.values() if isinstance(part, AskingPart))
     per_slot += sum(part.stored_bytes(cell.sections, cell.names.task) for part in asking)
     now = answering.consulted(cell.names.parts)

@@ -18,6 +18,7 @@ from guidebench.harness import cli, demonstrations, matrix, registry
 from guidebench.harness.demonstrations import Wanted
 from guidebench.harness.errors import UserError
 from guidebench.harness.records import sources
+from guidebench.harness.study import ring_bytes
 from tests.logs import logged
 
 SOURCE = Path(__file__).with_name("corridor.py")
@@ -92,6 +93,43 @@ def test_an_encoder_of_another_package_is_used_where_it_is_named_and_is_among_a_
     (cell,) = matrix.plan([*words, "profile=smoke"]).cells
     found = sources.of(cell.names)
     assert found["package mean_colour"] == "1.0" and "mean_colour" in found
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_a_dry_run_tells_hours_and_bytes_of_records(
+    learner: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["suite=corridor", "profile=smoke", "method=uer", *LEARNERS[learner], f"output={tmp_path / 'study'}"]
+    assert cli.main(["run", *words, "--dry-run"]) == 0
+    told = capsys.readouterr().out
+    assert "corridor" in told and "uer" in told
+    (cell,) = matrix.plan(words).cells
+    observations, actions = cell.section("suite").spaces(cell.names.task)
+    reading = cell.section("learner").reading(observations)
+    assert cell.section("learner").multiplications_to_act(observations, actions) > reading.multiplications > 217_152
+    action = 2 if actions.discrete else 4
+    # 80 steps, no demonstrations: a map of 5 bytes, a place of 8, a frame of the two of 7·7, a word of 8
+    assert ring_bytes(cell) == 80 * (5 + 8 + 49 + 8 + action + 7)
+
+
+def test_a_foreign_method_records_a_run_on_records(tmp_path: Path) -> None:
+    environment = guidebench.make(
+        "corridor/steps", profile="smoke", record=tmp_path / "study", method="random", seed=1, steps=30
+    )
+    environment.reset()
+    for _ in range(30):
+        _, _, terminated, truncated, _ = environment.step(environment.action_space.sample())
+        if terminated or truncated:
+            environment.reset()
+    seen, _ = environment.evaluation.reset()
+    while True:
+        assert environment.observation_space.contains(seen)
+        seen, _, terminated, truncated, _ = environment.evaluation.step(int(seen["word"][0]))
+        if terminated or truncated:
+            break
+    environment.close()
+    (run,) = (tmp_path / "study").glob("*/*/*/seed-1")
+    assert [row["success"] for row in logged(run, "evaluations")] == [True]
 
 
 def wanted(count: int = 2) -> Wanted:
