@@ -71,6 +71,11 @@ class BaseAgent:
     def observe(self, transition: Transition, ctx: Context) -> None:
         """Nothing is stored."""
 
+    def cut(self, ctx: Context) -> None:
+        """Every experience is told."""
+        for experience in self.experiences.values():
+            experience.cut()
+
     def answered(self, answers: Sequence[Answer], ctx: Context) -> None:
         """A judge's answers go to the experience that puts clips to this role."""
         for experience in self.experiences.values():

@@ -32,6 +32,7 @@ from guidebench.harness.interfaces import (
     Transition,
     Update,
 )
+from guidebench.harness.parts import DatasetPart
 
 
 class Drawn(NamedTuple):
@@ -71,7 +72,7 @@ class Experience:
         self._phases = TaskPhases(build.rows, build.events) if ordered else None
         batched = (*guided, *(column for learner in self._learners for column in learner.columns))
         kept = (*self.sampler.columns, *((self._phases.column,) if self._phases else ()))
-        self.store = Storage(build, batched, kept, f"replay/{name}" if name else "replay", broken)
+        self.store = Storage(build, batched, kept, f"replay/{name}" if name else "replay", broken or _fed(build))
         self.judge = next((role for role, kind in replay.needs.items() if kind == "judge"), "judge")
         self.judged = self.sampler.clip_length > 0
         self.wants_reducible = self.sampler.wants_reducible
@@ -200,6 +201,11 @@ class Uneven:
         """Transitions that may be drawn, int [S]."""
         return np.concatenate([each.stored for each in self.each])
 
+    def cut(self) -> None:
+        """What any seed stores next does not follow what it stored last."""
+        for each in self.each:
+            each.cut()
+
     def add(self, transition: Transition, rows: Array, ctx: Context) -> Array:
         """Store the transition [S, …] of the seeds `rows`; the slots they went to, int [len(rows)].
 
@@ -264,6 +270,11 @@ class Uneven:
 
     def load_state(self, row: int, state: State) -> None:
         self.each[row].load_state(0, state)
+
+
+def _fed(build: Build) -> bool:
+    """Whether a dataset may be stored while episodes are under way."""
+    return any(isinstance(part, DatasetPart) for part in build.parts.values())
 
 
 def _alone(build: Build, row: int) -> Build:

@@ -40,15 +40,21 @@ def make_build(cell: Cell, seeds: Sequence[int], device: str, directories: Seque
 
 
 def most_stored(cell: Cell) -> int:
-    """Most transitions that a run stores over its whole length: its steps, and as long demonstrations as may be."""
+    """Most transitions that a run stores over its whole length: its steps, and as long demonstrations and as large
+    datasets as may be."""
     training = cell.section("training")
     demonstrated = training.demonstrations * cell.section("suite").horizon(cell.names.task)
-    return int(training.steps + demonstrated)
+    return int(training.steps + demonstrated + _fed(cell))
+
+
+def _fed(cell: Cell) -> int:
+    """Most transitions of its datasets, each of which has to fit into the replay."""
+    return int(len(cell.names.of("dataset")) * cell.section("training").capacity)
 
 
 def ring_slots(cell: Cell) -> int:
-    """Slots of the ring of stored transitions."""
-    return int(min(cell.section("training").capacity, most_stored(cell)) + 2 * SPACING + 1)
+    """Slots of the ring of stored transitions. A dataset is stored between two checkpoints, as a whole."""
+    return int(min(cell.section("training").capacity, most_stored(cell)) + 2 * SPACING + 1 + _fed(cell))
 
 
 def checkpoint_spacing(cell: Cell, asked: int) -> int:

@@ -178,7 +178,7 @@ def _seed(attempt: int) -> int:
 
 def play(task: Task, seed: int, act: Callable[[Array], Any]) -> Demonstration | None:
     """The episode that `act(observation)` makes of layout `seed`; None if no step of it is a success."""
-    episode = _roll(task, seed, act, task.max_steps)
+    episode = roll(task, seed, act, task.max_steps)
     return episode if episode.success.any() else None
 
 
@@ -190,7 +190,7 @@ def verify(recorded: Demonstration, task: Task, name: str) -> None:
     if ended.argmax() != recorded.length - 1 or not ended[-1]:
         raise UserError(f"{name} fails verification: its end is not where the episode of {recorded.length} steps ends")
     actions = iter(recorded.action)
-    seen = _roll(task, recorded.seed, lambda observation: next(actions), recorded.length)
+    seen = roll(task, recorded.seed, lambda observation: next(actions), recorded.length)
     different = [
         (int(step), field)
         for field in ARRAYS
@@ -216,7 +216,7 @@ def _differing(recorded: Array, seen: Array) -> Array:
     return np.flatnonzero((recorded[:common] != seen[:common]).reshape(common, -1).any(axis=1))
 
 
-def _roll(task: Task, seed: int, act: Callable[[Array], Any], most: int) -> Demonstration:
+def roll(task: Task, seed: int, act: Callable[[Array], Any], most: int) -> Demonstration:
     """The episode of layout `seed`, at most `most` steps of it."""
     observation = task.reset(seed)
     rows: list[tuple[Any, ...]] = []

@@ -258,7 +258,9 @@ class Phase(NamedTuple):
     name: str
     steps: int
     source: str = "environment"
-    """`environment`: each step is one of every seed's task. `none`: no transition comes."""
+    """`environment`: each step is one of every seed's task. `none`: no transition comes. A role of kind dataset: before
+    the phase's first step all transitions of that dataset are observed for every seed, unless an earlier phase had the
+    same source; then none comes."""
     updates: int | None = None
     """Gradient updates of a step, whatever `learning_starts` says. None leaves them to the learner's own schedule."""
 
@@ -406,7 +408,12 @@ class Agent(Protocol):
 
     def observe(self, transition: Transition, ctx: Context) -> None:
         """Store it, ask about it. At step 0, before any episode begins, these are the run's demonstrations, the same
-        transition for every seed."""
+        transition for every seed, and before the first step of a phase whose source is a dataset they are that
+        dataset's."""
+
+    def cut(self, ctx: Context) -> None:
+        """What is observed next does not follow what was observed last, although no episode ended: a dataset comes
+        while episodes of the environment are under way, and these go on after it."""
 
     def answered(self, answers: Sequence[Answer], ctx: Context) -> None:
         """Answers that count from now on, of one role."""

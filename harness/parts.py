@@ -8,7 +8,7 @@ and tasks can tell is a Protocol in `harness/capabilities.py`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -17,6 +17,7 @@ from guidebench.harness.interfaces import Actions, ArraySpec, Dialogue, Observat
 from guidebench.harness.logs import Log  # settings evaluate the annotations
 
 if TYPE_CHECKING:
+    from guidebench.harness.datasets import Trajectory
     from guidebench.harness.foundation.calls import Call, Usage
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -181,6 +182,22 @@ class AgentPart(AskingPart):
     that it needs."""
 
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({"learner": "learner", "replay": "replay", "guide": "guide"})
+
+
+class DatasetPart(Part, ABC):
+    """A dataset: episodes that were gathered before, which a phase of a run may store (`harness/datasets.py`)."""
+
+    def ready(self) -> None:
+        """UserError for a missing package or file; nothing is read."""
+
+    def origin(self) -> Mapping[str, Any]:
+        """What decides its episodes besides its settings and the suite, such as hashes of files, as JSON holds it."""
+        return {}
+
+    @abstractmethod
+    def gather(self, suite: Any, task: str) -> Sequence[Trajectory]:
+        """Its episodes for a task of a suite; UserError where there are none that can be used there. They are checked
+        against the task's spaces, and kept, by who asks."""
 
 
 class TeacherPart(AskingPart):

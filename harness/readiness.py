@@ -36,6 +36,8 @@ def missing(plan: Plan, directory: Path, cells: Collection[Cell] | None = None) 
     for drawing in dict.fromkeys(cell.section("drawing") for cell in wanted):
         if drawing is not None:
             tried(drawing.ready)
+    for dataset in dict.fromkeys(cell.section(part.role) for cell in wanted for part in cell.names.of("dataset")):
+        tried(dataset.ready)
     asked = dict.fromkeys((cell.section(part.role), part.kind, part.role) for cell in wanted for part in cell.models)
     models = {entry: entry[0] for entry in asked if keeping.recorded(entry[0])}
     tried(lambda: consultable(plan.execution.models, wanted))

@@ -31,6 +31,8 @@ class Method:
     chat: str = "openai"
     embedder: str = "transformers"
     """The models asked by parts that ask such ones."""
+    dataset: str = "scripted"
+    """The dataset of parts that need one: of the suite's scripted policy."""
     roles: Mapping[str, str] = field(default_factory=dict)
     """Role -> part, where a part needs another role than one called as its kind, and not the part of that kind."""
     defaults: Layer = field(default_factory=dict)

@@ -22,7 +22,7 @@ from guidebench.harness.errors import UserError, a, unknown
 from guidebench.harness.execution import Execution
 from guidebench.harness.recipes import Method
 
-KINDS = ("suite", "method", "learner", "replay", "guide", "agent", "judge", "teacher", "chat", "embedder")
+KINDS = ("suite", "method", "learner", "replay", "guide", "agent", "judge", "teacher", "chat", "embedder", "dataset")
 HELPERS: Mapping[str, tuple[str, str]] = {
     "call": ("guidebench.harness.foundation.calls.Call", "kind"),
     "encoder": ("guidebench.baselines.encoders.Encoder", ""),
@@ -32,14 +32,15 @@ BUILT_IN = tuple(
     f"guidebench.{package}"
     for package in (
         "suites", "baselines.learners", "baselines.replay", "baselines.guides", "baselines.agents",
-        "baselines.teachers", "baselines.encoders", "methods", "harness.judges", "harness.chats", "harness.embedders",
-        "harness.foundation.calls",
+        "baselines.teachers", "baselines.datasets", "baselines.encoders", "methods", "harness.judges", "harness.chats",
+        "harness.embedders", "harness.foundation.calls",
     )
 )  # fmt: skip
 T = TypeVar("T")
 BASES: Mapping[str, str] = {
     "suite": "SuitePart", "learner": "LearnerPart", "replay": "ReplayPart", "guide": "AskingPart",
     "agent": "AgentPart", "teacher": "TeacherPart", "judge": "ModelPart", "chat": "ModelPart", "embedder": "ModelPart",
+    "dataset": "DatasetPart",
 }  # fmt: skip
 """Kind -> the class of `guidebench.harness.parts` that its configurations inherit."""
 MODELS = tuple(kind for kind, base in BASES.items() if base == "ModelPart")
@@ -195,6 +196,9 @@ class Register:
 
     def embedder(self, name: str) -> Callable[[T], T]:
         return _decorator("embedder", name)
+
+    def dataset(self, name: str) -> Callable[[T], T]:
+        return _decorator("dataset", name)
 
     def call(self, name: str) -> Callable[[T], T]:
         """A kind of call to a foundation model, which no command names (`guidebench.harness.foundation.calls`)."""

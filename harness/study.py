@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from guidebench.harness import checkpoints, config, demonstrations, estimates, matrix, readiness
+from guidebench.harness import checkpoints, config, datasets, demonstrations, estimates, matrix, readiness
 from guidebench.harness.building import most_stored, ring_slots
 from guidebench.harness.config import Cell
 from guidebench.harness.errors import UserError, in_role
@@ -112,6 +112,7 @@ def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -
         _warn_of_budget(plan, jobs, study, watch)
         _contact(plan, jobs, places[0].device, directory, watch)
         _demonstrate(plan, jobs, study, watch)
+        _gather(plan, jobs, study)
         _check_parts(plan, jobs, study)
         study.write(name, list(plan.command), entries)
         for cell in plan.cells:
@@ -327,6 +328,21 @@ def _demonstrate(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watch: 
                     f"seed {seed} of {cell.directory} in {study.path} began with other demonstrations ({begun[:10]}) "
                     f"than are made here ({digest[:10]}), by other packages: choose another output=…"
                 )
+
+
+def _gather(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> None:
+    """Gather the datasets of runs before their workers look for them; no run of a cell may have begun with others."""
+    cells = {cell.id: cell for cell in plan.cells}
+    for name in dict.fromkeys(job.cell["cell"] for job in jobs):
+        cell = cells[name]
+        for seed, given in datasets.digests(cell, plan.seeds).items():
+            begun = (study.run(cell.directory, seed).read().get("provenance") or {}).get("datasets", given)
+            for role in given:
+                if begun.get(role) != given[role]:
+                    raise UserError(
+                        f"seed {seed} of {cell.directory} in {study.path} began with another dataset {role!r} "
+                        f"({str(begun.get(role))[:10]}) than is there now ({given[role][:10]}): choose another output=…"
+                    )
 
 
 def _check_parts(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> None:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from guidebench.harness import processes, registry
+from guidebench.harness import datasets, processes, registry
 from guidebench.harness.config import Cell
 from guidebench.harness.foundation import answering, keeping
 from guidebench.harness.records import sources
@@ -177,7 +177,7 @@ def measure(cell: Cell, seeds: Sequence[int], device: str, seconds: float, direc
         evaluator = Evaluator(lambda row: build.suite(row).make(names.task), EPISODES, build.streams, cell.score)
         loop = Loop(
             agent, tasks, build.streams, evaluator, Nowhere(), asks=asks, consulted=consulted, evaluate_every=1,
-            checkpoint_every=1,
+            checkpoint_every=1, datasets=datasets.loading(cell, seeds),
         )  # fmt: skip
         for task, streams in zip(tasks, build.streams, strict=True):
             task.reset(int(streams.environment.integers(2**31)))
@@ -213,6 +213,7 @@ class Trial:
         loop = self._loop
         waiting, begin = 0.0, 0
         for phase in self._phases:
+            loop.enter(phase)
             acts = phase.source == "environment"
             if acts and not waiting:
                 waiting = self._mean(phase, min(FILL, phase.steps), seconds / 2, WARM)

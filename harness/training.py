@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
 
+from guidebench.harness.datasets import Dataset, transitions
 from guidebench.harness.demonstrations import Demonstration, together
 from guidebench.harness.errors import BudgetReached, Stopped, UserError
 from guidebench.harness.evaluation import Evaluator, Note, Result
@@ -21,8 +23,9 @@ METRICS_EVERY = 1_000
 """Environment steps over which losses and training episodes are averaged into one row."""
 
 
-def phases_of(agent: Agent, steps: int) -> tuple[Phase, ...]:
-    """The phases of an agent's run of so many steps; UserError where they are not what phases can be."""
+def phases_of(agent: Agent, steps: int, datasets: Collection[str] = ()) -> tuple[Phase, ...]:
+    """The phases of an agent's run of so many steps, with datasets in these roles; UserError where they are not what
+    phases can be."""
     phases = agent.phases()
     names = [phase.name for phase in phases]
     for number, phase in enumerate(phases):
@@ -36,8 +39,16 @@ def phases_of(agent: Agent, steps: int) -> tuple[Phase, ...]:
                 f"{name} has updates={phase.updates}; expected a whole number of gradient updates per step, or None "
                 f"for the learner's own schedule"
             )
-        if phase.source not in ("environment", "none"):
-            raise UserError(f"{name} has source={phase.source!r}; expected environment or none")
+        if phase.source not in ("environment", "none", *datasets):
+            raise UserError(
+                f"{name} has source={phase.source!r}; expected environment, none, or a role of kind dataset that a "
+                f"part of the cell needs ({', '.join(datasets) or 'none does'})"
+            )
+        if phase.source in datasets and agent.wants_snapshots:
+            raise UserError(
+                f"{name} takes the dataset {phase.source!r}, which holds no snapshots and no events, and a part of the "
+                f"cell has frames or events of what is stored judged; choose a replay and a guide that do without"
+            )
     if (total := sum(phase.steps for phase in phases)) != steps:
         told = ", ".join(f"{phase.name} {phase.steps:,}" for phase in phases) or "none"
         raise UserError(
@@ -86,6 +97,7 @@ class Loop:
         asks: Mapping[str, Asks] | None = None,
         consulted: Mapping[str, Asks] | None = None,
         demonstrations: Sequence[Sequence[Demonstration]] = (),
+        datasets: Mapping[str, Callable[[], Sequence[Dataset]]] = MappingProxyType({}),
         probe: Callable[[Agent, int, Sequence[int]], None] = lambda agent, step, rows: None,
         stop: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -98,6 +110,8 @@ class Loop:
         """Seeds that go on from a checkpoint before an evaluation that has not ended. A process that is killed may
         leave some with it and some with the one behind the evaluation."""
         self._demonstrations = demonstrations
+        self._datasets = dict(datasets)
+        """Role -> what loads the dataset of each seed, of those that are still to be stored."""
         self._evaluate_every, self._checkpoint_every = evaluate_every, checkpoint_every
         self.phase = Phase("none", 0, "none")
         """The one that the loop is in."""
@@ -159,10 +173,25 @@ class Loop:
             raise BudgetReached(halted)
         until = 0
         for phase in phases:
-            until += phase.steps
+            begin, until = until, until + phase.steps
+            if self.step > begin:  # what it stores lies there already
+                self._datasets.pop(phase.source, None)
+            if self.step < until:
+                self.enter(phase)
             while self.step < until:
                 self.advance(phase)
                 self._housekeep()
+
+    def enter(self, phase: Phase) -> None:
+        """A phase begins, or goes on: its dataset is stored, if that has not happened yet."""
+        self.phase = phase
+        load = self._datasets.pop(phase.source, None)
+        if load is None:
+            return
+        if self._begun:
+            self.agent.cut(self)
+        for transition in transitions(load(), len(self.tasks[0].events())):
+            self.agent.observe(transition, self)
 
     def advance(self, phase: Phase) -> None:
         """One step of a phase: a transition of every seed, the answers that count from now on, and what is learnt."""

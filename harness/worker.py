@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import signal
 import sys
@@ -19,8 +20,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from guidebench.harness import asking, checkpoints, demonstrations, processes, timing
+from guidebench.harness import asking, checkpoints, datasets, demonstrations, processes, timing
 from guidebench.harness.building import checkpoint_spacing, make_build
+from guidebench.harness.datasets import Dataset
 from guidebench.harness.errors import BudgetReached, Notice, Stopped, UserError, of_system
 from guidebench.harness.evaluation import Evaluator
 from guidebench.harness.foundation import answering
@@ -57,10 +59,15 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
             checkpoints.drop_after(run.path, checkpoint.step if checkpoint else -1)
         # One that continues has its demonstrations in the ring, as everything else that is stored.
         begins = [demonstrations.prepare(cell, seed) for seed in job.seeds] if found[0] is None else []
+        given = datasets.digests(cell, job.seeds) if found[0] is None else {}
         origin = provenance(job.device, cell)
         for row, (run, seed) in enumerate(zip(journal.runs, job.seeds, strict=True)):
             begun = run.read() if found[0] is not None else {}
-            shown = {"demonstrations": begins[row].digest} if begins and begins[row].episodes else {}
+            shown: dict[str, Any] = {}
+            if begins and begins[row].episodes:
+                shown["demonstrations"] = begins[row].digest
+            if given.get(seed):
+                shown["datasets"] = given[seed]
             before = begun.get("provenance")
             run.update(
                 status="running", seed=seed, step=found[0].step if found[0] else 0, steps=cell.steps, error=None,
@@ -79,7 +86,9 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         every, now = asking.asks_of(backends, job, cell), answering.consulted(cell.names.parts)
         asks = {role: every[role] for role in every if role not in now}
         evaluation = build.parts["evaluation"]
-        end = sum(phase.steps for phase in phases_of(agent, cell.steps))
+        loading = datasets.loading(cell, job.seeds)
+        fed = {role: functools.partial(_as_begun, journal, role, load) for role, load in loading.items()}
+        end = sum(phase.steps for phase in phases_of(agent, cell.steps, fed))
         probes = Probes(build, cell.names.task, job.probes, end, journal.probed)
         loop = Loop(
             agent, tasks, build.streams,
@@ -88,7 +97,7 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
             ),
             journal, evaluate_every=evaluation.every, checkpoint_every=spacing, asks=asks,
             consulted={role: every[role] for role in every if role in now}, probe=probes, stop=stop,
-            demonstrations=demonstrations.beside([each.episodes for each in begins]),
+            demonstrations=demonstrations.beside([each.episodes for each in begins]), datasets=fed,
         )  # fmt: skip
         if found[0] is not None:
             for number, checkpoint in enumerate(found):
@@ -115,6 +124,19 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         for backend in asking.distinct(backends):
             backend.close()
         journal.close()
+
+
+def _as_begun(journal: RunJournal, role: str, load: Callable[[], list[Dataset]]) -> list[Dataset]:
+    """The dataset in a role of each seed; UserError where it is not the one that the run began with."""
+    found = load()
+    for run, dataset in zip(journal.runs, found, strict=True):
+        begun = (run.read().get("provenance") or {}).get("datasets", {}).get(role, dataset.digest)
+        if begun != dataset.digest:
+            raise UserError(
+                f"{run.path} began with another dataset {role!r} ({begun[:10]}) than is there now "
+                f"({dataset.digest[:10]}); restore its files, or delete the run's directory"
+            )
+    return found
 
 
 def _continued(begun: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "kind",
         nargs="?",
-        help="only this kind: suite, method, learner, replay, guide, agent, judge, teacher, chat, embedder",
+        help="only this kind: suite, method, learner, replay, guide, agent, judge, teacher, chat, embedder, dataset",
     )
     parser.add_argument("--json", action="store_true", help="as JSON: kind -> names")
 

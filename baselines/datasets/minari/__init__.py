@@ -1,0 +1,94 @@
+"""A Minari dataset on disk, read as plain arrays (`reading`). Nothing is downloaded."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.parts import DatasetPart
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Unit
+
+if TYPE_CHECKING:
+    from guidebench.harness.datasets import Trajectory
+
+ID = re.compile(r"([\w-]+/)*[\w-]+-v\d+")
+"""Of a dataset: folders, a name and a version."""
+METADATA, ARRAYS = "metadata.json", "main_data.hdf5"
+
+
+@register.dataset("minari")
+@dataclass(frozen=True)
+class Minari(DatasetPart):
+    """A Minari dataset that is on this machine."""
+
+    id: str = ""
+    """Its name, such as D4RL/door/human-v2, below $MINARI_DATASETS_PATH or ~/.minari/datasets."""
+    path: str = ""
+    """Or the directory that it is in."""
+    episodes: Annotated[int, Bounds(0), Unit("episodes")] = 0
+    """The first so many are taken; 0 takes all."""
+    success: str = "success"
+    """What its infos call the success of a step; where they have no such entry, no step counts as one."""
+
+    version: ClassVar[int] = 1
+    citation: ClassVar[str] = """@software{minari,
+  author = {Younis, Omar G. and Perez-Vicente, Rodrigo and Balis, John U. and Dudley, Will and Davey, Alex and
+    Terry, Jordan K.},
+  title = {Minari},
+  publisher = {Zenodo},
+  year = {2024},
+  doi = {10.5281/zenodo.13767625}
+}"""
+
+    def __post_init__(self) -> None:
+        if self.id and self.path:
+            raise UserError(f"dataset.id={self.id} and dataset.path={self.path} name two datasets; leave one out")
+        if self.id and not ID.fullmatch(self.id):
+            raise UserError(
+                f"dataset.id={self.id!r} is no name of a Minari dataset; expected one such as D4RL/door/human-v2"
+            )
+
+    @property
+    def directory(self) -> Path:
+        """Where its files are; UserError where none is named, or there are none."""
+        if not (self.id or self.path):
+            raise UserError("dataset=minari reads a dataset of Minari: name it with dataset.id=… or dataset.path=…")
+        home = os.environ.get("MINARI_DATASETS_PATH") or Path.home() / ".minari" / "datasets"
+        root = Path(self.path) if self.path else Path(home) / self.id
+        found = next((place for place in (root / "data", root) if (place / METADATA).is_file()), None)
+        if found is None:
+            fetched = f"; `minari download {self.id}` fetches it" if self.id else ""
+            raise UserError(f"no Minari dataset is in {root}: data/{METADATA} is not there{fetched}")
+        return found
+
+    def ready(self) -> None:
+        if importlib.util.find_spec("h5py") is None:
+            raise UserError("dataset=minari needs a package that is missing: pip install 'guidebench[minari]'")
+        if not (self.directory / ARRAYS).is_file():
+            raise UserError(f"{self.directory / ARRAYS} is not there; restore it")
+
+    def origin(self) -> Mapping[str, Any]:
+        """The hashes of its files."""
+        self.ready()
+        return {name: _digest(self.directory / name) for name in (METADATA, ARRAYS)}
+
+    def gather(self, suite: Any, task: str) -> Sequence[Trajectory]:
+        from guidebench.baselines.datasets.minari.reading import Reader, metadata
+
+        self.ready()
+        observations, actions = suite.spaces(task)
+        said = metadata(self.directory / METADATA)
+        return Reader(self.directory / ARRAYS, said, task, observations, actions, self.success).episodes(self.episodes)
+
+
+def _digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

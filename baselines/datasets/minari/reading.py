@@ -1,0 +1,186 @@
+"""Minari's files, of which only JSON and plain arrays are read: its own reader may build the environment that the
+metadata names, and so import what a stranger wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from guidebench.harness.datasets import Trajectory
+from guidebench.harness.errors import UserError, count
+from guidebench.harness.interfaces import Actions, Array, Observations
+
+LARGEST = 16 * 2**30
+"""Most bytes of arrays that are read."""
+WORDS = 2**20
+"""Most bytes of the metadata."""
+SLACK = 1e-4
+"""By which an action that was scaled to [-1, 1] may be outside."""
+
+
+def metadata(path: Path) -> Mapping[str, Any]:
+    """What a dataset says of itself; UserError where it is not what Minari writes or cannot be read here."""
+    try:
+        if path.stat().st_size > WORDS:
+            raise ValueError(f"it has more than {WORDS:,} bytes")
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
+            raise ValueError("it holds no mapping")
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path} cannot be read ({error}); restore it") from None
+    if (form := content.get("data_format", "hdf5")) != "hdf5":
+        raise UserError(f"{path} has data_format={form!r}, and only hdf5 is read; write the dataset anew as hdf5")
+    return content
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads episodes as a task has them."""
+
+    path: Path
+    """Of the arrays."""
+    said: Mapping[str, Any]
+    """The metadata."""
+    task: str
+    observations: Observations
+    actions: Actions
+    success: str
+    """What infos call the success of a step."""
+
+    def episodes(self, most: int) -> list[Trajectory]:
+        """The first `most` episodes, or all for 0; UserError, by file and episode, for what a task does not have."""
+        scaling = None if self.actions.discrete else self._scaling()
+        try:
+            with h5py.File(self.path, "r") as file:
+                if most > len(file):
+                    raise UserError(f"dataset.episodes={most}, and {self.path} holds {count(len(file), 'episode')}")
+                names = [f"episode_{number}" for number in range(most or len(file))]
+                total = 0
+                for name in names:
+                    total += self._bytes(file, name, name)
+                    if total > LARGEST:
+                        raise UserError(
+                            f"{self.path} holds more than {LARGEST:,} bytes of arrays up to {name}; take fewer with "
+                            f"dataset.episodes=…"
+                        )
+                return [self._episode(file[name], f"{self.path}, {name}", scaling) for name in names]
+        except (OSError, KeyError, RuntimeError, ValueError) as error:
+            raise UserError(f"{self.path} is damaged, or not what Minari writes ({error}); restore it") from error
+
+    def _bytes(self, group: Any, key: str, here: str) -> int:
+        """Bytes of the arrays below a key, none of which lies elsewhere; UserError for one that does."""
+        link = group.get(key, getlink=True)
+        if link is None:
+            raise UserError(f"{self.path} has no {here}; Minari counts episodes from 0")
+        item = group[key] if isinstance(link, h5py.HardLink) else None
+        if isinstance(item, h5py.Group):
+            return sum(self._bytes(item, name, f"{here}/{name}") for name in item)
+        if not isinstance(item, h5py.Dataset) or item.external or item.is_virtual:
+            raise UserError(f"{self.path}: {here} lies elsewhere; a dataset holds its own arrays")
+        return int(item.size * item.dtype.itemsize)
+
+    def _episode(self, group: Any, here: str, scaling: tuple[Array, Array] | None) -> Trajectory:
+        """One episode of T steps, which has T + 1 observations."""
+        reward = _plain(group, "rewards", here).astype(np.float32)
+        length = len(reward)
+        seen = self._observed(group, here)
+        if len(seen) != length + 1:
+            raise UserError(
+                f"{here} has {count(len(seen), 'observation')} and {count(length, 'reward')}; expected one observation "
+                f"more"
+            )
+        terminated, truncated = (self._flags(group, name, length, here) for name in ("terminations", "truncations"))
+        if length:
+            truncated[-1] |= not terminated[-1]  # its collector stopped before it ended
+        action, success = self._acted(group, here, scaling), self._succeeded(group, length, here)
+        return Trajectory(self.task, seen[:-1], action, reward, terminated, truncated, success, seen[1:])
+
+    def _observed(self, group: Any, here: str) -> Array:
+        """[T + 1, …]."""
+        if not self.observations.parts:
+            return _as_task(_plain(group, "observations", here), self.observations, f"{here}: observations")
+        item = group.get("observations")
+        parts = {
+            name: _as_task(_plain(item, name, f"{here}, observations"), part, f"{here}: observations/{name}")
+            for name, part in self.observations.parts.items()
+        }
+        found = np.zeros(len(next(iter(parts.values()))), self.observations.numpy)
+        for name, values in parts.items():
+            found[name] = values
+        return found
+
+    def _acted(self, group: Any, here: str, scaling: tuple[Array, Array] | None) -> Array:
+        """Choices as they are; vectors are scaled from their range to [-1, 1]."""
+        values = _plain(group, "actions", here)
+        if scaling is None:
+            return values
+        if values.shape[1:] != self.actions.shape or values.dtype.kind != "f":
+            raise UserError(
+                f"{here}: actions are {values.dtype} of shape {values.shape[1:]}; the task's are vectors of shape "
+                f"{self.actions.shape}"
+            )
+        middle, half = scaling
+        scaled = (values - middle) / half
+        return np.where(np.abs(scaled) <= 1 + SLACK, scaled.clip(-1, 1), scaled).astype(np.float32)
+
+    def _scaling(self) -> tuple[Array, Array]:
+        """The middle and half the width of the range of actions; UserError where it is not known."""
+        try:
+            space = json.loads(self.said["action_space"])
+            low, high = (np.broadcast_to(np.array(space[end], float), self.actions.shape) for end in ("low", "high"))
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise UserError(
+                f"the metadata beside {self.path} does not tell the range of actions of shape {self.actions.shape}, "
+                f"which the task takes ({error})"
+            ) from None
+        if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+            raise UserError(f"the metadata beside {self.path} has actions from {low} to {high}; expected finite bounds")
+        return (high + low) / 2, (high - low) / 2
+
+    def _flags(self, group: Any, name: str, length: int, here: str) -> Array:
+        found = _plain(group, name, here)
+        if found.shape != (length,):
+            raise UserError(f"{here}: {name} has shape {found.shape} and the episode {count(length, 'step')}")
+        return found.astype(bool)
+
+    def _succeeded(self, group: Any, length: int, here: str) -> Array:
+        """Of each step, bool [T]; infos may have one entry more, of the reset."""
+        infos = group.get("infos", {})
+        if self.success not in infos:
+            return np.zeros(length, bool)
+        told = _plain(infos, self.success, f"{here}, infos").reshape(-1)
+        if len(told) not in (length, length + 1):
+            raise UserError(
+                f"{here}: infos/{self.success} has {count(len(told), 'entry')} and the episode {count(length, 'step')}"
+            )
+        return told[len(told) - length :].astype(bool)
+
+
+def _plain(group: Any, name: str, here: str) -> Array:
+    """An array of numbers; UserError for anything else."""
+    item = group.get(name) if isinstance(group, h5py.Group) else None
+    if not isinstance(item, h5py.Dataset) or not item.shape or item.dtype.kind not in "fiub":
+        found = f"{item.dtype} of shape {item.shape}" if isinstance(item, h5py.Dataset) else "not there"
+        raise UserError(
+            f"{here}: {name} is {found}; expected an array of numbers (images have to be written with "
+            f"jpeg_encoding=False)"
+        )
+    values: Array = item[()]
+    return values
+
+
+def _as_task(values: Array, space: Observations, here: str) -> Array:
+    """Floats in the task's precision; anything else has to be as the task has it."""
+    wanted = np.dtype(space.dtype)
+    alike = values.dtype == wanted or (values.dtype.kind == "f" and wanted.kind == "f")
+    if values.shape[1:] != space.shape or not alike:
+        raise UserError(
+            f"{here} are {values.dtype} of shape {values.shape[1:]}; the task's are {wanted} of shape {space.shape}"
+        )
+    return values.astype(wanted)

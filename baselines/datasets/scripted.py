@@ -1,0 +1,105 @@
+"""Episodes of a suite's own scripted policy, with as many random actions as is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from guidebench.harness.capabilities import Demonstrates, HasExpert
+from guidebench.harness.errors import UserError
+from guidebench.harness.parts import DatasetPart, There
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Unit
+
+if TYPE_CHECKING:
+    from guidebench.harness.datasets import Trajectory
+
+ENTROPY = 21
+"""Of layouts and random actions: apart from those of training, evaluation, probes and demonstrations."""
+
+
+@register.dataset("scripted")
+@dataclass(frozen=True)
+class Scripted(DatasetPart):
+    """Episodes of the suite's scripted policy, of which a share of the actions is random; failures stay in."""
+
+    episodes: Annotated[int, Bounds(1), Unit("episodes of each task")] = 100
+    """How many are played, each in a layout of its own (choice)."""
+    noise: Annotated[float, Bounds(0, 1), Unit("share of actions")] = 0.3
+    """Probability that an action is uniformly random in place of the policy's: at 0 the policy is followed, at 1 nobody
+    knows the task (choice)."""
+    tasks: tuple[str, ...] = ()
+    """Tasks of the suite that it is gathered on, one after the other; [] is the task that is trained on."""
+
+    version: ClassVar[int] = 1
+    citation: ClassVar[str] = "% episodes of the suite's own scripted policy"
+
+    def fits(self, there: There) -> str:
+        """Why it cannot be gathered there, or ""."""
+        unknown = [task for task in self.tasks if task not in there.suite.tasks]
+        if unknown:
+            return f"the suite has no task {unknown[0]!r} (known: {', '.join(there.suite.tasks)})"
+        return ""
+
+    def gather(self, suite: Any, task: str) -> Sequence[Trajectory]:
+        found: list[Trajectory] = []
+        for each in self.tasks or (task,):
+            played: Any = suite.make(each)
+            if isinstance(played, HasExpert):
+                found += [self._played(played, each, suite.spaces(each)[1], number) for number in range(self.episodes)]
+            elif isinstance(suite, Demonstrates):
+                found += self._demonstrated(suite, each)
+            else:
+                raise UserError(f"task {each!r} has no scripted policy to gather a dataset of; name another dataset")
+        return found
+
+    def _played(self, task: Any, name: str, actions: Any, number: int) -> Trajectory:
+        """The episode of layout `number`."""
+        import numpy as np
+
+        from guidebench.harness.demonstrations import roll
+
+        layout, chance = np.random.SeedSequence(ENTROPY, spawn_key=(number,)).spawn(2)
+        rng = np.random.default_rng(chance)
+
+        def act(observation: Any) -> Any:
+            """Of the policy or of chance; both are drawn, so that layouts differ in noise alone."""
+            random: Any = (
+                rng.integers(actions.count)
+                if actions.discrete
+                else rng.uniform(-1, 1, actions.shape).astype(np.float32)
+            )
+            return random if rng.random() < self.noise else task.expert()
+
+        return _episode(name, roll(task, int(layout.generate_state(1)[0] >> 1), act, task.max_steps))
+
+    def _demonstrated(self, suite: Demonstrates, task: str) -> list[Trajectory]:
+        """Episodes of a solver that is no function of the task's state, and so cannot go on after a random action."""
+        import numpy as np
+
+        if self.noise:
+            raise UserError(
+                f"the solver of task {task!r} plans whole episodes and cannot act at random in between: set the "
+                f"dataset's noise=0"
+            )
+        found = []
+        for number in range(self.episodes):
+            layout = np.random.SeedSequence(ENTROPY, spawn_key=(number,)).spawn(1)[0]
+            if (shown := suite.demonstrate(task, int(layout.generate_state(1)[0] >> 1))) is not None:
+                found.append(_episode(task, shown))
+        return found
+
+
+def _episode(task: str, played: Any) -> Trajectory:
+    """A demonstration as an episode of a dataset; one that was left before its end is cut off there."""
+    import numpy as np
+
+    from guidebench.harness.datasets import ARRAYS, Trajectory
+
+    fields = {name: getattr(played, name) for name in ARRAYS}
+    if np.issubdtype(fields["action"].dtype, np.floating):
+        fields["action"] = np.clip(fields["action"], -1, 1).astype(np.float32)
+    truncated = fields["truncated"].copy()
+    truncated[-1] |= not fields["terminated"][-1]
+    return Trajectory(task, **{**fields, "truncated": truncated})

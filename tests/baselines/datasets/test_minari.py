@@ -1,0 +1,251 @@
+"""A dataset that Minari wrote is learnt from, and one that is not what the task has is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench import results
+from guidebench.baselines.datasets.minari import Minari
+from guidebench.harness import cli, datasets, matrix, readiness
+from guidebench.harness.datasets import Wanted
+from guidebench.harness.errors import UserError
+from guidebench.suites.classic import Classic
+from tests.baselines.datasets.feeding import GUIDE
+
+minari = pytest.importorskip("minari")
+EpisodeBuffer = pytest.importorskip("minari.data_collector").EpisodeBuffer
+h5py = pytest.importorskip("h5py")
+gymnasium = pytest.importorskip("gymnasium")
+
+CARTPOLE, PENDULUM = "cartpole/random-v0", "pendulum/random-v0"
+
+
+def collect(name: str, id: str, episodes: int, most: int) -> None:
+    """Minari writes random episodes, of which some are left before their end; a step is a success if the first number
+    of what follows is less than .05 from 0."""
+    env = gymnasium.make(name)
+    env.action_space.seed(0)
+    buffers = []
+    for number in range(episodes):
+        observation, _ = env.reset(seed=number)
+        seen, steps = [observation], []
+        while len(steps) < most and not (steps and (steps[-1][2] or steps[-1][3])):
+            action = env.action_space.sample()
+            observation, reward, terminated, truncated, _ = env.step(action)
+            seen.append(observation)
+            steps.append((action, reward, terminated, truncated))
+        actions, rewards, terminations, truncations = map(list, zip(*steps, strict=True))
+        infos = {"success": [abs(each[0]) < 0.05 for each in seen]}
+        buffers.append(EpisodeBuffer(number, number, None, seen, actions, rewards, terminations, truncations, infos))
+    minari.create_dataset_from_buffers(
+        id, buffers, env=env, eval_env=env.spec, algorithm_name="random", author="a test", author_email="a@b.c",
+        code_permalink="none", description="a test",
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The directory of two datasets."""
+    with pytest.MonkeyPatch.context() as patched:
+        path = tmp_path_factory.mktemp("minari")
+        patched.setenv("MINARI_DATASETS_PATH", str(path))
+        collect("CartPole-v1", CARTPOLE, 6, 40)
+        collect("Pendulum-v1", PENDULUM, 2, 30)
+        yield path
+
+
+@pytest.fixture
+def copied(written: Path, tmp_path: Path) -> Path:
+    """A copy of the dataset of CartPole that a test may damage."""
+    return Path(shutil.copytree(written / CARTPOLE, tmp_path / "copied"))
+
+
+def obtained(task: str = "CartPole-v1", **settings: Any) -> datasets.Dataset:
+    return datasets.obtain(Wanted("offline", Minari(**settings), Classic(), task))
+
+
+def test_episodes_are_those_that_minari_reads(written: Path) -> None:
+    found = obtained(id=CARTPOLE)
+    theirs = list(minari.load_dataset(CARTPOLE).iterate_episodes())
+    assert len(found.episodes) == len(theirs) == 6
+    for ours, episode in zip(found.episodes, theirs, strict=True):
+        np.testing.assert_array_equal(ours.observation, episode.observations[:-1])
+        np.testing.assert_array_equal(ours.next_observation, episode.observations[1:])
+        np.testing.assert_array_equal(ours.action, episode.actions)
+        np.testing.assert_array_equal(ours.reward, np.float32(episode.rewards))
+        np.testing.assert_array_equal(ours.success, episode.infos["success"][1:])
+        assert (ours.terminated | ours.truncated)[-1] and not (ours.terminated | ours.truncated)[:-1].any()
+    assert any(episode.success.any() for episode in found.episodes)
+
+
+def test_its_hash_is_that_of_its_content_wherever_it_lies(written: Path, copied: Path) -> None:
+    assert obtained(id=CARTPOLE).digest == obtained(path=str(copied)).digest
+    assert obtained(path=str(copied / "data")).digest == obtained(id=CARTPOLE).digest
+    assert obtained(id=CARTPOLE, episodes=2).digest != obtained(id=CARTPOLE).digest
+    assert len(obtained(id=CARTPOLE, episodes=2).episodes) == 2
+
+
+def test_vectors_of_actions_are_scaled_from_their_range(written: Path) -> None:
+    """Pendulum takes torques in [-2, 2], the task here actions in [-1, 1]."""
+    theirs = list(minari.load_dataset(PENDULUM).iterate_episodes())
+    for ours, episode in zip(obtained("Pendulum-v1", id=PENDULUM).episodes, theirs, strict=True):
+        np.testing.assert_allclose(ours.action, episode.actions / 2, atol=1e-7)
+        assert ours.truncated[-1] and ours.length == 30
+
+
+def test_nothing_of_the_metadata_is_built(written: Path, copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = copied / "data" / "metadata.json"
+    said = json.loads(file.read_text())
+    spec = {**json.loads(said["env_spec"]), "entry_point": "antigravity:Nothing"}
+    file.write_text(json.dumps({**said, "env_spec": json.dumps(spec)}))
+    monkeypatch.setattr(gymnasium, "make", None)
+    assert obtained(path=str(copied)).digest == obtained(id=CARTPOLE).digest
+
+
+def altered(path: Path, change: Callable[[Any], Any]) -> None:
+    with h5py.File(path / "data" / "main_data.hdf5", "r+") as file:
+        change(file)
+
+
+def put(name: str, values: Any) -> Callable[[Any], None]:
+    def change(file: Any) -> None:
+        del file[name]
+        file[name] = values
+
+    return change
+
+
+def poisoned(name: str, index: Any, value: Any) -> Callable[[Any], None]:
+    def change(file: Any) -> None:
+        file[name][index] = value
+
+    return change
+
+
+def linked(file: Any) -> None:
+    del file["episode_1/rewards"]
+    file["episode_1/rewards"] = h5py.ExternalLink("other.hdf5", "/rewards")
+
+
+def dropped(file: Any) -> None:
+    del file["episode_2"]
+
+
+BAD: dict[str, tuple[Callable[[Any], None], str]] = {
+    "NaN in rewards": (poisoned("episode_1/rewards", 3, np.nan), "episode 1: reward of step 3 holds nan, which is"),
+    "NaN in observations": (
+        poisoned("episode_2/observations", (4, 0), np.nan), "episode 2: observation of step 4 holds nan, which is"
+    ),
+    "an action that the task has not": (
+        poisoned("episode_0/actions", 2, 7), r"episode 0: action is from 0 to 7; the task has choices 0 to 1"
+    ),
+    "other observations": (
+        put("episode_0/observations", np.zeros((9, 7), np.float32)),
+        r"episode_0: observations are float32 of shape \(7,\); the task's are float32 of shape \(4,\)",
+    ),
+    "observations of another kind": (
+        put("episode_0/observations", np.zeros((9, 4), np.uint8)),
+        r"observations are uint8 of shape \(4,\); the task's are float32 of shape \(4,\)",
+    ),
+    "too few rewards": (
+        put("episode_0/rewards", np.zeros(3)), r"episode_0 has \d+ observations and 3 rewards; expected one observation"
+    ),
+    "objects": (
+        put("episode_0/rewards", np.array([b"a", b"b"])), r"episode_0: rewards is \|S1 of shape \(2,\); expected"
+    ),
+    "a link": (linked, r"episode_1/rewards lies elsewhere; a dataset holds its own arrays"),
+    "an episode that is not there": (dropped, r"has no episode_2; Minari counts episodes from 0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_a_run_cannot_store_is_refused_by_file_and_episode(copied: Path, case: str) -> None:
+    change, says = BAD[case]
+    altered(copied, change)
+    with pytest.raises(UserError, match=says):
+        obtained(path=str(copied))
+
+
+def test_other_spaces_are_refused(written: Path) -> None:
+    says = r"pendulum/random-v0/data/main_data.hdf5, episode_0: observations are float32 of shape \(3,\); the task's"
+    with pytest.raises(UserError, match=says):
+        obtained(id=PENDULUM)
+    with pytest.raises(UserError, match=r"does not tell the range of actions of shape \(1,\), which the task takes"):
+        obtained("Pendulum-v1", id=CARTPOLE)
+
+
+def test_files_that_are_missing_or_damaged_are_named(copied: Path, tmp_path: Path) -> None:
+    arrays, said = copied / "data" / "main_data.hdf5", copied / "data" / "metadata.json"
+    content = arrays.read_bytes()
+    arrays.write_bytes(content[: len(content) // 3])
+    with pytest.raises(UserError, match=r"main_data.hdf5 is damaged, or not what Minari writes \(.*\); restore it"):
+        obtained(path=str(copied))
+    arrays.unlink()
+    with pytest.raises(UserError, match=r"main_data.hdf5 is not there; restore it"):
+        obtained(path=str(copied))
+    arrays.write_bytes(content)
+    words = said.read_text()
+    said.write_text(words[:40])
+    with pytest.raises(UserError, match=r"metadata.json cannot be read \(.*\); restore it"):
+        obtained(path=str(copied))
+    said.write_text(json.dumps({**json.loads(words), "data_format": "arrow"}))
+    with pytest.raises(UserError, match="has data_format='arrow', and only hdf5 is read"):
+        obtained(path=str(copied))
+    with pytest.raises(UserError, match=r"no Minari dataset is in .*nowhere: data/metadata.json is not there$"):
+        obtained(path=str(tmp_path / "nowhere"))
+    with pytest.raises(UserError, match=r"; `minari download no/such-v1` fetches it"):
+        obtained(id="no/such-v1")
+
+
+def test_settings_that_name_no_dataset_are_refused() -> None:
+    with pytest.raises(UserError, match=r"name it with dataset.id=… or dataset.path=…"):
+        obtained()
+    with pytest.raises(UserError, match="is no name of a Minari dataset"):
+        Minari(id="../../secret-v0")
+    with pytest.raises(UserError, match="name two datasets"):
+        Minari(id=CARTPOLE, path="x")
+
+
+def test_too_many_episodes_and_too_many_bytes_are_refused(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match=r"dataset.episodes=7, and .* holds 6 episodes"):
+        obtained(id=CARTPOLE, episodes=7)
+    monkeypatch.setattr("guidebench.baselines.datasets.minari.reading.LARGEST", 1000)
+    with pytest.raises(UserError, match=r"holds more than 1,000 bytes of arrays up to episode_\d"):
+        obtained(id=CARTPOLE, episodes=5)
+
+
+COMMAND = (
+    "suite=classic", "task=CartPole-v1", "method=feeding", "offline=minari", f"offline.id={CARTPOLE}",
+    "training.steps=200", "evaluation.every=100", "evaluation.episodes=2", "learner.hidden=[8]",
+    "learner.batch_size=16", "learner.learning_starts=100", "training.capacity=500", "profile=smoke",
+)  # fmt: skip
+
+
+def test_a_run_learns_offline_and_then_online(written: Path, plugin: Callable[..., Path], tmp_path: Path) -> None:
+    plugin("feeding_module", GUIDE, {"guide": "feeding", "method": "feeding"})
+    study = tmp_path / "study"
+    assert cli.main(["run", *COMMAND, "seeds=2", f"output={study}", "report=false"]) == 0
+    given = obtained(id=CARTPOLE)
+    rows = results.load(study, what="fed").sort_values("step")
+    for seed in (0, 1):
+        found = rows[rows["seed"] == seed][["step", "stored"]].to_numpy().tolist()
+        assert found == [[1, given.length], [31, given.length + 1], [171, given.length + 140]]
+        run = json.loads(next(study.glob(f"**/seed-{seed}/run.json")).read_text())
+        assert run["provenance"]["datasets"] == {"offline": given.digest}
+    metrics = results.load(study, what="metrics")
+    assert metrics["loss"].notna().all()
+
+
+def test_a_missing_dataset_is_told_with_the_plan(written: Path, plugin: Callable[..., Path], tmp_path: Path) -> None:
+    plugin("feeding_module", GUIDE, {"guide": "feeding", "method": "feeding"})
+    words = [word for word in COMMAND if not word.startswith("offline.id")]
+    plan = matrix.plan([*words, "offline.id=no/such-v1"])
+    (said,) = readiness.missing(plan, tmp_path / "study")
+    assert "no Minari dataset is in" in said and "minari download no/such-v1" in said

@@ -1,0 +1,183 @@
+"""Episodes of a suite's scripted policy, of any quality, and runs that learn from them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench import results
+from guidebench.baselines.datasets.scripted import Scripted
+from guidebench.baselines.storage import Storage
+from guidebench.harness import datasets, matrix, timing
+from guidebench.harness.datasets import Dataset, Wanted
+from guidebench.harness.errors import Stopped, UserError
+from guidebench.harness.interfaces import Build
+from guidebench.harness.streams import Streams
+from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
+from tests.baselines.datasets.feeding import GUIDE
+from tests.harness.corridor import Corridor
+
+SUITE = MiniGridDoorKey()
+TINY = (
+    "method=feeding", "task=5x5", "offline=scripted", "offline.episodes=4", "training.steps=200",
+    "evaluation.every=50", "evaluation.episodes=2", "learner.channels=4", "learner.features=8", "learner.hidden=[8]",
+    "learner.batch_size=16", "learner.learning_starts=40", "training.capacity=2000",
+)  # fmt: skip
+
+
+def wanted(**settings: Any) -> Wanted:
+    return Wanted("offline", Scripted(**settings), SUITE, "5x5")
+
+
+@pytest.fixture(scope="module")
+def noisy() -> Dataset:
+    return datasets.obtain(wanted(episodes=6, noise=0.8))
+
+
+def test_without_noise_each_episode_is_the_policys_own() -> None:
+    found = datasets.obtain(wanted(episodes=3, noise=0.0))
+    assert len(found.episodes) == 3 and all(episode.success[-1] for episode in found.episodes)
+    assert all(episode.terminated[-1] and not episode.truncated[-1] for episode in found.episodes)
+
+
+def test_with_noise_failures_stay_in_and_every_episode_is_one_of_its_task(noisy: Dataset) -> None:
+    lengths = [episode.length for episode in noisy.episodes]
+    better = datasets.obtain(wanted(episodes=6, noise=0.0))
+    assert sum(lengths) > better.length and max(lengths) > max(episode.length for episode in better.episodes)
+    wandering = datasets.obtain(wanted(episodes=2, noise=1.0))
+    assert not wandering.episodes[0].success.any() and wandering.episodes[0].truncated[-1]
+    for episode in noisy.episodes:
+        np.testing.assert_array_equal(episode.observation[1:], episode.next_observation[:-1])
+        assert np.flatnonzero(episode.terminated | episode.truncated).tolist() == [episode.length - 1]
+        assert episode.task == "5x5"
+
+
+def test_a_dataset_is_gathered_once_to_the_same_bytes_and_another_is_kept_apart(
+    noisy: Dataset, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Scripted, "gather", None)
+    assert datasets.obtain(wanted(episodes=6, noise=0.8)).digest == noisy.digest
+    monkeypatch.undo()
+    monkeypatch.setenv("GUIDEBENCH_CACHE", str(tmp_path))
+    assert datasets.obtain(wanted(episodes=6, noise=0.8)).digest == noisy.digest
+    assert datasets.obtain(wanted(episodes=6, noise=0.7)).digest != noisy.digest
+    assert len(list(tmp_path.glob("datasets/offline/*.json"))) == 2
+
+
+def test_episodes_of_several_tasks_name_their_task_and_have_to_share_its_spaces() -> None:
+    both = Wanted("offline", Scripted(episodes=2, tasks=("steps", "stairs")), Corridor(), "steps")
+    assert [episode.task for episode in datasets.obtain(both).episodes] == ["steps", "steps", "stairs", "stairs"]
+    other = Wanted("offline", Scripted(episodes=2, tasks=("5x5", "6x6")), SUITE, "5x5")
+    with pytest.raises(UserError, match=r"dataset 'offline' \(Scripted\), episode 2 is of task '6x6', whose spaces"):
+        datasets.obtain(other)
+
+
+def test_records_come_back_as_they_were_and_are_stored(tmp_path: Path) -> None:
+    suite = Corridor()
+    observations, actions = suite.spaces("steps")
+    given = datasets.obtain(Wanted("offline", Scripted(episodes=3, noise=0.5), suite, "steps"))
+    assert given.episodes[0].observation.dtype == observations.numpy
+    build = Build(
+        seeds=(0, 1), observations=observations, actions=actions, steps=10, horizon=50, events=(), device="cpu",
+        streams=[Streams(0), Streams(1)], directories=(tmp_path / "0", tmp_path / "1"), capacity=500, slots=600,
+    )  # fmt: skip
+    store = Storage(build)
+    for transition in datasets.transitions([given, given], 0):
+        store.append(transition)
+    batch = store.gather(np.arange(given.length)[None].repeat(2, 0))
+    for row in (0, 1):
+        np.testing.assert_array_equal(batch.observation[row], np.concatenate([e.observation for e in given.episodes]))
+        following = np.concatenate([episode.next_observation for episode in given.episodes])
+        np.testing.assert_array_equal(batch.next_observation[row], following)
+
+
+@pytest.fixture
+def feeding(plugin: Callable[..., Path]) -> None:
+    plugin("feeding_module", GUIDE, {"guide": "feeding", "method": "feeding"})
+
+
+def cell(*overrides: str) -> Any:
+    (found,) = matrix.plan(["suite=minigrid_doorkey", "profile=smoke", *TINY, *overrides]).cells
+    return found
+
+
+def kept(study: Path) -> dict[str, bytes]:
+    names = ("evaluations.parquet", "fed.parquet", "policy.safetensors")
+    return {str(file.relative_to(study)): file.read_bytes() for name in names for file in study.glob(f"**/{name}")}
+
+
+@pytest.mark.parametrize("first", ["dataset", "environment"])
+def test_a_phase_stores_the_dataset_once_and_learns_from_it(
+    feeding: None, train: Callable[..., Path], first: str
+) -> None:
+    """Every seed stores all of the dataset's transitions, each followed by its own successor, wherever they come:
+    before the environment's, or while its episodes are under way, which go on after it."""
+    study = train(*TINY, f"guide.first={first}", "seeds=[0,1]", packs=[(0, 1)])
+    (given,) = datasets.loading(cell(f"guide.first={first}"), [0])["offline"]()
+    rows = results.load(study, what="fed").sort_values("step")
+    for seed in (0, 1):
+        found = rows[rows["seed"] == seed][["step", "stored", "reward", "astray"]].to_numpy().tolist()
+        assert [row[3] for row in found] == [0, 0, 0]
+        if first == "dataset":
+            assert [row[:2] for row in found] == [[1, given.length], [31, given.length + 1], [171, given.length + 140]]
+            assert found[0][2] == pytest.approx(sum(float(episode.reward.sum()) for episode in given.episodes))
+        else:
+            assert [row[:2] for row in found] == [[1, 1], [141, given.length + 140], [171, given.length + 140]]
+    run = json.loads(next(study.glob("**/seed-1/run.json")).read_text())
+    assert run["provenance"]["datasets"] == {"offline": given.digest} and run["status"] == "finished"
+    alone = train(*TINY, f"guide.first={first}", "seeds=[0,1]", packs=[(0,), (1,)])
+    assert kept(alone) == kept(study) and len(kept(study)) == 6
+
+
+@pytest.mark.parametrize(("first", "moment"), [("dataset", 1), ("dataset", 17), ("dataset", 90), ("environment", 140),
+                                               ("environment", 150), ("environment", 185)])  # fmt: skip
+def test_a_run_resumes_to_the_same_bytes_before_within_and_after_the_dataset(
+    feeding: None, train: Callable[..., Path], first: str, moment: int, tmp_path: Path
+) -> None:
+    whole = train(*TINY, f"guide.first={first}", "seeds=[0]", packs=[(0,)])
+    calls = iter(range(1, 1000))
+    more = (*TINY, f"guide.first={first}", "seeds=[0]")
+    with pytest.raises(Stopped):
+        train(*more, packs=[(0,)], directory=tmp_path / "parts", stop=lambda: next(calls) == moment)
+    assert kept(train(*more, packs=[(0,)], directory=tmp_path / "parts")) == kept(whole)
+
+
+def test_a_store_that_is_smaller_than_the_dataset_is_refused(feeding: None, train: Callable[..., Path]) -> None:
+    says = r"training.capacity=20 is smaller than dataset 'offline' \(Scripted\), which holds [\d,]+ transitions: raise"
+    with pytest.raises(UserError, match=says):
+        train(*TINY[:-1], "training.capacity=20", "seeds=[0]", packs=[(0,)])
+
+
+def test_a_dataset_that_changed_within_a_run_is_refused(
+    feeding: None, train: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = (*TINY, "guide.first=environment", "seeds=[0]")
+    calls = iter(range(1, 1000))
+    with pytest.raises(Stopped):
+        train(*more, packs=[(0,)], directory=tmp_path / "parts", stop=lambda: next(calls) == 100)
+    monkeypatch.setattr("guidebench.baselines.datasets.scripted.ENTROPY", 22)
+    monkeypatch.setenv("GUIDEBENCH_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(UserError, match=r"began with another dataset 'offline' \(.{10}\) than is there now"):
+        train(*more, packs=[(0,)], directory=tmp_path / "parts")
+
+
+def test_a_judged_replay_is_refused_beside_a_dataset(feeding: None, train: Callable[..., Path]) -> None:
+    says = "phase 'pretrain' takes the dataset 'offline', which holds no snapshots and no events"
+    with pytest.raises(UserError, match=says):
+        train(*TINY, "replay=vlm_rb", "judge=oracle", "seeds=[0]", packs=[(0,)])
+
+
+def test_the_role_is_part_of_the_cell(feeding: None) -> None:
+    with pytest.raises(UserError, match="the suite has no task '7x7x7'"):
+        cell("offline.tasks=[7x7x7]")
+    assert cell().id != cell("offline.noise=0.5").id
+    assert cell().names.part("offline") == "scripted"
+
+
+def test_a_run_with_a_dataset_is_timed(feeding: None, tmp_path: Path) -> None:
+    assert timing.measure(cell(), (0,), "cpu", 0.2, tmp_path / "scratch").training > 0
