@@ -107,3 +107,58 @@ def test_relay(plugin: Callable[..., Path], train: Callable[..., Path], tmp_path
     assert metrics["learner/loss"].ne(metrics["second/loss"]).all()
     spending = results.load(study, what="ledger").sort_values("step").groupby("seed").tail(1)
     assert (spending["questions"] >= 160 / 4).all() and not spending["failures"].any()
+
+
+@pytest.mark.slow
+def test_offline(plugin: Callable[..., Path], train: Callable[..., Path], tmp_path: Path) -> None:
+    pytest.importorskip("gymnasium_robotics")
+    plugin(
+        "offline_skeleton", (HERE / "offline.py").read_text(),
+        {"agent": "offline", "method": "offline", "suite": "pictures"},
+    )  # fmt: skip
+    words = (
+        "suite=pictures", "task=umaze", "method=offline", "training.steps=100", "evaluation.every=50",
+        "evaluation.episodes=2", "seeds=[0,1]", "suite.steps=40", "gathered.episodes=4", "gathered.noise=0.6",
+        "training.capacity=400", "learner.hidden=[8]", "learner.batch_size=8", "learner.learning_starts=80",
+    )  # fmt: skip
+    study = survives(train, tmp_path, words, {"training": 30, "evaluation": 50})
+    metrics = results.load(study, what="metrics").sort_values("step").groupby("seed").tail(1)
+    assert metrics[["loss", "actor_loss", "actor_added"]].notna().all(axis=None)
+    assert (metrics["stored"] > 100).all(), "the dataset, and what was done online"
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "agents.md"
+AROUND = """
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from guidebench.baselines.acting import BaseAgent
+from guidebench.baselines.experience import Experience
+from guidebench.harness.parts import AgentPart
+from guidebench.harness.recipes import Method
+from guidebench.harness.registry import register
+
+{agent}
+
+@register.agent("paged")
+@dataclass(frozen=True)
+class Paged(AgentPart):
+    version: ClassVar[int] = 1
+    citation: ClassVar[str] = "% a test"
+    needs: ClassVar[Mapping[str, str]] = {{"learner": "learner", "replay": "replay"}}
+
+    def spawn(self, build):
+        return Agent(build)
+
+
+register.method("paged")(Method(summary="of the page", agent="paged", citation="% a test"))
+"""
+
+
+def test_the_agent_of_the_page_learns(plugin: Callable[..., Path], train: Callable[..., Path]) -> None:
+    agent = PAGE.read_text().partition("```python\n")[2].partition("```")[0]
+    plugin("paged_agent", AROUND.format(agent=agent), {"agent": "paged", "method": "paged"})
+    study = train(*CARTPOLE, "method=paged", packs=[(0, 1)])
+    metrics = results.load(study, what="metrics").sort_values("step").groupby("seed").tail(1)
+    assert metrics["loss"].notna().all() and metrics["q_mean"].abs().max() > 0

@@ -1,0 +1,123 @@
+"""Offline, then online: a maze seen as pictures, learnt from a dataset with failures in it, and imitated a little."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from guidebench.baselines.acting import BaseAgent
+from guidebench.baselines.experience import Experience
+from guidebench.harness.interfaces import Loss, Observations, Phase
+from guidebench.harness.parts import AgentPart
+from guidebench.harness.recipes import Method
+from guidebench.harness.registry import register
+from guidebench.suites.point_maze import PointMaze
+
+SIDE, FRAMES = 12, 2
+SEEN = Observations(
+    parts={
+        "picture": Observations((SIDE, SIDE, 2 * FRAMES), "uint8", stack=FRAMES),
+        "speed": Observations((2,), "float32"),
+    }
+)
+
+
+@register.suite("pictures")
+@dataclass(frozen=True)
+class Pictures(PointMaze):
+    """The maze whose ball and target are shown, the last two frames of it, beside the ball's speed."""
+
+    version: ClassVar[int] = 1
+
+    def spaces(self, task):
+        return SEEN, super().spaces(task)[1]
+
+    def make(self, task):
+        return Picture(super().make(task))
+
+
+class Picture:
+    """A task that shows what another one tells in numbers."""
+
+    def __init__(self, task):
+        self.task, self.frames = task, np.zeros((FRAMES, SIDE, SIDE, 2), np.uint8)
+
+    def __getattr__(self, name):
+        return getattr(self.task, name)
+
+    def reset(self, seed=None):
+        told = self.task.reset(seed)
+        self.frames[:] = drawn(told)
+        return self.seen(told)
+
+    def step(self, action):
+        step = self.task.step(action)
+        self.frames[:-1], self.frames[-1] = self.frames[1:].copy(), drawn(step.observation)
+        return step._replace(observation=self.seen(step.observation))
+
+    def seen(self, told):
+        record = np.zeros((), SEEN.numpy)
+        record["picture"], record["speed"] = np.concatenate(list(self.frames), axis=-1), told[2:4]
+        return record
+
+    def state(self):
+        return {"task": self.task.state(), "frames": self.frames.copy()}
+
+    def load_state(self, state):
+        self.task.load_state(state["task"])
+        self.frames = np.array(state["frames"])
+
+
+def drawn(told):
+    """Ball and target as a bright pixel each."""
+    frame = np.zeros((SIDE, SIDE, 2), np.uint8)
+    for layer, place in enumerate((told[:2], told[4:6])):
+        x, y = np.clip(((place + 2) / 4 * SIDE).astype(int), 0, SIDE - 1)
+        frame[x, y, layer] = 255
+    return frame
+
+
+@register.agent("offline")
+@dataclass(frozen=True)
+class Offline(AgentPart):
+    """Learns from the dataset in its role `gathered` before it begins to act."""
+
+    version: ClassVar[int] = 1
+    citation: ClassVar[str] = "% a test"
+    needs: ClassVar[Mapping[str, str]] = {"learner": "learner", "replay": "replay", "gathered": "dataset"}
+
+    def spawn(self, build):
+        return Agent(build)
+
+
+class Agent(BaseAgent):
+    def __init__(self, build):
+        learner = build.parts["learner"].spawn(build)
+        self.experience = Experience(build, build.parts["replay"])
+        super().__init__(build, {"": learner}, {"": self.experience})
+        self.learner, self.losses = learner, (Loss("imitation", ("actor",), imitation),)
+
+    def phases(self):
+        return (Phase("offline", 60, source="gathered", updates=1), Phase("online", self._steps - 60))
+
+    def observe(self, transition, ctx):
+        self.experience.add(transition, ctx)
+
+    def update(self, ctx):
+        told = {}
+        for _ in range(self.learner.updates_due(ctx.step, ctx.phase.updates)):
+            _, update = self.learn(self.learner, self.experience, ctx, losses=self.losses)
+            told = {**update.metrics, "stored": self.experience.stored.astype(float)}
+        return told
+
+
+def imitation(batch, networks):
+    """How far the policy is from what was done, squared."""
+    away = networks.policy(batch.observation) - batch.action
+    return {"actor": 0.1 * away.square().sum(2).mean(1)}
+
+
+register.method("offline")(
+    Method(summary="offline first", agent="offline", roles={"gathered": "scripted"}, citation="% a test")
+)
