@@ -255,6 +255,12 @@ def names(kind: str) -> list[str]:
     return sorted(_entries[kind])
 
 
+def registered(kind: str) -> list[str]:
+    """Names of a kind that are registered by now, sorted; plug-ins are not looked for."""
+    _load_built_in()
+    return sorted(_entries[kind])
+
+
 def roles() -> dict[str, set[str]]:
     """Role -> kinds, of all that registered parts need, and of the agent that a method has itself."""
     found = {"agent": {"agent"}}

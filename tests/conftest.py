@@ -86,11 +86,12 @@ def opengl(monkeypatch: pytest.MonkeyPatch) -> None:
 def forget() -> None:
     """Drop what is kept by the names of parts, and the process that knows them: another test may give a name to another
     part."""
+    from guidebench.baselines.encoders import reading
     from guidebench.harness import apart, config
     from guidebench.harness.foundation import answering
 
     apart._SHARED.close()
-    for module in (config, answering):
+    for module in (config, answering, reading):
         for thing in vars(module).values():
             if hasattr(thing, "cache_clear"):
                 thing.cache_clear()

@@ -8,7 +8,7 @@ from guidebench.baselines.encoders.base import Encoder, Sizes
 from guidebench.baselines.encoders.codes import Codes
 from guidebench.baselines.encoders.grid import Grid
 from guidebench.baselines.encoders.image import Image
-from guidebench.baselines.encoders.reading import Reading, unread
+from guidebench.baselines.encoders.reading import Reading, read, unread
 from guidebench.baselines.encoders.vector import Vector
 
-__all__ = ["Codes", "Encoder", "Grid", "Image", "Reading", "Sizes", "Vector", "unread"]
+__all__ = ["Codes", "Encoder", "Grid", "Image", "Reading", "Sizes", "Vector", "read", "unread"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,25 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a learner reads of observations, as numbers and as a network; `unread` says whether it can."""
+    """What a learner reads of observations, as numbers and as a network; made by `read`."""
 
     observations: Observations
     sizes: Sizes
-
-    @property
-    def learns(self) -> bool:
-        """Whether the encoder of any part has parameters."""
-        return any(encoder.learns for _, encoder in self._parts())
-
-    @property
-    def width(self) -> int:
-        """Features of all parts together."""
-        return sum(encoder.width(part, self.sizes) for part, encoder in self._parts())
-
-    @property
-    def multiplications(self) -> int:
-        """Multiply-adds that encoding one observation takes."""
-        return sum(encoder.multiplications(part, self.sizes) for part, encoder in self._parts())
+    learns: bool
+    """Whether the encoder of any part has parameters."""
+    width: int
+    """Features of all parts together."""
+    multiplications: int
+    """Multiply-adds that encoding one observation takes."""
 
     def network(self) -> Network:
         """Observations [S, B, …], of records by name -> features float32 [S, B, width], parts in their order."""
@@ -63,9 +55,18 @@ class Reading:
             return self.width
         return hidden[-1] if hidden else 0
 
-    def _parts(self) -> Iterator[tuple[Observations, Encoder]]:
-        for part in self.observations.parts.values() or (self.observations,):
-            yield part, encoder_of(part)
+
+@functools.cache
+def read(observations: Observations, sizes: Sizes) -> Reading:
+    """How observations are read; kept, since a plan asks for each of its cells. UserError for what `unread` names."""
+    parts = [(part, encoder_of(part)) for part in observations.parts.values() or (observations,)]
+    return Reading(
+        observations,
+        sizes,
+        any(encoder.learns for _, encoder in parts),
+        sum(encoder.width(part, sizes) for part, encoder in parts),
+        sum(encoder.multiplications(part, sizes) for part, encoder in parts),
+    )
 
 
 def encoder_of(part: Observations) -> Encoder:
@@ -76,14 +77,21 @@ def encoder_of(part: Observations) -> Encoder:
         if not named.reads(part):
             raise UserError(f"its encoder {part.encoder!r} reads {named.reading}")
         return named
+    if (own := _own(part)) is not None:
+        return own
     known: dict[str, Encoder] = {name: registry.get("encoder", name)() for name in registry.names("encoder")}
-    for name, encoder in known.items():
-        if registry.home("encoder", name).startswith(OURS) and encoder.reads(part):
-            return encoder
     told = "; ".join(f"{name}, {encoder.reading}" for name, encoder in known.items())
     others = [name for name, encoder in known.items() if encoder.reads(part)]
     mend = f"; name encoder={others[0]!r} in its Observations" if others else ""
     raise UserError(f"no encoder reads it{' unnamed' if others else ''} (known: {told}){mend}")
+
+
+@functools.cache
+def _own(part: Observations) -> Encoder | None:
+    """The first of ours that reads a part; kept as `read` keeps."""
+    ours = [name for name in registry.registered("encoder") if registry.home("encoder", name).startswith(OURS)]
+    encoders: list[Encoder] = [registry.get("encoder", name)() for name in ours]
+    return next((encoder for encoder in encoders if encoder.reads(part)), None)
 
 
 OURS = __name__.removesuffix("reading")

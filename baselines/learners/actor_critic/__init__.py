@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from guidebench.baselines.encoders import Reading, Sizes, unread
+from guidebench.baselines.encoders import Reading, Sizes, read, unread
 from guidebench.harness import settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Observations
@@ -115,7 +115,7 @@ class ActorCritic(LearnerPart):
 
     def reading(self, observations: Observations) -> Reading:
         """How actor and critics read observations."""
-        return Reading(observations, SIZES)
+        return read(observations, SIZES)
 
     def actor(self, observations: Observations, actions: Actions) -> MLP:
         """Features [S, B, D] -> [S, B, outputs · A]."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from guidebench.baselines.encoders import Reading, Sizes, unread
+from guidebench.baselines.encoders import Reading, Sizes, read, unread
 from guidebench.harness import settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Observations
@@ -85,7 +85,7 @@ class QLearning(LearnerPart):
 
     def reading(self, observations: Observations) -> Reading:
         """How its network reads observations."""
-        return Reading(observations, Sizes(self.channels, self.features))
+        return read(observations, Sizes(self.channels, self.features))
 
     def encoder(self, observations: Observations) -> Network | None:
         """The network's part that turns observations into features; None for vectors without hidden layers."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from guidebench.baselines.encoders import Encoder, Reading, Sizes, Vector, unread
+from guidebench.baselines.encoders import Encoder, Sizes, Vector, read, unread
 from guidebench.baselines.encoders.reading import encoder_of
 from guidebench.baselines.networks import MLP, Chain
 from guidebench.baselines.parameters import Parameters
@@ -52,6 +52,7 @@ def halving() -> Iterator[str]:
             return MLP(part.shape[0], (), 1, name)
 
     yield "aaa"
+    read.cache_clear()
     del registry._entries["encoder"]["aaa"]
 
 
@@ -60,7 +61,7 @@ def test_an_encoder_of_others_is_taken_where_it_is_named_and_nowhere_else(halvin
     assert type(encoder_of(Observations((3,), "float32", encoder=halving))).__name__ == "Halving"
     assert "no encoder reads it unnamed" in unread(Observations((3,), "int32"))
     assert unread(Observations((3,), "int32")).endswith("; name encoder='aaa' in its Observations")
-    reading = Reading(Observations(parts={"a": Observations((3,), "int32", encoder=halving), "b": PLACE}), SIZES)
+    reading = read(Observations(parts={"a": Observations((3,), "int32", encoder=halving), "b": PLACE}), SIZES)
     assert (reading.learns, reading.width, reading.multiplications) == (True, 4, 7)
     assert reading.network().specs().keys() == {"encoder.a.0.weight", "encoder.a.0.bias"}
 
@@ -93,7 +94,7 @@ def test_a_part_that_is_not_read_is_named(part: Observations, told: str) -> None
 def test_features_of_parts_stand_side_by_side_in_their_order() -> None:
     """Word (1, 3) of (3, 4) values is 010 0001; place is as it is, half floats as floats."""
     space = Observations(parts={"word": WORD, "place": Observations((2,), "float16")})
-    reading, record = Reading(space, SIZES), np.zeros((1, 1), space.numpy)
+    reading, record = read(space, SIZES), np.zeros((1, 1), space.numpy)
     record["word"], record["place"] = (1, 3), (0.5, -2)
     assert (reading.learns, reading.width, reading.multiplications) == (False, 9, 0)
     assert reading.network()({}, tensors(record, "cpu")).tolist() == [[[0, 1, 0, 0, 0, 0, 1, 0.5, -2]]]
@@ -101,7 +102,7 @@ def test_features_of_parts_stand_side_by_side_in_their_order() -> None:
 
 def test_a_record_of_all_kinds_has_the_width_it_states() -> None:
     space = Observations(parts={"grid": GRID, "image": IMAGE, "place": PLACE, "word": WORD})
-    reading = Reading(space, SIZES)
+    reading = read(space, SIZES)
     assert reading.width == 6 + 6 + 3 + 7 == reading.encoder_width((50,)) and reading.learns
     network = reading.network()
     parameters = Parameters(network.specs(), 2, together=True)
@@ -110,7 +111,7 @@ def test_a_record_of_all_kinds_has_the_width_it_states() -> None:
 
 def test_where_nothing_is_learnt_hidden_layers_encode() -> None:
     """One part of two floats through x·(1, −1) with ReLU; without hidden layers there is nothing to encode by."""
-    reading = Reading(Observations(parts={"x": Observations((1,), "float32")}), SIZES)
+    reading = read(Observations(parts={"x": Observations((1,), "float32")}), SIZES)
     encoder = reading.encoder((2,))
     assert isinstance(encoder, Chain) and reading.encoder_width((2,)) == 2
     views = {"encoder.0.weight": torch.tensor([[[1.0, -1.0]]]), "encoder.0.bias": torch.zeros(1, 2)}
