@@ -46,7 +46,8 @@ def every(chosen: Sequence[Chosen], there: There) -> list[Declared]:
     found = []
     for part in chosen:
         if getattr(type(there[part.role]), "array", AskingPart.array) is not AskingPart.array:
-            found += [_declared(part, there, role) for role in there[part.role].needs]
+            needs = there[part.role].needs.items()
+            found += [_declared(part, there, role) for role, kind in needs if kind in registry.MODELS]
     return [*filter(None, found)]
 
 
