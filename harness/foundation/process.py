@@ -142,7 +142,7 @@ class ModelProcess:
         try:
             while self._connection is not None and self._sent and self._arrivals.poll(0):
                 self._receive()
-        except (EOFError, ConnectionError) as error:
+        except (EOFError, OSError) as error:
             self._restart(error)
         self._send()
 
@@ -170,7 +170,7 @@ class ModelProcess:
                     self._receive()
                 elif time.monotonic() - self._since >= self._patience:
                     self._restart(TimeoutError(f"no answer within {self._patience:g} s"))
-            except (EOFError, ConnectionError) as error:
+            except (EOFError, OSError) as error:
                 self._restart(error)
         return True
 

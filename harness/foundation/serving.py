@@ -13,6 +13,7 @@ import itertools
 import json
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -67,8 +68,9 @@ def serve(connection: Connection, assignment: Assignment) -> None:
 
 
 async def _serve(connection: Connection, assignment: Assignment) -> None:
-    hand, ear = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
-    loop = asyncio.get_running_loop()
+    hand, loop = ThreadPoolExecutor(1), asyncio.get_running_loop()
+    heard: asyncio.Queue[Sent | Exception] = asyncio.Queue()
+    threading.Thread(target=_listen, args=(connection, loop, heard), daemon=True, name="ear").start()
     answering: set[asyncio.Task[None]] = set()
     desk: Answers | None = None
     try:
@@ -82,10 +84,11 @@ async def _serve(connection: Connection, assignment: Assignment) -> None:
         except Exception:  # as for a clip, below
             broken = f"{assignment.model} cannot be built:\n{traceback.format_exc()}"
         while True:
-            try:
-                item: Sent = await loop.run_in_executor(ear, connection.recv)
-            except (EOFError, OSError):
+            item = await heard.get()
+            if isinstance(item, (EOFError, OSError)):
                 return
+            if isinstance(item, Exception):
+                raise item
             if broken or studio is None or desk is None:
                 _send(connection, Message(item.number, error=in_role(broken, assignment.model.kind, item.role)))
                 continue
@@ -98,7 +101,17 @@ async def _serve(connection: Connection, assignment: Assignment) -> None:
         for task in answering:
             task.cancel()
         hand.shutdown(wait=False, cancel_futures=True)
-        ear.shutdown(wait=False, cancel_futures=True)
+
+
+def _listen(connection: Connection, loop: asyncio.AbstractEventLoop, heard: asyncio.Queue[Sent | Exception]) -> None:
+    """Take in questions as they come, until the other side hangs up. It has a thread of its own: while a large answer
+    waits to be read the other side may be sending, and if neither read both would wait for ever."""
+    with contextlib.suppress(RuntimeError):  # the process ends, and nobody hears any more
+        try:
+            while True:
+                loop.call_soon_threadsafe(heard.put_nowait, connection.recv())
+        except Exception as error:
+            loop.call_soon_threadsafe(heard.put_nowait, error)
 
 
 async def _answer(

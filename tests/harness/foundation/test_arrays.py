@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -208,18 +212,18 @@ SOURCE = """
 
 
 @pytest.fixture
-def asking(plugin: Callable[..., Any]) -> Iterator[Callable[[ArraySpec | None], Asks]]:
-    """Makes the questions of two seeds to the reader, whose answers are declared to be this."""
+def asking(plugin: Callable[..., Any]) -> Iterator[Callable[..., Asks]]:
+    """Makes the questions of two seeds to the reader, whose answers are declared to be this; so many are sent ahead."""
     plugin("reading_module", SOURCE, {"embedder": "lengths", "guide": "reading"})
     processes = []
 
-    def make(spec: ArraySpec | None) -> Asks:
+    def make(spec: ArraySpec | None, window: int = 2) -> Asks:
         guide = Registered("guide", "reading")
         array = None if spec is None else Declared(spec, str(guide), "reader")
         voice = Voice(Registered("embedder", "lengths"), speaker=guide, array=array)
         suite = Registered("suite", "minigrid_doorkey")
         assignment = Assignment(suite, "5x5", {"reader": voice}, runs=("cell/0", "cell/1"))
-        processes.append(ModelProcess(assignment, 20.0))
+        processes.append(ModelProcess(assignment, 20.0, window))
         return Asks(2, 2, processes[-1], role="reader", kind="embedder")
 
     yield make
@@ -288,6 +292,27 @@ def test_questions_and_no_answers_are_in_a_checkpoint(asking: Callable[..., Asks
     again = Asks(2, 2, reader._backend, role="reader", kind="embedder", numbers=iter(range(7, 9)))
     again.load_state(0, state)
     assert np.array_equal(again.due(12)[0].answer.value, due.answer.value)
+
+
+def test_large_questions_and_large_answers_do_not_wait_for_each_other(asking: Callable[..., Asks]) -> None:
+    """Both are larger than what a pipe holds, so whoever sends one waits until it is read."""
+    reader = asking(ArraySpec("words", (2**18,)), 16)
+
+    def ask() -> None:
+        for step in range(40):
+            reader.submit(question(0, '["' + "a " * 2**18 + '"]', 1), step)
+        for _ in range(8):  # meanwhile answers come, and for each that is read at once a question is sent
+            time.sleep(0.3)
+            reader._backend.poll()
+        assert len(reader.due(100)) == 40
+
+    asker = threading.Thread(target=ask, daemon=True)
+    asker.start()
+    asker.join(40)
+    stuck = asker.is_alive()
+    if stuck:
+        os.kill(reader._backend.pid, signal.SIGKILL)  # type: ignore[attr-defined]
+    assert not stuck
 
 
 def test_an_array_crosses_the_pipe_as_its_bytes() -> None:

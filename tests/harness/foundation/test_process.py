@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import select
 import signal
+import struct
 import time
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
 import pytest
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.foundation.asks import Asks, InFlight, Memory
-from guidebench.harness.foundation.process import Assignment, ModelProcess, Registered, Voice
+from guidebench.harness.foundation.calls import Told
+from guidebench.harness.foundation.process import Assignment, Message, ModelProcess, Registered, Voice
 from guidebench.harness.foundation.serving import padded
 from guidebench.harness.interfaces import Ask
 
@@ -140,6 +146,27 @@ def test_a_process_killed_between_clips_is_started_again(plugin, tmp_path) -> No
         assert judge.take(1)[0].value == 0.04 and judge.restarts == 1
     finally:
         judge.close()
+
+
+def test_a_process_killed_while_it_answers_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large answer takes several writes, and only the first of them have come."""
+    judge = ModelProcess(Assignment(SUITE, "5x5", {"judge": Voice(Registered("judge", "sprite"))}), 20.0)
+    whole = bytes(ForkingPickler.dumps(Message(0, Told(np.zeros(1_000)))))
+    begun = [struct.pack("!i", len(whole)) + whole[:500], struct.pack("!i", len(whole)) + whole]
+
+    def start() -> None:
+        judge._connection, theirs = multiprocessing.Pipe()
+        judge._arrivals = select.poll()
+        judge._arrivals.register(judge._connection.fileno(), select.POLLIN)
+        os.write(theirs.fileno(), begun.pop(0))
+        keep.append(theirs)
+
+    keep: list[Connection] = []
+    monkeypatch.setattr(judge, "_start", start)
+    judge.ask(item(0, 3))
+    keep[0].recv()  # a pipe that is closed with something unread in it is an error of another kind
+    keep[0].close()
+    assert judge.take(0)[0].value.shape == (1_000,) and judge.restarts == 1
 
 
 @pytest.mark.parametrize(
