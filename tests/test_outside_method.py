@@ -327,7 +327,7 @@ def test_doctor_checks_the_model_of_a_role(scouting: None, capsys: pytest.Captur
 def test_the_hand_written_model_of_the_recipe_answers_as_soon_as_its_class_is_written(
     plugin: Callable[..., Path], train: Callable[..., Path]
 ) -> None:
-    recipe = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    recipe = (Path(__file__).parents[1] / "docs" / "tutorials" / "model.md").read_text(encoding="utf-8")
     (embedder,) = re.findall(r'^```python\n([^`]*@register\.embedder\("brightness"\)[^`]*)^```', recipe, flags=re.M)
     chat = """
         @register.chat("parrot")

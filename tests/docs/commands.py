@@ -1,0 +1,70 @@
+"""The `bench` commands that the pages of the documentation show, and the blocks of code that they are made of."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "results" / "measured" / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+RUN = [
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "docs" / "getting_started.md",
+    *sorted((ROOT / "docs" / "tutorials").glob("*.md")),
+]
+"""Pages that a test follows literally."""
+FENCE = re.compile(r"^(<!-- planned -->\n)?```(\w*)(?: title=\"(\S+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+INDENTED = re.compile(r"(?<=\n\n)(?: {4}.*\n|\n)+")
+INLINE = re.compile(r"`(bench [^`]+)`")
+
+
+class Block(NamedTuple):
+    """A fenced block of a page."""
+
+    planned: bool
+    """Whether its commands are planned in a test, not run."""
+    language: str
+    file: str
+    """What its title names; "" without one."""
+    text: str
+
+
+def blocks(markdown: str) -> list[Block]:
+    return [Block(bool(found[1]), found[2], found[3] or "", found[4]) for found in FENCE.finditer(markdown)]
+
+
+def lines(text: str) -> Iterator[str]:
+    """The commands of a block of shell: continued lines together, without comments."""
+    for line in text.replace("\\\n", " ").splitlines():
+        if line.strip() and not line.lstrip().startswith("#"):
+            yield line.strip()
+
+
+def words(line: str) -> list[str]:
+    """The words of a command, without its comment and without what the shell does with its output."""
+    found = shlex.split(line, comments=True)
+    ends = [index for index, word in enumerate(found) if word in (">", "|", ">>")]
+    return found[: ends[0]] if ends else found
+
+
+def shown(page: Path) -> list[tuple[str, ...]]:
+    """The words after `bench` of each command that a page shows in a block, each once."""
+    text = page.read_text(encoding="utf-8")
+    shell = [block.text for block in blocks(text) if block.language in ("sh", "bash", "")]
+    shell += [block.replace("\n    ", "\n") for block in INDENTED.findall(FENCE.sub("", text))]
+    found = (words(line) for part in shell for line in lines(part) if line.startswith("bench "))
+    return list(dict.fromkeys(tuple(each[1:]) for each in found))
+
+
+def mentioned(page: Path) -> list[tuple[str, ...]]:
+    """The words after `bench` of each command that a page mentions within a sentence, each once."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    return list(dict.fromkeys(tuple(words(" ".join(found.split()))[1:]) for found in INLINE.findall(text)))

@@ -1,0 +1,125 @@
+"""Pages that are followed literally: titled blocks are written to their files, commands and Python are run.
+
+A block below `<!-- planned -->` takes too long or needs what a machine may lack: of its commands each is planned.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.docs.commands import ROOT, RUN, Block, blocks, lines, words
+
+PACKAGES = ("guidebench", "harness", "suites", "baselines", "methods", "results", "reports")
+TREE = ROOT / "CONTRIBUTING.md"
+"""The page that changes the tree itself, and so is followed in a copy of it."""
+STARTED = ROOT / "docs" / "getting_started.md"
+DONE = ROOT / "results" / "measured" / "doorkey_5x5"
+"""What `make run` ends in, as it stands in this repository."""
+
+
+class Reader:
+    """Somebody who does what a page says, in a folder of their own, and what their commands have printed."""
+
+    def __init__(self, folder: Path, tree: Path = ROOT) -> None:
+        self.folder, self.printed, self._site = folder, "", folder.parent / "site"
+        self._python = [sys.executable, "-W", "ignore"]
+        self._environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (tree, self._site)))}
+
+    def follow(self, block: Block) -> None:
+        if block.file:
+            target = self.folder / block.file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(block.text, encoding="utf-8")
+        elif block.language == "python":
+            self._run([*self._python, "-c", block.text])
+        elif block.language == "sh":
+            for line in lines(block.text):
+                self._plan(words(line)) if block.planned else self._run(self._command(words(line)))
+
+    def _command(self, given: list[str]) -> list[str]:
+        """A command of a page with this interpreter; pip installs into a folder of its own, without the network."""
+        if given[0] == "bench":
+            return [*self._python, "-m", "guidebench", *given[1:]]
+        if given[0] == "pytest":
+            return [*self._python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *given[1:]]
+        if given[:2] == ["pip", "install"]:
+            apart = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
+            return [*self._python, "-m", "pip", "install", *apart, "--target", str(self._site), *given[2:]]
+        assert given[0] in ("mv", "sed"), given
+        return given
+
+    def _plan(self, given: list[str]) -> None:
+        """`bench` says what it would do; a target of make is one that the Makefile has."""
+        if given[0] == "make":
+            assert re.search(rf"^{given[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE), given
+        elif given[1] in ("run", "ablate"):
+            self._run([*self._command(given), "--dry-run"])
+        else:
+            assert given[0] == "bench", given  # its arguments are held by test_commands
+
+    def _run(self, command: list[str]) -> None:
+        done = subprocess.run(
+            command, cwd=self.folder, env=self._environment, capture_output=True, text=True, timeout=200
+        )
+        assert done.returncode == 0, f"{shlex.join(command)}\n{done.stdout}\n{done.stderr}"
+        self.printed += done.stdout
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Callable[..., Reader]:
+    def begin(tree: Path = ROOT) -> Reader:
+        (folder := tmp_path / "tree").mkdir(exist_ok=True)
+        return Reader(folder, tree)
+
+    return begin
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in RUN if page not in (TREE, STARTED)], ids=lambda page: page.stem)
+def test_a_tutorial_works_as_written(page: Path, reader: Callable[..., Reader]) -> None:
+    mine = reader()
+    for block in blocks(page.read_text(encoding="utf-8")):
+        mine.follow(block)
+    assert "1 finished" in mine.printed or "2 finished" in mine.printed
+    assert "failed" not in mine.printed and re.search(r"\d passed", mine.printed)
+
+
+@pytest.mark.slow
+def test_a_part_moves_into_the_tree_as_written(tmp_path: Path, reader: Callable[..., Reader]) -> None:
+    mine = reader(tmp_path / "tree")
+    for package in PACKAGES:
+        source, ignored = ROOT / package, shutil.ignore_patterns("__pycache__", "measured")
+        shutil.copytree(source, mine.folder / package, True, ignored)
+    for block in blocks(TREE.read_text(encoding="utf-8")):
+        mine.follow(block)
+    assert "2 finished" in mine.printed and "failed" not in mine.printed
+
+
+@pytest.mark.slow
+def test_getting_started_works_as_written(reader: Callable[..., Reader]) -> None:
+    """What the first command would end in lies there already."""
+    mine = reader()
+    shutil.copytree(DONE, mine.folder / "runs" / "doorkey")
+    page = STARTED.read_text(encoding="utf-8")
+    for block in blocks(page):
+        mine.follow(block)
+    makefile = (ROOT / "Makefile").read_text()
+    command = re.search(r"^run:.*\n\t\$\(BIN\)/(bench run .*)$", makefile, re.MULTILINE)
+    assert command is not None and f"\n{command[1]}\n" in page
+    assert "vlm_rb" in mine.printed and "runs/doorkey" in mine.printed
+
+
+def test_blocks_know_their_file_and_whether_they_are_only_planned() -> None:
+    page = '```sh\na\n```\n\n<!-- planned -->\n```sh\nb \\\n  c  # d\n```\n\n```python title="e/f.py"\ng\n```\n'
+    first, second, third = blocks(page)
+    assert (first.planned, second.planned, third.file, third.text) == (False, True, "e/f.py", "g\n")
+    assert [words(line) for line in lines(second.text)] == [["b", "c"]]
