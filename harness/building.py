@@ -39,12 +39,12 @@ def make_build(cell: Cell, seeds: Sequence[int], device: str, directories: Seque
     )
 
 
-def most_stored(cell: Cell) -> int:
-    """Most transitions that a run stores over its whole length: its steps, and as long demonstrations and as large
-    datasets as may be."""
+def most_stored(cell: Cell, given: int | None = None) -> int:
+    """Most transitions that a run stores over its whole length: its steps, as long demonstrations as may be, and
+    datasets of `given` transitions in all, or as large as may be."""
     training = cell.section("training")
     demonstrated = training.demonstrations * cell.section("suite").horizon(cell.names.task)
-    return int(training.steps + demonstrated + _fed(cell))
+    return int(training.steps + demonstrated + (_fed(cell) if given is None else given))
 
 
 def _fed(cell: Cell) -> int:

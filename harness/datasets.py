@@ -106,10 +106,24 @@ def loading(cell: Cell, seeds: Sequence[int]) -> dict[str, Callable[[], list[Dat
     return {part.role: functools.partial(load, part.role) for part in cell.names.of("dataset")}
 
 
-def digests(cell: Cell, seeds: Sequence[int]) -> dict[int, dict[str, str]]:
-    """Seed -> role -> the hash of the dataset that the run is given."""
-    found = {role: [dataset.digest for dataset in load()] for role, load in loading(cell, seeds).items()}
-    return {seed: {role: known[number] for role, known in found.items()} for number, seed in enumerate(seeds)}
+class Given(NamedTuple):
+    """What a run is given, in short."""
+
+    digests: Mapping[str, str]
+    """Role -> the hash of the dataset."""
+    length: int
+    """Transitions in all of them."""
+
+
+def given(cell: Cell, seeds: Sequence[int]) -> dict[int, Given]:
+    """What the run of each seed is given; what is not kept yet is gathered."""
+    digests: dict[int, dict[str, str]] = {seed: {} for seed in seeds}
+    lengths = dict.fromkeys(seeds, 0)
+    for role, load in loading(cell, seeds).items():
+        for seed, dataset in zip(seeds, load(), strict=True):
+            digests[seed][role] = dataset.digest
+            lengths[seed] += dataset.length
+    return {seed: Given(digests[seed], lengths[seed]) for seed in seeds}
 
 
 def of(build: Build, role: str, row: int = 0) -> Dataset:

@@ -107,12 +107,11 @@ def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -
         places = local.slots(plan.execution)
         name = name_of(plan)
         jobs = _jobs(plan, name, study, places)
-        _check_disk(plan, jobs, len(places), directory)
+        _check_disk(plan, jobs, len(places), directory, _gather(plan, jobs, study))
         _check_models(plan, jobs, directory)
         _warn_of_budget(plan, jobs, study, watch)
         _contact(plan, jobs, places[0].device, directory, watch)
         _demonstrate(plan, jobs, study, watch)
-        _gather(plan, jobs, study)
         _check_parts(plan, jobs, study)
         study.write(name, list(plan.command), entries)
         for cell in plan.cells:
@@ -330,19 +329,24 @@ def _demonstrate(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watch: 
                 )
 
 
-def _gather(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> None:
-    """Gather the datasets of runs before their workers look for them; no run of a cell may have begun with others."""
+def _gather(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> dict[str, int]:
+    """Gather the datasets of runs before their workers look for them: cell -> most transitions of a run's. No run of a
+    cell may have begun with others."""
     cells = {cell.id: cell for cell in plan.cells}
+    found = {}
     for name in dict.fromkeys(job.cell["cell"] for job in jobs):
         cell = cells[name]
-        for seed, given in datasets.digests(cell, plan.seeds).items():
-            begun = (study.run(cell.directory, seed).read().get("provenance") or {}).get("datasets", given)
-            for role in given:
-                if begun.get(role) != given[role]:
+        known = datasets.given(cell, plan.seeds)
+        for seed, (digests, _) in known.items():
+            begun = (study.run(cell.directory, seed).read().get("provenance") or {}).get("datasets", digests)
+            for role, digest in digests.items():
+                if begun.get(role) != digest:
                     raise UserError(
                         f"seed {seed} of {cell.directory} in {study.path} began with another dataset {role!r} "
-                        f"({str(begun.get(role))[:10]}) than is there now ({given[role][:10]}): choose another output=…"
+                        f"({str(begun.get(role))[:10]}) than is there now ({digest[:10]}): choose another output=…"
                     )
+        found[name] = max(given.length for given in known.values())
+    return found
 
 
 def _check_parts(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> None:
@@ -360,15 +364,16 @@ def _check_parts(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> None
                     part.ready(replace(there, parts={**there.parts, "suite": suite}))
 
 
-def _check_disk(plan: Plan, jobs: Sequence[Job], places: int, directory: Path) -> None:
-    """Refuse to start what cannot be stored: the rings of the jobs that run at a time, less what they hold already."""
+def _check_disk(plan: Plan, jobs: Sequence[Job], places: int, directory: Path, given: Mapping[str, int]) -> None:
+    """Refuse to start what cannot be stored: the rings of the jobs that run at a time, less what they hold already.
+    `given`: cell -> transitions of its datasets."""
     cells = {cell.id: cell for cell in plan.cells}
     study = StudyDirectory(directory)
     needs = []
     for job in jobs:
         cell = cells[job.cell["cell"]]
         rings = [study.run(cell.directory, seed).path / "replay" for seed in job.seeds]
-        needs.append(sum(max(0, ring_bytes(cell) - _allocated(ring)) for ring in rings))
+        needs.append(sum(max(0, ring_bytes(cell, given[cell.id]) - _allocated(ring)) for ring in rings))
     needed, free = sum(sorted(needs, reverse=True)[:places]), shutil.disk_usage(directory).free
     if needed > free:
         raise UserError(
@@ -440,9 +445,9 @@ def _contact(plan: Plan, jobs: Sequence[Job], device: str, directory: Path, watc
     contact.check(asked, plan.execution.models, keeping.folder(directory), device, tell)
 
 
-def ring_bytes(cell: Cell) -> int:
+def ring_bytes(cell: Cell, given: int = 0) -> int:
     """Most bytes that one run's stored transitions can take on disk (first stacks of frames and last observations of
-    episodes left out)."""
+    episodes left out), with datasets of `given` transitions."""
     observations, actions = cell.section("suite").spaces(cell.names.task)
     action = 2 if actions.discrete else 4 * int(np.prod(actions.shape))
     parts = observations.parts.values() or (observations,)
@@ -453,7 +458,7 @@ def ring_bytes(cell: Cell) -> int:
     now = answering.consulted(cell.names.parts)
     declared = arrays.every(cell.names.parts, config.there(cell))
     per_slot += sum(each.bytes for each in declared if each.role not in now)  # in late columns
-    return int(min(ring_slots(cell), most_stored(cell)) * per_slot)
+    return int(min(ring_slots(cell), most_stored(cell, given)) * per_slot)
 
 
 def _allocated(directory: Path) -> int:

@@ -59,15 +59,15 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
             checkpoints.drop_after(run.path, checkpoint.step if checkpoint else -1)
         # One that continues has its demonstrations in the ring, as everything else that is stored.
         begins = [demonstrations.prepare(cell, seed) for seed in job.seeds] if found[0] is None else []
-        given = datasets.digests(cell, job.seeds) if found[0] is None else {}
+        given = datasets.given(cell, job.seeds) if found[0] is None else {}
         origin = provenance(job.device, cell)
         for row, (run, seed) in enumerate(zip(journal.runs, job.seeds, strict=True)):
             begun = run.read() if found[0] is not None else {}
             shown: dict[str, Any] = {}
             if begins and begins[row].episodes:
                 shown["demonstrations"] = begins[row].digest
-            if given.get(seed):
-                shown["datasets"] = given[seed]
+            if given and given[seed].digests:
+                shown["datasets"] = dict(given[seed].digests)
             before = begun.get("provenance")
             run.update(
                 status="running", seed=seed, step=found[0].step if found[0] else 0, steps=cell.steps, error=None,

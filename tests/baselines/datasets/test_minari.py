@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -241,6 +242,19 @@ def test_a_run_learns_offline_and_then_online(written: Path, plugin: Callable[..
         assert run["provenance"]["datasets"] == {"offline": given.digest}
     metrics = results.load(study, what="metrics")
     assert metrics["loss"].notna().all()
+
+
+def test_a_study_does_not_go_on_with_another_dataset(
+    copied: Path, plugin: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plugin("feeding_module", GUIDE, {"guide": "feeding", "method": "feeding"})
+    words = [word for word in COMMAND if not word.startswith("offline.id")]
+    command = ["run", *words, f"offline.path={copied}", f"output={tmp_path / 'study'}", "report=false"]
+    assert cli.main([*command, "seeds=1"]) == 0
+    altered(copied, poisoned("episode_1/rewards", 3, 0.5))
+    capsys.readouterr()
+    assert cli.main([*command, "seeds=2"]) == 2
+    assert re.search(r"seed 0 of .* began with another dataset 'offline' \(", capsys.readouterr().err)
 
 
 def test_a_missing_dataset_is_told_with_the_plan(written: Path, plugin: Callable[..., Path], tmp_path: Path) -> None:

@@ -13,11 +13,12 @@ import pytest
 from guidebench import results
 from guidebench.baselines.datasets.scripted import Scripted
 from guidebench.baselines.storage import Storage
-from guidebench.harness import datasets, matrix, timing
+from guidebench.harness import building, datasets, matrix, timing
 from guidebench.harness.datasets import Dataset, Wanted
 from guidebench.harness.errors import Stopped, UserError
 from guidebench.harness.interfaces import Build
 from guidebench.harness.streams import Streams
+from guidebench.harness.study import ring_bytes
 from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 from tests.baselines.datasets.feeding import GUIDE
 from tests.harness.corridor import Corridor
@@ -102,7 +103,8 @@ def feeding(plugin: Callable[..., Path]) -> None:
 
 
 def cell(*overrides: str) -> Any:
-    (found,) = matrix.plan(["suite=minigrid_doorkey", "profile=smoke", *TINY, *overrides]).cells
+    given = {word.partition("=")[0]: word for word in (*TINY, *overrides)}
+    (found,) = matrix.plan(["suite=minigrid_doorkey", "profile=smoke", *given.values()]).cells
     return found
 
 
@@ -170,6 +172,14 @@ def test_a_judged_replay_is_refused_beside_a_dataset(feeding: None, train: Calla
     says = "phase 'pretrain' takes the dataset 'offline', which holds no snapshots and no events"
     with pytest.raises(UserError, match=says):
         train(*TINY, "replay=vlm_rb", "judge=oracle", "seeds=[0]", packs=[(0,)])
+
+
+def test_a_ring_has_room_for_a_dataset_between_two_checkpoints_and_a_disk_for_what_it_holds(feeding: None) -> None:
+    here = cell()
+    assert building.ring_slots(here) == 2000 + 10_001 + 2000 and building.checkpoint_spacing(here, 20_000) == 20_000
+    long = cell("training.steps=20000")
+    assert building.checkpoint_spacing(long, 20_000) == 5_000
+    assert ring_bytes(here, 300) == (200 + 300) * (5 * 5 * 3 + 2 + 7)
 
 
 def test_the_role_is_part_of_the_cell(feeding: None) -> None:
