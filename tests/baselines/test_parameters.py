@@ -81,6 +81,22 @@ def test_adam_equals_torch_adam_for_each_row() -> None:
         torch.testing.assert_close(parameters.flat[row], rival.detach(), atol=1e-6, rtol=0)
 
 
+def test_a_step_of_adam_is_the_fused_one_of_torch_adam_to_the_bit() -> None:
+    """torch._fused_adam_ is private: it has to remain what the public optimiser calls."""
+    parameters = initialised(2)
+    rivals = [torch.nn.Parameter(parameters.flat[row].clone()) for row in range(2)]
+    public = torch.optim.Adam(rivals, lr=1e-2, betas=(0.8, 0.99), eps=1e-5, fused=True)
+    ours = Adam(parameters, 1e-2, (0.8, 0.99), 1e-5)
+    random = torch.Generator().manual_seed(0)
+    for _ in range(20):
+        gradient = torch.randn(parameters.flat.shape, generator=random)
+        ours.step(gradient, np.ones(2, bool))
+        for row, rival in enumerate(rivals):
+            rival.grad = gradient[row].clone()
+        public.step()
+    assert all(torch.equal(parameters.flat[row], rival) for row, rival in enumerate(rivals))
+
+
 def test_an_inactive_row_keeps_parameters_moments_and_step_count() -> None:
     """Row 1 rests for five steps, with NaN for a gradient; then it continues as if they had not been."""
     gradients = torch.randn(15, *initialised(2).flat.shape, generator=torch.Generator().manual_seed(1))
