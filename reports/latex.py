@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from guidebench.reports.summary import Row, Summary, summarise
 from guidebench.reports.tables import aggregates_by_label, by_task, columns, matrix_digits, number
 from guidebench.reports.wording import AGGREGATES, DIFFERENCES, FURTHER, PLAIN, RESULTS, USUAL, Wording, numbered
 
+if TYPE_CHECKING:
+    from pylatexenc.latexencode import UnicodeToLatexEncoder
+
 METRICS = {"mean": "Mean", "median": "Median", "iqm": "IQM"}
 DAGGER = r"\rlap{$^{\dagger}$}"
 LINES = 44
@@ -34,48 +37,6 @@ SIUNITX = (
 """How S columns write numbers: bold as text is, ±0.00 kept, thousands by commas."""
 BREAKS = {r"[;,]": 0, r"[=+/]": 300, r"\\_|(?<=[a-z])\.(?=[a-z])": 3000}
 """After what a long name may go on in the next line, and how reluctantly (TeX's penalty)."""
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "_": r"\_",
-    "%": r"\%",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
-    "·": r"$\cdot$",
-    "×": r"$\times$",
-    "±": r"$\pm$",
-    "≥": r"$\geq$",
-    "–": "--",
-    "—": "---",
-    "…": r"\ldots{}",
-    "†": r"$\dagger$",
-}
-_GREEK = {
-    unicodedata.lookup(f"GREEK SMALL LETTER {name.replace('lambda', 'lamda').upper()}"): rf"$\{name}$"
-    for name in (
-        "alpha",
-        "beta",
-        "gamma",
-        "delta",
-        "epsilon",
-        "eta",
-        "theta",
-        "kappa",
-        "lambda",
-        "mu",
-        "rho",
-        "sigma",
-        "tau",
-    )
-}
 
 
 class Style(NamedTuple):
@@ -202,25 +163,43 @@ def table(
             for name, cells in group:
                 shown = (cell.siunitx() if style.siunitx else cell.plain() for cell in cells)
                 body.append(" & ".join([_name(wording.names.get(name, name)), *shown]) + r" \\")
-        yield "\n".join(
+        head = " & ".join([escape(wording.header("row", "Row")), *map(_header, headers)])
+        yield floating(
+            "table",
             [
-                r"\begin{table}[t]",
                 r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
                 *([rf"\sisetup{{{SIUNITX}}}"] if style.siunitx else []),
                 rf"\caption{{{_name(caption + of)}.}}" + (rf"\label{{{label}}}" if label else ""),
-                rf"\begin{{tabularx}}{{\linewidth}}{{@{{}}>{{\raggedright\arraybackslash\hangindent=1em}}X{kinds}@{{}}}}",
-                r"\toprule",
-                " & ".join([escape(wording.header("row", "Row")), *map(_header, headers)]) + r" \\",
-                *body,
-                r"\bottomrule",
-                r"\end{tabularx}",
-                "",
-                r"\smallskip",
-                rf"\parbox{{\linewidth}}{{\scriptsize\raggedright {_name(note)}}}",
-                r"\end{table}",
-                "",
-            ]
+            ],
+            ("tabularx", rf"{{\linewidth}}{{@{{}}>{{\raggedright\arraybackslash\hangindent=1em}}X{kinds}@{{}}}}"),
+            [head + r" \\", *body],
+            rf"\scriptsize\raggedright {_name(note)}",
         )
+
+
+def floating(environment: str, before: Sequence[str], tabular: tuple[str, str], lines: Sequence[str], note: str) -> str:
+    """A floating table as LaTeX; everything given is LaTeX already.
+
+    `environment`: "table" or "table*". `before`: what stands above the table, the caption included.
+    `tabular`: the environment of the table itself and its arguments. `lines`: its head, then its body. `note`: set as
+    wide as the text below it."""
+    kind, arguments = tabular
+    return "\n".join(
+        [
+            rf"\begin{{{environment}}}[t]",
+            *before,
+            rf"\begin{{{kind}}}{arguments}",
+            r"\toprule",
+            *lines,
+            r"\bottomrule",
+            rf"\end{{{kind}}}",
+            "",
+            r"\smallskip",
+            rf"\parbox{{\linewidth}}{{{note}}}",
+            rf"\end{{{environment}}}",
+            "",
+        ]
+    )
 
 
 def estimate(
@@ -385,8 +364,14 @@ def _minus(text: str) -> str:
 
 
 def _header(text: str) -> str:
-    lines = r" \\ ".join(escape(line) for line in text.split("\n"))
-    return rf"{{\shortstack[r]{{{lines}}}}}" if "\n" in text else f"{{{lines}}}"
+    lines = text.split("\n")
+    return f"{{{stacked(lines)}}}"
+
+
+def stacked(lines: Sequence[str]) -> str:
+    """Text in lines one below the other, aligned at the right, each escaped."""
+    text = r" \\ ".join(map(escape, lines))
+    return text if len(lines) == 1 else rf"\shortstack[r]{{{text}}}"
 
 
 def _column(cells: Iterable[Cell]) -> str:
@@ -433,6 +418,21 @@ def _name(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Text as LaTeX sets it literally; a character that pdfLaTeX's fonts lack is named by its code point."""
-    known = {**_LATEX, **_GREEK}
-    return "".join(known.get(char, char if ord(char) < 0x180 else f"[U+{ord(char):04X}]") for char in text)
+    """Text as LaTeX sets it literally, in ASCII; a character without a name in LaTeX is shown by its code point."""
+    escaped: str = _encoder().unicode_to_latex(text)
+    return escaped
+
+
+@functools.cache
+def _encoder() -> UnicodeToLatexEncoder:
+    from pylatexenc.latexencode import RULE_DICT, UnicodeToLatexConversionRule, UnicodeToLatexEncoder
+
+    # | is ASCII to the library, and a dash in TeX's own font encoding
+    bar = UnicodeToLatexConversionRule(RULE_DICT, {ord("|"): r"\textbar"})
+    return UnicodeToLatexEncoder(
+        non_ascii_only=False,
+        conversion_rules=[bar, "defaults"],
+        replacement_latex_protection="braces-after-macro",
+        unknown_char_policy=lambda char: f"[U+{ord(char):04X}]",
+        unknown_char_warning=False,
+    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from guidebench.reports.latex import escape
+from guidebench.reports.latex import escape, floating, stacked
 from guidebench.reports.papers import verdicts
 from guidebench.reports.papers.claims import Outcome
 from guidebench.reports.papers.filled import Entry, Filled, Line, words
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 HEADER_CHARACTERS = 14
 """Of a column's name on one line in LaTeX."""
-_BREAK = r"\\"
 _LETTERED = (verdicts.NOT_COMPARABLE, verdicts.INCONCLUSIVE)
 """Verdicts whose reasons have letters."""
 Letters = Mapping[str, str]
@@ -166,15 +165,8 @@ def heading(table: Filled) -> str:
 def latex(table: Filled, known: Letters, caption: str, note: str) -> str:
     """A `table*` that needs array and booktabs; published above, ours below in italics."""
     columns = "@{}" + "l" * (len(table.names) + 1) + "r" * len(table.columns) + r"p{0.16\linewidth}@{}"
-    lines = [
-        r"\begin{table*}[t]",
-        r"\centering\scriptsize\setlength{\tabcolsep}{3pt}",
-        rf"\caption{{{escape(caption)}}}",
-        rf"\begin{{tabular}}{{{columns}}}",
-        r"\toprule",
-        " & ".join([*map(escape, table.names), "", *map(_stacked, table.columns), "verdict"]) + r" \\",
-        r"\midrule",
-    ]
+    names = [stacked(textwrap.wrap(name, HEADER_CHARACTERS)) for name in table.columns]
+    lines = [" & ".join([*map(escape, table.names), "", *names, "verdict"]) + r" \\", r"\midrule"]
     for line in table.lines:
         names = [escape(name or "—") for name in line.names]
         above = [_numbers(published(cell)) if cell else "" for cell in line.cells]
@@ -184,19 +176,8 @@ def latex(table: Filled, known: Letters, caption: str, note: str) -> str:
             below = [rf"\textit{{{_numbers(ours(cell))}}}" for cell in line.cells]
             lines.append(" & ".join([*[""] * len(names), r"\textit{ours}", *below, ""]) + r" \\")
         lines.append(r"\addlinespace[2pt]")
-    lines += [
-        r"\bottomrule",
-        r"\end{tabular}",
-        "",
-        r"\smallskip",
-        rf"\parbox{{\linewidth}}{{\scriptsize {escape(note)}}}",
-        r"\end{table*}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _stacked(name: str) -> str:
-    return rf"\shortstack[r]{{{_BREAK.join(map(escape, textwrap.wrap(name, HEADER_CHARACTERS)))}}}"
+    before = [r"\centering\scriptsize\setlength{\tabcolsep}{3pt}", rf"\caption{{{escape(caption)}}}"]
+    return floating("table*", before, ("tabular", f"{{{columns}}}"), lines, rf"\scriptsize {escape(note)}")
 
 
 def _verdict(entry: Entry | Outcome, known: Letters) -> str:
@@ -209,7 +190,7 @@ def _together(parts: Sequence[str]) -> str:
 
 
 def _numbers(text: str) -> str:
-    return escape(text.replace("−", "-").replace("∞", "inf")).replace("-", "$-$").replace("inf", r"$\infty$")
+    return escape(text.replace("-", "−"))
 
 
 def _letter(index: int) -> str:

@@ -37,8 +37,8 @@ def test_the_best_is_bold_and_every_name_escaped(two: Summary) -> None:
     _, _, uer, vlm_rb = _lines(text)
     # finals .25 and .5; AUC of a line from 0 to them, and from .75 to 1; vlm_rb is above uer's best at once
     # two seeds tell nothing apart, so both are bold
-    assert uer == r"uer $\cdot$ quick & \textbf{0.38}\ {\scriptsize [0.25, 0.50]} & 0.19 & 0.38 & 200 \\"
-    name = r"vlm\_rb (replay.alpha=0.5) $\cdot$ sprite $\cdot$ quick"
+    assert uer == r"uer \textperiodcentered{} quick & \textbf{0.38}\ {\scriptsize [0.25, 0.50]} & 0.19 & 0.38 & 200 \\"
+    name = r"vlm\_rb (replay.alpha=0.5) \textperiodcentered{} sprite \textperiodcentered{} quick"
     assert vlm_rb == rf"{name} & \textbf{{1.00}}\ {{\scriptsize [1.00, 1.00]}} & 0.88 & 1.00 & 100 \\"
     assert r"study a\_study \& more" in text
     assert text.count(r"\toprule") == text.count(r"\bottomrule") == 1
@@ -48,7 +48,9 @@ def test_plus_minus_is_the_standard_error_and_the_note_says_so(two: Summary) -> 
     text = _plain(latex.latex(two, Style("pm")))
     # s = .25 / sqrt(2), s / sqrt(2) = .125
     assert r"& \textbf{0.38} {\scriptsize$\pm$\,0.12} &" in text and r"\textbf{1.00} {\scriptsize$\pm$\,0.00}" in text
-    assert r"$\pm$ its standard error, the standard deviation between seeds by the root of their number" in text
+    assert (
+        r"\ensuremath{\pm} its standard error, the standard deviation between seeds by the root of their number" in text
+    )
     assert "in brackets" not in text
 
 
@@ -99,8 +101,11 @@ def test_more_rows_than_a_page_holds_go_on_in_another_table() -> None:
     [
         ("a_b&c%d#e$f", r"a\_b\&c\%d\#e\$f"),
         (r"\input{x}", r"\textbackslash{}input\{x\}"),
-        ("<script>^~", r"\textless{}script\textgreater{}\textasciicircum{}\textasciitilde{}"),
-        ("λ=½ 中", r"$\lambda$=½ [U+4E2D]"),
+        ("<script>^~", r"\ensuremath{<}script\ensuremath{>}\textasciicircum{}\textasciitilde{}"),
+        ('a|"b"', r"a\textbar{}''b''"),
+        ("λ=½ 中", r"\ensuremath{\lambda}=\textonehalf{} [U+4E2D]"),
+        ("Łukasz é −1 ≥ ∞", r"\L{}ukasz \'e \ensuremath{-}1 \ensuremath{\geq} \ensuremath{\infty}"),
+        ("– … †", r"\textendash{} \textellipsis{} \textdagger{}"),
     ],
 )
 def test_escaped_text_has_no_character_that_tex_obeys(text: str, escaped: str) -> None:
