@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 import torch.nn.functional as F
+from PIL import Image
 from torch import Tensor
 
 from guidebench.baselines.networks import MLP, Network, ToOne, linear_specs
@@ -121,24 +122,13 @@ SIGHTS: Mapping[str, Callable[[Any, Build], Sight]] = {
 
 
 def area_mean(frames: Array, size: int) -> Array:
-    """Frames uint8 [n, height, width, 3] -> uint8 [n, size, size, 3]: each pixel the mean, rounded, of the area that it
-    covers. All sums are whole numbers that float64 holds exactly, so no order of adding changes a bit."""
+    """Frames uint8 [n, height, width, 3] -> uint8 [n, size, size, 3]: a pixel is the mean of the pixels whose centres
+    lie in the area that it covers. This is Pillow's box filter, which rounds the means along lines first."""
     if frames.shape[1:3] == (size, size):
         return frames
-    height, width = frames.shape[1:3]
-    rows, columns = _overlap(height, size), _overlap(width, size)
-    lines = np.matmul(rows, frames.reshape(len(frames), height, -1).astype(np.float64))  # [n, size, width·3]
-    sums = np.matmul(columns, lines.reshape(len(frames), size, width, 3))
-    area = height * width  # in which unit an output pixel's is counted
-    return np.asarray((2 * sums + area) // (2 * area), np.uint8)
-
-
-@functools.cache
-def _overlap(length: int, size: int) -> Array:
-    """By how much each of `size` pixels overlaps each of `length`, in units of 1/size of the latter: [size, length]."""
-    edges, own = np.arange(length + 1) * size, np.arange(size + 1) * length
-    upper = np.minimum(edges[None, 1:], own[1:, None])
-    return np.asarray(np.maximum(upper - np.maximum(edges[None, :-1], own[:-1, None]), 0), np.float64)
+    return np.stack([
+        np.asarray(Image.fromarray(frame).resize((size, size), Image.Resampling.BOX)) for frame in frames
+    ])  # fmt: skip
 
 
 class ConvNet:

@@ -110,7 +110,7 @@ class Preference(AskingPart):
 
     logs: ClassVar[Mapping[str, Log]] = {"labels": LABELS, "imagined": SKETCHES}
     needs: ClassVar[Mapping[str, str]] = {"teacher": "teacher"}
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     citation: ClassVar[str] = """@inproceedings{lee2021pebble,
   title = {{PEBBLE}: Feedback-Efficient Interactive Reinforcement Learning via Relabeling Experience and Unsupervised
     Pre-training},

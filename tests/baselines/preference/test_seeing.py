@@ -68,11 +68,19 @@ def test_a_reduced_pixel_is_the_mean_of_the_area_that_it_covers() -> None:
     # (0 + 1 + 4 + 5)/4 = 2.5, halves go up
     assert area_mean(frame, 2)[0, :, :, 0].tolist() == [[3, 5], [11, 13]]
     three = np.array([[[0, 30, 60], [90, 120, 150], [180, 210, 240]]], np.uint8)[..., None].repeat(3, 3)
-    # of 3 x 3 the upper left of 2 x 2 covers one pixel, halves of two and a quarter: (0 + 15 + 45 + 30)/2.25
-    assert area_mean(three, 2)[0, :, :, 2].tolist() == [[40, 80], [160, 200]]
+    # of 3 x 3 the middle line and column lie on the edge of 2 x 2 and count to the left and above:
+    # (0 + 30 + 90 + 120)/4, (60 + 150)/2, (180 + 210)/2
+    assert area_mean(three, 2)[0, :, :, 2].tolist() == [[60, 105], [195, 240]]
     wide = np.array([[[10, 20, 30, 40]]], np.uint8)[..., None].repeat(3, 3)
     assert area_mean(wide, 2)[0, :, :, 1].tolist() == [[15, 35], [15, 35]]
     assert area_mean(frame, 4) is frame and area_mean(frame, 2).dtype == np.uint8
+
+
+def test_a_frame_of_a_whole_multiple_is_at_most_one_level_from_the_exact_mean() -> None:
+    frame = frames(0, 1, size=256)
+    exact = frame.reshape(1, 64, 4, 64, 4, 3).mean((2, 4))
+    off = np.abs(area_mean(frame, 64) - exact)
+    assert off.max() < 1.01 and (off > 0.5).mean() < 0.5  # lines are rounded, then their means
 
 
 def test_every_frame_is_reduced_for_itself() -> None:
