@@ -53,8 +53,11 @@ def _fed(cell: Cell) -> int:
 
 
 def ring_slots(cell: Cell) -> int:
-    """Slots of the ring of stored transitions. A dataset is stored between two checkpoints, as a whole."""
-    return int(min(cell.section("training").capacity, most_stored(cell)) + 2 * SPACING + 1 + _fed(cell))
+    """Slots of the ring of stored transitions. A dataset is stored between two checkpoints, as a whole; the oldest
+    stack of frames goes back beyond its transition."""
+    observations, _ = cell.section("suite").spaces(cell.names.task)
+    stack = max(part.stack for part in observations.parts.values() or (observations,))
+    return int(min(cell.section("training").capacity, most_stored(cell)) + 2 * SPACING + stack + _fed(cell))
 
 
 def checkpoint_spacing(cell: Cell, asked: int) -> int:

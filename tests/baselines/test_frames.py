@@ -5,11 +5,14 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from guidebench.baselines.storage import Storage
+from guidebench.harness import building
 from guidebench.harness.interfaces import Actions, Build, Observations, Transition
 from guidebench.harness.streams import Streams
 
@@ -114,6 +117,27 @@ def test_a_store_of_stacks_goes_on_from_its_checkpoint(tmp_path: Path, breaks: b
             again.here = [again._drawn(None)]
         again.play(goes_on, 6, breaks)
         again.check(goes_on)
+
+
+@pytest.mark.parametrize("steps", range(40, 50))
+def test_a_checkpoint_two_back_finds_the_frames_before_its_oldest_transition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    monkeypatch.setattr(building, "SPACING", 5)
+    parts = {
+        "training": SimpleNamespace(capacity=20, steps=200, demonstrations=0),
+        "suite": SimpleNamespace(spaces=lambda task: (IMAGE, None), horizon=lambda task: 100),
+    }
+    names = SimpleNamespace(task="", of=lambda *kinds: ())
+    cell: Any = SimpleNamespace(section=parts.__getitem__, names=names)
+    made = replace(build(tmp_path, IMAGE), slots=building.ring_slots(cell))
+    storage, world = Storage(made), World(IMAGE, 1)
+    world.play(storage, steps, False)
+    state, then = storage.state(0), copy.deepcopy(world)
+    world.play(storage, 2 * building.SPACING, False)
+    again = Storage(made)
+    again.load_state(0, state)
+    then.check(again)
 
 
 def test_a_frame_is_stored_once(tmp_path: Path) -> None:
