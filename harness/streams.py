@@ -33,9 +33,12 @@ class Streams:
         """The generator of a purpose that a part of a method has for itself, such as its second experience; the same
         one for each call with this name."""
         if name not in self._named:
-            key = (len(PURPOSES), zlib.crc32(name.encode()))
-            self._named[name] = np.random.default_rng(np.random.SeedSequence(entropy=self.seed, spawn_key=key))
+            self._named[name] = self._begun(name)
         return self._named[name]
+
+    def _begun(self, name: str) -> np.random.Generator:
+        key = (len(PURPOSES), zlib.crc32(name.encode()))
+        return np.random.default_rng(np.random.SeedSequence(entropy=self.seed, spawn_key=key))
 
     def evaluation_seed(self, step: int, episode: int) -> int:
         """Reset seed of one evaluation episode: a function of (seed, step, episode) alone, so it needs no state."""
@@ -56,5 +59,6 @@ class Streams:
         for purpose in PURPOSES:
             if purpose in state:  # one that a checkpoint knows nothing of begins
                 getattr(self, purpose).bit_generator.state = state[purpose]
-        for name, known in state["named"].items():
+        for name in {*self._named, *state["named"]}:
+            known = state["named"].get(name) or self._begun(name).bit_generator.state
             self.named(name).bit_generator.state = known
