@@ -149,7 +149,9 @@ class BaseAgent:
         }
 
     def load_parameters(self, row: int, parameters: Mapping[str, Array]) -> None:
+        mine: dict[str, dict[str, Array]] = {name: {} for name in self.learners}
+        for key, values in parameters.items():
+            name = max((name for name in self.learners if not name or key.startswith(f"{name}/")), key=len)
+            mine[name][key.removeprefix(f"{name}/") if name else key] = values
         for name, learner in self.learners.items():
-            begin = f"{name}/" if name else ""
-            mine = {key.removeprefix(begin): values for key, values in parameters.items() if key.startswith(begin)}
-            learner.load_parameters(row, mine)
+            learner.load_parameters(row, mine[name])

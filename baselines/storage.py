@@ -60,9 +60,12 @@ class Storage:
             "reward": ((), "float32"),
             "terminated": ((), "bool"),
             "success": ((), "bool"),
-            **{column.name: (column.shape, column.dtype) for column in own if column.kind != "mutable"},
         }
         self._own = {column.name: column for column in own}
+        for column in own:
+            if column.name in columns or self._own[column.name] != column:
+                raise UserError(f"two columns of stored transitions are called {column.name!r}; rename that of a part")
+        columns |= {column.name: (column.shape, column.dtype) for column in own if column.kind != "mutable"}
         self._batched = tuple(column.name for column in guided if column.batched)
         self._mutable = {
             column.name: np.full((build.rows, self.size, *column.shape), column.initial, column.dtype)

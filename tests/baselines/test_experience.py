@@ -11,6 +11,7 @@ import pytest
 
 from guidebench.baselines.acting import BaseAgent
 from guidebench.baselines.experience import Experience, Uneven
+from guidebench.baselines.learners.dqn import Dqn
 from guidebench.baselines.learning import BaseLearner
 from guidebench.baselines.replay.per import Per
 from guidebench.baselines.replay.uer import Uer
@@ -191,6 +192,17 @@ def test_an_agent_learns_of_seeds_that_are_ready_and_one_that_is_not_finite_stop
     agent.learn(learner, experience, ctx(), step=3, shape=lambda batch: batch._replace(reward=batch.reward * 0 - 1))
     assert agent.active.tolist() == [True, False]
     assert learner.moved[1][1] == 3 and (learner.moved[1][2] == -1).all()
+
+
+@pytest.mark.parametrize("names", [("", "second"), ("first", "first/other")])
+def test_each_learner_gets_its_own_parameters_back(tmp_path: Path, names: tuple[str, str]) -> None:
+    made = build(tmp_path)
+    config = Dqn(hidden=(4,), batch_size=4, learning_starts=4)
+    agent, other = (BaseAgent(made, {name: config.spawn(made) for name in names}, {}) for _ in range(2))
+    other.load_parameters(1, agent.parameters(0))
+    for name in names:
+        mine, again = agent.learners[name].parameters(0), other.learners[name].parameters(1)
+        assert all(np.array_equal(mine[key], again[key]) for key in mine.keys() | again.keys())
 
 
 def test_parts_are_joined_to_what_a_task_shows() -> None:

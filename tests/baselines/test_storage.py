@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -112,6 +113,15 @@ def test_values_of_another_shape_or_dtype_and_unknown_transitions_are_refused(
     with pytest.raises(UserError, match=says):
         storage.apply(column, 0, np.array(numbers), values)
     assert np.isnan(storage.column("vector", np.array([[3, 4]] * 2))).all()
+
+
+@pytest.mark.parametrize("kind", ["fixed", "mutable", "late"])
+def test_columns_have_names_of_their_own(tmp_path: Path, kind: Literal["fixed", "mutable", "late"]) -> None:
+    Storage(build(tmp_path), (Column("return", kind),), (Column("return", kind),))  # of two parts, and the same
+    with pytest.raises(UserError, match="two columns of stored transitions are called 'success'"):
+        Storage(build(tmp_path), (Column("success", kind),))
+    with pytest.raises(UserError, match="are called 'return'"):
+        Storage(build(tmp_path), (Column("return", kind),), (Column("return", kind, (2,)),))
 
 
 def test_a_checkpoint_holds_which_late_values_are_there_and_none_of_them(tmp_path: Path) -> None:
