@@ -45,7 +45,7 @@ def _dtype(fields: Any) -> np.dtype[Any]:
     described: list[tuple[str, str, tuple[int, ...]]] = []
     for field in fields if isinstance(fields, list) else [None]:
         match field:
-            case [str(name), str(dtype), list(shape)] if all(type(side) is int and side >= 0 for side in shape):
+            case [str(name), str(dtype), list(shape)] if name and all(type(n) is int and n >= 0 for n in shape):
                 described.append((name, dtype, tuple(shape)))
             case _:
                 raise TypeError(f"{field!r} is no [name, dtype, shape]")

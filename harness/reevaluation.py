@@ -170,7 +170,7 @@ def _differing(trained: tuple[Observations, Actions], tested: tuple[Observations
         return f"its observations are {told[0]}, against {told[1]}"
     for name in before.parts or ("",):
         one, other = (each.parts.get(name, each) for each in (before, after))
-        if replace(one, shape=other.shape) != other if _grid(one) and _grid(other) else one != other:
+        if not _fits(one, other):
             which = f"part {name!r} of its observations is" if name else "its observations are"
             return f"{which} {_told(other)}, against {_told(one)}"
     return ""
@@ -182,5 +182,8 @@ def _told(part: Observations) -> str:
     return f"{part.dtype} {list(part.shape)}{codes}{stack}{f', for {part.encoder}' if part.encoder else ''}"
 
 
-def _grid(part: Observations) -> bool:
-    return part.categories is not None and len(part.shape) == 3
+def _fits(one: Observations, other: Observations) -> bool:
+    grids = all(part.categories is not None and len(part.shape) == 3 for part in (one, other))
+    if grids and one.shape[2] == other.shape[2]:
+        return replace(one, shape=other.shape) == other
+    return one == other

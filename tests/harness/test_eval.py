@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import imageio.v2 as imageio
@@ -11,8 +12,9 @@ import pytest
 
 import guidebench
 from guidebench.harness import cli, registry
+from guidebench.harness.interfaces import Actions, Observations
 from guidebench.harness.records.study import RunDirectory
-from guidebench.harness.reevaluation import SHIFT
+from guidebench.harness.reevaluation import SHIFT, _differing
 from guidebench.harness.streams import Streams
 
 
@@ -64,6 +66,17 @@ def test_a_grid_policy_plays_a_grid_of_another_size(trained, evaluate) -> None:
     assert all(episode["success"] or episode["length"] == 10 * 8 * 8 for episode in episodes)
     code, out, _ = evaluate(trained["minigrid_doorkey"], "--episodes", 2, "--json")
     assert all(episode["success"] or episode["length"] == 10 * 5 * 5 for episode in json.loads(out))
+
+
+def test_a_stack_of_grids_fits_one_of_another_size_and_no_single_grid() -> None:
+    def differing(**other: object) -> str:
+        trained = Observations((8, 8, 4), "uint8", (3,) * 4, stack=4)
+        return _differing((trained, Actions(3)), (replace(trained, **other), Actions(3)))  # type: ignore[arg-type]
+
+    assert differing(shape=(5, 6, 4)) == ""
+    told = r"its observations are uint8 [8, 8, 3] of [3, 3, 3] codes, against uint8 [8, 8, 4] of [3, 3, 3, 3] codes, 4"
+    assert differing(shape=(8, 8, 3), categories=(3,) * 3, stack=1).startswith(told)
+    assert differing(shape=(5, 6, 4), stack=2) and differing(shape=(5, 6, 4), dtype="int8")
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ def test_records_of_objects_or_with_gaps_are_refused(kind: np.dtype[Any]) -> Non
         [["a", "<f4", [-3]]],
         [["a", "no such dtype", []]],
         [["a", "<f4", [True]]],
+        [["", "<f4", [3]]],
         [["a", "<f4"]],
         [],
         None,
