@@ -14,7 +14,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from docs.generated import api, commands, settings
+from docs.generated import api, commands, papers, settings
 
 ROOT = Path(__file__).parents[2]
 COPIED = {
@@ -30,7 +30,7 @@ LINK = re.compile(r"\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s]+)\)")
 def pages() -> Mapping[str, str]:
     """Address -> Markdown of every page that is not a file in `docs`."""
     copied = {address: (ROOT / source).read_text(encoding="utf-8") for address, source in COPIED.items()}
-    return copied | settings.pages() | commands.pages() | api.pages()
+    return papers.pages() | copied | settings.pages() | commands.pages() | api.pages()
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:

@@ -1,0 +1,287 @@
+"""A page for each paper: which of its numbers can be run here, by which command, at what cost, and what was measured.
+
+What is here follows from the registry, costs from the estimate of `--dry-run`, what was measured from stored reports.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from docs.generated.markdown import code, table, text
+from guidebench.harness import estimates, matrix, registry, variations
+from guidebench.harness.matrix import Plan
+from guidebench.reports.papers.catalogue import paper
+from guidebench.results import published
+
+REAL = "real_robot"
+"""The suite of numbers that a paper took on a real robot."""
+MEASURED = Path(__file__).parents[2] / "results" / "measured" / "papers"
+
+
+class Experiment(NamedTuple):
+    """A command that makes runs of a paper."""
+
+    command: str
+    makes: str
+    """The paper's tables and figures that are made of these runs."""
+
+
+class About(NamedTuple):
+    """What no table says of a paper."""
+
+    idea: str
+    page: str = ""
+    """The page of its method."""
+    experiments: tuple[Experiment, ...] = ()
+
+
+ABOUT: Mapping[str, About] = {
+    "vlm_rb": About(
+        "A vision-language model judges clips of the agent's play, and a share of each batch is drawn from clips in "
+        "which it sees something meaningful happen (Sharony et al., VLM-Guided Experience Replay).",
+        "../methods/vlm_rb.md",
+        (
+            Experiment(
+                "bench run suite=minigrid_doorkey method=uer,per,vlm_rb learner=dqn,iqn seeds=5",
+                "tables 1, 6, 7 and 8, figures 3 and 9: discrete tasks",
+            ),
+            Experiment(
+                "bench run suite=ogbench_scene method=uer,per,vlm_rb learner=sac,td3 seeds=5",
+                "tables 1, 7 and 8, figure 9: continuous tasks",
+            ),
+            Experiment(
+                "bench run suite=minigrid_doorkey method=uer,per,aer,ero,relo,vlm_rb learner=dqn seeds=5",
+                "figure 5",
+            ),
+            Experiment(
+                "bench ablate suite=minigrid_doorkey task=16x16 method=vlm_rb learner=dqn --only lambda_max seeds=5",
+                "table 4, figure 6 (beside the baselines of the first command)",
+            ),
+            Experiment(
+                "bench ablate suite=minigrid_doorkey task=16x16 method=vlm_rb learner=dqn --only model seeds=5",
+                "table 5, figure 7",
+            ),
+            Experiment(
+                "bench perturb suite=minigrid_doorkey task=16x16 method=vlm_rb,per learner=dqn seeds=5",
+                "figures 4 and 8",
+            ),
+        ),
+    ),
+    "rl_sallm_f": About(
+        "A language model labels which of two segments of behaviour is better, is asked in both orders, and imagines "
+        "better segments; a reward is learnt from these labels (Tu et al., Online Preference-based Reinforcement "
+        "Learning with Self-augmented Feedback from Large Language Model).",
+        "../methods/rl_sallm_f.md",
+        (
+            Experiment("bench run method=rl_sallm_f,pebble,sac seeds=5", "tables 4 and 6, figures 3, 6, 7 and 10"),
+            Experiment(
+                "bench ablate method=rl_sallm_f task=button-press,door-open,door-unlock,handle-pull seeds=5",
+                "tables 1, 6 and 7, figures 1c, 4, 5, 8, 11 and 13",
+            ),
+            Experiment("bench run method=pebble_llm task=button-press seeds=5", "figure 1b"),
+            Experiment("bench run suite=metaworld_pbrl method=vlm_rm seeds=5", "table 4: VLM-RM"),
+            Experiment(
+                "bench run suite=point_maze method=sac suite.reward=dense,sparse seeds=5",
+                "table 5: SAC with either reward",
+            ),
+            Experiment("bench run suite=point_maze method=pebble,rl_sallm_f seeds=5", "table 5"),
+            Experiment("bench ablate method=rl_sallm_f task=drawer-open --only larger_model seeds=5", "figure 8"),
+            Experiment("bench run method=rl_sallm_f,rl_vlm_f task=drawer-open seeds=5", "figure 12"),
+        ),
+    ),
+    "lagea": About(
+        "A vision-language model writes structured feedback on each episode, which is embedded and turned into a "
+        "reward for the frames that it speaks of."
+    ),
+    "kagi": About(
+        "A vision-language model draws waypoints on an image of the scene, and a robot is paid for coming near to them."
+    ),
+    "dsadf": About(
+        "A language model plans sub-goals and a trained policy carries them out; a vision-language model acts where "
+        "the policy has not learnt to."
+    ),
+}
+
+
+def pages() -> dict[str, str]:
+    """Address -> Markdown, the papers whose methods stand here first."""
+    order = sorted(published.PAPERS, key=lambda name: not ABOUT[name].experiments)
+    return {f"papers/{name}.md": "\n".join(_page(name, ABOUT[name])) for name in order}
+
+
+def _page(name: str, about: About) -> Iterator[str]:
+    yield f"# {published.PAPERS[name]}\n\n{text(about.idea)}\n"
+    yield _standing(name, about)
+    yield f"## Tables\n\n{_tables(name)}"
+    yield f"## Claims\n\n{_claims(name)}"
+    if about.experiments:
+        yield f"## Commands and what they cost\n{_costs(about)}"
+    yield f"## What was measured\n\n{_measured(name)}"
+
+
+def _standing(name: str, about: About) -> str:
+    """What of the paper stands here, in words."""
+    methods, suites = _absent(name)
+    if about.page:
+        lines = [f"Its method is here: [`{name}`]({about.page}) says how it was built and what differs from the paper."]
+    else:
+        lines = [
+            "Its method is not here yet. The numbers that it prints are, so that runs can be laid out beside them."
+        ]
+    if methods:
+        lines.append(f"Methods of its tables that are missing: {', '.join(map(code, methods))}.")
+    if suites:
+        lines.append(f"Suites of its tables that are missing: {', '.join(map(code, suites))}.")
+    if REAL in suites:
+        lines.append("What it measured on a real robot can be run nowhere here, and is shown as published only.")
+    lines.append(f"`bench report STUDY --paper {name}` lays a study out as this paper's tables, figures and claims.\n")
+    return "\n".join(lines)
+
+
+def _absent(name: str) -> tuple[list[str], list[str]]:
+    """Methods and suites of a paper's numbers that nothing registers."""
+    numbers = published.load(name)
+    methods = [each for each in numbers["method"].unique() if each not in _registered("method")]
+    suites = [each for each in numbers["suite"].unique() if each and each not in _registered("suite")]
+    return methods, suites
+
+
+@functools.cache
+def _registered(kind: str) -> frozenset[str]:
+    return frozenset(registry.names(kind))
+
+
+def possible(number: Any) -> bool:
+    """Whether the suite, its tasks and the method of a published number (a row of `published.load`) are here."""
+    suites = {each for each in number.suite.split(",") if each}
+    if number.method not in _registered("method") or not suites <= _registered("suite"):
+        return False
+    tasks = {task for suite in suites for task in registry.get("suite", suite).tasks}
+    return not suites or number.task == "all" or set(number.task.split(",")) <= tasks
+
+
+def _tables(name: str) -> str:
+    numbers = published.load(name)
+    titles = {layout.table: layout.title for layout in paper(name).layouts}
+    rows = []
+    for called, title in titles.items():
+        own = numbers[numbers["table"] == called]
+        here = sum(map(possible, own.itertuples()))
+        rows.append((called, text(title), str(len(own)), f"{here}" if here else "none"))
+    whole = sum(map(possible, numbers.itertuples()))
+    return (
+        f"It prints {len(numbers)} numbers in tables of results. {whole or 'None'} of them can be run here: their "
+        f"suite, tasks and method are registered.\n"
+        f"{table(('table', 'what it shows', 'numbers', 'can be run here'), rows)}"
+    )
+
+
+def _claims(name: str) -> str:
+    claims = published.claims(name)
+    tested = int((claims["formula"] != "none").sum())
+    return (
+        f"It makes {len(claims)} claims in prose; {tested} of them have a formula that tests them on runs. The others "
+        f"name nothing that runs could measure.\n"
+    )
+
+
+def plan(command: str) -> Plan:
+    """The plan of a `bench run`, `bench ablate` or `bench perturb` command."""
+    _, kind, *given = command.split()
+    only: list[str] = []
+    if "--only" in given:
+        at = given.index("--only")
+        only, given = given[at + 1].split(","), given[:at] + given[at + 2 :]
+    planned = matrix.plan(given)
+    made = {"run": lambda: planned, "ablate": lambda: variations.ablations(planned, only)}
+    return made[kind]() if kind in made else variations.perturbations(planned, only)
+
+
+def _costs(about: About) -> str:
+    rows = []
+    for experiment in about.experiments:
+        planned = plan(experiment.command)
+        runs = len(planned.cells) * len(planned.seeds)
+        hours = core_hours(planned)
+        rows.append((text(experiment.makes), code(experiment.command), str(runs), f"{hours:,.0f}", _models(planned)))
+    low, high = estimates.SPREAD["counted"]
+    told = (
+        f"\nEach command prints its cost with `--dry-run` for the machine on which it is typed. Core-hours here are "
+        f"those of one CPU core by operation counts; runs took {low:g} to {high:g} times as many. The time of models "
+        f"is not in them. `profile=quick` makes the same study in small.\n"
+    )
+    return told + table(("makes", "command", "runs", "core-hours", "models"), rows)
+
+
+def core_hours(planned: Plan) -> float:
+    """Of all runs of a plan, by operation counts."""
+    seconds = sum(estimates.COUNTED * estimates.counted(cell) for cell in planned.cells)
+    return len(planned.seeds) * seconds / 3600
+
+
+def asked(planned: Plan) -> dict[str, tuple[int, float]]:
+    """Model -> the calls that all runs of a plan make, and USD by the prices known; only models of which a part says
+    what it asks."""
+    totals: dict[str, tuple[int, float]] = {}
+    for cell in planned.cells:
+        for model, usage in estimates.by_model(cell):
+            calls, usd = totals.get(model, (0, 0.0))
+            totals[model] = calls + len(planned.seeds) * usage.calls, usd + len(planned.seeds) * usage.usd
+    return totals
+
+
+def _models(planned: Plan) -> str:
+    """What all runs of a plan ask of their models, in words."""
+    totals = asked(planned)
+    named = dict.fromkeys(cell.called(part) for cell in planned.cells for part in cell.models)
+    told = [
+        f"{code(model)}: {calls:,} calls" + (f", {usd:,.0f} USD" if usd else ", run here")
+        for model, (calls, usd) in totals.items()
+    ]
+    return (
+        "; ".join([*told, *(f"{code(model)}: calls not estimated" for model in named if model not in totals)]) or "none"
+    )
+
+
+def _measured(name: str) -> str:
+    stored = MEASURED / name / f"{name}.json"
+    if not stored.is_file():
+        return "Nothing yet. [What this project has measured](measured.md) lists every study of its own.\n"
+    found = json.loads(stored.read_text(encoding="utf-8"))
+    numbers = [number for each in found["tables"] for number in each["numbers"]]
+    ours = [number for number in numbers if number["ours"]]
+    reasons = dict.fromkeys(reason for number in ours for reason in number["reasons"])
+    rows = (
+        (
+            number["table"],
+            code(number["task"]),
+            " ".join([code(number["method"]), *(code(f"{key}={value}") for key, value in number["variant"].items())]),
+            number["metric"].replace("_", " "),
+            _number(number["value"]),
+            _interval(number["ours"]),
+            number["verdict"],
+        )
+        for number in ours
+    )
+    studies = ", ".join(map(code, found["studies"]))
+    return (
+        f"Studies: {studies}; [what they show](measured.md). They give {len(ours)} of the {len(numbers)} numbers. What "
+        f"differs from the paper's runs: {text('; '.join(reasons))}.\n"
+        f"{table(('table', 'task', 'row', 'number', 'paper', 'ours', 'verdict'), rows)}"
+    )
+
+
+def _interval(ours: Mapping[str, Any]) -> str:
+    """An estimate with its 95 % interval."""
+    return f"{_number(ours['estimate'])} \\[{_number(ours['low'])}, {_number(ours['high'])}\\]"
+
+
+def _number(value: float | str) -> str:
+    """Three digits at least, whole from a thousand on; a word such as "never" as it is."""
+    if isinstance(value, str):
+        return value
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

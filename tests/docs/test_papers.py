@@ -1,0 +1,58 @@
+"""The pages of papers: what can be run, by which command, and at what cost."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from docs.generated import papers
+from guidebench.harness import cli
+from guidebench.reports.papers.catalogue import paper
+from guidebench.results import published
+
+EXPERIMENTS = [each for about in papers.ABOUT.values() for each in about.experiments]
+
+
+def test_a_number_can_be_run_where_its_suite_tasks_and_method_are() -> None:
+    """Of LaGEA's tables SAC alone is here, with ten tasks and their mean in tables 1 and 2; KAGI's are of a robot."""
+    lagea = [number for number in published.load("lagea").itertuples() if papers.possible(number)]
+    assert {number.method for number in lagea} == {"sac"} and {number.table for number in lagea} == {"1", "2"}
+    assert len(lagea) == 22
+    assert not any(map(papers.possible, published.load("kagi").itertuples()))
+    assert all(map(papers.possible, published.load("vlm_rb").itertuples()))
+    assert "22" in papers.pages()["papers/lagea.md"]
+
+
+def test_every_table_and_figure_of_a_paper_that_stands_is_made_by_a_command() -> None:
+    for name, about in papers.ABOUT.items():
+        made = {word for each in about.experiments for word in re.findall(r"\b\d+[a-c]?\b", each.makes)}
+        layout = paper(name)
+        wanted = {each.table for each in layout.layouts} | {each.figure for each in layout.figures}
+        assert not about.experiments or wanted <= made, f"{name}: {sorted(wanted - made)}"
+        assert bool(about.experiments) == (name in ("vlm_rb", "rl_sallm_f"))
+
+
+@pytest.mark.parametrize("command", [each.command for each in EXPERIMENTS])
+def test_the_cost_of_a_command_is_what_its_dry_run_tells(command: str, tmp_path, monkeypatch, capsys) -> None:
+    """Hours are rounded to four places per row there, and models are told per run."""
+    monkeypatch.chdir(tmp_path)
+    assert cli.main([*command.split()[1:], "device=cpu", "pack=1", "--dry-run", "--json"]) in (0, 1)
+    told = json.loads(capsys.readouterr().out)
+    planned = papers.plan(command)
+    assert [cell.id for cell in planned.cells] == [cell["cell"] for cell in told["cells"]]
+    hours = sum(cell["hours"] for cell in told["cells"])
+    assert papers.core_hours(planned) == pytest.approx(hours, abs=1e-4 * len(planned.cells))
+    totals: dict[str, float] = {}
+    for each in told["models"]:
+        totals[each["model"]] = totals.get(each["model"], 0.0) + len(planned.seeds) * each["usd"]
+    assert {model: usd for model, (_, usd) in papers.asked(planned).items()} == pytest.approx(totals)
+
+
+def test_what_is_said_of_measured_numbers_is_what_the_stored_report_has() -> None:
+    page = papers.pages()["papers/rl_sallm_f.md"]
+    assert "They give 4 of the 84 numbers" in page
+    assert (
+        "| 4 | `button-press` | `rl_sallm_f` | success percent | 83.1 | 43.33 \\[0, 100\\] | not comparable |" in page
+    )
