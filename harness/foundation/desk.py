@@ -128,13 +128,15 @@ class Desk:
         for asking in [*self._asking.values()]:
             asking.cancel()
         await asyncio.gather(*self._asking.values(), return_exceptions=True)
-        if self._unwritten and self._cassette is not None:
-            self._write(self._cassette)  # of those that were cancelled while they waited for others
-        for part in (self._cassette, self._budget):
-            if part is not None:
-                part.close()
-        if self._model is not None:
-            await self._model.close()
+        try:
+            if self._unwritten and self._cassette is not None:
+                self._write(self._cassette)  # of those that were cancelled while they waited for others
+        finally:
+            for part in (self._cassette, self._budget):
+                if part is not None:
+                    part.close()
+            if self._model is not None:
+                await self._model.close()
 
     def _recorded(self, request: Request, asker: Asker) -> Told | None:
         if self._cassette is None or self._mode == "live":

@@ -526,3 +526,21 @@ def test_a_batch_that_cannot_be_written_fails_each_of_its_calls_and_is_written_l
     asyncio.run(run())
     again = study.desk(None, "replay")
     assert [asyncio.run(again.answer(clip(n), who(ordinal=n))).value for n in range(2)] == [0.25, 0.25]
+
+
+def test_a_disk_that_stays_full_keeps_no_desk_from_closing(study: Study) -> None:
+    async def run() -> bool:
+        model = Spoken()
+        desk = study.desk(model)
+        assert desk._cassette is not None
+
+        def full(*entries: Entry) -> None:
+            raise UserError("is the disk full?")
+
+        desk._cassette.record = full  # type: ignore[method-assign]
+        await asyncio.gather(*(desk.answer(clip(n), who(ordinal=n)) for n in range(2)), return_exceptions=True)
+        with pytest.raises(UserError, match="full"):
+            await desk.close()
+        return model.closed
+
+    assert asyncio.run(run())
