@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from guidebench.harness.errors import UserError
 from guidebench.harness.evaluation import Memoryless
 from guidebench.harness.interfaces import (
     Actor,
@@ -42,6 +43,12 @@ class BaseAgent:
         self, build: Build, learners: Mapping[str, Learner], experiences: Mapping[str, Experience | Uneven]
     ) -> None:
         self.learners, self.experiences = dict(learners), dict(experiences)
+        names = [experience.name for experience in experiences.values()]
+        if len({*names}) < len(names):
+            raise UserError(
+                f"two experiences of an agent have the name {max(names, key=names.count)!r}, by which each keeps its "
+                f"files and its random numbers; give each a `name` of its own"
+            )
         self.active = np.ones(build.rows, bool)
         self.wants_snapshots = any(experience.judged for experience in experiences.values())
         self._steps = build.steps

@@ -15,6 +15,7 @@ from guidebench.baselines.learners.dqn import Dqn
 from guidebench.baselines.learning import BaseLearner
 from guidebench.baselines.replay.per import Per
 from guidebench.baselines.replay.uer import Uer
+from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Answer, Build, Column, Observations, Transition, Update
 from guidebench.harness.streams import Streams
 from guidebench.methods.vlm_rb import VlmRb
@@ -123,6 +124,14 @@ def test_experiences_keep_files_and_random_numbers_apart(tmp_path: Path) -> None
         second.sample(5, ctx())
         np.testing.assert_array_equal(first.sample(5, ctx()).draw.index, only.sample(5, ctx()).draw.index)
     assert not np.array_equal(first.sample(9, ctx()).draw.index, second.sample(9, ctx()).draw.index)
+
+
+def test_experiences_of_an_agent_that_would_share_files_are_refused(tmp_path: Path) -> None:
+    made = build(tmp_path)
+    own = Uneven(made, Uer(), name="own")
+    BaseAgent(made, {}, {"every": Experience(made, Uer()), "own": own})
+    with pytest.raises(UserError, match="two experiences of an agent have the name 'own'"):
+        BaseAgent(made, {}, {"every": Experience(made, Uer(), name="own"), "own": own})
 
 
 class Returns(BaseLearner):
