@@ -33,7 +33,7 @@ lint: $(STAMP)
 # The documentation as a site, in build/site. Generated pages import this checkout, so mkdocs starts as a module.
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
-	@echo "site: build/site/index.html"
+	@echo "site: build/site/index.html; to search in it: $(BIN)/python -m http.server --directory build/site"
 
 # Speed beside peers, which have an environment of their own (several GB).
 bench: $(STAMP) $(PEERS)/.installed

@@ -128,7 +128,7 @@ def draw_folders(found: Mapping[str, Folder]) -> str:
             texts[name] = [
                 *textwrap.wrap(found[name].purpose, int((width - 24) / 7)),
                 "",
-                *textwrap.wrap(inside, int(width / 8)),
+                *textwrap.wrap(inside, int((width - 24) / 8)),
             ]
             left = margin if alone else margin + place[name] * (wide + 30)
             boxes[name] = left, top, width, 34 + 18 * len(texts[name])

@@ -57,6 +57,14 @@ def test_no_page_fetches_anything_from_elsewhere(site: Path) -> None:
     assert not re.findall(r"url\(['\"]?(?:https?:)?//", styles)
 
 
+def test_no_block_is_left_as_text(site: Path) -> None:
+    """A fence with unknown options, or a table or list right below a paragraph, would stay part of a paragraph."""
+    for page in site.rglob("*.html"):
+        paragraphs = re.findall(r"<p>(.*?)</p>", page.read_text(), re.DOTALL)
+        left = [each for each in paragraphs if re.search(r"```|\n\s*[-*] |^\|? *---", each, re.MULTILINE)]
+        assert not left, f"{page.name}: {left}"
+
+
 def test_every_setting_of_every_part_has_a_row(site: Path) -> None:
     for kind in registry.KINDS:
         page = (site / f"reference/settings/{kind}.html").read_text()

@@ -81,7 +81,7 @@ def test_an_encoder_of_another_package_is_used_where_it_is_named_and_is_among_a_
 ) -> None:
     """The one of docs/observations.md."""
     page = (Path(__file__).parents[2] / "docs" / "observations.md").read_text()
-    (source,) = re.findall(r"```python file=mean_colour.py\n(.*?)```", page, flags=re.DOTALL)
+    (source,) = re.findall(r'```python title="mean_colour.py"\n(.*?)```', page, flags=re.DOTALL)
     plugin("mean_colour", source, {"encoder": "mean_colour"})
     named = SOURCE.read_text().replace('@register.suite("corridor")', '@register.suite("coloured")')
     named = named.replace('"uint8", stack=2)', '"uint8", stack=2, encoder="mean_colour")')
