@@ -1,4 +1,5 @@
-"""What SAC and TD3 do for S seeds: acting, the update around their targets and actor losses, and checkpoints."""
+"""What serves SAC and TD3, whose algorithms are in `sac/learner.py` and `td3/learner.py`: values, target
+values, steps of Adam, when what is due, acting, checkpoints."""
 
 from __future__ import annotations
 
@@ -48,26 +49,19 @@ class Sample(NamedTuple):
     noise: Tensor | None  # [S, B, A], of the action in s, where the actor is due and draws one
 
 
-class CriticTerms(NamedTuple):
-    """What a batch tells of the critics; only `loss` has a gradient."""
+class CriticUpdate(NamedTuple):
+    """What an update of the critics tells, without gradient."""
 
-    loss: Tensor  # [S]
-    value: Tensor  # [S], mean over members and batch of Q_i(s, a)
-    td_error: Tensor  # [S, B]
+    metrics: dict[str, Tensor]  # name -> [S]
+    td_error: Tensor  # [S, B], mean_i Q_i(s, a) − y
     reducible: Tensor | None  # [S, B]
-
-
-class ActorTerms(NamedTuple):
-    """What a batch tells of the actor; only `loss` has a gradient."""
-
-    loss: Tensor  # [S]
-    log_probability: Tensor | None  # [S], of the actions it drew
 
 
 class ActorCriticLearner(BaseLearner, ABC):
     """An actor, N critics and their target networks, for S seeds at once.
 
-    All of them see features [S, B, D], which are the observations themselves where no encoder learns."""
+    All of them see features [S, B, D], which are the observations themselves where no encoder learns. A learner says in
+    `learn` how a gradient step goes. Most methods compute for one part of the seeds, given by its number."""
 
     draws_action = False
     """Whether the actor's loss takes noise."""
@@ -108,20 +102,19 @@ class ActorCriticLearner(BaseLearner, ABC):
         self._learn: Learn = Captured(self.learn) if build.device.startswith("cuda") else self.learn
 
     @abstractmethod
+    def learn(self, sample: Sample, kind: Kind, added: Mapping[str, Added] = MappingProxyType({})) -> Told:
+        """One gradient step: all of an update that follows its batch and its random numbers.
+
+        It waits for no result of a GPU's, so that it can be captured. `added`: what others add to its losses, by
+        group."""
+
+    @abstractmethod
     def greedy(self, part: int, features: Tensor) -> Tensor:
         """Actions [S, B, A] without noise."""
 
     @abstractmethod
     def explore(self, part: int, features: Tensor, noise: Tensor) -> Tensor:
         """Actions [S, B, A] that explore by standard normal `noise` [S, B, A]."""
-
-    @abstractmethod
-    def next_value(self, part: int, sample: Sample) -> Tensor:
-        """What the next observations are worth in the target, [S, B]."""
-
-    @abstractmethod
-    def actor_terms(self, part: int, sample: Sample) -> ActorTerms:
-        """The actor's loss."""
 
     def targets(self) -> list[tuple[Parameters, Parameters]]:
         """Each target network, and the one that it follows."""
@@ -135,10 +128,6 @@ class ActorCriticLearner(BaseLearner, ABC):
     def target_features(self, part: int, observation: Seen) -> Tensor:
         """What target networks see of them."""
         return self.encoder_network(self.target_encoder.parts[part].views, observation)
-
-    def acted(self, part: int, terms: ActorTerms, active: Array) -> dict[str, Tensor]:
-        """What follows an update of a part's actor, for its active seeds; what to tell of it, name -> [seeds]."""
-        return {}
 
     def drawn(self, part: int, features: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Actions [S, B, A] of the policy by standard normal `noise` [S, B, A], and their log-probabilities [S, B]."""
@@ -196,31 +185,52 @@ class ActorCriticLearner(BaseLearner, ABC):
             critics = {name: view[:: self.config.ensemble] for name, view in critics.items()}
         return REDUCTIONS[self.config.actor_reduction](self.q(critics, features, action))
 
-    def critic_terms(self, part: int, sample: Sample, reducible: Difference | None = None) -> CriticTerms:
-        """Σ_i mean of weight · (Q_i(s, a) − y)², y = r + γ(1 − terminated)·`next_value` (VLM-RB, app. E.1).
+    def fit_critics(self, sample: Sample, wanted: Tensor, kind: Kind, added: Added | None) -> CriticUpdate:
+        """One step of Adam of the critics, and of the encoder, on Σ_i mean of w·(Q_i(s, a) − y)² (VLM-RB, app. E.1).
 
-        The TD error is mean_i Q_i(s, a) − y. The reducible error is |mean_i Q_i − y| − |mean_i Q̄_i − y| [choice], the
-        reducible loss Σ_i (Q_i − y)² − Σ_i (Q̄_i − y)².
-        """
-        with torch.no_grad():
-            wanted = sample.reward + sample.continues * self.next_value(part, sample)
+        `wanted`: y, [S, B]. The reducible error is |mean_i Q_i − y| − |mean_i Q̄_i − y| [choice], the reducible loss
+        Σ_i (Q_i − y)² − Σ_i (Q̄_i − y)²."""
+        part = kind.part
         features = self.features(part, sample.observation)
         errors = self.q(self.critic.parts[part].views, features, sample.action) - wanted.unsqueeze(1)
         squares = errors.square()
         if sample.weight is not None:
             squares = squares * sample.weight.unsqueeze(1)
         loss = squares.sum(1).mean(1)
-        td_error = errors.detach().mean(1)
+        errors = errors.detach()
+        td_error = errors.mean(1)
+        norms = self._descend(CRITICS, kind, loss, added)
+        metrics = {"loss": loss.detach(), "q_mean": (td_error + wanted).mean(1)}
+        metrics |= dict(zip(("grad_norm", "encoder_grad_norm"), norms, strict=False))
         less = None
-        if reducible is not None:
+        if kind.reducible is not None:
             with torch.no_grad():
                 former_features = self.target_features(part, sample.observation)
                 former = self.q(self.target.parts[part].views, former_features, sample.action)
-            if reducible == "error":
+            if kind.reducible == "error":
                 less = td_error.abs() - (former.mean(1) - wanted).abs()
             else:
-                less = errors.detach().square().sum(1) - (former - wanted.unsqueeze(1)).square().sum(1)
-        return CriticTerms(loss, (td_error + wanted).mean(1), td_error, less)
+                less = errors.square().sum(1) - (former - wanted.unsqueeze(1)).square().sum(1)
+        return CriticUpdate(metrics, td_error, less)
+
+    def fit_actor(self, loss: Tensor, kind: Kind, added: Added | None) -> dict[str, Tensor]:
+        """One step of Adam of the actor on its loss [S]; what to tell of it, name -> [S]."""
+        (norm,) = self._descend(ACTOR, kind, loss, added)
+        return {"actor_loss": loss.detach(), "actor_grad_norm": norm}
+
+    def move_targets(self, kind: Kind) -> None:
+        """θ̄ ← τθ + (1 − τ)θ̄ of the seeds whose target networks are due."""
+        if any(kind.renews):
+            for target, online in self.targets():
+                self.move(target, online, np.array(kind.renews))
+
+    @staticmethod
+    def told(critics: CriticUpdate, metrics: Mapping[str, Tensor], added: Mapping[str, Added]) -> Told:
+        """What a gradient step tells: of its critics, `metrics` of what else it updated, and the added losses."""
+        numbers = {**critics.metrics, **metrics, **{f"{group}_added": more.value for group, more in added.items()}}
+        errors = [error for error in (critics.td_error, critics.reducible) if error is not None]
+        # one array, so that a GPU is waited for once
+        return Told(tuple(numbers), torch.cat([torch.stack(list(numbers.values()), 1), *errors], 1))
 
     def updates_due(self, step: int, asked: int | None = None) -> int:
         self._asked = step, asked
@@ -258,7 +268,7 @@ class ActorCriticLearner(BaseLearner, ABC):
         reducible: Difference | None = None,
         losses: Sequence[Loss] = (),
     ) -> Update:
-        """One step of Adam for the critics, then one for the actor and a move of the target networks where due.
+        """One gradient step, `learn`, of each part of the seeds.
 
         What `losses` add to (groups `critic` and `actor`) is of the networks before any of this. An update with added
         losses is never captured as a CUDA graph."""
@@ -312,30 +322,10 @@ class ActorCriticLearner(BaseLearner, ABC):
             groups["actor"] = [*self.actor.parts[part].views.values()]
         return adding.added(losses, adding.of(batch, rows, self.device), networks, groups)
 
-    def learn(self, sample: Sample, kind: Kind, added: Mapping[str, Added] = MappingProxyType({})) -> Told:
-        """All of an update that follows its batch and its random numbers; it waits for no result of a GPU's. `added`:
-        what others add to its losses, by group."""
-        part, moving = kind.part, np.array(kind.active)
-        critics = self.critic_terms(part, sample, kind.reducible)
-        norms = self._descend(CRITICS, part, critics.loss, moving, added.get("critic"))
-        numbers = {"loss": critics.loss.detach(), "q_mean": critics.value}
-        numbers |= dict(zip(("grad_norm", "encoder_grad_norm"), norms, strict=False))
-        if kind.acts:
-            actor = self.actor_terms(part, sample)
-            (norm,) = self._descend(ACTOR, part, actor.loss, moving, added.get("actor"))
-            numbers |= {"actor_loss": actor.loss.detach(), "actor_grad_norm": norm}
-            numbers |= self.acted(part, actor, moving)
-        numbers |= {f"{group}_added": more.value for group, more in added.items()}
-        if any(kind.renews):
-            for target, online in self.targets():
-                self.move(target, online, np.array(kind.renews))
-        errors = [error for error in (critics.td_error, critics.reducible) if error is not None]
-        # one array, so that a GPU is waited for once
-        return Told(tuple(numbers), torch.cat([torch.stack(list(numbers.values()), 1), *errors], 1))
-
-    def _descend(self, which: slice, part: int, loss: Tensor, moving: Array, added: Added | None) -> list[Tensor]:
+    def _descend(self, which: slice, kind: Kind, loss: Tensor, added: Added | None) -> list[Tensor]:
         """A step of Adam of each of a part's networks `which`, on their loss and what is added to it; their gradients'
         norms before clipping, [seeds] each."""
+        part, moving = kind.part, np.array(kind.active)
         optimisers, gradients = self.optimisers[which], self.gradients[which]
         networks = [optimiser.parameters for optimiser in optimisers]
         gradients_of(part, loss, *zip(networks, gradients, strict=True))

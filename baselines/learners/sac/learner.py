@@ -1,38 +1,28 @@
-"""The actor, the target and the entropy coefficient of SAC."""
+"""SAC: its three updates (critics, actor, temperature), and its policy."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from guidebench.baselines.learners.actor_critic.learner import ActorCriticLearner, ActorTerms, Sample
+from guidebench.baselines.learners.actor_critic.captured import Kind, Told
+from guidebench.baselines.learners.actor_critic.learner import ActorCriticLearner, CriticUpdate, Sample
 from guidebench.baselines.learners.sac import Sac
+from guidebench.baselines.losses import Added
 from guidebench.baselines.parameters import Adam, Parameters, Spec
-from guidebench.harness.interfaces import Array, Build, State
-
-LOG_STD_MAX = 2.0
-"""At most which the actor's log σ is [choice: VLM-RB gives none; B-Pref's and RL-SaLLM-F's code have the same]."""
-
-
-def clamped(output: Tensor, least: float) -> Tensor:
-    """log σ is the actor's output, cut off at both ends."""
-    return output.clamp(least, LOG_STD_MAX)
-
-
-def mapped(output: Tensor, least: float) -> Tensor:
-    """log σ = m + (2 − m)(tanh x + 1)/2 of the actor's output x (B-Pref's code, agent/actor.py)."""
-    return least + 0.5 * (LOG_STD_MAX - least) * (output.tanh() + 1)
-
-
-LOG_STD: Mapping[str, Callable[[Tensor, float], Tensor]] = {"clamp": clamped, "tanh": mapped}
+from guidebench.harness.interfaces import Build, State
 
 
 class SacLearner(ActorCriticLearner):
-    """Soft actor-critic with a tuned entropy coefficient (Haarnoja et al. 2018), for S seeds at once."""
+    """Soft actor-critic with a tuned temperature α (Haarnoja et al. 2018, 2018b), for S seeds at once.
+
+    One gradient step is `learn`; equations are those of Haarnoja et al. (2018) where no other paper is named."""
 
     config: Sac
     draws_action = True
@@ -45,6 +35,51 @@ class SacLearner(ActorCriticLearner):
         self.log_alpha.initialise([streams.initial for streams in build.streams])
         self.alpha_gradient = self.log_alpha.empty_like()
         self.alpha_optimiser = Adam(self.log_alpha, config.alpha_lr)
+
+    def learn(self, sample: Sample, kind: Kind, added: Mapping[str, Added] = MappingProxyType({})) -> Told:
+        """One gradient step (algorithm 1): the critics; where the actor is due, actor and temperature; then targets."""
+        critics = self.update_critics(sample, kind, added.get("critic"))
+        metrics: dict[str, Tensor] = {}
+        if kind.acts:
+            metrics, log_probability = self.update_actor(sample, kind, added.get("actor"))
+            metrics |= self.update_temperature(log_probability, kind)
+        self.move_targets(kind)
+        return self.told(critics, metrics, added)
+
+    def update_critics(self, sample: Sample, kind: Kind, added: Added | None = None) -> CriticUpdate:
+        """Descend Σ_i mean of w·(Q_i(s, a) − y)² (eq. 7; VLM-RB, app. E.1), where
+        y = r + γ(1 − terminated)·(R_{i in M} Q̄_i(s′, a′) − α log π(a′|s′)), a′ drawn from π(·|s′) (eqs. 2 and 3)."""
+        part = kind.part
+        with torch.no_grad():
+            action, log_probability = self.drawn(part, self.features(part, sample.next_observation), sample.next_noise)
+            features = self.target_features(part, sample.next_observation)
+            value = self.target_q(part, sample, features, action) - self.alpha(part) * log_probability
+            wanted = sample.reward + sample.continues * value
+        return self.fit_critics(sample, wanted, kind, added)
+
+    def update_actor(self, sample: Sample, kind: Kind, added: Added | None = None) -> tuple[dict[str, Tensor], Tensor]:
+        """Descend the mean of α log π(a|s) − R_i Q_i(s, a), a drawn from π(·|s) (eq. 12).
+
+        What to tell of it, name -> [S], and the mean log π(a|s) of the actions drawn, [S]."""
+        assert sample.noise is not None
+        part = kind.part
+        with torch.no_grad():
+            features = self.features(part, sample.observation)
+        action, log_probability = self.drawn(part, features, sample.noise)
+        loss = (self.alpha(part) * log_probability - self.actor_q(part, features, action)).mean(1)
+        return self.fit_actor(loss, kind, added), log_probability.detach().mean(1)
+
+    def update_temperature(self, log_probability: Tensor, kind: Kind) -> dict[str, Tensor]:
+        """Descend −log α·(log π(a|s) + H̄), H̄ = −scale · A (Haarnoja et al. 2018b, §5; in log α [choice]).
+
+        `log_probability`: mean log π(a|s), [S]. What to tell of it, with the α before it, name -> [S]."""
+        part = kind.part
+        alpha = self.alpha(part).squeeze(1)
+        if self.config.tune_alpha:
+            gradient = self.alpha_gradient.parts[part].views["log_alpha"]
+            gradient.copy_(-(log_probability + self.target_entropy))
+            self.alpha_optimiser.step(self.alpha_gradient.flat, np.array(kind.active))
+        return {"alpha": alpha, "entropy": -log_probability}
 
     def alpha(self, part: int) -> Tensor:
         """α of a part's seeds, [S, 1], without gradient."""
@@ -74,31 +109,6 @@ class SacLearner(ActorCriticLearner):
         mean, output = self.actor_network(self.actor.parts[part].views, features).chunk(2, 2)
         return mean, LOG_STD[self.config.log_std](output, self.config.log_std_min)
 
-    def next_value(self, part: int, sample: Sample) -> Tensor:
-        """Q̄(s′, a′) − α log π(a′|s′), a′ drawn from π(·|s′) (Haarnoja et al. 2018, eq. 3)."""
-        action, log_probability = self.drawn(part, self.features(part, sample.next_observation), sample.next_noise)
-        features = self.target_features(part, sample.next_observation)
-        return self.target_q(part, sample, features, action) - self.alpha(part) * log_probability
-
-    def actor_terms(self, part: int, sample: Sample) -> ActorTerms:
-        """Mean of α log π(a|s) − Q(s, a), a drawn from π(·|s) (Haarnoja et al. 2018, eq. 12)."""
-        assert sample.noise is not None
-        with torch.no_grad():
-            features = self.features(part, sample.observation)
-        action, log_probability = self.drawn(part, features, sample.noise)
-        loss = (self.alpha(part) * log_probability - self.actor_q(part, features, action)).mean(1)
-        return ActorTerms(loss, log_probability.detach().mean(1))
-
-    def acted(self, part: int, terms: ActorTerms, active: Array) -> dict[str, Tensor]:
-        """One step of Adam on −log α · (log π + H̄), H̄ = −scale · A (Haarnoja et al. 2018b, §5; in log α [choice])."""
-        assert terms.log_probability is not None
-        alpha = self.alpha(part).squeeze(1)
-        if self.config.tune_alpha:
-            gradient = self.alpha_gradient.parts[part].views["log_alpha"]
-            gradient.copy_(-(terms.log_probability + self.target_entropy))
-            self.alpha_optimiser.step(self.alpha_gradient.flat, active)
-        return {"alpha": alpha, "entropy": -terms.log_probability}
-
     def networks(self) -> dict[str, Parameters]:
         return {**super().networks(), "alpha": self.log_alpha}
 
@@ -119,3 +129,20 @@ def tanh_gaussian(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor,
     log_slope = 2 * (math.log(2) - raw - F.softplus(-2 * raw))
     log_density = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
     return raw.tanh(), (log_density - log_slope).sum(2)
+
+
+LOG_STD_MAX = 2.0
+"""At most which the actor's log σ is [choice: VLM-RB gives none; B-Pref's and RL-SaLLM-F's code have the same]."""
+
+
+def clamped(output: Tensor, least: float) -> Tensor:
+    """log σ is the actor's output, cut off at both ends."""
+    return output.clamp(least, LOG_STD_MAX)
+
+
+def mapped(output: Tensor, least: float) -> Tensor:
+    """log σ = m + (2 − m)(tanh x + 1)/2 of the actor's output x (B-Pref's code, agent/actor.py)."""
+    return least + 0.5 * (LOG_STD_MAX - least) * (output.tanh() + 1)
+
+
+LOG_STD: Mapping[str, Callable[[Tensor, float], Tensor]] = {"clamp": clamped, "tanh": mapped}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -66,23 +67,23 @@ def test_a_seed_learns_the_same_bits_alone_and_beside_others(case: str) -> None:
 
 
 @BOTH
-def test_all_seeds_at_once_compute_what_each_does(learner_of: type) -> None:
+def test_all_seeds_at_once_compute_what_each_does(learner_of: type, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a GPU does: one product over seeds and members."""
     config = learner_of(**SMALL)
-    apart, whole = config.spawn(build((0, 1, 2))), config.spawn(build((0, 1, 2)))
-    for name in ("actor", "critic", "target", "target_actor", "log_alpha"):
-        if old := getattr(whole, name, None):
-            new = Parameters(old.specs, 3, members=old.members, together=True)
-            new.flat.copy_(old.flat)
-            setattr(whole, name, new)
+    apart = config.spawn(build((0, 1, 2)))
+    for module in ("actor_critic", "sac"):
+        there = f"guidebench.baselines.learners.{module}.learner.Parameters"
+        monkeypatch.setattr(there, functools.partial(Parameters, together=True))
+    whole = config.spawn(build((0, 1, 2)))
     joined = beside(*(batch(seed) for seed in range(3)))
-    samples = [apart.sample(joined, slice(row, row + 1), True) for row in range(3)]
-    packed = whole.sample(joined, slice(0, 3), True)
-    critics, actors = whole.critic_terms(0, packed, "error"), whole.actor_terms(0, packed)
-    for row, sample in enumerate(samples):
-        for all_seeds, own in zip(critics, apart.critic_terms(row, sample, "error"), strict=True):
-            torch.testing.assert_close(all_seeds[row], own[0], atol=1e-5, rtol=1e-5)
-        torch.testing.assert_close(actors.loss[row], apart.actor_terms(row, sample).loss[0], atol=1e-5, rtol=1e-5)
+    told = [each.update(joined, one(each), 2, "error") for each in (whole, apart)]
+    assert len(whole.actor.parts) == 1 and len(apart.actor.parts) == 3 and "actor_loss" in told[0].metrics
+    for name in told[1].metrics:
+        np.testing.assert_allclose(told[0].metrics[name], told[1].metrics[name], atol=1e-5, rtol=1e-5)
+    np.testing.assert_allclose(told[0].td_error, told[1].td_error, atol=1e-5, rtol=1e-5)
+    np.testing.assert_allclose(told[0].reducible, told[1].reducible, atol=1e-5, rtol=1e-5)
+    for ours, theirs in zip(whole.gradients, apart.gradients, strict=True):
+        torch.testing.assert_close(ours.flat, theirs.flat, atol=1e-5, rtol=1e-5)
 
 
 @BOTH

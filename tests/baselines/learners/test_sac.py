@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from guidebench.baselines.learners.actor_critic.captured import Kind
 from guidebench.baselines.learners.sac import Sac
 from guidebench.baselines.learners.sac.learner import tanh_gaussian
 from guidebench.harness.errors import UserError
@@ -15,6 +16,10 @@ from tests.baselines.learners.continuous import SMALL, batch, build
 
 PEAK = -0.5 * math.log(2 * math.pi)
 """log N(0; 0, 1), which is also log π(0) of a = tanh u with μ = 0, σ = 1: the slope of tanh at 0 is 1."""
+
+
+KIND = Kind(0, True, (False,), "error", False, (True,))
+"""An update of critics and actor that moves no target network."""
 
 
 def by_hand(**settings: Any) -> Any:
@@ -53,47 +58,46 @@ def sampled(learner: Any, data: Batch = WORKED, chosen: tuple[int, ...] = (0, 2)
 @pytest.mark.parametrize(("reduction", "value"), [("mean", 2.0), ("min", 1.0)])
 def test_the_target_is_of_the_chosen_critics_and_pays_for_entropy(reduction: str, value: float) -> None:
     """y = 1 + ½·(value − ½·PEAK), then 1; δ = mean Q − y; the loss sums squares over critics, means over the batch."""
-    learner = by_hand(target_reduction=reduction)
+    learner = by_hand(target_reduction=reduction, critic_lr=0)
     y = 1 + 0.5 * (value - 0.5 * PEAK)
-    terms = learner.critic_terms(0, sampled(learner), "error")
-    assert terms.td_error[0].tolist() == pytest.approx([2.5 - y, 4 - 1])
+    told = learner.update_critics(sampled(learner), KIND)
+    assert told.td_error[0].tolist() == pytest.approx([2.5 - y, 4 - 1])
     squares = [sum((q - y) ** 2 for q in (1.5, 2.5, 3.5)), sum((q - 1) ** 2 for q in (2, 4, 6))]
-    assert terms.loss.tolist() == pytest.approx([np.mean(squares)])
-    assert terms.value.tolist() == pytest.approx([(2.5 + 4) / 2])
-    assert terms.reducible[0].tolist() == pytest.approx([0, 0], abs=1e-6)  # Q̄ = Q
+    assert told.metrics["loss"].tolist() == pytest.approx([np.mean(squares)])
+    assert told.metrics["q_mean"].tolist() == pytest.approx([(2.5 + 4) / 2])
+    assert told.reducible[0].tolist() == pytest.approx([0, 0], abs=1e-6)  # Q̄ = Q
     learner.target.flat.mul_(2)  # Q̄(s, a) = 5 and 8; the chosen critics at s′ double too
     y = 1 + 0.5 * (2 * value - 0.5 * PEAK)
-    told = learner.critic_terms(0, sampled(learner), "error").reducible[0].tolist()
-    assert told == pytest.approx([abs(2.5 - y) - abs(5 - y), 3 - 7], abs=1e-5)
+    less = learner.update_critics(sampled(learner), KIND).reducible[0].tolist()
+    assert less == pytest.approx([abs(2.5 - y) - abs(5 - y), 3 - 7], abs=1e-5)
     # Q_i = 1.5, 2.5, 3.5 and 2, 4, 6, Q̄_i twice these: sums of squares over critics
-    told = learner.critic_terms(0, sampled(learner), "loss").reducible[0].tolist()
+    less = learner.update_critics(sampled(learner), KIND._replace(reducible="loss")).reducible[0].tolist()
     first = sum((q - y) ** 2 - (2 * q - y) ** 2 for q in (1.5, 2.5, 3.5))
-    assert told == pytest.approx([first, (1 + 9 + 25) - (9 + 49 + 121)], rel=1e-5)
+    assert less == pytest.approx([first, (1 + 9 + 25) - (9 + 49 + 121)], rel=1e-5)
 
 
 def test_weights_scale_the_critics_losses_but_not_td_errors() -> None:
     learner = by_hand()
     data = WORKED._replace(weight=np.array([[0, 0.5]], np.float32))
-    terms = learner.critic_terms(0, sampled(learner, data))
-    assert terms.loss.tolist() == pytest.approx([0.5 * (1 + 9 + 25) / 2])
-    assert terms.td_error[0, 1].item() == pytest.approx(3) and terms.reducible is None
+    told = learner.update_critics(sampled(learner, data), KIND._replace(reducible=None))
+    assert told.metrics["loss"].tolist() == pytest.approx([0.5 * (1 + 9 + 25) / 2])
+    assert told.td_error[0, 1].item() == pytest.approx(3) and told.reducible is None
 
 
 @pytest.mark.parametrize(("reduction", "values"), [("mean", (2, 4)), ("min", (1, 2)), ("first", (1, 2))])
 def test_the_actor_gains_value_and_entropy(reduction: str, values: tuple[float, float]) -> None:
     """At μ = 0, ε = 0: a = 0, Q_i = i·x₀, log π = PEAK; the loss is the mean of ½·PEAK − Q."""
     learner = by_hand(actor_reduction=reduction)
-    terms = learner.actor_terms(0, sampled(learner))
-    assert terms.loss.tolist() == pytest.approx([0.5 * PEAK - np.mean(values)])
-    assert terms.log_probability.tolist() == pytest.approx([PEAK])
+    told, log_probability = learner.update_actor(sampled(learner), KIND)
+    assert told["actor_loss"].tolist() == pytest.approx([0.5 * PEAK - np.mean(values)])
+    assert log_probability.tolist() == pytest.approx([PEAK])
 
 
 def test_the_actors_gradient_goes_through_the_action_and_its_log_probability() -> None:
     """With ε = 1, μ = 0, σ = 1: a = tanh 1, Q = … + a. For the bias of μ: d(α log π − Q)/du with
     d log π/du = 2 tanh u and dQ/du = 1 − tanh² u; for that of log σ: −α more, and both times ε·σ = 1."""
     learner = by_hand()
-    loss = learner.actor_terms(0, sampled(learner, noise=1.0)).loss
-    learner.actor.part_gradient(0, loss, learner.gradients[0])
+    learner.update_actor(sampled(learner, noise=1.0), KIND)
     t = math.tanh(1)
     through = 0.5 * 2 * t - (1 - t * t)
     found = learner.gradients[0].arrays(0)["actor.0.bias"]
@@ -148,9 +152,7 @@ def test_the_actors_output_is_clamped_to_log_sigma_or_mapped_into_its_range() ->
 def test_alpha_falls_while_entropy_exceeds_its_target(scale: float, rises: bool) -> None:
     """d/dlog α of −log α·(log π + H̄) is −(log π + H̄), H̄ = −scale·A; Adam's first step is lr against its sign."""
     learner = by_hand(target_entropy_scale=scale, alpha_lr=0.01)
-    sample = sampled(learner)
-    terms = learner.actor_terms(0, sample)._replace(log_probability=torch.tensor([0.3]))  # entropy −0.3
-    told = learner.acted(0, terms, np.ones(1, bool))
+    told = learner.update_temperature(torch.tensor([0.3]), KIND)  # entropy −0.3
     assert learner.alpha_gradient.flat[0, 0].item() == pytest.approx(-(0.3 - scale))
     log_alpha = math.log(0.5) - 0.01 * np.sign(scale - 0.3)
     assert learner.alpha(0).item() == pytest.approx(math.exp(log_alpha))

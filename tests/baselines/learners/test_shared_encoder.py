@@ -85,16 +85,16 @@ def test_without_anything_to_be_encoded_there_is_no_encoder() -> None:
 
 
 @BOTH
-def test_the_critics_loss_alone_moves_the_encoder(learner_of: Any) -> None:
+def test_the_critics_loss_alone_moves_the_encoder(learner_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The actor's loss has no gradient by it; where the critics' Adam stands still, so does the encoder."""
     learner = learner_of(**SMALL).spawn(build(observations=IMAGE))
-    sample = learner.sample(batch(IMAGE, 0), slice(0, 1), True)
-    views = [*learner.encoder.parts[0].views.values()]
-    by_actor = torch.autograd.grad(
-        learner.actor_terms(0, sample).loss.sum(),
-        [*views, *learner.actor.parts[0].views.values()],
-        allow_unused=True,
+    losses = []
+    monkeypatch.setattr(learner, "fit_actor", lambda loss, kind, added: losses.append(loss) or {})
+    learner.update_actor(
+        learner.sample(batch(IMAGE, 0), slice(0, 1), True), Kind(0, True, (False,), None, True, (True,))
     )
+    views = [*learner.encoder.parts[0].views.values()]
+    by_actor = torch.autograd.grad(losses[0].sum(), [*views, *learner.actor.parts[0].views.values()], allow_unused=True)
     assert all(found is None for found in by_actor[: len(views)])
     assert all(found is not None and bool(found.any()) for found in by_actor[len(views) :])
     still = learner_of(**SMALL, critic_lr=0.0).spawn(build(observations=IMAGE))
@@ -111,7 +111,8 @@ def test_the_encoders_gradient_is_the_slope_of_the_critics_loss() -> None:
     space = Observations(parts={"image": IMAGE, "grid": GRID})
     learner: Any = Td3(**{**SMALL, "max_grad_norm": None}, critic_lr=0.0).spawn(build(observations=space))
     sample = learner.sample(batch(space, 3), slice(0, 1), False)
-    learner.learn(sample, Kind(0, False, (False,), None, True, (True,)))
+    kind = Kind(0, False, (False,), None, True, (True,))
+    learner.update_critics(sample, kind)
     gradient = learner.gradients[2].arrays(0)
     for name in ("encoder.image.shift", "encoder.grid.pooled.bias"):
         view = learner.encoder.parts[0].views[name][0]
@@ -120,7 +121,7 @@ def test_the_encoders_gradient_is_the_slope_of_the_critics_loss() -> None:
         for change in (1e-2, -2e-2):
             with torch.no_grad():
                 view[entry] += change
-            losses.append(learner.critic_terms(0, sample).loss.item())
+            losses.append(learner.update_critics(sample, kind).metrics["loss"].item())
         with torch.no_grad():
             view[entry] += 1e-2
         assert (losses[0] - losses[1]) / 2e-2 == pytest.approx(gradient[name][entry], rel=0.02)
