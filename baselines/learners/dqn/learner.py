@@ -1,19 +1,36 @@
-"""The loss of DQN."""
+"""DQN: its update and the loss that it descends."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
 
 from guidebench.baselines.learners.q_learning.learner import QLearner, Sample, Terms
 from guidebench.baselines.parameters import Part
-from guidebench.harness.interfaces import Difference
+from guidebench.harness.interfaces import Array, Batch, Difference, Loss, Update
 
 
 class DqnLearner(QLearner):
-    """Deep Q-learning (Mnih et al. 2015) with the double target (van Hasselt et al. 2016), for S seeds at once."""
+    """Deep Q-learning (Mnih et al. 2015) with the double target (van Hasselt et al. 2016), for S seeds at once.
 
-    def terms(self, online: Part, target: Part, sample: Sample, reducible: Difference | None = None) -> Terms:
+    In training it acts ε-greedily (`act`, `epsilon`)."""
+
+    def update(
+        self,
+        batch: Batch,
+        active: Array,
+        step: int,
+        reducible: Difference | None = None,
+        losses: Sequence[Loss] = (),
+    ) -> Update:
+        """One gradient step (Mnih et al. 2015, algorithm 1): renew the target network where due, then descend the mean
+        over the batch of w·`td_loss`, and what `losses` add to it (group `q`), by one step of Adam."""
+        self.renew_target(active, step)
+        return self.descend(batch, active, reducible, losses)
+
+    def td_loss(self, online: Part, target: Part, sample: Sample, reducible: Difference | None = None) -> Terms:
         """Huber loss (κ = 1) of δ = Q(s, a) − y, y = r + γ(1 − terminated)·Q̄(s′, argmax_a′ Q(s′, a′)).
 
         Without `double` the argmax is Q̄'s own (van Hasselt et al. 2016, eq. 4; VLM-RB, table 3).

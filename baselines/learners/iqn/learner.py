@@ -1,6 +1,8 @@
-"""The loss of IQN."""
+"""IQN: its update and the loss that it descends; the network of quantiles is in `network.py`."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -11,7 +13,7 @@ from guidebench.baselines.learners.iqn import Iqn
 from guidebench.baselines.learners.iqn.network import QuantileNetwork
 from guidebench.baselines.learners.q_learning.learner import QLearner, Sample, Terms
 from guidebench.baselines.parameters import Part
-from guidebench.harness.interfaces import Build, Difference
+from guidebench.harness.interfaces import Array, Batch, Build, Difference, Loss, Update
 
 
 class IqnLearner(QLearner):
@@ -24,7 +26,20 @@ class IqnLearner(QLearner):
         super().__init__(config, build)
         self.noise = [streams.noise for streams in build.streams]
 
-    def terms(self, online: Part, target: Part, sample: Sample, reducible: Difference | None = None) -> Terms:
+    def update(
+        self,
+        batch: Batch,
+        active: Array,
+        step: int,
+        reducible: Difference | None = None,
+        losses: Sequence[Loss] = (),
+    ) -> Update:
+        """One gradient step (Dabney et al. 2018, §3): renew the target network where due, then descend the mean
+        over the batch of w·`td_loss`, and what `losses` add to it (group `q`), by one step of Adam."""
+        self.renew_target(active, step)
+        return self.descend(batch, active, reducible, losses)
+
+    def td_loss(self, online: Part, target: Part, sample: Sample, reducible: Difference | None = None) -> Terms:
         """Quantile Huber loss of Z_τi(s, a) towards y_j = r + γ(1 − terminated)·Z̄_τ'j(s′, a*).
 
         a* has the highest Q(s′, ·) of the online network, without `double` of the target network. TD errors are of

@@ -1,4 +1,5 @@
-"""What every learner of action values does for S seeds: acting, the update around its loss, and checkpoints."""
+"""What serves DQN and IQN, whose algorithms are in `dqn/learner.py` and `iqn/learner.py`: steps of Adam, renewal of the
+target network, ε-greedy acting, checkpoints."""
 
 from __future__ import annotations
 
@@ -66,7 +67,18 @@ class QLearner(BaseLearner, ABC):
         """Environment step at which each seed's target network was last renewed, [S]."""
 
     @abstractmethod
-    def terms(self, online: Part, target: Part, sample: Sample, reducible: Difference | None = None) -> Terms:
+    def update(
+        self,
+        batch: Batch,
+        active: Array,
+        step: int,
+        reducible: Difference | None = None,
+        losses: Sequence[Loss] = (),
+    ) -> Update:
+        """One gradient step of the seeds `active` [S], on what `losses` add to it too (group `q`)."""
+
+    @abstractmethod
+    def td_loss(self, online: Part, target: Part, sample: Sample, reducible: Difference | None = None) -> Terms:
         """Losses and errors of a part's transitions under its online and target parameters."""
 
     def epsilon(self, step: int) -> float:
@@ -115,22 +127,21 @@ class QLearner(BaseLearner, ABC):
         due = step >= self.config.learning_starts and step % self.config.train_every == 0
         return self.config.gradient_steps if due else 0
 
-    def update(
-        self,
-        batch: Batch,
-        active: Array,
-        step: int,
-        reducible: Difference | None = None,
-        losses: Sequence[Loss] = (),
-    ) -> Update:
-        """One step of Adam on the mean over the batch of weight · loss, and on what `losses` add to it (group `q`),
-        after the target network is renewed if due."""
-        self._renew_target(active, step)
+    def renew_target(self, active: Array, step: int) -> None:
+        """θ̄ ← τθ + (1 − τ)θ̄ of the seeds for which a multiple of `target_every` has passed since the last time."""
+        every = self.config.target_every
+        due = active & (step // every > self.renewed // every)
+        for row in np.flatnonzero(due):
+            self.target.flat[row].lerp_(self.online.flat[row], self.config.target_rate)
+        self.renewed[due] = step
+
+    def descend(self, batch: Batch, active: Array, reducible: Difference | None, losses: Sequence[Loss]) -> Update:
+        """One step of Adam on the mean over the batch of w·`td_loss`, and on what `losses` add to it."""
         added = self._added(losses, batch)
         weight = None if batch.weight is None else self._tensor(batch.weight).float()
         own, means, errors, less = [], [], [], []
         for online, target in zip(self.online.parts, self.target.parts, strict=True):
-            terms = self.terms(online, target, self.sample(batch, online.rows), reducible)
+            terms = self.td_loss(online, target, self.sample(batch, online.rows), reducible)
             own.append((terms.loss if weight is None else terms.loss * weight[online.rows]).mean(1))
             means.append(terms.value.mean(1))
             errors.append(terms.td_error.flatten())
@@ -175,14 +186,6 @@ class QLearner(BaseLearner, ABC):
 
     def _tensor(self, array: Array) -> Tensor:
         return tensor(array, self.device)
-
-    def _renew_target(self, active: Array, step: int) -> None:
-        """θ̄ ← τθ + (1 − τ)θ̄ of the seeds for which a multiple of `target_every` has passed since the last time."""
-        every = self.config.target_every
-        due = active & (step // every > self.renewed // every)
-        for row in np.flatnonzero(due):
-            self.target.flat[row].lerp_(self.online.flat[row], self.config.target_rate)
-        self.renewed[due] = step
 
     def reset(self, part: str, active: Array) -> None:
         """Refuse: it begins no part of itself anew."""
