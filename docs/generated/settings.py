@@ -41,7 +41,10 @@ def _run() -> Iterator[str]:
 
 def _part(kind: str, name: str) -> str:
     thing = registry.get(kind, name)
-    lines = [f"## `{name}` {{: #{name} }}", "", text(describe(kind, thing))]
+    words, _, tasks = describe(kind, thing).partition("  tasks: ")
+    lines = [f"## `{name}` {{: #{name} }}", "", text(words[:1].upper() + words[1:])]
+    if tasks:
+        lines.append(f"\nTasks: {tasks}.")
     if kind == "method":
         return "\n".join([*lines, _recipe(thing)])
     if thing.needs:
@@ -79,7 +82,7 @@ def _suite(suite: Any) -> str:
     layers = {"every profile": suite.defaults, **{f"profile `{name}`": each for name, each in suite.profiles.items()}}
     rows = [row for called, layer in layers.items() for row in _layer(called, layer)]
     if rows:
-        lines.append(f"What it sets of a run and of its parts:\n{table(('in', 'setting', 'value', 'source'), rows)}")
+        lines.append(f"What it sets of a run and of its parts:\n{table(('setting', 'value', 'in', 'source'), rows)}")
     return "\n".join(lines)
 
 
@@ -93,8 +96,12 @@ def _recipe(method: Method) -> str:
     layers = {"every suite": method.defaults, **{f"suite `{name}`": each for name, each in method.on_suite.items()}}
     rows = [row for called, layer in layers.items() for row in _layer(called, layer)]
     if rows:
-        lines.append(f"What it sets:\n{table(('on', 'setting', 'value', 'source'), rows)}")
-    rows = [row for name, layer in method.ablations.items() for row in _layer(code(name), layer)]
+        lines.append(f"What it sets:\n{table(('setting', 'value', 'on', 'source'), rows)}")
+    rows = [
+        (code(name), key, value, source)
+        for name, layer in method.ablations.items()
+        for key, value, _, source in _layer("", layer)
+    ]
     if rows:
         lines.append(
             f"Its ablations, run by `bench ablate`:\n{table(('ablation', 'setting', 'value', 'source'), rows)}"
@@ -116,14 +123,14 @@ def _parts(method: Method) -> dict[str, tuple[str, str]]:
 
 
 def _layer(called: str, layer: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
-    """The rows of a layer: what it is called, key, value and source."""
+    """The rows of a layer: key, value, what the layer is called, and source."""
     for key, given in layer.items():
         if key == "by_task":
             for task, own in given.items():
                 yield from _layer(f"{called}, task `{task}`", own)
             continue
         value, source = given if isinstance(given, Cited) else (given, "")
-        yield called, code(key), _value(value), text(source)
+        yield code(key), _value(value), called, text(source)
 
 
 def _value(value: Any) -> str:
