@@ -49,27 +49,6 @@ class JudgedSampler(BaseSampler):
         self._unjudged_priority = np.ones(rows)
         """p̄^α."""
 
-    @property
-    def tree(self) -> SumTree:
-        """Sampling priorities of all that is stored. New transitions enter it when it is looked at, several at once:
-        one at every step, with its ancestors, would cost more than drawing the batches."""
-        if self._entering:
-            slots = np.array(self._entering)
-            left = slots[:, 0]
-            self._judged_count -= self._judged[:, left].sum(axis=1)
-            self._judged[:, left] = False
-            index = slots.reshape(1, -1).repeat(self._tree.rows, axis=0)
-            priority = np.zeros(index.shape)
-            priority[:, 1::2] = np.array(self._entering_priority).T
-            self._entering, self._entering_priority = [], []
-            self._tree.set(index, priority)
-        return self._tree
-
-    def added(self, index: int, live: Span, transition: Transition) -> None:
-        self._entering.append(((live.start - 1) % live.size, index))
-        self._entering_priority.append(self._new_priority(index))
-        self._stored = live.count
-
     def draw(self, count: int, moment: Moment) -> Draw:
         """Slots int64 [S, B], the prioritised ones first, without weights.
 
@@ -102,6 +81,49 @@ class JudgedSampler(BaseSampler):
         self._judged_count[row] += len(index) - self._judged[row, index].sum()
         self._judged[row, index] = True
 
+    def _judge(self, row: int, index: Array, score: float) -> None:
+        """Set p of these transitions to `score`."""
+        self.tree.set_row(row, index, score**self.config.alpha)
+
+    def _set_default(self, row: int) -> None:
+        """p̄: of the clips judged so far, the share that is meaningful; 1 before the first (algorithm 1)."""
+        self.default_priority[row] = self._meaningful[row] / self._clips[row] if self._clips[row] else 1.0
+        self._unjudged_priority = self.default_priority**self.config.alpha
+
+    def added(self, index: int, live: Span, transition: Transition) -> None:
+        self._entering.append(((live.start - 1) % live.size, index))
+        self._entering_priority.append(self._new_priority(index))
+        self._stored = live.count
+
+    def _new_priority(self, index: int) -> Array:
+        """Sampling priority, [S], of the transition that every seed has just stored at slot `index`."""
+        return self._unjudged_priority
+
+    @property
+    def tree(self) -> SumTree:
+        """Sampling priorities of all that is stored. New transitions enter it when it is looked at, several at once:
+        one at every step, with its ancestors, would cost more than drawing the batches."""
+        if self._entering:
+            slots = np.array(self._entering)
+            left = slots[:, 0]
+            self._judged_count -= self._judged[:, left].sum(axis=1)
+            self._judged[:, left] = False
+            index = slots.reshape(1, -1).repeat(self._tree.rows, axis=0)
+            priority = np.zeros(index.shape)
+            priority[:, 1::2] = np.array(self._entering_priority).T
+            self._entering, self._entering_priority = [], []
+            self._tree.set(index, priority)
+        return self._tree
+
+    def metrics(self, step: int) -> Metrics:
+        """λ, p̄ and the share of stored transitions that a judge has spoken on."""
+        share = prioritised_share(self.config, step, self._steps)
+        return {
+            "replay/lambda": np.full(len(self._clips), share),
+            "replay/default_priority": self.default_priority.copy(),
+            "replay/judged_share": self._judged_count / max(1, self._stored),
+        }
+
     def state(self, row: int) -> State:
         return {
             "priority": self.tree.leaves(row),
@@ -119,27 +141,6 @@ class JudgedSampler(BaseSampler):
         self._meaningful[row] = state["meaningful"]
         self._set_default(row)
         self._stored = state["stored"]
-
-    def metrics(self, step: int) -> Metrics:
-        """λ, p̄ and the share of stored transitions that a judge has spoken on."""
-        share = prioritised_share(self.config, step, self._steps)
-        return {
-            "replay/lambda": np.full(len(self._clips), share),
-            "replay/default_priority": self.default_priority.copy(),
-            "replay/judged_share": self._judged_count / max(1, self._stored),
-        }
-
-    def _new_priority(self, index: int) -> Array:
-        """Sampling priority, [S], of the transition that every seed has just stored at slot `index`."""
-        return self._unjudged_priority
-
-    def _set_default(self, row: int) -> None:
-        self.default_priority[row] = self._meaningful[row] / self._clips[row] if self._clips[row] else 1.0
-        self._unjudged_priority = self.default_priority**self.config.alpha
-
-    def _judge(self, row: int, index: Array, score: float) -> None:
-        """Set p of these transitions to `score`."""
-        self.tree.set_row(row, index, score**self.config.alpha)
 
 
 class BoostedSampler(JudgedSampler):
@@ -159,7 +160,20 @@ class BoostedSampler(JudgedSampler):
         if not finite.all():
             error = np.where(finite, error, self._error[row, index])
         self._error[row, index] = error
-        self.tree.set(index, self._product(self._score[row, index], error))
+        self.tree.set(index, self.priority(self._score[row, index], error))
+
+    def priority(self, score: Array, error: Array) -> Array:
+        """(p·(|δ| + ε))^α: what the tree holds."""
+        return np.asarray((score * (error.astype(np.float64) + self.config.epsilon)) ** self.config.alpha)
+
+    def _judge(self, row: int, index: Array, score: float) -> None:
+        self._score[row, index] = score
+        self.tree.set_row(row, index, self.priority(self._score[row, index], self._error[row, index]))
+
+    def _new_priority(self, index: int) -> Array:
+        self._score[:, index] = self.default_priority
+        self._error[:, index] = self.config.new_error
+        return self.priority(self._score[:, index], self._error[:, index])
 
     def state(self, row: int) -> State:
         return super().state(row) | {"score": self._score[row].copy(), "error": self._error[row].copy()}
@@ -168,15 +182,3 @@ class BoostedSampler(JudgedSampler):
         super().load_state(row, state)
         self._score[row] = state["score"]
         self._error[row] = state["error"]
-
-    def _new_priority(self, index: int) -> Array:
-        self._score[:, index] = self.default_priority
-        self._error[:, index] = self.config.new_error
-        return self._product(self._score[:, index], self._error[:, index])
-
-    def _judge(self, row: int, index: Array, score: float) -> None:
-        self._score[row, index] = score
-        self.tree.set_row(row, index, self._product(self._score[row, index], self._error[row, index]))
-
-    def _product(self, score: Array, error: Array) -> Array:
-        return np.asarray((score * (error.astype(np.float64) + self.config.epsilon)) ** self.config.alpha)

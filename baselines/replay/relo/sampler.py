@@ -1,4 +1,4 @@
-"""How ReLo takes in new transitions and the errors of both networks."""
+"""ReLo: its draws, its weights, and its priorities."""
 
 from __future__ import annotations
 
@@ -7,51 +7,66 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from guidebench.baselines.prioritised import PrioritisedSampler
+from guidebench.baselines.prioritised import drawn, importance_weight, overwrite
+from guidebench.baselines.sampling import BaseSampler
 from guidebench.baselines.sum_tree import MaxSumTree
-from guidebench.harness.interfaces import Array, Metrics, Span, State, Transition, Update
+from guidebench.harness.interfaces import Array, Draw, Metrics, Moment, Span, State, Transition, Update
 
 if TYPE_CHECKING:
     from guidebench.baselines.replay.relo import Relo
 
 
-class ReloSampler(PrioritisedSampler):
-    """Priority p = max(0, d) + ε, d how much more the online network errs than the target network (VLM-RB, app. E)."""
+class ReloSampler(BaseSampler):
+    """Draws transition i with P(i) = p_i^α / Σ p^α, p_i = max(0, d_i) + ε, where d_i says how much more the online
+    network errs than the target network, and weighs it by w_i = (1 / (N·P(i)))^β / max w (VLM-RB, app. E)."""
 
     def __init__(self, config: Relo, rows: int, slots: int, steps: int) -> None:
         """`slots` of the ring, `steps` of the whole run."""
-        self._priorities = MaxSumTree(rows, slots)
-        super().__init__(self._priorities, config.alpha, config.epsilon, config.importance_weights)
         self.config = config
         self.wants_reducible = config.difference
+        self.tree = MaxSumTree(rows, slots)
+        """p^α of each transition."""
         self._steps = steps
         self._clipped = np.zeros(rows)
         """Share of the last batch whose reducible loss was not positive."""
-        self._floor = float(self._priority(np.zeros(())))
+        self._floor = float(self.priority(np.zeros(())))
         """What the tree holds for such a transition: the least there is."""
         self._at_floor = np.zeros((rows, slots), bool)
         self._floor_count = np.zeros(rows, np.int64)
         self._stored = 0
 
+    def draw(self, count: int, moment: Moment) -> Draw:
+        """Slots int64 [S, B] by P(i), and their w_i float32 [S, B], or None without importance weights."""
+        index = drawn(self.tree, count, moment)
+        weighs = self.config.importance_weights
+        return Draw(index, importance_weight(self.tree, index, self.beta(moment.step)) if weighs else None)
+
     def beta(self, step: int) -> float:
+        """β at environment step `step`: linear over the run."""
         start, end = self.config.beta_start, self.config.beta_end
         return start + (end - start) * min(1.0, step / self._steps)
+
+    def feedback(self, index: Array, update: Update) -> None:
+        """Take over d of the reducible errors [S, B]; one that is not finite leaves its transition's priority as it
+        is."""
+        assert update.reducible is not None, "asked for by wants_reducible"
+        difference = update.reducible
+        self._clipped = (difference <= 0).mean(axis=1)
+        overwrite(self.tree, index, self.priority(difference), np.isfinite(difference))
+        self._note(index)
 
     def added(self, index: int, live: Span, transition: Transition) -> None:
         """A new transition gets the largest priority of those stored (VLM-RB, app. E), 1 if there is none [choice]."""
         self.tree.forget(index, live)
-        largest = self._priorities.largest
+        largest = self.tree.largest
         self.tree.set_all_rows(index, np.where(largest > 0, largest, 1.0))
         self._stored = live.count
         left = (live.start - 1) % live.size
         self._note(np.full((self.tree.rows, 2), (left, index), np.int64))
 
-    def feedback(self, index: Array, update: Update) -> None:
-        """Take over the reducible errors [S, B]; one that is not finite leaves its transition's priority as it is."""
-        assert update.reducible is not None, "asked for by wants_reducible"
-        self._clipped = (update.reducible <= 0).mean(axis=1)
-        self._learnt(index, update.reducible)
-        self._note(index)
+    def priority(self, difference: Array) -> Array:
+        """p^α of differences: (max(0, d) + ε)^α."""
+        return np.asarray((np.maximum(difference, 0.0, dtype=np.float64) + self.config.epsilon) ** self.config.alpha)
 
     def _note(self, index: Array) -> None:
         """Whether the transitions in slots [S, B], as the tree holds them now, have the least priority."""
@@ -65,9 +80,12 @@ class ReloSampler(PrioritisedSampler):
             "replay/floor_share": self._floor_count / max(1, self._stored),
         }
 
+    def state(self, row: int) -> State:
+        return {"priority": self.tree.leaves(row)}
+
     def load_state(self, row: int, state: State) -> None:
-        super().load_state(row, state)
         leaves = state["priority"]
+        self.tree.load_leaves(row, leaves)
         self._at_floor[row] = (leaves > 0) & (leaves <= self._floor)
         self._floor_count[row] = self._at_floor[row].sum()
         self._stored = int((leaves > 0).sum())
