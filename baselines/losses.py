@@ -75,6 +75,14 @@ def of(batch: Batch, rows: slice, device: str) -> Tensors:
     )
 
 
+def check_groups(losses: Iterable[Loss], groups: Sequence[str]) -> None:
+    """UserError, by who gives it, for a loss of a group that a learner, which has `groups`, does not have."""
+    for loss in losses:
+        for group in loss.groups:
+            if group not in groups:
+                raise unknown(f"group of the learner, to which {loss.who} adds a loss:", group, groups)
+
+
 def added(
     losses: Iterable[Loss], batch: Tensors, networks: object, groups: Mapping[str, Sequence[Tensor]]
 ) -> dict[str, Added]:

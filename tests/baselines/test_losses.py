@@ -225,6 +225,19 @@ def test_a_term_of_a_group_that_was_not_declared_is_refused() -> None:
         learner.update(data(learner.config, 0), ONE, 1, None, (loss,))
 
 
+@pytest.mark.parametrize(
+    ("learner", "group", "known"), [(Dqn(**SMALL), "actor", "q"), (Sac(**CONTINUOUS), "q", "actor, critic")]
+)
+def test_a_loss_of_a_group_that_the_learner_has_not_is_refused(learner: Any, group: str, known: str) -> None:
+    made = learners(learner, (0,))
+    given = data(learner, 0) if isinstance(learner, Dqn) else batch(0)
+    loss = Loss("the agent Test", (group,), lambda b, net: {})
+    with pytest.raises(
+        UserError, match=rf"unknown group of the learner, to which the agent Test adds .*known: {known}\)"
+    ):
+        made.update(given, ONE, 1000, None, (loss,))
+
+
 def test_a_deterministic_policy_has_no_log_probability() -> None:
     learner = learners(Td3(**CONTINUOUS), (0,))
     loss = of("actor", lambda b, net: net.log_probability(b.observation, b.action).mean(1))

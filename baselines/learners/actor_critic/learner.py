@@ -298,6 +298,7 @@ class ActorCriticLearner(BaseLearner, ABC):
 
     def _added(self, losses: Sequence[Loss], batch: Batch, part: int, acts: bool) -> dict[str, Added]:
         """What `losses` add for the seeds of one part, in an update that is also the actor's or not."""
+        adding.check_groups(losses, self.config.groups)
         rows, critics = self.critic.parts[part]
 
         def of_actor(compute: Callable[..., Any]) -> Callable[..., Any]:

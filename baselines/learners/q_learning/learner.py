@@ -165,6 +165,7 @@ class QLearner(BaseLearner, ABC):
 
     def _added(self, losses: Sequence[Loss], batch: Batch) -> list[Added]:
         """What `losses` add for the seeds of each part; empty where none may add to `q`."""
+        adding.check_groups(losses, self.config.groups)
         found = []
         for rows, views in self.online.parts if any("q" in loss.groups for loss in losses) else ():
             own, networks = (
