@@ -16,6 +16,9 @@ PARTS = {
     "Recipes": "guidebench.harness.recipes",
     "Logs": "guidebench.harness.logs",
     "Replays": "guidebench.baselines.sampling",
+    "Learners": "guidebench.baselines.learning",
+    "Agents": "guidebench.baselines.acting",
+    "Experiences": "guidebench.baselines.experience",
     "Guides": "guidebench.baselines.guiding",
     "Sections of a report": "guidebench.reports.sections",
 }
