@@ -1,5 +1,5 @@
-"""What serves SAC and TD3, whose algorithms are in `sac/learner.py` and `td3/learner.py`: values, target
-values, steps of Adam, when what is due, acting, checkpoints."""
+"""What serves SAC and TD3, whose algorithms are in `sac/learner.py` and `td3/learner.py`: values and target values,
+steps of Adam, when an update is due and what it draws, acting, checkpoints."""
 
 from __future__ import annotations
 
