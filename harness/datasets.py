@@ -78,6 +78,7 @@ class Wanted:
             "dataset": _named(self.part),
             "suite": _named(self.suite),
             "task": self.task,
+            "spaces": [asdict(space) for space in self.suite.spaces(self.task)],
             "origin": dict(self.part.origin()),
             "packages": packages(),
         }

@@ -94,6 +94,7 @@ class Wanted:
             "version": self.suite.version,
             "settings": asdict(self.suite),  # type: ignore[call-overload]
             "task": self.task,
+            "spaces": [asdict(space) for space in self.suite.spaces(self.task)],
             "count": self.count,
             "packages": packages(),
         }

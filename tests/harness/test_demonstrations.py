@@ -13,6 +13,7 @@ import pytest
 from guidebench.harness import building, cli, config, demonstrations, matrix
 from guidebench.harness.demonstrations import Demonstrations, Wanted
 from guidebench.harness.errors import Notice, Stopped, UserError
+from guidebench.harness.interfaces import Observations
 from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 from tests.logs import logged
 
@@ -46,10 +47,14 @@ def test_they_are_made_once_and_again_to_the_same_bytes(three, monkeypatch, tmp_
     assert told == [(1, 1), (2, 2), (3, 3)]
 
 
-def test_another_task_count_or_version_is_kept_apart(monkeypatch) -> None:
+def test_another_task_count_version_or_space_is_kept_apart(monkeypatch) -> None:
     others = [Wanted(THREE.name, SUITE, "6x6", 3), Wanted(THREE.name, SUITE, "5x5", 4)]
     files = {what.file for what in (THREE, *others)}
     monkeypatch.setattr(MiniGridDoorKey, "version", 99)
+    assert len({*files, THREE.file}) == 4
+    monkeypatch.undo()
+    actions = SUITE.spaces("5x5")[1]
+    monkeypatch.setattr(MiniGridDoorKey, "spaces", lambda self, task: (Observations((2,), "float32"), actions))
     assert len({*files, THREE.file}) == 4
 
 

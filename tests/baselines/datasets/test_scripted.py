@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,36 @@ def test_a_dataset_is_gathered_once_to_the_same_bytes_and_another_is_kept_apart(
     assert datasets.obtain(wanted(episodes=6, noise=0.8)).digest == noisy.digest
     assert datasets.obtain(wanted(episodes=6, noise=0.7)).digest != noisy.digest
     assert len(list(tmp_path.glob("datasets/offline/*.json"))) == 2
+
+
+def test_a_dataset_is_gathered_again_where_the_suite_shows_something_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A suite under development whose version stays: what is kept are the bytes of other records."""
+    monkeypatch.setenv("GUIDEBENCH_CACHE", str(tmp_path))
+    assert datasets.obtain(wanted(episodes=2)).episodes[0].observation.dtype == np.uint8
+    (shown, actions), made = SUITE.spaces("5x5"), MiniGridDoorKey.make
+    floats = replace(shown, dtype="float32", categories=None)
+    monkeypatch.setattr(MiniGridDoorKey, "spaces", lambda self, task: (floats, actions))
+    monkeypatch.setattr(MiniGridDoorKey, "make", lambda self, task: InFloats(made(self, task)))
+    assert datasets.obtain(wanted(episodes=2)).episodes[0].observation.dtype == np.float32
+
+
+class InFloats:
+    """A task that shows what another one does, as floats."""
+
+    def __init__(self, task: Any) -> None:
+        self.task = task
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.task, name)
+
+    def reset(self, seed: int | None = None) -> Any:
+        return self.task.reset(seed).astype(np.float32)
+
+    def step(self, action: Any) -> Any:
+        step = self.task.step(action)
+        return step._replace(observation=step.observation.astype(np.float32))
 
 
 def test_episodes_of_several_tasks_name_their_task_and_have_to_share_its_spaces() -> None:
