@@ -18,7 +18,7 @@ import numpy as np
 from safetensors.numpy import load_file
 from safetensors.numpy import save as to_bytes
 
-from guidebench.harness.errors import Notice
+from guidebench.harness.errors import Notice, UserError
 from guidebench.harness.interfaces import State
 from guidebench.harness.packing import packed, unpacked
 
@@ -34,7 +34,8 @@ class Checkpoint(NamedTuple):
 
 
 def save(directory: Path, step: int, state: State) -> Path:
-    """Write `state` as the checkpoint of `step` in a run's directory and drop all but the two newest."""
+    """Write `state` as the checkpoint of `step` in a run's directory and drop all but the two newest; UserError, by the
+    place in it, for what a checkpoint cannot hold. Tuples come back as lists, and keys as text."""
     arrays: dict[str, np.ndarray] = {}
     tree = _pack(state, arrays)
     final = directory / f"checkpoint-{step:010d}"
@@ -117,7 +118,7 @@ def load(path: Path) -> Checkpoint:
     return Checkpoint(step_of(path), state)
 
 
-def _pack(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+def _pack(value: Any, arrays: dict[str, np.ndarray], *at: str) -> Any:
     if isinstance(value, (np.ndarray, np.void)):
         raw, fields = packed(np.asarray(value))
         name = str(len(arrays))
@@ -125,14 +126,17 @@ def _pack(value: Any, arrays: dict[str, np.ndarray]) -> Any:
         arrays[name] = np.array(raw, order="C", copy=True)
         return {_ARRAY: name} if fields is None else {_ARRAY: name, _FIELDS: fields}
     if isinstance(value, dict):
-        return {str(key): _pack(item, arrays) for key, item in value.items()}
+        return {str(key): _pack(item, arrays, *at, str(key)) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_pack(item, arrays) for item in value]
+        return [_pack(item, arrays, *at, str(number)) for number, item in enumerate(value)]
     if isinstance(value, np.generic):
         return value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    raise TypeError(f"a checkpoint cannot hold {type(value).__name__}")
+    raise UserError(
+        f"the state of a run cannot be kept: {'.'.join(at)} is a {type(value).__name__}; a checkpoint holds None, "
+        f"truth values, numbers, text, NumPy arrays, and dicts, lists and tuples of them"
+    )
 
 
 def _unpack(value: Any, arrays: dict[str, np.ndarray]) -> Any:

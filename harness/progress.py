@@ -148,7 +148,8 @@ class Lines(Display):
             at = event.content["step"]
             self._say(f"{self.name(job)}: {f'resumed at step {at:,}' if at else 'started'}")
         elif event.kind == "finished":
-            self._say(f"{self.name(job)}: finished")
+            if any(self.runs[job.cell["cell"], seed].status == "finished" for seed in job.seeds):
+                self._say(f"{self.name(job)}: finished")
         else:
             self._say(self.sentence(event))
 

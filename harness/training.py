@@ -47,12 +47,14 @@ def phases_of(agent: Agent, steps: int, datasets: Collection[str] = ()) -> tuple
         if phase.source in datasets and agent.wants_snapshots:
             raise UserError(
                 f"{name} takes the dataset {phase.source!r}, which holds no snapshots and no events, and a part of the "
-                f"cell has frames or events of what is stored judged; choose a replay and a guide that do without"
+                f"cell has frames or events of what is stored judged (`wants_snapshots`); choose a replay, a guide and "
+                f"an agent that do without"
             )
     if (total := sum(phase.steps for phase in phases)) != steps:
         told = ", ".join(f"{phase.name} {phase.steps:,}" for phase in phases) or "none"
         raise UserError(
-            f"the phases of the run have {total:,} steps in all ({told}), and training.steps={steps}; share those out"
+            f"the phases of the run have {total:,} steps in all ({told}), and training.steps={steps}; the two "
+            f"have to be equal"
         )
     return phases
 

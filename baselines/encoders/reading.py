@@ -59,6 +59,8 @@ class Reading:
 @functools.cache
 def read(observations: Observations, sizes: Sizes) -> Reading:
     """How observations are read; kept, since a plan asks for each of its cells. UserError for what `unread` names."""
+    if told := unread(observations):
+        raise UserError(told)
     parts = [(part, encoder_of(part)) for part in observations.parts.values() or (observations,)]
     return Reading(
         observations,

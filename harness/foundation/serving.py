@@ -159,7 +159,7 @@ async def _converse(
         made.append(await desk.answer(spoken.sampled(call), asker))
         return made[-1]
 
-    value, wrong = await dialogue(json.loads(item.content or "null"), frames, ask), ""
+    value, wrong = await dialogue(_read(item, spoken.speaker), frames, ask), ""
     if spoken.array is None:
         arrays.undeclared(value, spoken.speaker, item.role)
     elif value is not None:
@@ -169,6 +169,17 @@ async def _converse(
     failures = [] if wrong else [told.failure for told in made if told.failure]
     failure = (failures or ["malformed"])[-1] if value is None else ""
     return Told(value, failure, usage, billed, {"message": wrong} if wrong else {})
+
+
+def _read(item: Sent, speaker: str) -> Any:
+    """What a question is about; UserError where that is not JSON."""
+    try:
+        return json.loads(item.content or "null")
+    except json.JSONDecodeError as error:
+        raise UserError(
+            f"{speaker} asks in the role {item.role!r} with the content {item.content[:80]!r}, which is not JSON "
+            f"({error}); write it with json.dumps"
+        ) from None
 
 
 def _memory() -> Memory:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from guidebench.harness import checkpoints
+from guidebench.harness.errors import UserError
 
 STATE = {
     "rng": np.random.default_rng(3).bit_generator.state,
@@ -58,5 +59,5 @@ def test_an_unfinished_checkpoint_is_not_seen(tmp_path: Path) -> None:
 
 
 def test_what_json_cannot_hold_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="cannot hold set"):
-        checkpoints.save(tmp_path, 1, {"a": {1, 2}})
+    with pytest.raises(UserError, match=r"cannot be kept: agent\.plans\.1 is a set; a checkpoint holds None, truth"):
+        checkpoints.save(tmp_path, 1, {"agent": {"plans": [0, {1, 2}]}})

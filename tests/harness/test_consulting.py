@@ -389,3 +389,16 @@ def test_what_cannot_be_waited_for_is_refused_before_anything_runs(
     plugin("odd_module", wrong.replace('register.method("planning")', 'register.method("odd")'), {"agent": "odd"})
     with pytest.warns(UserWarning, match="agent 'odd' consults the role 'planner', and needs no model in it"):
         registry.names("agent")
+
+
+def test_a_question_that_is_not_json_is_told_by_who_asks_it(
+    planner: Planner, plugin: Callable[..., Path], train: Callable[..., Path]
+) -> None:
+    bare = PLANNING.replace("""f'"{where}, step {ctx.step}"'""", 'f"{where}, step {ctx.step}"')
+    plugin("bare_module", bare.replace('("planning")', '("bare")').replace('agent="planning"', 'agent="bare"'),
+           {"agent": "bare", "method": "bare"})  # fmt: skip
+    says = (
+        r"agent 'bare' asks in the role 'planner' with the content 'training, step \d', which is not JSON .*json\.dumps"
+    )
+    with pytest.raises(UserError, match=says):
+        train(*TINY[:2], "method=bare", *TINY[3:], f"planner.base_url={planner.url}", packs=[(0,)])

@@ -78,6 +78,9 @@ def test_what_is_finished_before_counts_and_a_failed_seed_is_told(tmp_path, caps
     ]  # fmt: skip
     lines(event(plan, 0, (1, 2), "finished"))
     assert [run.status for run in lines.runs.values()] == ["finished", "finished", "failed"]
+    assert capsys.readouterr().out.endswith(": finished\n")
+    lines(event(plan, 0, (2,), "finished"))
+    assert not capsys.readouterr().out, "of a worker whose seeds have all failed"
 
 
 def test_a_file_gets_lines_about_the_whole_study_ever_more_seldom(plan: Plan, capsys) -> None:

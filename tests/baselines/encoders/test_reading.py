@@ -89,6 +89,8 @@ def test_what_is_not_whole_is_not_registered() -> None:
 def test_a_part_that_is_not_read_is_named(part: Observations, told: str) -> None:
     assert re.search(told, unread(Observations(parts={"place": PLACE, "x": part})))
     assert unread(part).startswith("the observations are") and unread(PLACE) == ""
+    with pytest.raises(UserError, match=told):
+        read(Observations(parts={"place": PLACE, "x": part}), SIZES)
 
 
 def test_features_of_parts_stand_side_by_side_in_their_order() -> None:
