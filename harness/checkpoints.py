@@ -134,8 +134,8 @@ def _pack(value: Any, arrays: dict[str, np.ndarray], *at: str) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise UserError(
-        f"the state of a run cannot be kept: {'.'.join(at)} is a {type(value).__name__}; a checkpoint holds None, "
-        f"truth values, numbers, text, NumPy arrays, and dicts, lists and tuples of them"
+        f"the state of a run cannot be kept: {'.'.join(at)} is of type {type(value).__name__}; a checkpoint holds "
+        f"None, truth values, numbers, text, NumPy arrays, and dicts, lists and tuples of them"
     )
 
 
