@@ -169,7 +169,10 @@ def check(episodes: Sequence[Trajectory], what: Wanted) -> None:
         here = f"{what}, episode {number}"
         own = spaces.setdefault(episode.task, what.suite.spaces(episode.task))
         if own != (observations, actions):
-            raise UserError(f"{here} is of task {episode.task!r}, whose spaces {own} are not those of {what.task!r}")
+            raise UserError(
+                f"{here} is of task {episode.task!r}, whose spaces {own} are not those of {what.task!r}, "
+                f"{(observations, actions)}; gather it on tasks that share their spaces"
+            )
         if not episode.length:
             raise UserError(f"{here} has no step; leave it out")
         for name in ("observation", "next_observation"):

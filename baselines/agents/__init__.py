@@ -1,0 +1,1 @@
+"""Agents: what a run is built from."""

@@ -1,0 +1,1 @@
+"""Learners: they turn batches into parameter updates."""

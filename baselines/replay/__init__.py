@@ -1,0 +1,1 @@
+"""Replays: they decide which stored transitions a batch holds."""

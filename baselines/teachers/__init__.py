@@ -1,0 +1,1 @@
+"""Teachers: they say which of two segments of behaviour is better."""

@@ -1,0 +1,1 @@
+"""How foundation models are asked: desk, cassette, budget, backends and kinds of calls."""

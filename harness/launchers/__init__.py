@@ -1,0 +1,1 @@
+"""Launchers: they start the workers of a plan."""

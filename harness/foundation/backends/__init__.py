@@ -1,0 +1,1 @@
+"""Backends: what carries a call to a model, on this machine or to a server."""
