@@ -95,6 +95,7 @@ async def _serve(connection: Connection, assignment: Assignment) -> None:
             task = asyncio.create_task(_answer(connection, assignment, studio, desk, item, hand))
             answering.add(task)
             task.add_done_callback(answering.discard)
+            await asyncio.sleep(0)  # it begins before the next is looked at, which may be that the other side hung up
     finally:
         if desk is not None:
             await desk.close(FAREWELL)

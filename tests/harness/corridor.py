@@ -30,7 +30,7 @@ class CorridorDrawing(DrawingPart):
         return lambda snapshots: np.repeat(snapshots[:, None, :1, None], 3, 3).repeat(4, 1).repeat(4, 2)
 
 
-@register.suite("corridor")
+@register.suite("seen_corridor")
 @dataclass(frozen=True)
 class Corridor(SuitePart):
     """A walk to a goal on five cells, by steps or by distances; `wide` has two rows of cells in its map."""

@@ -315,11 +315,11 @@ def test_what_cannot_be_stored_is_refused_with_sizes_before_it_starts(bench, sma
     steps = ("training.steps=100000", "workers=2")
     code, _, err = bench(*steps, "seeds=2", f"output={study}")
     # 100,000 × (75 + 2 + 6) bytes for each of two workers
-    assert code == 2 and "need up to 15.8 MiB" in err and f"{study} has 4.0 MiB free" in err
+    assert code == 2 and "need up to 16.0 MiB" in err and f"{study} has 4.0 MiB free" in err
     assert "output=…" in err and "training.capacity" in err
     assert not (study / "study.json").exists()
     code, _, err = bench(*steps, "seeds=1", f"output={study}")
-    assert code == 2 and "need up to 7.9 MiB" in err
+    assert code == 2 and "need up to 8.0 MiB" in err
 
 
 def test_what_a_resumed_run_has_stored_already_is_not_counted_again(small_disk) -> None:
@@ -330,11 +330,11 @@ def test_what_a_resumed_run_has_stored_already_is_not_counted_again(small_disk) 
     place = small_disk("4m")
     plan = matrix.plan([*SMOKE, "training.steps=40000", "seeds=1", f"output={place}"])
     jobs = study._jobs(plan, plan.name, StudyDirectory(place), [Slot("cpu")])
-    study._check_disk(plan, jobs, 1, place)
+    study._check_disk(plan, jobs, 1, place, {plan.cells[0].id: 0})
     replay = StudyDirectory(place).run(plan.cells[0].directory, 0).path / "replay"
     replay.mkdir(parents=True)
     (replay / "observation.bin").write_bytes(b"0" * 3_000_000)
-    study._check_disk(plan, jobs, 1, place)
+    study._check_disk(plan, jobs, 1, place, {plan.cells[0].id: 0})
 
 
 def test_an_output_that_is_no_study_is_refused_and_left_alone(bench, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ LEARNERS: dict[str, tuple[str, ...]] = {
 
 @pytest.fixture(autouse=True)
 def corridor(plugin: Callable[..., Path]) -> None:
-    plugin("corridor", SOURCE.read_text(), {"suite": "corridor"})
+    plugin("corridor", SOURCE.read_text(), {"suite": "seen_corridor"})
 
 
 @pytest.fixture
@@ -46,18 +46,18 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_the_suite_keeps_its_contract() -> None:
-    testing.check_suite("corridor", steps=60)
+    testing.check_suite("seen_corridor", steps=60)
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_runs_are_the_same_alone_beside_others_and_continued_after_a_kill(
     learner: str, tmp_path: Path, cache: Path
 ) -> None:
-    testing.check_method("uer", tmp_path, "suite=corridor", *LEARNERS[learner], "training.demonstrations=1")
+    testing.check_method("uer", tmp_path, "suite=seen_corridor", *LEARNERS[learner], "training.demonstrations=1")
 
 
 def test_a_replay_that_compares_features_trains_on_records(train: Callable[..., Path]) -> None:
-    study = train("suite=corridor", "method=aer", *LEARNERS["dqn"], "seeds=[0]", packs=[(0,)], probes=2)
+    study = train("suite=seen_corridor", "method=aer", *LEARNERS["dqn"], "seeds=[0]", packs=[(0,)], probes=2)
     (run,) = study.glob("*/*/*/seed-0")
     assert len(logged(run, "evaluations")) > 0
     assert {row["quantity"] for row in logged(run, "probes")} >= {"critic", "event/there"}
@@ -66,7 +66,9 @@ def test_a_replay_that_compares_features_trains_on_records(train: Callable[..., 
 def test_a_trained_run_plays_where_its_parts_are_the_same_and_another_is_named(
     train: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (run,) = train("suite=corridor", "method=uer", *LEARNERS["dqn"], "seeds=[0]", packs=[(0,)]).glob("*/*/*/seed-0")
+    (run,) = train("suite=seen_corridor", "method=uer", *LEARNERS["dqn"], "seeds=[0]", packs=[(0,)]).glob(
+        "*/*/*/seed-0"
+    )
     for task in ("steps", "wide"):  # a grid of another size is still read
         assert cli.main(["eval", str(run), f"task={task}", "--episodes", "2", "--json"]) == 0
         assert len(json.loads(capsys.readouterr().out)) == 2
@@ -83,7 +85,7 @@ def test_an_encoder_of_another_package_is_used_where_it_is_named_and_is_among_a_
     page = (Path(__file__).parents[2] / "docs" / "observations.md").read_text()
     (source,) = re.findall(r'```python title="mean_colour.py"\n(.*?)```', page, flags=re.DOTALL)
     plugin("mean_colour", source, {"encoder": "mean_colour"})
-    named = SOURCE.read_text().replace('@register.suite("corridor")', '@register.suite("coloured")')
+    named = SOURCE.read_text().replace('@register.suite("seen_corridor")', '@register.suite("coloured")')
     named = named.replace('"uint8", stack=2)', '"uint8", stack=2, encoder="mean_colour")')
     plugin("coloured", named, {"suite": "coloured"})
     words = ("suite=coloured", "method=uer", *LEARNERS["dqn"], "seeds=[0]")
@@ -99,7 +101,7 @@ def test_an_encoder_of_another_package_is_used_where_it_is_named_and_is_among_a_
 def test_a_dry_run_tells_hours_and_bytes_of_records(
     learner: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["suite=corridor", "profile=smoke", "method=uer", *LEARNERS[learner], f"output={tmp_path / 'study'}"]
+    words = ["suite=seen_corridor", "profile=smoke", "method=uer", *LEARNERS[learner], f"output={tmp_path / 'study'}"]
     assert cli.main(["run", *words, "--dry-run"]) == 0
     told = capsys.readouterr().out
     assert "corridor" in told and "uer" in told
@@ -114,7 +116,7 @@ def test_a_dry_run_tells_hours_and_bytes_of_records(
 
 def test_a_foreign_method_records_a_run_on_records(tmp_path: Path) -> None:
     environment = guidebench.make(
-        "corridor/steps", profile="smoke", record=tmp_path / "study", method="random", seed=1, steps=30
+        "seen_corridor/steps", profile="smoke", record=tmp_path / "study", method="random", seed=1, steps=30
     )
     environment.reset()
     for _ in range(30):
@@ -133,7 +135,7 @@ def test_a_foreign_method_records_a_run_on_records(tmp_path: Path) -> None:
 
 
 def wanted(count: int = 2) -> Wanted:
-    return Wanted("corridor", registry.get("suite", "corridor")(), "steps", count)
+    return Wanted("seen_corridor", registry.get("suite", "seen_corridor")(), "steps", count)
 
 
 def test_demonstrations_of_records_are_kept_and_read_back(cache: Path) -> None:
@@ -162,7 +164,7 @@ def test_a_demonstration_that_replays_otherwise_is_told_by_its_part() -> None:
 
 
 def test_gymnasium_sees_a_dict_of_spaces() -> None:
-    environment = guidebench.make("corridor/steps", profile="smoke")
+    environment = guidebench.make("seen_corridor/steps", profile="smoke")
     space = environment.observation_space
     assert isinstance(space, gymnasium.spaces.Dict) and [*space] == ["frames", "map", "place", "word"]
     frames, word = space["frames"], space["word"]
@@ -185,7 +187,7 @@ def test_gymnasium_sees_a_dict_of_spaces() -> None:
 )
 def test_what_needs_a_vector_says_so_while_a_command_is_planned(words: tuple[str, ...], told: str) -> None:
     with pytest.raises(UserError, match=told):
-        matrix.plan(["suite=corridor", "profile=smoke", *words])
+        matrix.plan(["suite=seen_corridor", "profile=smoke", *words])
 
 
 @pytest.mark.parametrize(
@@ -211,7 +213,7 @@ def test_what_needs_a_vector_says_so_while_a_command_is_planned(words: tuple[str
 def test_a_suite_of_records_that_breaks_its_contract_is_told_by_the_part(
     plugin: Callable[..., Path], kept: str, broken: str, says: str
 ) -> None:
-    source = SOURCE.read_text().replace('@register.suite("corridor")', '@register.suite("broken")')
+    source = SOURCE.read_text().replace('@register.suite("seen_corridor")', '@register.suite("broken")')
     assert kept in source
     plugin("broken_corridor", source.replace(kept, broken), {"suite": "broken"})
     registry._entries["suite"].pop("broken", None)
@@ -226,7 +228,7 @@ def test_a_suite_of_records_that_breaks_its_contract_is_told_by_the_part(
 def test_an_encoder_that_a_part_cannot_have_is_refused_with_the_plan(
     plugin: Callable[..., Path], encoder: str, told: str
 ) -> None:
-    source = SOURCE.read_text().replace('@register.suite("corridor")', '@register.suite("named")')
+    source = SOURCE.read_text().replace('@register.suite("seen_corridor")', '@register.suite("named")')
     source = source.replace('Observations((2,), "float32")', f'Observations((2,), "float32", encoder="{encoder}")')
     plugin("named_corridor", source, {"suite": "named"})
     with pytest.raises(UserError, match=rf"part 'place' of the observations.*{told}"):

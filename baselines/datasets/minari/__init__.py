@@ -39,13 +39,12 @@ class Minari(DatasetPart):
     """What its infos call the success of a step; where they have no such entry, no step counts as one."""
 
     version: ClassVar[int] = 1
-    citation: ClassVar[str] = """@software{minari,
+    citation: ClassVar[str] = """@misc{minari,
   author = {Younis, Omar G. and Perez-Vicente, Rodrigo and Balis, John U. and Dudley, Will and Davey, Alex and
     Terry, Jordan K.},
   title = {Minari},
-  publisher = {Zenodo},
-  year = {2024},
-  doi = {10.5281/zenodo.13767625}
+  howpublished = {Zenodo},
+  year = {2024}
 }"""
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ import pytest
 from guidebench import results
 from guidebench.baselines.datasets.scripted import Scripted
 from guidebench.baselines.storage import Storage
-from guidebench.harness import building, datasets, matrix, timing
+from guidebench.harness import building, datasets, matrix, registry, timing
 from guidebench.harness.datasets import Dataset, Wanted
 from guidebench.harness.errors import Stopped, UserError
 from guidebench.harness.interfaces import Build
@@ -22,9 +22,9 @@ from guidebench.harness.streams import Streams
 from guidebench.harness.study import ring_bytes
 from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 from tests.baselines.datasets.feeding import GUIDE
-from tests.harness.corridor import Corridor
 
 SUITE = MiniGridDoorKey()
+CORRIDOR = Path(__file__).parents[2] / "harness" / "corridor.py"
 TINY = (
     "method=feeding", "task=5x5", "offline=scripted", "offline.episodes=4", "training.steps=200",
     "evaluation.every=50", "evaluation.episodes=2", "learner.channels=4", "learner.features=8", "learner.hidden=[8]",
@@ -101,18 +101,24 @@ class InFloats:
         return step._replace(observation=step.observation.astype(np.float32))
 
 
-def test_episodes_of_several_tasks_name_their_task_and_have_to_share_its_spaces() -> None:
-    both = Wanted("offline", Scripted(episodes=2, tasks=("steps", "stairs")), Corridor(), "steps")
+@pytest.fixture
+def corridor(plugin: Callable[..., Path]) -> Any:
+    """A suite whose observations are records."""
+    plugin("corridor", CORRIDOR.read_text(), {"suite": "seen_corridor"})
+    return registry.get("suite", "seen_corridor")()
+
+
+def test_episodes_of_several_tasks_name_their_task_and_have_to_share_its_spaces(corridor: Any) -> None:
+    both = Wanted("offline", Scripted(episodes=2, tasks=("steps", "stairs")), corridor, "steps")
     assert [episode.task for episode in datasets.obtain(both).episodes] == ["steps", "steps", "stairs", "stairs"]
     other = Wanted("offline", Scripted(episodes=2, tasks=("5x5", "6x6")), SUITE, "5x5")
     with pytest.raises(UserError, match=r"dataset 'offline' \(Scripted\), episode 2 is of task '6x6', whose spaces"):
         datasets.obtain(other)
 
 
-def test_records_come_back_as_they_were_and_are_stored(tmp_path: Path) -> None:
-    suite = Corridor()
-    observations, actions = suite.spaces("steps")
-    given = datasets.obtain(Wanted("offline", Scripted(episodes=3, noise=0.5), suite, "steps"))
+def test_records_come_back_as_they_were_and_are_stored(corridor: Any, tmp_path: Path) -> None:
+    observations, actions = corridor.spaces("steps")
+    given = datasets.obtain(Wanted("offline", Scripted(episodes=3, noise=0.5), corridor, "steps"))
     assert given.episodes[0].observation.dtype == observations.numpy
     build = Build(
         seeds=(0, 1), observations=observations, actions=actions, steps=10, horizon=50, events=(), device="cpu",
