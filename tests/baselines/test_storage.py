@@ -251,6 +251,9 @@ def test_what_is_stored_after_a_checkpoint_is_no_damage_to_it(tmp_path: Path) ->
             again = Storage(made, SIDE)
             for row, state in enumerate(before):
                 again.load_state(row, state)
+            newest = np.full((2, 1), (again.written - 1) % again.size)
+            assert again.written == before[0]["written"] < storage.written
+            assert again.gather(newest).reward[:, 0].tolist() == [again.written - 1, 1 - again.written]
 
 
 def test_columns_that_are_written_later_are_checked_as_far_as_they_were(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from guidebench.harness import checkpoints, cli
-from guidebench.harness.errors import Notice, Stopped
+from guidebench.harness.errors import Notice, Stopped, UserError
 
 SMOKE = ("suite=minigrid_doorkey", "profile=smoke", "report=false")
 TINY = (
@@ -333,8 +333,12 @@ def test_what_a_resumed_run_has_stored_already_is_not_counted_again(small_disk) 
     study._check_disk(plan, jobs, 1, place, {plan.cells[0].id: 0})
     replay = StudyDirectory(place).run(plan.cells[0].directory, 0).path / "replay"
     replay.mkdir(parents=True)
-    (replay / "observation.bin").write_bytes(b"0" * 3_000_000)
+    stored = replay / "observation.bin"
+    stored.write_bytes(b"0" * 3_000_000)
     study._check_disk(plan, jobs, 1, place, {plan.cells[0].id: 0})
+    stored.rename(place / "another.bin")  # as much of the disk, which no ring of this run has
+    with pytest.raises(UserError, match=r"the stored transitions need up to .* MiB free"):
+        study._check_disk(plan, jobs, 1, place, {plan.cells[0].id: 0})
 
 
 def test_an_output_that_is_no_study_is_refused_and_left_alone(bench, tmp_path: Path) -> None:
