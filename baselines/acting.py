@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.evaluation import Memoryless
 from guidebench.harness.interfaces import (
     Actor,
-    Answer,
     Array,
     Batch,
     Build,
@@ -21,12 +19,14 @@ from guidebench.harness.interfaces import (
     Loss,
     Metrics,
     Mode,
-    Phase,
     Place,
+    Response,
+    RunPhase,
     State,
     Transition,
     Update,
 )
+from guidebench.harness.loop.evaluation import Memoryless
 
 if TYPE_CHECKING:
     from guidebench.baselines.experience import Drawn, Experience, Uneven
@@ -53,9 +53,9 @@ class BaseAgent:
         self.wants_snapshots = any(experience.judged for experience in experiences.values())
         self._steps = build.steps
 
-    def phases(self) -> tuple[Phase, ...]:
+    def phases(self) -> tuple[RunPhase, ...]:
         """One, in which the environment is stepped throughout."""
-        return (Phase("train", self._steps),)
+        return (RunPhase("train", self._steps),)
 
     def begin(self, rows: Array, observation: Array, ctx: Context) -> None:
         """Nothing to prepare."""
@@ -83,7 +83,7 @@ class BaseAgent:
         for experience in self.experiences.values():
             experience.cut()
 
-    def answered(self, answers: Sequence[Answer], ctx: Context) -> None:
+    def answered(self, answers: Sequence[Response], ctx: Context) -> None:
         """A judge's answers go to the experience that puts clips to this role."""
         for experience in self.experiences.values():
             if experience.judged and experience.judge == answers[0].to:

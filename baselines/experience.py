@@ -13,23 +13,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from guidebench.baselines.phases import TaskPhases
 from guidebench.baselines.storage import Storage
+from guidebench.baselines.task_phases import TaskPhases
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import (
-    Answer,
     Array,
-    Ask,
     Batch,
     Build,
-    Column,
     Context,
     Draw,
     Learner,
     Metrics,
     Moment,
+    Question,
+    Response,
     State,
     Transition,
+    TransitionColumn,
     Update,
 )
 from guidebench.harness.parts import DatasetPart
@@ -51,7 +51,7 @@ class Experience:
         self,
         build: Build,
         replay: Any,
-        guided: Sequence[Column] = (),
+        guided: Sequence[TransitionColumn] = (),
         learners: Sequence[Learner] = (),
         name: str = "",
         broken: bool = False,
@@ -138,7 +138,7 @@ class Experience:
         """What a learner told of a batch."""
         self.sampler.feedback(drawn.draw.index, update)
 
-    def answered(self, answers: Sequence[Answer]) -> None:
+    def answered(self, answers: Sequence[Response]) -> None:
         """What a judge said of clips of the seeds `answer.row`, counted here; a clip that no model could judge stays as
         unjudged as it was."""
         for answer in answers:
@@ -183,7 +183,7 @@ class Uneven:
         self,
         build: Build,
         replay: Any,
-        guided: Sequence[Column] = (),
+        guided: Sequence[TransitionColumn] = (),
         learners: Sequence[Learner] = (),
         name: str = "",
     ) -> None:
@@ -249,7 +249,7 @@ class Uneven:
             draw = Draw(drawn.draw.index[mine], weight)
             self.each[row].feedback(Drawn(draw, drawn.batch, drawn.ready[mine]), told)
 
-    def answered(self, answers: Sequence[Answer]) -> None:
+    def answered(self, answers: Sequence[Response]) -> None:
         """What a judge said of clips."""
         for answer in answers:
             self.each[answer.row].answered([answer._replace(row=0)])
@@ -334,8 +334,8 @@ class Clip:
         self._snapshots.append(snapshot)
         self._events.append(events)
 
-    def close(self, row: int) -> Ask:
-        ask = Ask(row, np.array(self.numbers, np.int64), np.stack(self._snapshots), np.stack(self._events))
+    def close(self, row: int) -> Question:
+        ask = Question(row, np.array(self.numbers, np.int64), np.stack(self._snapshots), np.stack(self._events))
         self.numbers, self._snapshots, self._events = [], [], []
         return ask
 

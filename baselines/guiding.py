@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from guidebench.harness.interfaces import (
-    Answer,
     Array,
     Batch,
-    Column,
     Context,
     Episode,
     Learner,
     Metrics,
-    Phase,
+    Response,
+    RunPhase,
     State,
     Store,
     Tensors,
     Transition,
+    TransitionColumn,
 )
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 class BaseGuide:
     """Every hook of a Guide, as one under which the learner sees the environment's own reward."""
 
-    columns: tuple[Column, ...] = ()
+    columns: tuple[TransitionColumn, ...] = ()
     wants_snapshots = False
 
-    def phases(self, steps: int) -> tuple[Phase, ...]:
-        return (Phase("train", steps),)
+    def phases(self, steps: int) -> tuple[RunPhase, ...]:
+        return (RunPhase("train", steps),)
 
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
         """Nothing is kept of new transitions."""
@@ -40,7 +40,7 @@ class BaseGuide:
     def ended(self, episodes: Sequence[Episode], store: Store, ctx: Context) -> None:
         """Nothing is kept per episode."""
 
-    def answered(self, answers: Sequence[Answer], store: Store, ctx: Context) -> None:
+    def answered(self, answers: Sequence[Response], store: Store, ctx: Context) -> None:
         """Nobody is asked."""
 
     def before_update(self, store: Store, learner: Learner, ctx: Context) -> Array | int:

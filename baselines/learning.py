@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from guidebench.harness.interfaces import Array, Column, Store
+from guidebench.harness.interfaces import Array, Store, TransitionColumn
 
 
 class BaseLearner:
     """The hooks of a Learner that most do without."""
 
-    columns: tuple[Column, ...] = ()
+    columns: tuple[TransitionColumn, ...] = ()
 
     def ended(self, row: int, slots: Array, store: Store) -> None:
         """Nothing is written per episode."""

@@ -46,7 +46,7 @@ def orthogonal(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return np.asarray(found if shape == (high, low) else found.T)
 
 
-class Part(NamedTuple):
+class SeedBlock(NamedTuple):
     """Seeds whose networks are evaluated together: their rows, and their parameters, name -> [seeds, *shape], of an
     ensemble [seeds·N, *shape] with the members of a seed side by side."""
 
@@ -86,7 +86,9 @@ class Parameters:
         self.flat = self.networks.view(rows, count * starts[-1])
         self.together = device != "cpu" if together is None else together
         taken = [slice(0, rows)] if self.together else [slice(row, row + 1) for row in range(rows)]
-        self.parts = [Part(rows, self._look(self.networks[rows.start * count : rows.stop * count])) for rows in taken]
+        self.parts = [
+            SeedBlock(rows, self._look(self.networks[rows.start * count : rows.stop * count])) for rows in taken
+        ]
         for part in self.parts:
             for view in part.views.values():
                 view.requires_grad_(trainable)
@@ -123,7 +125,7 @@ class Parameters:
                     values = generator.normal(0.0, spec.scale, spec.size)
                 network[self._slices[name]] = torch.from_numpy(values).to(self.flat)
 
-    def subset(self, part: Part, chosen: Tensor) -> dict[str, Tensor]:
+    def subset(self, part: SeedBlock, chosen: Tensor) -> dict[str, Tensor]:
         """A copy of some members of each seed of `part`: their numbers [seeds, M] -> name -> [seeds·M, *shape]."""
         assert self.members is not None
         rows = torch.arange(part.rows.start, part.rows.stop, device=chosen.device)

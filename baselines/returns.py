@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from guidebench.harness.interfaces import Array, Column
+from guidebench.harness.interfaces import Array, TransitionColumn
 
-RETURN = Column("return", "late", initial=float("-inf"))
+RETURN = TransitionColumn("return", "late", initial=float("-inf"))
 """The return from a transition on. Until its episode has ended it is not known and reads as −∞: as a bound from below,
 which is what it is used for (Nakamoto et al. 2023, Cal-QL), it then bounds nothing."""
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from guidebench.harness.interfaces import Array, Column, Difference, Metrics, Span, State, Transition, Update
+from guidebench.harness.interfaces import Array, Difference, Metrics, Span, State, Transition, TransitionColumn, Update
 
 
 class BaseSampler:
     """Every hook of a Sampler but `draw`, as one that ignores what it is told."""
 
     clip_length = 0
-    columns: tuple[Column, ...] = ()
+    columns: tuple[TransitionColumn, ...] = ()
     wants_reducible: Difference | None = None
 
     def added(self, index: int, live: Span, transition: Transition) -> None:

@@ -17,9 +17,9 @@ import numpy as np
 
 from guidebench.baselines.checksums import Checksums, LateChecksums
 from guidebench.baselines.frames import Frames
-from guidebench.harness import checkpoints
 from guidebench.harness.errors import UserError
-from guidebench.harness.interfaces import Array, Batch, Build, Column, Span, State, Transition
+from guidebench.harness.interfaces import Array, Batch, Build, Span, State, Transition, TransitionColumn
+from guidebench.harness.loop import checkpoints
 
 
 class Storage:
@@ -32,8 +32,8 @@ class Storage:
     def __init__(
         self,
         build: Build,
-        guided: Sequence[Column] = (),
-        kept: Sequence[Column] = (),
+        guided: Sequence[TransitionColumn] = (),
+        kept: Sequence[TransitionColumn] = (),
         folder: str = "replay",
         broken: bool = False,
     ) -> None:

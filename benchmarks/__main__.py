@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from guidebench.harness.records.provenance import provenance
+from guidebench.harness.identity.provenance import provenance
 
 ROOT = Path(__file__).resolve().parents[1]
 WITH_PEERS = ("replay", "cartpole", "continuous", "continuous_metaworld")

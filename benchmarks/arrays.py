@@ -30,14 +30,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from guidebench.baselines.storage import Storage
-from guidebench.harness import checkpoints
-from guidebench.harness.building import SPACING
-from guidebench.harness.foundation.arrays import Declared, fitted
-from guidebench.harness.foundation.calls import Asker, EmbedCall, Form, Told, Usage
-from guidebench.harness.foundation.cassette import Cassette, Entry
-from guidebench.harness.foundation.keys import request
-from guidebench.harness.foundation.process import Message
-from guidebench.harness.interfaces import Actions, Array, ArraySpec, Build, Column, Observations, Transition
+from guidebench.harness.interfaces import Actions, Array, ArraySpec, Build, Observations, Transition, TransitionColumn
+from guidebench.harness.loop import checkpoints
+from guidebench.harness.loop.building import SPACING
+from guidebench.harness.models.calls import Asker, CallResult, EmbedCall, Form, Usage
+from guidebench.harness.models.cassette import Cassette, CassetteEntry
+from guidebench.harness.models.keys import request
+from guidebench.harness.models.messages import ProcessReply
+from guidebench.harness.plan.arrays import Declared, fitted
 from guidebench.harness.streams import Streams
 
 TOOK = Usage(calls=1)
@@ -59,7 +59,7 @@ class Listed(EmbedCall):
         return np.asarray(stored, np.float32)
 
 
-def store(directory: Path, seeds: int, capacity: int, columns: tuple[Column, ...]) -> Storage:
+def store(directory: Path, seeds: int, capacity: int, columns: tuple[TransitionColumn, ...]) -> Storage:
     """Of transitions of four numbers."""
     build = Build(
         seeds=tuple(range(seeds)), observations=Observations((4,), "float32"), actions=Actions(count=2), horizon=500,
@@ -91,7 +91,7 @@ def answers(numbers: int, stretch: int, questions: int) -> dict[str, dict[str, f
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         stores = {
-            way: store(directory / way, 1, stretch, (Column("vector", "late", (numbers,), _dtype(way)),))
+            way: store(directory / way, 1, stretch, (TransitionColumn("vector", "late", (numbers,), _dtype(way)),))
             for way in ways
         }
         cassettes = {way: Cassette([], directory / f"shard-{way}.sqlite") for way in ways}
@@ -108,7 +108,7 @@ def answers(numbers: int, stretch: int, questions: int) -> dict[str, dict[str, f
                 said: Any = value.astype(np.float64).tolist()
             else:
                 said, _ = fitted(value, Declared(ArraySpec("vector", (numbers,), way), "guide 'mine'", "seer"), stretch)
-            message = Message(1, Told(said, "", TOOK, TOOK))
+            message = ProcessReply(1, CallResult(said, "", TOOK, TOOK))
             coming = ear.submit(there.recv)  # a pipe holds less than an answer
             here.send(message)
             got = coming.result().told.value
@@ -122,7 +122,9 @@ def answers(numbers: int, stretch: int, questions: int) -> dict[str, dict[str, f
                 asker = Asker("cell/0", number, number)
 
                 def record(way: str = way, call: Any = call, asker: Asker = asker, vectors: Array = vectors) -> None:
-                    cassettes[way].record(Entry(call, asker, "m", Told(vectors, "", TOOK, TOOK), {}, TOOK))
+                    cassettes[way].record(
+                        CassetteEntry(call, asker, "m", CallResult(vectors, "", TOOK, TOOK), {}, TOOK)
+                    )
                     arrive(way, vectors)
 
                 def replay(way: str = way, call: Any = call, asker: Asker = asker) -> None:
@@ -169,7 +171,7 @@ def checkpoint(numbers: int, transitions: int, seeds: int, repeats: int) -> dict
     random = np.random.default_rng(0)
     for dtype in ("", "float16"):
         with tempfile.TemporaryDirectory() as name:
-            columns = (Column("vector", "late", (numbers,), dtype, float("nan")),) if dtype else ()
+            columns = (TransitionColumn("vector", "late", (numbers,), dtype, float("nan")),) if dtype else ()
             storage = store(Path(name), seeds, transitions, columns)
             block = random.normal(size=(SPACING, numbers)).astype(np.float16)
 

@@ -21,12 +21,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks.judged_training import served
-from guidebench.harness import matrix
 from guidebench.harness.execution import Models
-from guidebench.harness.foundation import keeping
-from guidebench.harness.foundation.asks import Asks
-from guidebench.harness.foundation.process import Assignment, ModelProcess, Registered, Voice
-from guidebench.harness.interfaces import Array, Ask
+from guidebench.harness.interfaces import Array, Question
+from guidebench.harness.models import keeping
+from guidebench.harness.models.messages import Assignment, Registered, Voice
+from guidebench.harness.models.process import ModelProcess
+from guidebench.harness.models.questions import QuestionQueue
+from guidebench.harness.plan import matrix
 
 
 def snapshots(suite: Any, count: int) -> list[Array]:
@@ -41,11 +42,11 @@ def snapshots(suite: Any, count: int) -> list[Array]:
     raise AssertionError("layouts never end")
 
 
-def together(asks: Asks, questions: Sequence[Ask]) -> None:
+def together(asks: QuestionQueue, questions: Sequence[Question]) -> None:
     asks.values(asks.send([(each, f"evaluation/0/{each.episode}") for each in questions], 0), lambda: False)
 
 
-def apart(asks: Asks, questions: Sequence[Ask]) -> None:
+def apart(asks: QuestionQueue, questions: Sequence[Question]) -> None:
     for each in questions:
         together(asks, [each])
 
@@ -53,7 +54,7 @@ def apart(asks: Asks, questions: Sequence[Ask]) -> None:
 def measure(episodes: int, steps: int, latency: float) -> dict[str, Any]:
     """Seconds of all steps in either way."""
     found: dict[str, Any] = {"episodes": episodes, "steps": steps, "latency": latency}
-    ways: dict[str, Callable[[Asks, Sequence[Ask]], None]] = {"batch": together, "one_by_one": apart}
+    ways: dict[str, Callable[[QuestionQueue, Sequence[Question]], None]] = {"batch": together, "one_by_one": apart}
     with served(latency) as given:
         words = [f"{name}={value}" for name, value in given.items()]
         plan = matrix.plan(
@@ -77,10 +78,10 @@ def measure(episodes: int, steps: int, latency: float) -> dict[str, Any]:
                     models=asdict(Models()), directory=str(keeping.folder(Path(study))),
                 )  # fmt: skip
                 process = ModelProcess(assignment, 900.0, 2 * episodes)
-                asks = Asks(1, 0, process)
+                asks = QuestionQueue(1, 0, process)
                 nothing = np.zeros((1, 0), bool)
                 questions = [
-                    [Ask(0, np.zeros(1, np.int64), seen[step * episodes + number][None], nothing, episode=number)
+                    [Question(0, np.zeros(1, np.int64), seen[step * episodes + number][None], nothing, episode=number)
                      for number in range(episodes)]
                     for step in range(steps + 1)
                 ]  # fmt: skip

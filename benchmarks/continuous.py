@@ -34,7 +34,8 @@ from typing import Any, NamedTuple
 
 from benchmarks.cartpole import PEER, after_each_step, returns
 from benchmarks.turns import Contender, Turns, cell_arguments, interleave, ratios, tell
-from guidebench.harness import config
+from guidebench.harness.plan import config
+from guidebench.harness.plan.names import Names
 
 LEARNERS = ("sac", "td3")
 Update = Callable[[], object]
@@ -52,7 +53,7 @@ class Where(NamedTuple):
     def settings(self, learner: str) -> Mapping[str, Any]:
         """Every setting of our cell."""
         parts = config.parts_of(self.suite, self.task, "uer", "paper", {"learner": learner})
-        names = config.Names(self.suite, self.task, "uer", "paper", parts)
+        names = Names(self.suite, self.task, "uer", "paper", parts)
         return {key: value.value for key, value in config.base_settings(names).items()}
 
     def environment(self) -> Any:

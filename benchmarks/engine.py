@@ -24,10 +24,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.turns import last_timing
-from guidebench.harness import checkpoints, config
-from guidebench.harness.building import make_build
-from guidebench.harness.config import Cell, Names
 from guidebench.harness.interfaces import Transition
+from guidebench.harness.loop import checkpoints
+from guidebench.harness.loop.building import make_build
+from guidebench.harness.plan import config
+from guidebench.harness.plan.config import Cell
+from guidebench.harness.plan.names import Names
 
 METHODS = ("uer", "per", "vlm_rb")
 

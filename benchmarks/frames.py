@@ -17,7 +17,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from guidebench.harness.mujoco import gl
+from guidebench.suites.mujoco import gl
 from guidebench.suites.ogbench_scene import SceneDrawing
 from guidebench.suites.ogbench_scene.task import Scene
 

@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from guidebench.harness.foundation.calls import JudgeCall
 from guidebench.harness.interfaces import Array
+from guidebench.harness.models.calls import JudgeCall
 from guidebench.suites.minigrid_doorkey import PROMPT, DoorKeyDrawing
 from guidebench.suites.minigrid_doorkey.task import DoorKey
 
@@ -52,9 +52,9 @@ ARCHITECTURES = ["perception_lm", "qwen_vl"]
 
 def measure(asked: argparse.Namespace, architecture: str) -> dict[str, Any]:
     """Clips per second of each way, and its ratio to the plain loop."""
-    from guidebench.harness.foundation.backends.transformers_.loading import Source
-    from guidebench.harness.foundation.backends.transformers_.model import TransformersModel
-    from tests.harness.foundation import tiny_models
+    from guidebench.harness.models.backends.transformers_.loaded import Source
+    from guidebench.harness.models.backends.transformers_.model import TransformersModel
+    from tests.harness.models import tiny_models
 
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:

@@ -26,12 +26,12 @@ from unittest import mock
 import numpy as np
 
 from guidebench.harness import settings
-from guidebench.harness.foundation import desk as desks
-from guidebench.harness.foundation import keys
-from guidebench.harness.foundation.budget import Budget, Limits
-from guidebench.harness.foundation.calls import Asker, Call, ChatCall, JudgeCall, Message, Reply, Usage
-from guidebench.harness.foundation.cassette import Cassette, merge
-from guidebench.harness.foundation.desk import Desk, Policy
+from guidebench.harness.models import desk as desks
+from guidebench.harness.models import keys
+from guidebench.harness.models.budget import Budget, Limits
+from guidebench.harness.models.calls import Asker, Call, ChatCall, JudgeCall, Message, Reply, Usage
+from guidebench.harness.models.cassette import Cassette, merge
+from guidebench.harness.models.desk import Desk, Policy
 
 PROMPT = "You see frames of a small grid world in the order of time. Has the agent come closer to its goal? " * 5
 IDENTITY = {"model": "instant", "backend": "scripted", "revision": "", "scoring": "prefill"}

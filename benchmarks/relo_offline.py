@@ -24,10 +24,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from guidebench.harness import config
-from guidebench.harness.building import make_build
-from guidebench.harness.config import Names
 from guidebench.harness.interfaces import Array, Batch, Moment, Observations, Span
+from guidebench.harness.loop.building import make_build
+from guidebench.harness.plan import config
+from guidebench.harness.plan.names import Names
 
 SUITE, TASK, PROFILE = "minigrid_doorkey", "5x5", "quick"
 TRANSITIONS, SOLVED = 20_000, 0.1

@@ -20,10 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from guidebench.harness import config, registry
-from guidebench.harness.building import make_build
-from guidebench.harness.config import Names
+from guidebench.harness import registry
 from guidebench.harness.interfaces import Moment, Transition, Update
+from guidebench.harness.loop.building import make_build
+from guidebench.harness.plan import config
+from guidebench.harness.plan.names import Names
 
 TRAIN_EVERY = 4
 SEEDS = (1, 5)

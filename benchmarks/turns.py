@@ -7,7 +7,8 @@ steps for each line that it is sent, while the others wait; so a ratio within a 
 the same machine. Imports, first steps, evaluation and checkpoints are outside of what is timed.
 
 Here a cell of this project is the contender. It trains as `bench run` would train it
-(`guidebench.harness.worker.work`); the turn ends in the question that the loop asks after every step, whether to stop.
+(`guidebench.harness.run.worker.work`); the turn ends in the question that the loop asks after every step, whether to
+stop.
 """
 
 from __future__ import annotations
@@ -117,16 +118,18 @@ def train(given: Mapping[str, str], stop: Callable[[], bool], seeds: int = 1, de
     """Train `seeds` seeds of a cell together until `stop`, which comes before any evaluation; what its clock says.
 
     Settings other than names are whole numbers or texts."""
-    from guidebench.harness import config, registry, settings
+    from guidebench.harness import registry, settings
     from guidebench.harness.errors import Stopped
-    from guidebench.harness.job import Job
-    from guidebench.harness.records.cells import record, write_cell
+    from guidebench.harness.identity.cells import record, write_cell
+    from guidebench.harness.loop.job import Job
+    from guidebench.harness.plan import config
+    from guidebench.harness.plan.names import Names
     from guidebench.harness.records.study import StudyDirectory
-    from guidebench.harness.worker import work
+    from guidebench.harness.run.worker import work
 
     values = {name: given[name] for name in NAMES}
     chosen = {kind: given[kind] for kind in registry.KINDS[2:] if kind in given}
-    names = config.Names(**values, parts=config.parts_of(chosen=chosen, **values))
+    names = Names(**values, parts=config.parts_of(chosen=chosen, **values))
     known, overrides = config.cell_fields(names), {}
     for key in given.keys() - set(NAMES) - set(chosen):
         section, field = key.split(".")

@@ -17,20 +17,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from guidebench.harness.environments import make
-    from guidebench.harness.recorder import Recorder
+    from guidebench.harness.gym.environments import make
+    from guidebench.harness.gym.recorder import Recorder
+    from guidebench.harness.run.study import run
     from guidebench.harness.scores import Score
-    from guidebench.harness.study import run
     from guidebench.results import load
 
 __all__ = ["Recorder", "Score", "load", "make", "run"]
 
 _HOMES = {
-    "Recorder": "harness.recorder",
+    "Recorder": "harness.gym.recorder",
     "Score": "harness.scores",
     "load": "results",
-    "make": "harness.environments",
-    "run": "harness.study",
+    "make": "harness.gym.environments",
+    "run": "harness.run.study",
 }
 
 

@@ -3,7 +3,7 @@
 from typing import NoReturn
 
 from guidebench.harness import processes
-from guidebench.harness.cli import main
+from guidebench.harness.commands.cli import main
 
 
 def bench() -> NoReturn:

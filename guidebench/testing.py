@@ -24,13 +24,16 @@ from typing import Any
 
 import numpy as np
 
-from guidebench.harness import checkpoints, matrix, registry, study
+from guidebench.harness import registry
+from guidebench.harness.identity.cells import record, write_cell
+from guidebench.harness.identity.sources import ROOT
 from guidebench.harness.interfaces import Actions, Array, Observations, State
-from guidebench.harness.job import Job
-from guidebench.harness.records.cells import record, write_cell
-from guidebench.harness.records.sources import ROOT
+from guidebench.harness.loop import checkpoints
+from guidebench.harness.loop.job import Job
+from guidebench.harness.plan import matrix
 from guidebench.harness.records.study import StudyDirectory
-from guidebench.harness.worker import work
+from guidebench.harness.run import study
+from guidebench.harness.run.worker import work
 
 KILLED = 9
 """Exit code of a process that ended in the midst of a run, as one that was killed."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from guidebench.harness.interfaces import Array, Coordinates, Surroundings
 
 if TYPE_CHECKING:
-    from guidebench.harness.demonstrations import Demonstration
+    from guidebench.harness.trajectories import Demonstration
 
 
 # Of suites
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 @runtime_checkable
 class Demonstrates(Protocol):
     def demonstrate(self, task: str, seed: int) -> Demonstration | None:
-        """An episode of its own solver that begins with `reset(seed)` (see `harness.demonstrations.play`), or None
-        where the solver never succeeds."""
+        """Return an episode of the suite's own solver that begins with `reset(seed)`
+        (`harness.episodes.demonstrations.play`), or None where the solver never succeeds."""
 
 
 @runtime_checkable

@@ -13,22 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from guidebench.harness.scores import SUCCESS as SUCCESS
 from guidebench.harness.scores import Score as Score
+from guidebench.harness.types import Array as Array
+from guidebench.harness.types import Metrics as Metrics
+from guidebench.harness.types import State as State
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from guidebench.harness.foundation.calls import Call, Told
+    from guidebench.harness.models.calls.base import Call, CallResult
     from guidebench.harness.streams import Streams
-
-Array = NDArray[Any]
-State = dict[str, Any]
-"""A tree of dicts with arrays, strings, numbers, booleans and None at its leaves: what a checkpoint can hold."""
-Metrics = dict[str, Array]
-"""Name -> one number per seed, [S]."""
 
 
 @dataclass(frozen=True)
@@ -162,8 +158,9 @@ class Suite(Protocol):
     version: ClassVar[int]
     title: ClassVar[str]
     source: ClassVar[str]
-    citation: ClassVar[str]
-    """BibTeX entries for who uses it, or a comment (%) that says why there are none; so for every registered thing."""
+    citation: ClassVar[str | Path]
+    """The `.bib` file whose BibTeX entries a user of it should cite, BibTeX itself, or a comment (%) that says why
+    there are none."""
     tasks: ClassVar[tuple[str, ...]]
     learner: ClassVar[str]
     """The learner meant where a command names none."""
@@ -247,7 +244,7 @@ class Episode(NamedTuple):
     success: bool
 
 
-class Phase(NamedTuple):
+class RunPhase(NamedTuple):
     """A stretch of a run: `steps` steps whose transitions come from `source`.
 
     Steps of every phase count as steps of the run, for its length, its evaluations and its checkpoints, and also for
@@ -270,7 +267,7 @@ class Mode(enum.Enum):
     EVALUATE = "evaluate"
 
 
-class Ask(NamedTuple):
+class Question(NamedTuple):
     """A question about one seed: a clip to be judged, or what a dialogue is about (`Dialogue`)."""
 
     row: int
@@ -284,8 +281,8 @@ class Ask(NamedTuple):
     """Which of the seed's episodes it is about, where it is put in an evaluation (`Place.episode`)."""
 
 
-class Answer(NamedTuple):
-    """The answer to an Ask, due now."""
+class Response(NamedTuple):
+    """The response to a Question, due at this step."""
 
     row: int
     key: Array
@@ -297,8 +294,8 @@ class Answer(NamedTuple):
 
 
 class ArraySpec(NamedTuple):
-    """What the answers in a role are where they are arrays: for each key of a question (`Ask.key`) one of `shape`, so
-    that the value of its Answer is [len(key), *shape] of exactly this dtype."""
+    """The arrays that are the answers in a role: one of `shape` for each key of a question (`Question.key`), so that
+    the value of its Response is [len(key), *shape] of exactly this dtype."""
 
     name: str
     """For errors, and of the column that may hold it."""
@@ -306,10 +303,10 @@ class ArraySpec(NamedTuple):
     dtype: str = "float32"
     """Or float16. What a dialogue ends with is cast to it."""
 
-    def column(self, initial: float = float("nan"), batched: bool = True) -> Column:
+    def column(self, initial: float = float("nan"), batched: bool = True) -> TransitionColumn:
         """The late column that holds it for each transition, which `Store.apply` fills in from an Answer's key and
         value."""
-        return Column(self.name, "late", self.shape, self.dtype, initial, batched)
+        return TransitionColumn(self.name, "late", self.shape, self.dtype, initial, batched)
 
 
 class Dialogue(Protocol):
@@ -320,10 +317,11 @@ class Dialogue(Protocol):
     calls: int
     """The most calls it makes."""
 
-    async def __call__(self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[Told]]) -> Any:
-        """`content` of the Ask, uint8 [L, height, width, 3] of its snapshots -> what JSON can hold, or where the part
-        declares it (`AskingPart.array`) an array of floating-point numbers; None where the model gave nothing usable. A
-        call that got no answer comes back as a Told with a `failure`."""
+    async def __call__(self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]) -> Any:
+        """Return the answer to a question with this `content` and these `frames`, uint8 [L, height, width, 3]: what
+        JSON can hold, or, where the part declares it (`AskingPart.array`), an array of floating-point numbers. Return
+        None where the model gave nothing usable. A call without an answer comes back as a CallResult with a
+        `failure`."""
 
 
 class Context(Protocol):
@@ -336,7 +334,7 @@ class Context(Protocol):
     streams: Sequence[Streams]
 
     @property
-    def phase(self) -> Phase:
+    def phase(self) -> RunPhase:
         """That of the step; in training only."""
 
     @property
@@ -344,10 +342,10 @@ class Context(Protocol):
         """What each seed acts on next, [S, …]; in training only. Before the first step of its task it is what its first
         episode begins with."""
 
-    def ask(self, ask: Ask) -> None:
+    def ask(self, ask: Question) -> None:
         """Send a question; its answer comes to `answered` when its delay is over."""
 
-    def consult(self, questions: Sequence[Ask]) -> list[Any]:
+    def consult(self, questions: Sequence[Question]) -> list[Any]:
         """The answer to each question, in order, before anything else happens; None where there is no usable one, and
         for a seed that trains no more, whose question is not sent. One call is one batch: its questions are answered
         side by side. Their roles stand in the `consults` of the asking part's configuration; it is allowed in training
@@ -393,7 +391,7 @@ class Agent(Protocol):
     """[S] bool: seeds still training; one whose action, loss or gradient is no longer finite stops, the others go
     on."""
 
-    def phases(self) -> tuple[Phase, ...]: ...
+    def phases(self) -> tuple[RunPhase, ...]: ...
 
     def begin(self, rows: Array, observation: Array, ctx: Context) -> None:
         """Episodes of these seeds begin; observation [len(rows), …]."""
@@ -404,7 +402,7 @@ class Agent(Protocol):
         """Observations [n, …] of the seeds `ctx.rows` -> actions [n, …]."""
 
     def actor(self, places: Sequence[Place]) -> Actor:
-        """What plays these episodes of an evaluation (`harness.evaluation.Memoryless` where `act` is enough)."""
+        """What plays these episodes of an evaluation (`harness.loop.evaluation.Memoryless` where `act` is enough)."""
 
     def observe(self, transition: Transition, ctx: Context) -> None:
         """Store it, ask about it. At step 0, before any episode begins, these are the run's demonstrations, the same
@@ -415,7 +413,7 @@ class Agent(Protocol):
         """What is observed next does not follow what was observed last, although no episode ended: a dataset comes
         while episodes of the environment are under way, and these go on after it."""
 
-    def answered(self, answers: Sequence[Answer], ctx: Context) -> None:
+    def answered(self, answers: Sequence[Response], ctx: Context) -> None:
         """Answers that count from now on, of one role."""
 
     def update(self, ctx: Context) -> Metrics:
@@ -505,7 +503,7 @@ class Loss(NamedTuple):
     """As `Guide.losses`."""
 
 
-class Column(NamedTuple):
+class TransitionColumn(NamedTuple):
     """A column that a guide or a sampler adds to every transition.
 
     A fixed one is written once, before it is first read; a mutable one (a relabelled reward) may be rewritten and is
@@ -528,10 +526,10 @@ class Guide(Protocol):
     everything as it is.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[TransitionColumn, ...]
     wants_snapshots: bool
 
-    def phases(self, steps: int) -> tuple[Phase, ...]:
+    def phases(self, steps: int) -> tuple[RunPhase, ...]:
         """The stretches of a run of `steps` steps."""
 
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
@@ -540,7 +538,7 @@ class Guide(Protocol):
     def ended(self, episodes: Sequence[Episode], store: Store, ctx: Context) -> None:
         """Episodes of these seeds have ended with the transition that was last observed."""
 
-    def answered(self, answers: Sequence[Answer], store: Store, ctx: Context) -> None:
+    def answered(self, answers: Sequence[Response], store: Store, ctx: Context) -> None:
         """Answers to its questions."""
 
     def before_update(self, store: Store, learner: Learner, ctx: Context) -> Array | int:
@@ -616,7 +614,7 @@ class Learner(Protocol):
     is.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[TransitionColumn, ...]
     """What it wants stored with every transition and finds in its batches, such as the return that followed."""
 
     def ended(self, row: int, slots: Array, store: Store) -> None:
@@ -628,7 +626,7 @@ class Learner(Protocol):
 
     def updates_due(self, step: int, asked: int | None = None) -> int:
         """Gradient steps to take after step `step` of the run (counted from 1). `asked`: how many the phase wants
-        (`Phase.updates`), which it then tells; None where they follow from its own schedule."""
+        (`RunPhase.updates`), which it then tells; None where they follow from its own schedule."""
 
     batch_size: int
 
@@ -669,7 +667,7 @@ class Sampler(Protocol):
 
     clip_length: int
     """Transitions in a clip to be judged; 0 if this sampler needs no judge."""
-    columns: tuple[Column, ...]
+    columns: tuple[TransitionColumn, ...]
     """What it keeps with every transition, in the store."""
     wants_reducible: Difference | None
     """The form in which `feedback` reads `Update.reducible`, or None where it does not."""
@@ -751,10 +749,10 @@ class Judge(Protocol):
     Its configuration class inherits `harness.parts.ModelPart` and has `delay`. By its backend it also has
 
     - scripted, hand-written code: `timeout` and `spawn(suite, task)`, which returns a Judge;
-    - oracle: `spawn(suite, task)`, which returns a `guidebench.harness.foundation.oracle.Oracle`, told events and
+    - oracle: `spawn(suite, task)`, which returns a `guidebench.harness.models.oracle.Oracle`, told events and
       shown no frame;
     - any other, a foundation model: `model`, `prompt`, `in_flight`, `spawn_model(device)`, which returns a
-      `guidebench.harness.foundation.calls.Model`, `policy()`, how its `guidebench.harness.foundation.desk.Desk` asks
+      `guidebench.harness.models.calls.Model`, `policy()`, how its `guidebench.harness.models.desk.Desk` asks
       it, and `ready()`, a UserError for what is missing, asked before training begins.
     """
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from guidebench.harness.interfaces import Array
+from guidebench.harness.types import Array
 
 NUMBERS = "biuf"
 """Kinds of NumPy dtypes that a field may have."""

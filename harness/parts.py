@@ -10,15 +10,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from guidebench.harness.findings import Finding
 from guidebench.harness.interfaces import Actions, ArraySpec, Dialogue, Observations, Score, Suite
 from guidebench.harness.logs import Log  # settings evaluate the annotations
 
 if TYPE_CHECKING:
-    from guidebench.harness.datasets import Trajectory
-    from guidebench.harness.foundation.calls import Call, Usage
+    from guidebench.harness.models.calls.base import Call, Usage
+    from guidebench.harness.models.questions import Backend
+    from guidebench.harness.trajectories import Trajectory
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -47,8 +50,9 @@ class Part:
 
     version: ClassVar[int]
     """Raised by its author when its results change; it is in a cell's id."""
-    citation: ClassVar[str]
-    """BibTeX entries for who uses it, or a comment (%) that says why there are none."""
+    citation: ClassVar[str | Path]
+    """The `.bib` file whose BibTeX entries a user of it should cite, BibTeX itself, or a comment (%) that says why
+    there are none."""
     needs: ClassVar[Mapping[str, str]] = NOTHING
     """Role -> kind of the parts that it works with. A replay whose clips are judged needs a judge, {"judge": "judge"};
     a guide with two chats may call them {"planner": "chat", "critic": "chat"}. The role is the section in which a
@@ -100,6 +104,11 @@ class DrawingPart:
     def opengl(self, task: str) -> str:
         """Which OpenGL draws, `egl` or `osmesa`, for a run's provenance; "" where none does."""
         return ""
+
+    @classmethod
+    def findings(cls) -> Sequence[Finding]:
+        """Return what `bench doctor` shows of this machine's means to draw, such as a missing library."""
+        return ()
 
 
 class LearnerPart(Part, ABC):
@@ -172,6 +181,11 @@ class AskingPart(Part):
         and decides how answers are checked: one of another shape ends the run, one that is not finite is a failure."""
         return None
 
+    def person(self, runs: Sequence[Path]) -> Backend:
+        """What answers in the role `human`, for rows whose run directories are `runs`. A part that needs a person
+        cannot be registered without it."""
+        raise TypeError(f"{type(self).__name__} asks no person")
+
     def stored_bytes(self, parts: Mapping[str, Any], task: str) -> int:
         """What its columns take of a transition on disk, where that is much, without those that `array` declares."""
         return 0
@@ -185,7 +199,7 @@ class AgentPart(AskingPart):
 
 
 class DatasetPart(Part, ABC):
-    """A dataset: episodes that were gathered before, which a phase of a run may store (`harness/datasets.py`)."""
+    """A dataset: recorded episodes, which a phase of a run may store (`harness/episodes/datasets.py`)."""
 
     def ready(self) -> None:
         """UserError for a missing package or file; nothing is read."""

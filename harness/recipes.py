@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any
 
 from guidebench.harness.settings import Bounds, Unit
@@ -41,8 +42,9 @@ class Method:
     """Name -> overrides, part names among them (`"judge": "oracle"`); what precedes the "=" of a name is its group."""
     version: int = 1
     """Raised when the method's results change."""
-    citation: str = ""
-    """BibTeX entries for who uses the method; a comment (%) says why there are none."""
+    citation: str | Path = ""
+    """The `.bib` file whose BibTeX entries a user of the method should cite, BibTeX itself, or a comment (%) that says
+    why there are none."""
 
     def named(self, role: str, kind: str) -> str:
         """The part that the method names for a role of this kind; "" where it leaves that to the suite."""

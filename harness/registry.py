@@ -24,7 +24,7 @@ from guidebench.harness.recipes import Method
 
 KINDS = ("suite", "method", "learner", "replay", "guide", "agent", "judge", "teacher", "chat", "embedder", "dataset")
 HELPERS: Mapping[str, tuple[str, str]] = {
-    "call": ("guidebench.harness.foundation.calls.Call", "kind"),
+    "call": ("guidebench.harness.models.calls.Call", "kind"),
     "encoder": ("guidebench.baselines.encoders.Encoder", ""),
 }
 """What no command names but is found by name: kind -> the class to inherit, and its attribute that holds the name."""
@@ -32,8 +32,8 @@ BUILT_IN = tuple(
     f"guidebench.{package}"
     for package in (
         "suites", "baselines.learners", "baselines.replay", "baselines.guides", "baselines.agents",
-        "baselines.teachers", "baselines.datasets", "baselines.encoders", "methods", "harness.judges", "harness.chats",
-        "harness.embedders", "harness.foundation.calls",
+        "baselines.teachers", "baselines.datasets", "baselines.encoders", "methods", "harness.models.judges",
+        "harness.models.chats", "harness.models.embedders", "harness.models.calls",
     )
 )  # fmt: skip
 T = TypeVar("T")
@@ -134,6 +134,8 @@ def _check(kind: str, name: str, thing: Any) -> None:
     silent = getattr(declared, "dialogue", None) in (None, parts.AskingPart.dialogue)
     if SPOKEN_TO & {*declared.needs.values()} and silent:
         raise UserError(f"{kind} {name!r} needs {_listed(declared.needs)}, and lacks the dialogue with them")
+    if HUMAN in declared.needs.values() and getattr(declared, "person", None) in (None, parts.AskingPart.person):
+        raise UserError(f"{kind} {name!r} asks a person, and lacks `person`, which says how (harness/parts.py)")
     missing = [needed for needed in ("version", *NEEDED.get(kind, ())) if not hasattr(thing, needed)]
     if missing:
         raise UserError(f"{kind} {name!r} has no {' and no '.join(missing)}; harness/interfaces.py says what it needs")
@@ -201,7 +203,7 @@ class Register:
         return _decorator("dataset", name)
 
     def call(self, name: str) -> Callable[[T], T]:
-        """A kind of call to a foundation model, which no command names (`guidebench.harness.foundation.calls`)."""
+        """A kind of call to a foundation model, which no command names (`guidebench.harness.models.calls`)."""
         return _decorator("call", name)
 
     def encoder(self, name: str) -> Callable[[T], T]:

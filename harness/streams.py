@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 
-from guidebench.harness.interfaces import State
+from guidebench.harness.types import State
 
 PURPOSES = ("environment", "initial", "explore", "sample", "noise", "judge", "evaluation", "teach")
 

@@ -7,16 +7,16 @@ if __name__ != "guidebench.results":  # under two names there would be two regis
 from guidebench.results.joining import MEASURED, Joined, join, opened, select
 from guidebench.results.pictures import Picture, pictures
 from guidebench.results.rows import load, noted
-from guidebench.results.store import Cell, InMatrix, Run, Study, run, runs, study
+from guidebench.results.store import CellRecord, MatrixPlace, RunRecord, StudyRecord, run, runs, study
 
 __all__ = [
     "MEASURED",
-    "Cell",
-    "InMatrix",
+    "CellRecord",
     "Joined",
+    "MatrixPlace",
     "Picture",
-    "Run",
-    "Study",
+    "RunRecord",
+    "StudyRecord",
     "join",
     "load",
     "noted",

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from guidebench.harness.errors import UserError
 from guidebench.harness.records import schema
 from guidebench.results import limits, rows
-from guidebench.results.store import IDENTITY, Run, Study, identity
+from guidebench.results.store import IDENTITY, RunRecord, StudyRecord, identity
 
 if TYPE_CHECKING:
     import duckdb
@@ -54,7 +54,7 @@ class Evaluations(NamedTuple):
     """Equal where the same episodes are told of; of no meaning between versions of DuckDB."""
 
 
-def evaluations(study: Study) -> dict[tuple[str, int], Evaluations]:
+def evaluations(study: StudyRecord) -> dict[tuple[str, int], Evaluations]:
     """(Cell id, seed) -> what each run with rows scored.
 
     UserError naming file, row and column of the first value that the schema does not allow, and for more rows than
@@ -62,7 +62,7 @@ def evaluations(study: Study) -> dict[tuple[str, int], Evaluations]:
     """
     import duckdb
 
-    files: dict[str, Run] = {}
+    files: dict[str, RunRecord] = {}
     for run in study.runs:
         path = rows.file_of(study.directory / run.directory, "evaluations", run.status == "finished")
         if path is not None:
@@ -92,16 +92,16 @@ def _database() -> duckdb.DuckDBPyConnection:
     return rows.connection(memory_limit=MEMORY, threads=1, temp_directory="")
 
 
-def _by_column(packed: Mapping[str, Run]) -> dict[str, dict[str, Run]]:
+def _by_column(packed: Mapping[str, RunRecord]) -> dict[str, dict[str, RunRecord]]:
     """The column that holds an episode's worth -> the files of which that is so."""
-    found: dict[str, dict[str, Run]] = {}
+    found: dict[str, dict[str, RunRecord]] = {}
     for path, run in packed.items():
         score = run.cell.score
         found.setdefault(schema.SCORE if score.recorded else score.name, {})[path] = run
     return found
 
 
-def _check_footers(study: Study, packed: Mapping[str, Run]) -> None:
+def _check_footers(study: StudyRecord, packed: Mapping[str, RunRecord]) -> None:
     import pyarrow.parquet as pq
 
     known: list[tuple[dict[str, type], pq.ParquetSchema]] = []
@@ -119,7 +119,7 @@ def _check_footers(study: Study, packed: Mapping[str, Run]) -> None:
 
 
 def _read(
-    study: Study, connection: duckdb.DuckDBPyConnection, source: str, files: Mapping[str, Run], column: str
+    study: StudyRecord, connection: duckdb.DuckDBPyConnection, source: str, files: Mapping[str, RunRecord], column: str
 ) -> dict[tuple[str, int], Evaluations]:
     """The evaluations in files, or in a table of lines, by the run that each `filename` is of; `column` holds what an
     episode is worth."""
@@ -154,7 +154,7 @@ def _read(
     return {(run.cell.id, run.seed): Evaluations(*part) for run, part in zip(owners, parts, strict=False)}
 
 
-def _check_claim(path: str, claim: Mapping[str, Any], run: Run) -> None:
+def _check_claim(path: str, claim: Mapping[str, Any], run: RunRecord) -> None:
     """UserError if rows claim to be of another run than the one whose directory holds them."""
     expected = identity(run)
     for name, value in claim.items():
@@ -170,11 +170,11 @@ def _plain(values: Any) -> Any:
     return np.ma.getdata(values)
 
 
-def _only(study: Study, runs: Sequence[Run]) -> Study:
+def _only(study: StudyRecord, runs: Sequence[RunRecord]) -> StudyRecord:
     cells = {run.cell.id: run.cell for run in runs}
     return replace(study, cells=tuple(cells.values()), runs=tuple(runs))
 
 
-def _refuse(study: Study, run: Run) -> NoReturn:
+def _refuse(study: StudyRecord, run: RunRecord) -> NoReturn:
     rows.load(_only(study, [run]), threads=1)
     raise UserError(f"{study.directory / run.directory}: its evaluations hold numbers that cannot be averaged")

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.recorder import Recorder
+from guidebench.harness.gym.recorder import Recorder
 
 LONGEST = 100
 TRUTH = {"1": True, "true": True, "0": False, "false": False}
 
 
-class Episode(NamedTuple):
+class ImportedEpisode(NamedTuple):
     """One evaluation episode; `length` is 0 where it is not known."""
 
     step: int
@@ -27,10 +27,10 @@ class Episode(NamedTuple):
     """What it is worth, where the suite names a score that is neither success nor return."""
 
 
-class Log(NamedTuple):
+class ImportedLog(NamedTuple):
     """The runs in a file: (method, task, seed) -> episodes by step, then episode; and its columns that have no use."""
 
-    runs: Mapping[tuple[str, str, int], list[Episode]]
+    runs: Mapping[tuple[str, str, int], list[ImportedEpisode]]
     unused: tuple[str, ...]
 
 
@@ -69,9 +69,9 @@ COLUMNS: Mapping[str, Callable[[str], Any]] = {
 OPTIONAL: Mapping[str, Callable[[str], Any]] = {"length": _whole, "score": _finite}
 
 
-def read(path: Path) -> Log:
+def read(path: Path) -> ImportedLog:
     """The runs in a CSV file; UserError names row and column of the first value that does not fit."""
-    runs: dict[tuple[str, str, int], dict[tuple[int, int], Episode]] = {}
+    runs: dict[tuple[str, str, int], dict[tuple[int, int], ImportedEpisode]] = {}
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, strict=True)
@@ -81,7 +81,7 @@ def read(path: Path) -> Log:
             for row in reader:
                 values = _checked(path, reader.line_num, row, known)
                 key = values["method"], values["task"], values["seed"]
-                episode = Episode(
+                episode = ImportedEpisode(
                     values["step"], values["episode"], values["success"], values["return"], values.get("length", 0),
                     values.get("score"),
                 )  # fmt: skip
@@ -98,7 +98,7 @@ def read(path: Path) -> Log:
     if not runs:
         raise UserError(f"{path} holds no rows; expected one per evaluation episode")
     unused = tuple(name for name in header if name not in known)
-    return Log({key: [run[place] for place in sorted(run)] for key, run in runs.items()}, unused)
+    return ImportedLog({key: [run[place] for place in sorted(run)] for key, run in runs.items()}, unused)
 
 
 def _check_header(path: Path, header: list[str]) -> None:
@@ -124,7 +124,7 @@ def _checked(
     return values
 
 
-def record(log: Log, output: Path, suite: str, profile: str, steps: int | None = None) -> int:
+def record(log: ImportedLog, output: Path, suite: str, profile: str, steps: int | None = None) -> int:
     """Write the runs of a log as a study whose runs are marked external; the number of runs.
 
     A run is taken to be `steps` long, else as long as the longest of its method and task.

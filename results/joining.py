@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from guidebench.harness.errors import UserError
 from guidebench.results.rows import load
-from guidebench.results.store import Cell, Run, Study, study
+from guidebench.results.store import CellRecord, RunRecord, StudyRecord, study
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +26,7 @@ _ACCOUNT = ["step", "episode", "return", "success", "length"]
 class Joined(NamedTuple):
     """Studies as one, whose run directories are relative to the working directory."""
 
-    study: Study
+    study: StudyRecord
     evaluations: pd.DataFrame
     origins: Mapping[str, tuple[str, ...]]
     """Cell id -> names of the studies that have it."""
@@ -45,18 +45,18 @@ def directories(name: str) -> dict[str, Path]:
     return found
 
 
-def opened(name: str) -> dict[str, Study]:
+def opened(name: str) -> dict[str, StudyRecord]:
     """The study in a directory, or all of those `measured`, by the names they are shown by."""
     return {shown: study(path) for shown, path in directories(name).items()}
 
 
-def select(source: Study, wanted: Callable[[Cell], bool]) -> Study:
+def select(source: StudyRecord, wanted: Callable[[CellRecord], bool]) -> StudyRecord:
     """The study with only the cells that are `wanted`, and their runs."""
     cells = tuple(cell for cell in source.cells if wanted(cell))
     return replace(source, cells=cells, runs=tuple(run for run in source.runs if run.cell in cells))
 
 
-def join(studies: Mapping[str, Study]) -> Joined:
+def join(studies: Mapping[str, StudyRecord]) -> Joined:
     """Studies by name as one, cells in the order in which they first appear.
 
     A cell that several studies have keeps its first name and has the runs of all; a run that several have is counted
@@ -64,9 +64,9 @@ def join(studies: Mapping[str, Study]) -> Joined:
     """
     import pandas as pd
 
-    cells: dict[str, Cell] = {}
+    cells: dict[str, CellRecord] = {}
     origins: dict[str, list[str]] = {}
-    found: dict[tuple[str, int], tuple[Run, pd.DataFrame]] = {}
+    found: dict[tuple[str, int], tuple[RunRecord, pd.DataFrame]] = {}
     for name, source in studies.items():
         for cell in source.cells:
             first = cells.setdefault(cell.id, cell)
@@ -88,13 +88,15 @@ def join(studies: Mapping[str, Study]) -> Joined:
     runs = tuple(
         replace(run, cell=cell) for cell in cells.values() for (id, _), (run, _) in found.items() if id == cell.id
     )
-    joined = Study(" + ".join(studies), Path(), (), tuple(cells.values()), runs)
+    joined = StudyRecord(" + ".join(studies), Path(), (), tuple(cells.values()), runs)
     frames = [rows for _, rows in found.values() if len(rows)]
     evaluations = pd.concat(frames, ignore_index=True) if frames else load(replace(joined, cells=(), runs=()))
     return Joined(joined, evaluations, {id: tuple(names) for id, names in origins.items()})
 
 
-def _further(first: tuple[Run, pd.DataFrame], second: tuple[Run, pd.DataFrame]) -> tuple[Run, pd.DataFrame]:
+def _further(
+    first: tuple[RunRecord, pd.DataFrame], second: tuple[RunRecord, pd.DataFrame]
+) -> tuple[RunRecord, pd.DataFrame]:
     """Of two accounts of one run the one that goes further; UserError where they differ as far as both go."""
     (one, rows), (other, more) = first, second
     count = min(len(rows), len(more))

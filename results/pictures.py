@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.records.study import frames_file
-from guidebench.results.store import Study
+from guidebench.results.store import StudyRecord
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 LARGEST, TOGETHER = 2**24, 2**26
@@ -35,7 +35,7 @@ class Picture(NamedTuple):
     png: bytes
 
 
-def pictures(study: Study) -> list[Picture]:
+def pictures(study: StudyRecord) -> list[Picture]:
     """Those that are there, in the order of the study's cells; UserError for a file that is no PNG of this study."""
     found: dict[tuple[str, str], Picture] = {}
     root = study.directory.resolve()

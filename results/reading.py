@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from guidebench.harness.apart import Caller
 from guidebench.results.evaluations import Evaluations, evaluations
-from guidebench.results.store import Study
+from guidebench.results.store import StudyRecord
 
 MEMORY = 3 * 2**29
 """Bytes that the process may hold."""
@@ -20,6 +20,6 @@ class Reader(Caller):
         super().__init__(memory)
         self._seconds = seconds
 
-    def read(self, study: Study) -> dict[tuple[str, int], Evaluations]:
+    def read(self, study: StudyRecord) -> dict[tuple[str, int], Evaluations]:
         """What `evaluations` gives; UserError as it raises, and where a study takes too much."""
         return self(f"{study.directory}: reading its evaluations", self._seconds, evaluations, study)

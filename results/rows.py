@@ -22,7 +22,7 @@ from guidebench.harness.logs import UNDECLARED, WORDS, Column, Log
 from guidebench.harness.records import schema
 from guidebench.harness.scores import SUCCESS, Score
 from guidebench.results import limits
-from guidebench.results.store import IDENTITY, Cell, Run, Study, identity, study
+from guidebench.results.store import IDENTITY, CellRecord, RunRecord, StudyRecord, identity, study
 
 if TYPE_CHECKING:
     import duckdb
@@ -46,7 +46,7 @@ FOREIGN = ("answers",)
 """Names of files in a run's directory that are no logs, though they look like some."""
 
 
-def load(source: str | Path | Study, *, what: str = EVALUATIONS, threads: int | None = None) -> pd.DataFrame:
+def load(source: str | Path | StudyRecord, *, what: str = EVALUATIONS, threads: int | None = None) -> pd.DataFrame:
     """The rows that a study's runs wrote, in the order of its runs, with variant, label and directory beside them.
 
     Evaluation rows have a further column `score`, what the episode is worth by the score of its cell.
@@ -60,8 +60,8 @@ def load(source: str | Path | Study, *, what: str = EVALUATIONS, threads: int | 
     import numpy as np
     import pandas as pd
 
-    opened = source if isinstance(source, Study) else study(source)
-    files: dict[str, Run] = {}
+    opened = source if isinstance(source, StudyRecord) else study(source)
+    files: dict[str, RunRecord] = {}
     for run in opened.runs if what == EVALUATIONS or logs.named(what) else ():
         path = file_of(opened.directory / run.directory, what, run.status == "finished")
         if path is not None:
@@ -110,7 +110,7 @@ def load(source: str | Path | Study, *, what: str = EVALUATIONS, threads: int | 
     return found[[*schema.EVALUATION, schema.SCORE, "variant", "label", "directory"]]
 
 
-def noted(study: Study, log: str) -> pd.DataFrame:
+def noted(study: StudyRecord, log: str) -> pd.DataFrame:
     """The rows of a log, none where no cell of the study declares it."""
     import pandas as pd
 
@@ -163,7 +163,7 @@ def _read(what: str, groups: list[Group], threads: int | None) -> Read:
     return found
 
 
-def columns(what: str, cell: Cell | None) -> Mapping[str, Column]:
+def columns(what: str, cell: CellRecord | None) -> Mapping[str, Column]:
     """The columns that are declared for the rows of a cell's runs, or for those of every cell; none of a log of which
     nothing is known."""
     if what == EVALUATIONS:
@@ -177,7 +177,7 @@ def _evaluation(score: Score) -> Mapping[str, Column]:
     return {name: Column(kind, name, low=0 if kind is int else None) for name, kind in kinds.items()}
 
 
-def undeclared(study: Study, run: Run) -> list[str]:
+def undeclared(study: StudyRecord, run: RunRecord) -> list[str]:
     """The logs that lie in a run's directory and that its record does not declare, as far as more can be read."""
     known = {EVALUATIONS, *schema.LOGS, *run.cell.logs}
     paths = itertools.islice((study.directory / run.directory).iterdir(), limits.ENTRIES)
@@ -195,7 +195,7 @@ def optional(declared: Mapping[str, Column]) -> dict[str, type]:
     return Log("", declared).optional
 
 
-def _score(rows: pd.DataFrame, files: Mapping[str, Run]) -> None:
+def _score(rows: pd.DataFrame, files: Mapping[str, RunRecord]) -> None:
     """Add what each evaluation episode is worth, `score`; UserError for the first that its task cannot have."""
     import numpy as np
 

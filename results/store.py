@@ -28,7 +28,7 @@ LARGEST = 2**24
 """Bytes of a JSON document: 16 MiB, a study of a hundred thousand cells."""
 
 
-class InMatrix(NamedTuple):
+class MatrixPlace(NamedTuple):
     """A cell's place in a matrix: what it is called there, and the id of the cell that it is compared with (its own, if
     it is that cell)."""
 
@@ -38,7 +38,7 @@ class InMatrix(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Cell:
+class CellRecord:
     """One resolved configuration on one task; `directory` is relative to the study."""
 
     id: str
@@ -57,7 +57,7 @@ class Cell:
     versions: Mapping[str, Any]
     parts: Mapping[str, RecordedPart]
     """Role (learner, replay, …) -> the part in it; empty for runs made elsewhere."""
-    matrix: InMatrix | None = None
+    matrix: MatrixPlace | None = None
     score: Score = SUCCESS
     """What its evaluation episodes are judged by."""
     logs: Mapping[str, Log] = field(default_factory=dict)
@@ -65,10 +65,10 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunRecord:
     """One seed of a cell; `directory` is relative to the study, `step` of `steps` are done."""
 
-    cell: Cell
+    cell: CellRecord
     seed: int
     directory: str
     status: str
@@ -79,15 +79,15 @@ class Run:
 
 
 @dataclass(frozen=True, repr=False)
-class Study:
+class StudyRecord:
     """The cells of one command and their runs, in the order in which the command named them. `print(study)` is a line;
     a notebook shows a table of its runs."""
 
     name: str
     directory: Path
     command: tuple[str, ...]
-    cells: tuple[Cell, ...]
-    runs: tuple[Run, ...]
+    cells: tuple[CellRecord, ...]
+    runs: tuple[RunRecord, ...]
 
     @functools.cached_property
     def logs(self) -> Mapping[str, Log]:
@@ -106,7 +106,7 @@ class Study:
         return shown.table(repr(self), ("suite", "task", "row", "seed", "status", "steps", "error"), rows)
 
 
-def study(directory: str | Path) -> Study:
+def study(directory: str | Path) -> StudyRecord:
     """The study in a directory; UserError if there is none or if its files do not fit the schema."""
     root = Path(directory)
     advice = "give the directory that `bench run … output=DIR` wrote (it holds study.json)"
@@ -122,8 +122,8 @@ def study(directory: str | Path) -> Study:
     listed = _field(path, content, "cells", dict)
     if not listed:
         raise UserError(f"{path} names no cells, so there is nothing to read; run the study first")
-    cells: list[Cell] = []
-    found: list[Run] = []
+    cells: list[CellRecord] = []
+    found: list[RunRecord] = []
     for cell_id, entry in listed.items():
         if not isinstance(entry, dict):
             raise UserError(f"{path}: cells.{cell_id} is {entry!r}; expected an object with directory and seeds")
@@ -137,10 +137,10 @@ def study(directory: str | Path) -> Study:
     if strays:
         warnings.warn(f"{root}: left out, since study.json does not list them: {', '.join(strays)}", stacklevel=2)
     command = tuple(str(word) for word in _field(path, content, "command", list, []))
-    return Study(_field(path, content, "study", str, root.name), root, command, tuple(cells), tuple(found))
+    return StudyRecord(_field(path, content, "study", str, root.name), root, command, tuple(cells), tuple(found))
 
 
-def run(directory: str | Path) -> Study:
+def run(directory: str | Path) -> StudyRecord:
     """A study that holds one run alone, by the run's directory, whatever state the other runs are in.
 
     UserError if there is no run that has begun, or if its files do not fit the schema.
@@ -165,14 +165,14 @@ def run(directory: str | Path) -> Study:
     except (UserError, KeyError, TypeError, RecursionError) as error:
         warnings.warn(f"what the study says of this run is left out: {error}", stacklevel=2)
         cell = _cell(root, file, identity, place)
-    return Study(named, root, command, (cell,), (_run(root, cell, int(seed)),))
+    return StudyRecord(named, root, command, (cell,), (_run(root, cell, int(seed)),))
 
 
-def runs(source: str | Path | Study) -> pd.DataFrame:
+def runs(source: str | Path | StudyRecord) -> pd.DataFrame:
     """One row per run: identity, variant, label, status, step, steps, error, directory relative to the study."""
     import pandas as pd
 
-    opened = source if isinstance(source, Study) else study(source)
+    opened = source if isinstance(source, StudyRecord) else study(source)
     names = [*IDENTITY, "variant", "label", "status", "step", "steps", "error", "directory"]
     return pd.DataFrame(
         [
@@ -183,14 +183,14 @@ def runs(source: str | Path | Study) -> pd.DataFrame:
     )
 
 
-def identity(run: Run) -> dict[str, Any]:
+def identity(run: RunRecord) -> dict[str, Any]:
     """What names a run in every table: `IDENTITY`, then variant, label and directory."""
     cell = run.cell
     named = {name: getattr(cell, "id" if name == "cell" else name) for name in IDENTITY if name != "seed"}
     return {**named, "seed": run.seed, "variant": cell.variant, "label": cell.label, "directory": run.directory}
 
 
-def _cell(root: Path, study_path: Path, cell_id: str, entry: Mapping[str, Any]) -> Cell:
+def _cell(root: Path, study_path: Path, cell_id: str, entry: Mapping[str, Any]) -> CellRecord:
     directory = _field(study_path, entry, "directory", str)
     inside = (root / directory).resolve()
     if not inside.is_relative_to(root.resolve()) or inside == root.resolve() or not directory.isprintable():
@@ -200,7 +200,7 @@ def _cell(root: Path, study_path: Path, cell_id: str, entry: Mapping[str, Any]) 
     if not path.is_file():  # planned and not started: the directory's name is all that is known
         suite, task, name = [*Path(directory).parts, "", "", ""][:3]
         method = name.rpartition("-")[0] or name
-        return Cell(cell_id, directory, suite, task, method, "", "", "", "", 0, "", method, {}, {}, {}, place)
+        return CellRecord(cell_id, directory, suite, task, method, "", "", "", "", 0, "", method, {}, {}, {}, place)
     content = _document(path)
     names = {name: _name(path, content, name) for name in IDENTITY if name != "seed"}
     if names.pop("cell") != cell_id:
@@ -208,7 +208,7 @@ def _cell(root: Path, study_path: Path, cell_id: str, entry: Mapping[str, Any]) 
     variant = entry["label_variant"] if "label_variant" in entry else content.get("variant", "")
     if not isinstance(variant, str) or not variant.isprintable():
         raise UserError(f"{path}: variant is {variant!r}; expected printable text")
-    return Cell(
+    return CellRecord(
         id=cell_id,
         directory=directory,
         **names,
@@ -224,11 +224,11 @@ def _cell(root: Path, study_path: Path, cell_id: str, entry: Mapping[str, Any]) 
     )
 
 
-def _place(path: Path, entry: Mapping[str, Any]) -> InMatrix | None:
+def _place(path: Path, entry: Mapping[str, Any]) -> MatrixPlace | None:
     if "matrix" not in entry:
         return None
     content = _field(path, entry, "matrix", dict)
-    place = InMatrix(*(_name(path, content, name) for name in InMatrix._fields))
+    place = MatrixPlace(*(_name(path, content, name) for name in MatrixPlace._fields))
     if place.kind not in schema.MATRICES:
         raise UserError(f"{path}: matrix of kind {place.kind!r}; expected one of {', '.join(schema.MATRICES)}")
     return place
@@ -255,7 +255,7 @@ def _parts(path: Path, content: Mapping[str, Any]) -> Mapping[str, RecordedPart]
         raise UserError(f"{path}: {error}; restore the file") from None
 
 
-def _runs(root: Path, study_path: Path, cell: Cell, entry: Mapping[str, Any]) -> Iterable[Run]:
+def _runs(root: Path, study_path: Path, cell: CellRecord, entry: Mapping[str, Any]) -> Iterable[RunRecord]:
     """The runs of a cell by seed: those that study.json lists and those that earlier commands left there."""
     seeds = _field(study_path, entry, "seeds", list)
     if not all(type(seed) is int and seed >= 0 for seed in seeds):
@@ -265,11 +265,11 @@ def _runs(root: Path, study_path: Path, cell: Cell, entry: Mapping[str, Any]) ->
         yield _run(root, cell, seed)
 
 
-def _run(root: Path, cell: Cell, seed: int) -> Run:
+def _run(root: Path, cell: CellRecord, seed: int) -> RunRecord:
     directory = f"{cell.directory}/seed-{seed}"
     path = root / directory / "run.json"
     if not path.is_file():
-        return Run(cell, seed, directory, "waiting", 0, cell.steps, None, {})
+        return RunRecord(cell, seed, directory, "waiting", 0, cell.steps, None, {})
     content = _document(path)
     status = _field(path, content, "status", str)
     if status not in schema.STATUSES:
@@ -278,7 +278,7 @@ def _run(root: Path, cell: Cell, seed: int) -> Run:
     if _count(path, content, "seed") != seed:
         raise UserError(f"{path}: seed is {content['seed']}, but the directory says {seed}; restore the file")
     error = content.get("error")
-    return Run(
+    return RunRecord(
         cell,
         seed,
         directory,

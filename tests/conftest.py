@@ -64,7 +64,7 @@ def unsynced() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def untimed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Estimates rest on operation counts: no test but those of timing waits for updates to be timed."""
-    from guidebench.harness import estimates
+    from guidebench.harness.run import estimates
 
     monkeypatch.setattr(estimates, "SECONDS", 0.0)
 
@@ -73,7 +73,7 @@ def untimed(monkeypatch: pytest.MonkeyPatch) -> None:
 def opengl(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests that draw frames of MuJoCo's; other packages are told to draw with what we draw with."""
     from guidebench.harness.errors import UserError
-    from guidebench.harness.mujoco import gl
+    from guidebench.suites.mujoco import gl
 
     try:
         monkeypatch.setenv("MUJOCO_GL", gl.backend())
@@ -87,8 +87,8 @@ def forget() -> None:
     """Drop what is kept by the names of parts, and the process that knows them: another test may give a name to another
     part."""
     from guidebench.baselines.encoders import reading
-    from guidebench.harness import apart, config
-    from guidebench.harness.foundation import answering
+    from guidebench.harness import apart
+    from guidebench.harness.plan import answering, config
 
     apart._SHARED.close()
     for module in (config, answering, reading):
@@ -152,11 +152,12 @@ def trainer(directory: Path) -> Callable[..., Path]:
     """`train` of the fixture below, whose studies are made in a directory."""
     import itertools
 
-    from guidebench.harness import matrix, study
-    from guidebench.harness.job import Job
-    from guidebench.harness.records.cells import record, write_cell
+    from guidebench.harness.identity.cells import record, write_cell
+    from guidebench.harness.loop.job import Job
+    from guidebench.harness.plan import matrix
     from guidebench.harness.records.study import StudyDirectory
-    from guidebench.harness.worker import work
+    from guidebench.harness.run import study
+    from guidebench.harness.run.worker import work
 
     count, parent = itertools.count(), directory
 

@@ -22,7 +22,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
-from tests.harness.foundation.canned import completion, serving
+from tests.harness.models.canned import completion, serving
 from tests.logs import logged
 
 FILE = Path(__file__).with_name("golden.json")

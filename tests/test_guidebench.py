@@ -15,7 +15,9 @@ ROOT = Path(__file__).parents[1]
 
 def test_the_public_names_are_those_that_are_documented() -> None:
     from guidebench import results
-    from guidebench.harness import environments, recorder, scores, study
+    from guidebench.harness import scores
+    from guidebench.harness.gym import environments, recorder
+    from guidebench.harness.run import study
 
     assert guidebench.__all__ == ["Recorder", "Score", "load", "make", "run"] and {*guidebench.__all__} <= {
         *dir(guidebench)

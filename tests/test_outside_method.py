@@ -17,15 +17,17 @@ from pathlib import Path
 import pytest
 
 from guidebench import results
-from guidebench.harness import cli, matrix, readiness
-from guidebench.harness.asking import sharing
-from guidebench.harness.config import Cell
+from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
-from guidebench.harness.records.cells import record, recorded
+from guidebench.harness.identity.cells import record, recorded
+from guidebench.harness.loop.asking import sharing
+from guidebench.harness.plan import matrix
+from guidebench.harness.plan.config import Cell
+from guidebench.harness.run import readiness
 from guidebench.reports.commands import report
 from guidebench.results.verification import reasking
 from guidebench.results.verification.configuration import configuration
-from tests.harness.foundation.canned import completion, serving
+from tests.harness.models.canned import completion, serving
 
 FOLDER = {
     "__init__.py": '''
@@ -85,8 +87,8 @@ FOLDER = {
         import numpy as np
 
         from guidebench.baselines.guiding import BaseGuide
-        from guidebench.harness.foundation.calls import ChatCall, EmbedCall, Message
-        from guidebench.harness.interfaces import Ask
+        from guidebench.harness.models.calls import ChatCall, EmbedCall, Message
+        from guidebench.harness.interfaces import Question
 
 
         class Scout(BaseGuide):
@@ -100,9 +102,9 @@ FOLDER = {
                     return
                 for row in range(len(self.sums)):
                     key, nothing = np.array([ctx.step]), np.zeros((1, 0), bool)
-                    ctx.ask(Ask(row, key, transition.snapshot[row][None], nothing, "null", "seer"))
-                    ctx.ask(Ask(row, key, None, nothing, json.dumps(f"step {ctx.step}"), "reader"))
-                    ctx.ask(Ask(row, key, None, nothing, json.dumps(ctx.step), "planner"))
+                    ctx.ask(Question(row, key, transition.snapshot[row][None], nothing, "null", "seer"))
+                    ctx.ask(Question(row, key, None, nothing, json.dumps(f"step {ctx.step}"), "reader"))
+                    ctx.ask(Question(row, key, None, nothing, json.dumps(ctx.step), "planner"))
 
             def answered(self, answers, store, ctx):
                 for answer in answers:
@@ -142,8 +144,8 @@ FOLDER = {
                 return None if told.failure else int(told.value) / 100
     """,
     "report.py": """
-        from guidebench.reports import grids
-        from guidebench.reports.grids import Grid
+        from guidebench.reports.summary import grids
+        from guidebench.reports.summary.grids import Grid
         from guidebench.reports.sections import Section
 
 
@@ -237,7 +239,7 @@ def test_roles_share_a_process_where_one_model_answers_in_both(scouting: None) -
 
 
 def test_an_ablation_swaps_the_part_of_one_role_or_sets_it(scouting: None) -> None:
-    from guidebench.harness import variations
+    from guidebench.harness.plan import variations
 
     plan = variations.ablations(matrix.plan(list(TINY)))
     found = {plan.matrix[cell.id].name: cell for cell in plan.cells}
@@ -351,7 +353,7 @@ def test_the_folder_trains_is_killed_continues_replays_and_reports(
     scouting: None, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("transformers")
-    from tests.harness.foundation import tiny_models
+    from tests.harness.models import tiny_models
 
     model = tiny_models.clip(tmp_path / "clip")
     monkeypatch.setenv("OPENAI_API_KEY", "none")

@@ -89,10 +89,10 @@ def test_the_wheel_holds_the_packages_with_their_data_and_nothing_else(wheel: Pa
     assert not [name for name in names if re.search(r"(^|/)(tests?|benchmarks|docs)/|__pycache__|\.pyc$", name)]
     templates = {
         f"guidebench/{path}" for path in tracked()
-        if path.parts[:2] in (("harness", "templates"), ("reports", "templates"))
+        if path.parts[:3] in (("harness", "commands", "templates"), ("reports", "rendering", "templates"))
     }  # fmt: skip
     assert len(templates) >= 6 and templates <= set(names)
-    assert {"guidebench/py.typed", "guidebench/harness/foundation/recipes.toml"} <= set(names)
+    assert {"guidebench/py.typed", "guidebench/harness/models/backends/recipes.toml"} <= set(names)
     sources = {f"guidebench/{path}" for path in tracked() if path.parts[0] in PACKAGES and path.suffix == ".py"}
     assert sources <= set(names)
     published = {f"guidebench/{path}" for path in tracked() if path.match("results/published/*.csv")}

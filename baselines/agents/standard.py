@@ -12,7 +12,6 @@ import numpy as np
 from guidebench.baselines.acting import BaseAgent
 from guidebench.harness.interfaces import (
     Agent,
-    Answer,
     Array,
     Build,
     Context,
@@ -21,7 +20,8 @@ from guidebench.harness.interfaces import (
     Learner,
     Loss,
     Metrics,
-    Phase,
+    Response,
+    RunPhase,
     State,
     Transition,
     Update,
@@ -80,7 +80,7 @@ class StandardAgent(BaseAgent):
         self.wants_snapshots |= guide.wants_snapshots
         self._losses = (Loss(f"the guide {type(guide).__name__}", adds, guide.losses),) if adds else ()
 
-    def phases(self) -> tuple[Phase, ...]:
+    def phases(self) -> tuple[RunPhase, ...]:
         return self.guide.phases(self._steps)
 
     def end(self, episodes: Sequence[Episode], ctx: Context) -> None:
@@ -90,7 +90,7 @@ class StandardAgent(BaseAgent):
         slot = self.experience.add(transition, ctx)
         self.guide.observed(slot, transition, self.experience.store, ctx)
 
-    def answered(self, answers: Sequence[Answer], ctx: Context) -> None:
+    def answered(self, answers: Sequence[Response], ctx: Context) -> None:
         if self.experience.judged and answers[0].to == self.experience.judge:
             self.experience.answered(answers)
         else:

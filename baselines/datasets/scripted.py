@@ -13,7 +13,7 @@ from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit
 
 if TYPE_CHECKING:
-    from guidebench.harness.datasets import Trajectory
+    from guidebench.harness.trajectories import Trajectory
 
 ENTROPY = 21
 """Of layouts and random actions: apart from those of training, evaluation, probes and demonstrations."""
@@ -58,7 +58,7 @@ class Scripted(DatasetPart):
         """The episode of layout `number`."""
         import numpy as np
 
-        from guidebench.harness.demonstrations import roll
+        from guidebench.harness.episodes.demonstrations import roll
 
         layout, chance = np.random.SeedSequence(ENTROPY, spawn_key=(number,)).spawn(2)
         rng = np.random.default_rng(chance)
@@ -95,7 +95,8 @@ def _episode(task: str, played: Any) -> Trajectory:
     """A demonstration as an episode of a dataset; one that was left before its end is cut off there."""
     import numpy as np
 
-    from guidebench.harness.datasets import ARRAYS, Trajectory
+    from guidebench.harness.episodes.datasets import ARRAYS
+    from guidebench.harness.trajectories import Trajectory
 
     fields = {name: getattr(played, name) for name in ARRAYS}
     if np.issubdtype(fields["action"].dtype, np.floating):

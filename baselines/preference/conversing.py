@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from guidebench.baselines.preference.teaching import Verdict
-from guidebench.harness.foundation.calls import Call, ChatCall, Message, Told
+from guidebench.harness.models.calls import Call, CallResult, ChatCall, Message
 
-Ask = Callable[[Call], Awaitable[Told]]
+AskModel = Callable[[Call], Awaitable[CallResult]]
 Read = TypeVar("Read")
 LONGEST = 100_000
 """Characters of an answer that are looked at; 1000 tokens take a twentieth (choice)."""
@@ -105,7 +105,7 @@ class Said(NamedTuple, Generic[Read]):
 
 
 async def converse(
-    ask: Ask,
+    ask: AskModel,
     messages: tuple[Message, ...],
     read: Callable[[str], Read],
     reminder: Callable[[Misread], str],

@@ -25,7 +25,7 @@ RATE, WEIGHT_DECAY, BATCH, CLIP = 1e-4, 1e-4, 64, 0.25
 SEED = 0
 
 
-class Episode(NamedTuple):
+class ExpertTrajectory(NamedTuple):
     """An expert's, of T steps."""
 
     observations: Array  # float32 [T, D], what each action was taken in
@@ -35,7 +35,7 @@ class Episode(NamedTuple):
 class DecisionTransformer(nn.Module):
     """Segments of `length` states that go on from a given one with the highest return an expert had."""
 
-    def __init__(self, episodes: Sequence[Episode], length: int, updates: int) -> None:
+    def __init__(self, episodes: Sequence[ExpertTrajectory], length: int, updates: int) -> None:
         """Trained here, for `updates` gradient steps: 3 ms each on one core for ten steps and 17 numbers."""
         super().__init__()
         self.length = length
@@ -65,7 +65,7 @@ class DecisionTransformer(nn.Module):
         moved: Tensor = states + self.step(found.view(batch, steps, 2, WIDTH)[:, :, 1])
         return moved
 
-    def _train(self, episodes: Sequence[Episode], returns: Sequence[Array], updates: int) -> None:
+    def _train(self, episodes: Sequence[ExpertTrajectory], returns: Sequence[Array], updates: int) -> None:
         """Mean squared error of the next states in stretches drawn uniformly from all that are long enough."""
         normal = [self._normal(episode.observations) for episode in episodes]
         starts = [(number, start) for number, states in enumerate(normal) for start in range(len(states) - self.length)]

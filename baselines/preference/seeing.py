@@ -20,7 +20,7 @@ from torch import Tensor
 
 from guidebench.baselines.networks import MLP, Network, ToOne, linear_specs
 from guidebench.baselines.parameters import Spec
-from guidebench.harness.interfaces import Array, Build, Column, Coordinates, Drawer, Transition
+from guidebench.harness.interfaces import Array, Build, Coordinates, Drawer, Transition, TransitionColumn
 
 LAYERS = ((16, 5, 3), (32, 3, 2), (64, 3, 2), (128, 3, 2))
 """Channels, kernel and stride of the convolutions (RL-VLM-F's code)."""
@@ -39,7 +39,7 @@ class Sight(Protocol):
     """[S, B, *shape] -> [S, B, 1], before the tanh."""
     chunk: int
     """Transitions relabelled at once."""
-    own: tuple[Column, ...]
+    own: tuple[TransitionColumn, ...]
     """What is stored for it besides the transitions."""
     wants_snapshots: bool
 
@@ -51,7 +51,7 @@ class States:
     """The state that each action was taken in, through layers with LeakyReLU between them (RL-SaLLM-F, app. A.2)."""
 
     column, dtype, wants_snapshots = "observation", "float32", False
-    own: tuple[Column, ...] = ()
+    own: tuple[TransitionColumn, ...] = ()
 
     def __init__(self, build: Build, hidden: Sequence[int]) -> None:
         self.shape = build.observations.shape
@@ -63,12 +63,12 @@ class States:
         return transition.observation
 
 
-class Told(States):
+class NamedCoordinates(States):
     """Of that state the entries that the suite's coordinates name, each once (RL-SaLLM-F's code, in its mazes)."""
 
     def __init__(self, build: Build, hidden: Sequence[int]) -> None:
         super().__init__(build, hidden)
-        self.network = Chosen(entries(build.parts["suite"].coordinates(build.task)), hidden)
+        self.network = EntrySubset(entries(build.parts["suite"].coordinates(build.task)), hidden)
 
 
 def entries(things: Sequence[Coordinates]) -> tuple[int, ...]:
@@ -76,7 +76,7 @@ def entries(things: Sequence[Coordinates]) -> tuple[int, ...]:
     return tuple(sorted({entry for thing in things for entry in thing.entries}))
 
 
-class Chosen:
+class EntrySubset:
     """Layers with LeakyReLU between them that see some entries of their inputs alone: [S, B, D] -> [S, B, 1]."""
 
     def __init__(self, chosen: Sequence[int], hidden: Sequence[int]) -> None:
@@ -97,7 +97,9 @@ class Frames:
 
     def __init__(self, build: Build, size: int) -> None:
         self.shape: tuple[int, ...] = (size, size, 3)
-        self.own: tuple[Column, ...] = (Column(self.column, "fixed", self.shape, self.dtype, batched=False),)
+        self.own: tuple[TransitionColumn, ...] = (
+            TransitionColumn(self.column, "fixed", self.shape, self.dtype, batched=False),
+        )
         self.network: Network = ConvNet(size)
         self.chunk = 64 if build.device == "cpu" else 1_024
         self._build = build
@@ -115,7 +117,7 @@ class Frames:
 
 SIGHTS: Mapping[str, Callable[[Any, Build], Sight]] = {
     "state": lambda config, build: States(build, config.hidden),
-    "coordinates": lambda config, build: Told(build, config.hidden),
+    "coordinates": lambda config, build: NamedCoordinates(build, config.hidden),
     "frame": lambda config, build: Frames(build, config.frame_size),
 }
 """By name, from a guide's configuration."""

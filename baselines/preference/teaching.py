@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from guidebench.harness.interfaces import Array, Ask
+from guidebench.harness.interfaces import Array, Question
 
 Outcome = Literal["labelled", "equal", "inconsistent", "unreadable", "failed", "skipped"]
 """What became of a query: a preference; no difference seen; answers that contradict each other when the order is
@@ -65,7 +65,7 @@ class AskedTeacher(Protocol):
     to: str
     wants_snapshots: bool
 
-    def question(self, pair: Pair) -> Ask: ...
+    def question(self, pair: Pair) -> Question: ...
 
     def verdict(self, pair: Pair, value: Any) -> Verdict:
         """What the dialogue's value, None for none, says of the pair."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -20,15 +21,7 @@ class Uer(ReplayPart):
     """Uniform experience replay (Lin 1992; VLM-RB, app. E)."""
 
     version: ClassVar[int] = 1
-    citation: ClassVar[str] = """@article{lin1992self,
-  title = {Self-Improving Reactive Agents Based on Reinforcement Learning, Planning and Teaching},
-  author = {Lin, Long-Ji},
-  journal = {Machine Learning},
-  volume = {8},
-  number = {3},
-  pages = {293--321},
-  year = {1992}
-}"""
+    citation: ClassVar[str | Path] = Path(__file__).with_name("uer.bib")
 
     def spawn(self, build: Build) -> Sampler:
         return UerSampler()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from guidebench.harness import cli
+from guidebench.harness.commands import cli
 
 WIDTH = 100
 """Columns of a line of help."""

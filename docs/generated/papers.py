@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from docs.generated.markdown import code, table, text
-from guidebench.harness import estimates, matrix, registry, variations
-from guidebench.harness.matrix import Plan
+from guidebench.harness import registry
+from guidebench.harness.plan import matrix, variations
+from guidebench.harness.plan.matrix import Plan
+from guidebench.harness.run import estimates
 from guidebench.reports.papers.catalogue import paper
 from guidebench.results import published
 

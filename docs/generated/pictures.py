@@ -173,11 +173,11 @@ def traced() -> tuple[list[Call], dict[str, str]]:
     Of the steps of a short run it is the one with the most calls, in which a clip ends, is judged, and a batch is
     learnt from.
     """
-    from guidebench.harness import matrix
-    from guidebench.harness.job import Job
-    from guidebench.harness.records.cells import record
-    from guidebench.harness.training import Loop
-    from guidebench.harness.worker import work
+    from guidebench.harness.identity.cells import record
+    from guidebench.harness.loop.job import Job
+    from guidebench.harness.loop.training import Loop
+    from guidebench.harness.plan import matrix
+    from guidebench.harness.run.worker import work
 
     most: list[Call] = []
     classes: dict[str, str] = {}

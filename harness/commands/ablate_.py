@@ -19,6 +19,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from guidebench.harness import matrix, variations
+    from guidebench.harness.plan import matrix, variations
 
     return run_.carry_out(variations.ablations(matrix.plan(args.overrides), run_.only(args)), args)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from guidebench.harness.demonstrations import Demonstrations, Wanted
+    from guidebench.harness.episodes.demonstrations import Demonstrations, Wanted
 
 COUNT = 10
 HELP = "make and verify the demonstrations that runs begin with"
@@ -31,9 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from guidebench.harness import demonstrations, matrix
-    from guidebench.harness.demonstrations import Wanted
+    from guidebench.harness.episodes import demonstrations
+    from guidebench.harness.episodes.demonstrations import Wanted
     from guidebench.harness.errors import UserError
+    from guidebench.harness.plan import matrix
 
     if args.count is not None and args.count < 1:
         raise UserError(f"--count {args.count}: at least 1")
@@ -64,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _verified(what: Wanted) -> Demonstrations:
-    from guidebench.harness import demonstrations
+    from guidebench.harness.episodes import demonstrations
 
     found = demonstrations.kept(what.file)
     if found is None:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from guidebench.harness.findings import Finding
+from guidebench.harness.machine import cores, visible_gpus
 
 HELP = "check packages, GPU, disk and system programs, or a model"
 EXTRAS = {"transformers": "vlm", "openai": "openai"}
@@ -43,8 +44,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _model(overrides: Sequence[str]) -> list[Finding]:
-    from guidebench.harness import matrix, registry
+    from guidebench.harness import registry
     from guidebench.harness.errors import UserError, in_role
+    from guidebench.harness.plan import matrix
 
     if not overrides:
         return []
@@ -56,7 +58,7 @@ def _model(overrides: Sequence[str]) -> list[Finding]:
     role, kind = found[0]
     if other := next((each for each, _ in found if each != role), ""):
         raise UserError(f"{role}= and {other}= name two models; bench doctor checks one at a time")
-    from guidebench.harness.foundation import checkup, once
+    from guidebench.harness.models import checkup, once
 
     config = once.model(kind, given, role)
     told = [each._replace(text=in_role(each.text, kind, role)) for each in checkup.findings(config, kind)]
@@ -106,10 +108,9 @@ def _machine() -> list[Finding]:
     import shutil
 
     from guidebench.harness.errors import count
-    from guidebench.harness.launchers import local
 
-    findings = [Finding("processor", True, count(local.cores(), "core"))]
-    gpus = local.visible_gpus()
+    findings = [Finding("processor", True, count(cores(), "core"))]
+    gpus = visible_gpus()
     if gpus:
         import torch
 
@@ -130,13 +131,12 @@ def _machine() -> list[Finding]:
 def _system() -> list[Finding]:
     import shutil
 
-    from guidebench.harness.errors import UserError
-    from guidebench.harness.mujoco import gl
+    from guidebench.harness import registry
+    from guidebench.harness.parts import DrawingPart
 
-    try:
-        findings = [Finding("opengl", True, f"{gl.backend()} draws MuJoCo's frames for judges")]
-    except UserError as error:
-        findings = [Finding("opengl", None, str(error))]
+    drawings = [registry.get("suite", name).drawing for name in registry.names("suite")]
+    known = [drawing for drawing in drawings if isinstance(drawing, type) and issubclass(drawing, DrawingPart)]
+    findings = list(dict.fromkeys(finding for drawing in known for finding in drawing.findings()))
     for program, purpose in (("pdflatex", "compiles the LaTeX tables"), ("git", "records the commit of a run")):
         path = shutil.which(program)
         findings.append(Finding(program, True if path else None, purpose))

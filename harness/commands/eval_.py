@@ -35,9 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from guidebench.harness import filmstrips, matrix, reevaluation, settings
+    from guidebench.harness import settings
     from guidebench.harness.errors import UserError
     from guidebench.harness.execution import Models
+    from guidebench.harness.plan import matrix
+    from guidebench.harness.playback import filmstrips, reevaluation
 
     chosen = dict(text.split("=", 1) for text in args.overrides if "=" in text)
     given = {name.removeprefix("models."): chosen.pop(name) for name in [*chosen] if name.startswith("models.")}

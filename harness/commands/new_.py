@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
         **{f"{kind}/{module}.py": f"{package}/{module}.py" for module in skeleton.modules},
         f"{kind}/test.py": f"tests/test_{name}.py",
     }
-    templates = resources.files("guidebench.harness") / "templates"
+    templates = resources.files("guidebench.harness.commands") / "templates"
     for source, target in files.items():
         text = string.Template((templates / f"{source}.template").read_text(encoding="utf-8")).substitute(words)
         path = directory / target

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from guidebench.harness.commands import run_
 
 if TYPE_CHECKING:
-    from guidebench.harness.matrix import Plan
-    from guidebench.harness.study import Study
+    from guidebench.harness.plan.matrix import Plan
+    from guidebench.harness.run.study import Study
 
 HELP = "run judged methods on standard and on perturbed frames"
 
@@ -25,7 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from guidebench.harness import matrix, sample_frames, variations
+    from guidebench.harness.plan import matrix, variations
+    from guidebench.harness.playback import sample_frames
     from guidebench.harness.records.study import FRAMES
 
     plan = variations.perturbations(matrix.plan(args.overrides), run_.only(args))

@@ -24,11 +24,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from guidebench.harness.errors import count
+from guidebench.harness.machine import cores
 
 if TYPE_CHECKING:
-    from guidebench.harness.foundation.calls import Usage
-    from guidebench.harness.matrix import Plan
-    from guidebench.harness.study import Run, Study
+    from guidebench.harness.models.calls import Usage
+    from guidebench.harness.plan.matrix import Plan
+    from guidebench.harness.run.study import Run, Study
 
 ERRORS = 2
 LINES = 15
@@ -56,7 +57,7 @@ def only(args: argparse.Namespace) -> list[str]:
 
 
 def run(args: argparse.Namespace) -> int:
-    from guidebench.harness import matrix
+    from guidebench.harness.plan import matrix
 
     return carry_out(matrix.plan(args.overrides), args)
 
@@ -66,7 +67,7 @@ def carry_out(plan: Plan, args: argparse.Namespace, add: Callable[[Study], None]
     comparison = _comparison(plan)
     if args.dry_run:
         return dry_run(plan, args.json)
-    from guidebench.harness import progress, study
+    from guidebench.harness.run import progress, study
 
     display = progress.display(plan, quiet=args.json)
     with display:
@@ -90,9 +91,10 @@ def carry_out(plan: Plan, args: argparse.Namespace, add: Callable[[Study], None]
 
 def dry_run(plan: Plan, as_json: bool) -> int:
     """Print what `plan` would do, and what it would miss here: a GPU, a package, a model; 1 where it would miss one."""
-    from guidebench.harness import demonstrations, estimates, readiness, study
-    from guidebench.harness.foundation import keeping
+    from guidebench.harness.episodes import demonstrations
     from guidebench.harness.launchers import local
+    from guidebench.harness.models import keeping
+    from guidebench.harness.run import estimates, readiness, study
 
     places = local.slots(plan.execution)
     jobs = -(-len(plan.seeds) // estimates.packed(plan, places))
@@ -164,8 +166,8 @@ def dry_run(plan: Plan, as_json: bool) -> int:
         f"about {_hours(total.hours)} on this machine with {count(len(places), 'worker')} ({places[0].device}), likely "
         f"between {_hours(total.low)} and {_hours(total.high)}: {_rests_on([cost.basis for cost in costs])}"
     )
-    if places[0].device == "cpu" and len(places) > local.cores():
-        lines.append(f"{len(places)} workers share {count(local.cores(), 'core')}, so more of them save no time")
+    if places[0].device == "cpu" and len(places) > cores():
+        lines.append(f"{len(places)} workers share {count(cores(), 'core')}, so more of them save no time")
     lines += [f"missing: {what}" for what in missing]
     sys.stdout.write("\n".join(lines) + "\n")
     return 1 if missing else 0
@@ -247,7 +249,7 @@ def _summarise(outcome: Study) -> None:
 
 
 def _report(outcome: Study) -> None:
-    from guidebench.harness.cli import command
+    from guidebench.harness.commands.cli import command
 
     report = command("report")
     if report is None:
@@ -282,10 +284,10 @@ def _comparison(plan: Plan) -> Any | None:
     against = plan.execution.against
     if against is None:
         return None
-    from guidebench.harness import study
-    from guidebench.harness.cli import command
+    from guidebench.harness.commands.cli import command
     from guidebench.harness.errors import UserError
-    from guidebench.harness.records.cells import record
+    from guidebench.harness.identity.cells import record
+    from guidebench.harness.run import study
 
     compare = command("compare")
     if compare is None:

@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from guidebench.harness.config import Cell
+    from guidebench.harness.plan.config import Cell
 
 HELP = "show every setting, who set it, and its source"
 LONGEST = 72
@@ -31,7 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from guidebench.harness import matrix, registry
+    from guidebench.harness import registry
+    from guidebench.harness.plan import matrix
 
     overrides = list(args.overrides)
     if not any(text.startswith("suite=") for text in overrides):
@@ -57,8 +58,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _home(overrides: list[str], suites: list[str]) -> str:
     """The suite a method is shown on when none is named: its recipe's, else the first that its own parts fit."""
-    from guidebench.harness import matrix
     from guidebench.harness.errors import UserError
+    from guidebench.harness.plan import matrix
 
     if found := matrix.home({given.key: given for given in matrix.parse(overrides)}):
         return found
@@ -80,7 +81,8 @@ def _show(cell: Cell, tasks: list[str]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from guidebench.harness import config, registry
+    from guidebench.harness import registry
+    from guidebench.harness.plan import config
     from guidebench.harness.settings import show
 
     names = cell.names
@@ -114,8 +116,9 @@ def _show(cell: Cell, tasks: list[str]) -> None:
 
 
 def _json(cell: Cell) -> dict[str, object]:
-    from guidebench.harness import config, registry
-    from guidebench.harness.records.cells import record
+    from guidebench.harness import registry
+    from guidebench.harness.identity.cells import record
+    from guidebench.harness.plan import config
     from guidebench.harness.settings import Cited
 
     content = record(cell)

@@ -13,8 +13,8 @@ from guidebench.harness.errors import count
 from guidebench.harness.texts import one_line
 
 if TYPE_CHECKING:
-    from guidebench.harness.pace import Standing
     from guidebench.harness.records.study import RunDirectory
+    from guidebench.harness.run.pace import Standing
 
 HELP = "how far each run of a study is"
 SILENT = 30.0
@@ -27,10 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from guidebench.harness import pace
     from guidebench.harness.records.schema import LEDGER, QUESTIONS
     from guidebench.harness.records.shown import counted, last_line
     from guidebench.harness.records.study import StudyDirectory
+    from guidebench.harness.run import pace
 
     study = StudyDirectory(args.study)
     rows = [_row(entry, found) for entry, found in study.runs()]
@@ -125,7 +125,7 @@ def _record(found: RunDirectory) -> dict[str, Any]:
 
 
 def _standing(row: dict[str, Any]) -> Standing:
-    from guidebench.harness.pace import Standing
+    from guidebench.harness.run.pace import Standing
 
     return Standing(
         row["status"],
@@ -144,7 +144,7 @@ def _name(row: dict[str, Any]) -> str:
 
 def _line(row: dict[str, Any], standing: Standing) -> str:
     """A run on a line of 80 characters."""
-    from guidebench.harness import pace
+    from guidebench.harness.run import pace
 
     parts = [f"seed {row['seed']:<4} {row['status']:<8}"]
     parts += [f"{row['step']:>9,} of {row['steps']:,}"] if row["steps"] else []

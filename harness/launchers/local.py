@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from guidebench.harness.execution import Execution
-from guidebench.harness.job import EXIT_STOPPED, EXIT_USER_ERROR, Job
-from guidebench.harness.records import sources
+from guidebench.harness.identity import sources
+from guidebench.harness.loop.job import EXIT_STOPPED, EXIT_USER_ERROR, Job
+from guidebench.harness.machine import cores, visible_gpus
 from guidebench.harness.texts import each_text, printable
 
 TOGETHER = 0.5
@@ -64,20 +65,6 @@ def slots(execution: Execution) -> list[Slot]:
         places = [Slot("cuda", gpu) for _ in range(execution.per_gpu) for gpu in gpus or ["0"]]
         return places[: execution.workers] if execution.workers else places
     return [Slot("cpu") for _ in range(execution.workers or cores())]
-
-
-def cores() -> int:
-    """CPU cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def visible_gpus() -> list[str]:
-    """The GPUs that CUDA would show, as CUDA_VISIBLE_DEVICES names them, without importing torch."""
-    named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if named is not None:
-        return [part.strip() for part in named.split(",") if part.strip() not in ("", "-1")]
-    # CUDA counts from 0 what it finds: a container may hold /dev/nvidia3 alone, which then is GPU 0.
-    return [str(index) for index in range(sum(p.name[6:].isdigit() for p in Path("/dev").glob("nvidia[0-9]*")))]
 
 
 class Stopping(Exception):
@@ -144,7 +131,7 @@ def _start(job: Job, slot: Slot, logs: Path, retried: bool) -> _Running:
     with open(log, "ab") as errors:
         process = subprocess.Popen(
             # -P: a file of the current directory must not stand in for a module of ours.
-            [sys.executable, "-P", "-m", "guidebench.harness.worker"],
+            [sys.executable, "-P", "-m", "guidebench.harness.run.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,

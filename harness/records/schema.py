@@ -81,7 +81,7 @@ LOGS: Mapping[str, Log] = {
         {
             "step": count("environment step"),
             "t": count("move of the reference episode"),
-            "quantity": Column(str, "what is told (`guidebench.harness.probes.Point`)"),
+            "quantity": Column(str, "what is told (`guidebench.harness.loop.probes.Point`)"),
             "value": Column(float, "its value"),
         },
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 from guidebench.harness.interfaces import Build, Sampler
@@ -20,11 +21,7 @@ class VlmRb(ReplayPart):
 
     version: ClassVar[int] = 1
     needs: ClassVar[Mapping[str, str]] = {"judge": "judge"}
-    citation: ClassVar[str] = """@misc{sharony_vlm_guided,
-  title = {{VLM}-Guided Experience Replay},
-  author = {Sharony, Elad and Jurgenson, Tom and Krupnik, Orr and Di Castro, Dotan and Mannor, Shie},
-  note = {Preprint}
-}"""
+    citation: ClassVar[str | Path] = Path(__file__).with_name("vlm_rb.bib")
 
     lambda_max: Annotated[float | None, Bounds(0, 1)] = 0.5
     """Largest share of a batch drawn by judged priority, reached from 0 linearly; null: no schedule, all of every

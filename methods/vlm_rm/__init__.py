@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 from guidebench.harness.interfaces import ArraySpec, Build, Dialogue, Guide, Suite
@@ -48,12 +49,7 @@ class VlmRm(AskingPart):
     version: ClassVar[int] = 1
     needs: ClassVar[Mapping[str, str]] = {"embedder": "embedder"}
     shows_frames: ClassVar[bool] = True
-    citation: ClassVar[str] = """@inproceedings{rocamonde2024vision,
-  title = {Vision-Language Models are Zero-Shot Reward Models for Reinforcement Learning},
-  author = {Rocamonde, Juan and Montesinos, Victoriano and Nava, Elvis and Perez, Ethan and Lindner, David},
-  booktitle = {International Conference on Learning Representations},
-  year = {2024}
-}"""
+    citation: ClassVar[str | Path] = Path(__file__).with_name("vlm_rm.bib")
 
     def fits(self, there: There) -> str:
         """Why it cannot work there, or ""."""

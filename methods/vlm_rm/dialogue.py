@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.foundation.calls import Call, EmbedCall, Told
 from guidebench.harness.interfaces import Array
+from guidebench.harness.models.calls import Call, CallResult, EmbedCall
 
 
 class GoalBaseline:
@@ -23,7 +23,7 @@ class GoalBaseline:
         self._alpha = alpha
 
     async def __call__(
-        self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[Told]]
+        self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]
     ) -> Array | None:
         """uint8 [L, height, width, 3] -> the reward of each frame, [L], or None where the model gave no vectors. One
         without a direction makes the reward not finite."""

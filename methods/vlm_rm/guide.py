@@ -8,7 +8,17 @@ import numpy as np
 
 from guidebench.baselines.experience import Clip
 from guidebench.baselines.guiding import BaseGuide
-from guidebench.harness.interfaces import Answer, Array, Batch, Column, Context, Metrics, State, Store, Transition
+from guidebench.harness.interfaces import (
+    Array,
+    Batch,
+    Context,
+    Metrics,
+    Response,
+    State,
+    Store,
+    Transition,
+    TransitionColumn,
+)
 from guidebench.methods.vlm_rm import REWARD
 
 
@@ -19,7 +29,7 @@ class FrameRewardGuide(BaseGuide):
     known so far, before the first as 0 (choice).
     """
 
-    columns: tuple[Column, ...] = (REWARD.column(),)
+    columns: tuple[TransitionColumn, ...] = (REWARD.column(),)
     wants_snapshots = True
 
     def __init__(self, rows: int, stretch: int) -> None:
@@ -38,7 +48,7 @@ class FrameRewardGuide(BaseGuide):
                 ctx.ask(clip.close(row)._replace(to="embedder"))
         self._stored += 1
 
-    def answered(self, answers: Sequence[Answer], store: Store, ctx: Context) -> None:
+    def answered(self, answers: Sequence[Response], store: Store, ctx: Context) -> None:
         """Keeps the rewards of transitions that are still stored; all of them enter the mean."""
         for answer in answers:
             if answer.value is None:

@@ -22,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
     from dataclasses import replace
 
     from guidebench import results
-    from guidebench.reports import citations
+    from guidebench.reports.summary import citations
 
     found = [study for name in args.studies for study in results.opened(name).values()]
     everything = replace(found[0], cells=tuple(cell for study in found for cell in study.cells))

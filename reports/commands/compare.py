@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from guidebench.harness.errors import UserError
 
 if TYPE_CHECKING:
-    from guidebench.reports.comparability import Place
-    from guidebench.reports.summary import Summary
-    from guidebench.results import Cell, Study
+    from guidebench.reports.summary.comparability import Place
+    from guidebench.reports.summary.summaries import Summary
+    from guidebench.results import CellRecord, StudyRecord
 
 HELP = "new runs beside stored ones: difference, interval, p value, detectable difference"
 STORED = "what the rows are compared with: a study's directory, or `measured`: all that this project has measured"
@@ -47,8 +47,9 @@ def run(args: argparse.Namespace) -> int:
     if args.resamples < 100:
         raise UserError(f"--resamples {args.resamples}: a 95 % interval needs at least 100; 50000 is the default")
     from guidebench import results
-    from guidebench.reports import comparability, comparing, figures, latex, summary
     from guidebench.reports.commands.report import write
+    from guidebench.reports.rendering import figures, latex
+    from guidebench.reports.summary import comparability, comparing, summaries
 
     mixing = comparability.Mixing(args.mixed_profiles, args.mixed_protocols)
     with warnings.catch_warnings(record=True) as caught:
@@ -80,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
             reps=args.resamples,
         )
     notes += [str(warning.message) for warning in caught if warning.category is UserWarning]
-    found = found._replace(summary=summary.with_notes(found.summary, notes))
+    found = found._replace(summary=summaries.with_notes(found.summary, notes))
     first = next(iter(new.values())).directory
     if not args.output and args.studies[0] == results.MEASURED:
         first = Path()
@@ -106,7 +107,7 @@ def check(against: str, records: Iterable[Mapping[str, Any]], output: Path) -> N
     `records`: of each cell that is planned, as in cell.json.
     """
     from guidebench import results
-    from guidebench.reports.comparability import UNMIXED, place, planned, require
+    from guidebench.reports.summary.comparability import UNMIXED, place, planned, require
 
     ours = [planned(record) for record in records]
     stored = [place(cell) for study in _others(results.opened(against), [output]).values() for cell in study.cells]
@@ -114,14 +115,14 @@ def check(against: str, records: Iterable[Mapping[str, Any]], output: Path) -> N
         print(note, file=sys.stderr)
 
 
-def _others(studies: dict[str, Study], own: Iterable[Path]) -> dict[str, Study]:
+def _others(studies: dict[str, StudyRecord], own: Iterable[Path]) -> dict[str, StudyRecord]:
     """The studies that lie in none of the directories."""
     known = {directory.resolve() for directory in own}
     return {name: study for name, study in studies.items() if study.directory.resolve() not in known}
 
 
-def _places(name: str, side: dict[str, Study], args: argparse.Namespace) -> list[Place]:
-    from guidebench.reports.comparability import listed, place
+def _places(name: str, side: dict[str, StudyRecord], args: argparse.Namespace) -> list[Place]:
+    from guidebench.reports.summary.comparability import listed, place
 
     cells = [cell for study in side.values() for cell in study.cells]
     found = [place(cell) for cell in cells if _wanted(cell, args)]
@@ -130,18 +131,19 @@ def _places(name: str, side: dict[str, Study], args: argparse.Namespace) -> list
     return found
 
 
-def _wanted(cell: Cell, args: argparse.Namespace) -> bool:
+def _wanted(cell: CellRecord, args: argparse.Namespace) -> bool:
     methods, tasks = (set(filter(None, text.split(","))) for text in (args.method, args.task))
     return (not methods or cell.method in methods) and (not tasks or bool(tasks & {cell.task, _where(cell)}))
 
 
-def _where(cell: Cell) -> str:
+def _where(cell: CellRecord) -> str:
     return f"{cell.suite}/{cell.task}"
 
 
 def _print(found: Summary, files: list[Path]) -> None:
-    from guidebench.reports import legends, matrices, tables
     from guidebench.reports.commands.report import console, tell
+    from guidebench.reports.rendering import legends, tables
+    from guidebench.reports.summary import matrices
 
     screen = console()
     for table in found.matrices:

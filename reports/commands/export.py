@@ -26,14 +26,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write or print the file; what its reader should know goes to the error stream."""
     from guidebench import results
-    from guidebench.reports import exchange, summary
+    from guidebench.reports.summary import exchange
+    from guidebench.reports.summary.rows import row_labels
 
     study = results.study(args.study)
-    rows = results.load(study)
-    if not len(rows):
+    episodes = results.load(study)
+    if not len(episodes):
         raise UserError(f"{args.study}: no run has finished an evaluation yet, so there is nothing to export")
     notes: list[str] = []
-    found = exchange.FORMATS[args.format](rows, summary.row_labels(study.cells, notes))
+    found = exchange.FORMATS[args.format](episodes, row_labels(study.cells, notes))
     waiting = [run.directory for run in study.runs if run.status != "finished"]
     if waiting:
         notes.append(f"partial: {len(waiting)} of {len(study.runs)} runs are not finished: {', '.join(waiting)}")

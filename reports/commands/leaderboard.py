@@ -154,7 +154,7 @@ def _rank(entry: Entry) -> str:
 
 
 def _score(entry: Entry) -> str:
-    from guidebench.reports import scoring
+    from guidebench.reports.summary import scoring
 
     score = entry.score
     digits = scoring.digits([score.value or 0.0])

@@ -20,10 +20,10 @@ from guidebench.harness.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from guidebench.reports.grids import Grid
-    from guidebench.reports.listings import Listing
-    from guidebench.reports.summary import Summary
-    from guidebench.results import Study
+    from guidebench.reports.summary.grids import Grid
+    from guidebench.reports.summary.listings import Listing
+    from guidebench.reports.summary.summaries import Summary
+    from guidebench.results import StudyRecord
 
 HELP = "tables, learning curves, LaTeX and an HTML page from a study, finished or not; or the page of one run"
 RESAMPLES, RLIABLE_RESAMPLES = 50_000, 2_000
@@ -131,8 +131,11 @@ def _study(args: argparse.Namespace, rliable_resamples: int) -> int:
     """Write and print the report of one study."""
     _alone(args)
     from guidebench import results
-    from guidebench.reports import engines, export, figures, latex, legends, page, sections, summary
-    from guidebench.reports import wording as words
+    from guidebench.reports import sections
+    from guidebench.reports.rendering import figures, latex, legends, page
+    from guidebench.reports.rendering import wording as words
+    from guidebench.reports.sections import engines
+    from guidebench.reports.summary import export, summaries
 
     columns = [] if args.latex_columns is None else [name.strip() for name in args.latex_columns.split(",")]
     asked = words.wording(words.captions(args.latex_caption), args.latex_label, args.latex_rename, columns)
@@ -140,7 +143,7 @@ def _study(args: argparse.Namespace, rliable_resamples: int) -> int:
         warnings.simplefilter("always")
         study = results.study(args.study[0])
         evaluations = results.load(study)
-        found = summary.summarise(study, evaluations, reps=args.resamples)
+        found = summaries.summarise(study, evaluations, reps=args.resamples)
         if args.statistics == engines.RLIABLE:
             found = engines.with_rliable_s(found, rliable_resamples)
         labels = {row.cell.id: row.label for row in found.rows}
@@ -149,7 +152,7 @@ def _study(args: argparse.Namespace, rliable_resamples: int) -> int:
         known = sections.sections(failed)
         shown = sections.made(known, source, failed)
     galleries = sections.galleries(shown, source, failed)
-    found = summary.with_notes(found, [*(str(warning.message) for warning in caught if _ours(warning)), *failed])
+    found = summaries.with_notes(found, [*(str(warning.message) for warning in caught if _ours(warning)), *failed])
     tables = [table for each in shown for table in each.tables]
     style = latex.Style(args.spread, args.siunitx, words.resolved(asked, found, tables))
     directory = Path(args.output) if args.output else study.directory / "report"
@@ -200,7 +203,7 @@ def _run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _run_pages(study: Study, directory: Path) -> dict[str, str]:
+def _run_pages(study: StudyRecord, directory: Path) -> dict[str, str]:
     """Run directory -> link to its page from a page in `directory`, of those that were written."""
     pages = {run.directory: study.directory / run.directory / "report" / "run.html" for run in study.runs}
     return {name: link for name, page in pages.items() if (link := relative(page, directory))}
@@ -232,6 +235,7 @@ def _paper(args: argparse.Namespace) -> int:
     """Write and print a paper's report."""
     from guidebench import results
     from guidebench.reports.papers import catalogue, report
+    from guidebench.reports.papers.files import contents
 
     catalogue.paper(args.paper)
     stand_ins = dict(_stand_in(text) for text in args.stand_in)
@@ -243,7 +247,7 @@ def _paper(args: argparse.Namespace) -> int:
         found = report.report(studies, args.paper, stand_ins, args.resamples)
     found = report.with_notes(found, [str(warning.message) for warning in caught if _ours(warning)])
     directory = Path(args.output) if args.output else studies[0].directory / "report" / args.paper
-    files = write(directory, report.files(found))
+    files = write(directory, contents(found))
     if args.json:
         print(json.dumps({**report.plain(found), "files": [str(file) for file in files]}, allow_nan=False))
         return 0
@@ -289,7 +293,7 @@ def write(directory: Path, contents: dict[str, bytes]) -> list[Path]:
 
 
 def _print(found: Summary, further: list[Grid], listings: list[Listing], files: list[Path]) -> None:
-    from guidebench.reports import legends, tables
+    from guidebench.reports.rendering import legends, tables
 
     screen = console()
     for table in tables.terminal(found):

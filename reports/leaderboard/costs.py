@@ -9,22 +9,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from guidebench.harness.errors import UserError
-from guidebench.reports import ledger
-from guidebench.reports.ledger import Answered
-from guidebench.results import Run, Study
+from guidebench.reports.summary import ledger
+from guidebench.reports.summary.ledger import Answered
+from guidebench.results import RunRecord, StudyRecord
 
 TAIL = 2**16
 """Bytes of a ledger's end in which its last row lies."""
 
 
-class Cost(NamedTuple):
+class CellCost(NamedTuple):
     """Over the runs of a cell, as if no answer had been on record."""
 
     calls: int
     usd: float
 
 
-def answered(study: Study, runs: Iterable[Run]) -> Answered:
+def answered(study: StudyRecord, runs: Iterable[RunRecord]) -> Answered:
     """What the last rows of these runs' ledgers count; nothing where they count none or cannot be read."""
     total = Answered(0, 0)
     for run in runs:
@@ -38,10 +38,10 @@ def answered(study: Study, runs: Iterable[Run]) -> Answered:
     return total
 
 
-def costs(study: Study) -> dict[str, Cost]:
+def costs(study: StudyRecord) -> dict[str, CellCost]:
     """Cell id -> what it took, of the cells that ask a foundation model and all of whose runs tell; UserError for a row
     that is none."""
-    found: dict[str, Cost] = {}
+    found: dict[str, CellCost] = {}
     silent: set[str] = set()
     for run in study.runs:
         path = study.directory / run.directory / "ledger.jsonl"
@@ -49,8 +49,8 @@ def costs(study: Study) -> dict[str, Cost]:
             continue
         if path.is_file():
             row = _last(path)
-            before = found.get(run.cell.id, Cost(0, 0.0))
-            found[run.cell.id] = Cost(before.calls + row.calls, before.usd + row.usd)
+            before = found.get(run.cell.id, CellCost(0, 0.0))
+            found[run.cell.id] = CellCost(before.calls + row.calls, before.usd + row.usd)
         else:
             silent.add(run.cell.id)
     return {id: cost for id, cost in found.items() if id not in silent}
@@ -71,13 +71,13 @@ def _row(path: Path) -> Mapping[str, Any]:
     return row if isinstance(row, Mapping) else {"calls": None}
 
 
-def _last(path: Path) -> Cost:
+def _last(path: Path) -> CellCost:
     row = _row(path)
     if not row:
-        return Cost(0, 0.0)
+        return CellCost(0, 0.0)
     calls, usd = row.get("calls"), row.get("usd")
     if type(calls) is not int or not 0 <= calls < 2**53:
         raise UserError(f"{path}, last row, column 'calls': {str(calls)[:80]}; expected a whole number of at least 0")
     if not isinstance(usd, (int, float)) or isinstance(usd, bool) or not 0 <= usd < 1e12:
         raise UserError(f"{path}, last row, column 'usd': {str(usd)[:80]}; expected an amount of at least 0")
-    return Cost(calls, float(usd))
+    return CellCost(calls, float(usd))

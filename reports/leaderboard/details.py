@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 
 from guidebench.harness.interfaces import Score
-from guidebench.reports import citations, page, registered, scoring, statistics
+from guidebench.reports import statistics
 from guidebench.reports.leaderboard import ranking
 from guidebench.reports.leaderboard.board import Curve, Estimate, Measure, Origin, Setting, TaskScore, Variation
-from guidebench.reports.leaderboard.rows import Measured, Member, Row
+from guidebench.reports.leaderboard.rows import Measured, Member, RankedRow
 from guidebench.reports.leaderboard.sources import clean
+from guidebench.reports.rendering import page
 from guidebench.reports.statistics import Array, Interval, name_seed
-from guidebench.results import Run, Study
+from guidebench.reports.summary import citations, registered, scoring
+from guidebench.results import RunRecord, StudyRecord
 from guidebench.results.verification.record import Check
 
 CURVE_REPS = 1_000
@@ -40,20 +42,20 @@ def _number(value: Any) -> float | None:
     return round(float(value), _DECIMALS) + 0.0 if np.isfinite(value) else None
 
 
-def name_of(row: Row) -> str:
+def name_of(row: RankedRow) -> str:
     """A name for a row in links, and for its draws: of its cells alone, wherever they were read from."""
     cells = ",".join(sorted(each.cell.id for each in row.tasks.values()))
     digest = hashlib.sha256(cells.encode()).hexdigest()[:8]
     return f"{re.sub(r'[^a-z0-9]+', '-', row.first.method.lower()).strip('-')[:40] or 'row'}-{digest}"
 
 
-def final(row: Row) -> Array:
-    """Final scores of the seeds that all tasks have, [runs, tasks], as `Row.score` says."""
+def final(row: RankedRow) -> Array:
+    """Final scores of the seeds that all tasks have, [runs, tasks], as `RankedRow.score` says."""
     own = [each.of(row.seeds) for each in row.tasks.values()]
     return np.stack([_scaled(row, each)[:, -1] for each in own], axis=1)
 
 
-def _scaled(row: Row, measured: Measured) -> Array:
+def _scaled(row: RankedRow, measured: Measured) -> Array:
     """The scores of one of a row's tasks as they count for the row."""
     return scoring.normalised(measured.cell.score, measured.scores) if len(row.tasks) > 1 else measured.scores
 
@@ -68,7 +70,7 @@ def mean(scores: Array, name: str) -> Estimate:
     return estimate(statistics.intervals(scores, ["mean"], ranking.REPS, name_seed(name, 0))["mean"])
 
 
-def curve(row: Row, name: str) -> Curve:
+def curve(row: RankedRow, name: str) -> Curve:
     """IQM over runs and tasks at the steps, or shares of training, that all tasks have."""
     tasks = [each.of(row.seeds) for each in row.tasks.values()]
     level = len({each.cell.steps for each in tasks}) == 1
@@ -100,7 +102,7 @@ def measure(score: Score) -> Measure:
     return Measure(clean(score.name, 60), score.direction, score.low, score.high)
 
 
-def tasks(row: Row, seeds: Sequence[int], name: str, whole: Estimate) -> tuple[TaskScore, ...]:
+def tasks(row: RankedRow, seeds: Sequence[int], name: str, whole: Estimate) -> tuple[TaskScore, ...]:
     """Each task that has these seeds; `whole` is the row's score, which is that of its task if it has one only."""
     found = []
     for task, measured in row.tasks.items():
@@ -124,7 +126,7 @@ def tasks(row: Row, seeds: Sequence[int], name: str, whole: Estimate) -> tuple[T
     return tuple(found)
 
 
-def variations(row: Row, members: Iterable[Member], name: str) -> tuple[Variation, ...]:
+def variations(row: RankedRow, members: Iterable[Member], name: str) -> tuple[Variation, ...]:
     """Its ablations and perturbations, those of another source under its name too."""
     references = {measured.cell.id: measured for measured in row.tasks.values()}
     found = []
@@ -143,7 +145,7 @@ def variations(row: Row, members: Iterable[Member], name: str) -> tuple[Variatio
     return tuple(found)
 
 
-def settings(row: Row) -> tuple[Setting, ...]:
+def settings(row: RankedRow) -> tuple[Setting, ...]:
     """Parts and settings with the layer that set them; of a setting that tasks differ in, each task's."""
     found: dict[str, dict[tuple[str, str], list[str]]] = {}
     for task, measured in row.tasks.items():
@@ -168,12 +170,12 @@ def _shown(entry: Any) -> tuple[str, str]:
     return text[: 2 * LONGEST_VALUE], str(entry.get("layer") or "") if known else ""
 
 
-def hardware(row: Row) -> tuple[str, ...]:
+def hardware(row: RankedRow) -> tuple[str, ...]:
     """The different machines of its runs."""
     return tuple(dict.fromkeys(filter(None, (_machine(run) for run in _runs(row)))))[:10]
 
 
-def _machine(run: Run) -> str:
+def _machine(run: RunRecord) -> str:
     found = run.provenance.get("hardware")
     if not isinstance(found, Mapping):
         return ""
@@ -182,14 +184,14 @@ def _machine(run: Run) -> str:
     return clean(f"{named}, {cores} cores" if named and type(cores) is int else named, 120)
 
 
-def origins(row: Row) -> tuple[Origin, ...]:
+def origins(row: RankedRow) -> tuple[Origin, ...]:
     """What its runs were made with."""
     told = functools.partial(clean, longest=600)
     found = page.origins(_study(row))[:20]
     return tuple(Origin(told(each.commit), told(each.packages), told(each.hardware), each.runs) for each in found)
 
 
-def bibtex(row: Row, known: dict[tuple[Any, ...], str]) -> str:
+def bibtex(row: RankedRow, known: dict[tuple[Any, ...], str]) -> str:
     """Entries for all that it is made of; `known`: those of other rows."""
     study = _study(row)
     things = citations.things(study)
@@ -198,7 +200,7 @@ def bibtex(row: Row, known: dict[tuple[Any, ...], str]) -> str:
     return known[things]
 
 
-def checks(row: Row) -> tuple[Check, ...]:
+def checks(row: RankedRow) -> tuple[Check, ...]:
     """What a verification looked at."""
     found = []
     for task, measured in row.tasks.items():
@@ -213,15 +215,15 @@ def checks(row: Row) -> tuple[Check, ...]:
     return tuple(found)
 
 
-def run_names(row: Row) -> tuple[str, ...]:
+def run_names(row: RankedRow) -> tuple[str, ...]:
     """Run directories that its numbers come from, relative to the source."""
     return tuple(clean(run.directory, 400) for run in _runs(row))
 
 
-def _runs(row: Row) -> Iterable[Run]:
+def _runs(row: RankedRow) -> Iterable[RunRecord]:
     return (run for each in row.tasks.values() for run in each.runs if run.seed in each.seeds)
 
 
-def _study(row: Row) -> Study:
+def _study(row: RankedRow) -> StudyRecord:
     cells = tuple(each.cell for each in row.tasks.values())
     return replace(row.source.study, cells=cells, runs=tuple(_runs(row)))

@@ -14,9 +14,9 @@ from guidebench import results
 from guidebench.harness import apart
 from guidebench.harness.errors import UserError
 from guidebench.reports.leaderboard.board import Frames
-from guidebench.reports.leaderboard.rows import Member, Row
+from guidebench.reports.leaderboard.rows import Member, RankedRow
 from guidebench.reports.leaderboard.sources import Source, clean
-from guidebench.reports.runs.episodes import Clip, Episode, strips
+from guidebench.reports.runs.episodes import ClipStrip, EpisodeStrips, strips
 from guidebench.results import Picture
 from guidebench.results.pictures import size
 
@@ -41,7 +41,7 @@ class Samples:
         self._left, self._pixels = BUDGET, ALL_PIXELS
         self._of: dict[str, list[Picture]] = {}
 
-    def of(self, row: Row, members: Iterable[Member]) -> tuple[Frames, ...]:
+    def of(self, row: RankedRow, members: Iterable[Member]) -> tuple[Frames, ...]:
         """Those of a row and its perturbations, a caption once; none are read once there is no room for one."""
         found: dict[str, Frames] = {}
         for name, caption, png in itertools.chain(self._shown(row, members), self._played(row)):
@@ -61,7 +61,7 @@ class Samples:
                 found[caption] = Frames(caption, base64.b64encode(content).decode("ascii"))
         return tuple(found.values())
 
-    def _shown(self, row: Row, members: Iterable[Member]) -> Iterator[tuple[str, str, bytes]]:
+    def _shown(self, row: RankedRow, members: Iterable[Member]) -> Iterator[tuple[str, str, bytes]]:
         """Source, caption and PNG of what judges were shown in the row's perturbations."""
         references = {measured.cell.id for measured in row.tasks.values()}
         for source in {member.source.name: member.source for member in members}.values() if self._left else ():
@@ -75,7 +75,7 @@ class Samples:
                 if caption := names.get((picture.where, picture.name), ""):
                     yield source.name, caption, picture.png
 
-    def _played(self, row: Row) -> Iterator[tuple[str, str, bytes]]:
+    def _played(self, row: RankedRow) -> Iterator[tuple[str, str, bytes]]:
         """Those of an episode of each task: the first of the first run that has any in strips."""
         several = max(1, CLIPS // len(row.tasks))
         for measured in list(row.tasks.values())[:CLIPS] if self._left else ():
@@ -127,13 +127,13 @@ def _shrunk(png: bytes) -> bytes:
     return b""
 
 
-def _evenly(clips: Sequence[Clip], most: int) -> list[Clip]:
+def _evenly(clips: Sequence[ClipStrip], most: int) -> list[ClipStrip]:
     """At most so many of them, the first and the last among them."""
     shown = np.linspace(0, len(clips) - 1, min(most, len(clips))).round().astype(int)
     return [clips[index] for index in shown]
 
 
-def _told(episode: Episode, clip: Clip) -> str:
+def _told(episode: EpisodeStrips, clip: ClipStrip) -> str:
     """What a strip shows, what the judge says of it, and how the episode ended."""
     judged = "" if clip.score is None else f", {episode.judge}: {clip.score:.2f}"
     happened = f", {', '.join(clip.events)}" if clip.events else ""

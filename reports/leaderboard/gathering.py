@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.records import provenance, schema
-from guidebench.reports import comparability, ledger, registered
+from guidebench.harness.identity import provenance
+from guidebench.harness.records import schema
 from guidebench.reports.leaderboard import costs, details, minimum, ranking, rows, sources
 from guidebench.reports.leaderboard.board import TABS, Board, Details, Entry, Estimate, Refused, Suite
-from guidebench.reports.leaderboard.costs import Cost
+from guidebench.reports.leaderboard.costs import CellCost
 from guidebench.reports.leaderboard.frames import Samples
-from guidebench.reports.leaderboard.rows import Measured, Member, Peers, Row
+from guidebench.reports.leaderboard.rows import Measured, Member, Peers, RankedRow
 from guidebench.reports.leaderboard.sources import Source, clean
+from guidebench.reports.summary import comparability, ledger, registered
 from guidebench.results.verification.record import Standing
 
 TITLE = "guidebench leaderboard"
@@ -26,8 +27,8 @@ class _Scored(NamedTuple):
     """A row on its way to the board: whole, and with the tasks that count."""
 
     id: str
-    whole: Row
-    row: Row
+    whole: RankedRow
+    row: RankedRow
     board: str
     """The task that it is ranked on alone, if any."""
     apart: str
@@ -46,7 +47,7 @@ def gather(names: Sequence[str], directory: Path, title: str = TITLE) -> Board:
     registered.installed.cache_clear()
     found = sources.gather(names, directory)
     refused, notes = list(found.refused), list(found.notes)
-    everything: list[Row] = []
+    everything: list[RankedRow] = []
     shown: list[tuple[Source, list[Measured]]] = []
     for source in found.sources:
         measured = list(rows.measured(source).values())
@@ -105,7 +106,7 @@ def gather(names: Sequence[str], directory: Path, title: str = TITLE) -> Board:
 
 
 def _variations(
-    shown: Sequence[tuple[Source, list[Measured]]], everything: Sequence[Row], notes: list[str]
+    shown: Sequence[tuple[Source, list[Measured]]], everything: Sequence[RankedRow], notes: list[str]
 ) -> dict[str, list[Member]]:
     """Id of a reference -> the ablations and perturbations that are compared with it.
 
@@ -131,9 +132,9 @@ def _variations(
     return found
 
 
-def _scored(everything: Sequence[Row]) -> list[_Scored]:
+def _scored(everything: Sequence[RankedRow]) -> list[_Scored]:
     """Rows with their scores, by peers."""
-    groups: dict[Peers, list[Row]] = {}
+    groups: dict[Peers, list[RankedRow]] = {}
     for row in everything:
         groups.setdefault(row.peers, []).append(row)
     names: dict[str, int] = {}
@@ -169,7 +170,7 @@ def _ranked(scored: Sequence[_Scored]) -> dict[str, tuple[int, int, int]]:
     return found  # type: ignore[return-value]
 
 
-def _entry(each: _Scored, mean: Estimate, ranks: tuple[int, int, int] | None, known: Mapping[str, Cost]) -> Entry:
+def _entry(each: _Scored, mean: Estimate, ranks: tuple[int, int, int] | None, known: Mapping[str, CellCost]) -> Entry:
     whole, row, cell = each.whole, each.row, each.whole.first
     rank, low, high = ranks or (None, None, None)
     billed = [measured.cell for measured in whole.tasks.values() if ledger.is_billed(measured.cell)]
@@ -207,7 +208,7 @@ def _entry(each: _Scored, mean: Estimate, ranks: tuple[int, int, int] | None, kn
     )
 
 
-def _standing(row: Row) -> Standing:
+def _standing(row: RankedRow) -> Standing:
     """Verified if all of its cells are, disputed if one is."""
     known = row.source.verification
     found = {
@@ -217,7 +218,7 @@ def _standing(row: Row) -> Standing:
     return "disputed" if "disputed" in found else "verified" if found == {"verified"} else "self-reported"
 
 
-def _costs(source: Source, refused: list[Refused]) -> dict[str, Cost]:
+def _costs(source: Source, refused: list[Refused]) -> dict[str, CellCost]:
     try:
         return costs.costs(source.study)
     except UserError as error:
@@ -225,7 +226,7 @@ def _costs(source: Source, refused: list[Refused]) -> dict[str, Cost]:
         return {}
 
 
-def _suite(name: str, everything: Sequence[Row]) -> Suite:
+def _suite(name: str, everything: Sequence[RankedRow]) -> Suite:
     home = registered.get("suite", name)
     if home is not None:
         return Suite(name, str(home.title), int(home.version))

@@ -11,10 +11,10 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.recipes import Training
 from guidebench.harness.records.schema import ENOUGH_ANSWERED
 from guidebench.harness.settings import Cited
-from guidebench.reports import registered
 from guidebench.reports.leaderboard import costs
-from guidebench.reports.leaderboard.rows import Measured, Row
-from guidebench.results import Cell
+from guidebench.reports.leaderboard.rows import Measured, RankedRow
+from guidebench.reports.summary import registered
+from guidebench.results import CellRecord
 
 SEEDS = 3
 EPISODES = 10
@@ -64,7 +64,7 @@ def _steps(home: Any, profile: Mapping[str, Any], task: str) -> int:
     return int(found.value if isinstance(found, Cited) else found)
 
 
-def usual(rows: Sequence[Row]) -> Protocol:
+def usual(rows: Sequence[RankedRow]) -> Protocol:
     """The protocol of most of these rows; of equally frequent ones the larger."""
     tasks = _most(tuple(sorted(row.tasks)) for row in rows)
     cells = [each.cell for row in rows for each in row.tasks.values()]
@@ -78,17 +78,17 @@ def _most(values: Iterable[Any]) -> Any:
     return max(counts, key=lambda value: (counts[value], value))
 
 
-def board(row: Row, protocol: Protocol) -> str:
+def board(row: RankedRow, protocol: Protocol) -> str:
     """The one task that a row is ranked on, empty where it has all that count or too few of them."""
     return "" if set(protocol.tasks) <= set(row.tasks) or len(row.tasks) > 1 else next(iter(row.tasks))
 
 
-def scored(row: Row, protocol: Protocol) -> Row:
+def scored(row: RankedRow, protocol: Protocol) -> RankedRow:
     """The row with the tasks that count for its score: those of the protocol if it has them all, else all it has."""
     return row.of(protocol.tasks) if set(protocol.tasks) <= set(row.tasks) else row
 
 
-def lacking(row: Row, protocol: Protocol) -> list[str]:
+def lacking(row: RankedRow, protocol: Protocol) -> list[str]:
     """Why a row is not ranked; empty for one that is."""
     if row.tab is None:
         return [f"its profile is {row.first.profile!r}; paper and quick are ranked"]
@@ -126,7 +126,7 @@ def _short(measured: Measured, steps: int | None) -> Iterable[str]:
         yield f"{measured.episodes} episodes in the final evaluation; {needed} are needed"
 
 
-def _alike(cell: Cell) -> bool:
+def _alike(cell: CellRecord) -> bool:
     """Whether every episode of a run of the cell is the same, as its installed suite with its recorded settings says;
     a suite that is not installed, or settings that are none of it, say nothing."""
     home = registered.get("suite", cell.suite)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
-from guidebench.reports import charts, inline
 from guidebench.reports.leaderboard.board import TABS, Board, Curve, Details, Entry, Estimate, Tab
-from guidebench.reports.page import environment
+from guidebench.reports.rendering import charts, inline
+from guidebench.reports.rendering.page import environment
 
 SHARED = ("elements.js", "theme.js", "tables.js", "charts.js")
 OWN = ("state", "statistics", "columns", "listing", "opened", "comparing", "main")

@@ -12,11 +12,11 @@ import numpy as np
 from guidebench.harness.interfaces import Score
 from guidebench.harness.records import schema
 from guidebench.harness.records.parts import RecordedPart
-from guidebench.reports import comparability, registered, scoring
 from guidebench.reports.leaderboard.board import Tab
 from guidebench.reports.leaderboard.sources import Source
 from guidebench.reports.statistics import Array
-from guidebench.results import Cell, Run
+from guidebench.reports.summary import comparability, registered, scoring
+from guidebench.results import CellRecord, RunRecord
 from guidebench.results.evaluations import Evaluations
 
 TASKS = 500
@@ -29,8 +29,8 @@ _RANKED: Mapping[str, Tab] = {"paper": "paper", "quick": "quick"}
 class Measured:
     """A cell that has evaluations, at the steps at which all of its `seeds` were evaluated."""
 
-    cell: Cell
-    runs: tuple[Run, ...]
+    cell: CellRecord
+    runs: tuple[RunRecord, ...]
     """All that the study planned."""
     seeds: tuple[int, ...]
     steps: Array
@@ -60,7 +60,7 @@ class Peers(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Row:
+class RankedRow:
     """One configuration on one suite."""
 
     source: Source
@@ -70,7 +70,7 @@ class Row:
     tasks: Mapping[str, Measured]
 
     @property
-    def first(self) -> Cell:
+    def first(self) -> CellRecord:
         return next(iter(self.tasks.values())).cell
 
     @property
@@ -93,7 +93,7 @@ class Row:
         same, each task's on a scale from 0, the worst, to 1, the best."""
         return scoring.together([each.cell.score for each in self.tasks.values()])
 
-    def of(self, tasks: Iterable[str]) -> Row:
+    def of(self, tasks: Iterable[str]) -> RankedRow:
         """With these tasks only."""
         return replace(self, tasks={task: self.tasks[task] for task in tasks})
 
@@ -111,13 +111,13 @@ class Member(NamedTuple):
     measured: Measured
 
 
-def version(cell: Cell) -> int | None:
+def version(cell: CellRecord) -> int | None:
     """Of the suite, None where the record does not tell."""
     found = cell.versions.get("suite")
     return found if type(found) is int else None
 
 
-def rows(source: Source, found: Iterable[Measured]) -> list[Row]:
+def rows(source: Source, found: Iterable[Measured]) -> list[RankedRow]:
     """The rows of a source's cells. Ablations and perturbations are none: they belong to the row of their reference."""
     own = [each for each in found if each.cell.matrix is None or each.cell.matrix.reference == each.cell.id]
     made = []
@@ -131,7 +131,7 @@ def rows(source: Source, found: Iterable[Measured]) -> list[Row]:
 
 def measured(source: Source) -> dict[str, Measured]:
     """Cell id -> what its runs scored, of the cells whose runs share an evaluation step."""
-    runs: dict[str, list[Run]] = {}
+    runs: dict[str, list[RunRecord]] = {}
     for run in source.study.runs:
         runs.setdefault(run.cell.id, []).append(run)
     found = {}
@@ -177,7 +177,7 @@ def _at(curve: Evaluations, steps: Array) -> Evaluations:
     return Evaluations._make(values[np.isin(curve.steps, steps)] for values in curve)
 
 
-def tab(cell: Cell) -> Tab | None:
+def tab(cell: CellRecord) -> Tab | None:
     """Where a cell's row stands; None for a profile that is not ranked."""
     if cell.profile == "smoke":
         return "smoke"
@@ -194,7 +194,7 @@ def _backend(part: RecordedPart) -> str:
     return str(getattr(registered.get(part.kind, part.name), "backend", ""))
 
 
-def _groups(cells: Iterable[Measured], tell: Callable[[Cell], str]) -> dict[tuple[object, ...], list[Measured]]:
+def _groups(cells: Iterable[Measured], tell: Callable[[CellRecord], str]) -> dict[tuple[object, ...], list[Measured]]:
     groups: dict[tuple[object, ...], list[Measured]] = {}
     for each in cells:
         cell = each.cell
@@ -219,22 +219,22 @@ def _clash(members: Sequence[Measured]) -> bool:
     return len({each.cell.task for each in members}) < len(members) or len(members) > TASKS
 
 
-def _nothing(cell: Cell) -> str:
+def _nothing(cell: CellRecord) -> str:
     return ""
 
 
-def _learner(cell: Cell) -> str:
+def _learner(cell: CellRecord) -> str:
     return cell.learner
 
 
-def _settings(cell: Cell) -> str:
+def _settings(cell: CellRecord) -> str:
     """The whole configuration, which is the same on all tasks for runs made elsewhere."""
     return json.dumps({name: entry for name, entry in sorted(cell.settings.items())}, default=str)
 
 
-def _row(source: Source, members: Sequence[Measured], apart: str) -> Row:
+def _row(source: Source, members: Sequence[Measured], apart: str) -> RankedRow:
     cell = members[0].cell
     name = schema.label(cell.method, cell.backend, cell.model, cell.profile, cell.variant)
     tail = apart if len(apart) <= 40 else ", ".join(each.cell.id for each in members[:3])
     tasks = {each.cell.task: each for each in sorted(members, key=lambda each: each.cell.task)}
-    return Row(source, f"{name} [{tail}]" if tail else name, tab(cell), tasks)
+    return RankedRow(source, f"{name} [{tail}]" if tail else name, tab(cell), tasks)

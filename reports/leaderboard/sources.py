@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from guidebench import results
-from guidebench.harness import recorder
 from guidebench.harness.errors import UserError
-from guidebench.reports import registered
+from guidebench.harness.gym import recorder
 from guidebench.reports.leaderboard.board import Refused
-from guidebench.results import Cell, Run, Study, limits
+from guidebench.reports.summary import registered
+from guidebench.results import CellRecord, RunRecord, StudyRecord, limits
 from guidebench.results.evaluations import Evaluations
 from guidebench.results.joining import SAME, directories
 from guidebench.results.reading import Reader
@@ -35,7 +35,7 @@ class Source:
     """A study that was read, with what a verification says of its cells."""
 
     name: str
-    study: Study
+    study: StudyRecord
     evaluations: Mapping[tuple[str, int], Evaluations]
     verification: Verification | None = None
     elsewhere: Mapping[str, str] = field(default_factory=dict)
@@ -138,7 +138,7 @@ def _read(name: str, path: Path, leaderboard: Path, reader: Reader) -> Source:
     return Source(name, study, reader.read(study), verification, verifiable=verifiable, by=by, unchecked=unchecked)
 
 
-def _unchecked(study: Study) -> Iterator[tuple[str, str]]:
+def _unchecked(study: StudyRecord) -> Iterator[tuple[str, str]]:
     """Cell id -> why a stranger's configuration cannot be checked; UserError for one that was altered."""
     for cell in study.cells:
         made_here = cell.profile and cell.backend != recorder.BACKEND
@@ -163,7 +163,7 @@ def _nested(value: Any, left: int = DEEPEST) -> bool:
 def _distinct(found: Iterable[Source], refused: list[Refused], notes: list[str]) -> list[Source]:
     """The sources without the cells of which an earlier one tells something else, and without the runs that an earlier
     one has too; of a run that goes on in a later one, the later account counts."""
-    cells: dict[str, tuple[str, Cell]] = {}
+    cells: dict[str, tuple[str, CellRecord]] = {}
     runs: dict[tuple[str, int], str] = {}
     known: dict[str, Source] = {}
     for source in found:
@@ -223,7 +223,7 @@ def _without(source: Source, keys: set[tuple[str, int]]) -> Source:
     if not keys:
         return source
 
-    def stays(run: Run) -> bool:
+    def stays(run: RunRecord) -> bool:
         return (run.cell.id, run.seed) not in keys
 
     study = replace(source.study, runs=tuple(filter(stays, source.study.runs)))

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from guidebench.harness.errors import unknown
 from guidebench.reports.papers.layouts import (
-    Bars,
-    Column,
-    Episode,
+    BarFigure,
     Imagined,
+    JoinedColumn,
     Labels,
     Layout,
     Panels,
     Paper,
+    ReferenceFigure,
     Rewards,
     Trajectories,
 )
 from guidebench.results.published import PAPERS as NAMES
 
 _VLM_RB = "vlm_rb"
-_STEPS = Column(
+_STEPS = JoinedColumn(
     "Steps to baseline's best",
     (("step_saving_percent", "method"), ("steps_to_baseline_best", "method"), ("steps_to_baseline_best", "baseline")),
 )
-_BEST = Column(
+_BEST = JoinedColumn(
     "Best success rate",
     (("gain_percent", "method"), ("best_success_rate", "method"), ("best_success_rate", "baseline")),
 )
-_TIME = Column("Time saved", (("time_saving_percent", "method"),))
+_TIME = JoinedColumn("Time saved", (("time_saving_percent", "method"),))
 _LAMBDAS = ("null", "0.25", "0.5", "0.75", "1")
 
 _SALLM, _PBRL = "rl_sallm_f", "metaworld_pbrl"
@@ -67,7 +67,7 @@ PAPERS: dict[str, Paper] = {
             Layout("8", "Means over tasks", ("suite", "learner", "baseline"), composed=(_BEST, _STEPS)),
         ),
         figures=(
-            Episode("3", "The judge's score beside the critic", "minigrid_doorkey", ("16x16",), _VLM_RB),
+            ReferenceFigure("3", "The judge's score beside the critic", "minigrid_doorkey", ("16x16",), _VLM_RB),
             Panels(
                 "4",
                 "Standard, misleading and abstract frames",
@@ -210,7 +210,7 @@ PAPERS: dict[str, Paper] = {
             ),
             Imagined("6", "Rewards of imagined segments", _PBRL, _EIGHT, _SALLM),
             Trajectories("7", "Imagined trajectories (the paper shows two tasks)", _PBRL, _EIGHT, _SALLM),
-            Bars(
+            BarFigure(
                 "8",
                 "A larger model",
                 _PBRL,

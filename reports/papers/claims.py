@@ -22,7 +22,7 @@ from guidebench.reports.papers.estimates import Estimated, Estimator, Setting
 from guidebench.reports.papers.matching import ALL, Shelf
 from guidebench.reports.papers.measures import OF_DRAWS
 from guidebench.reports.statistics import LEVEL, Array, Interval
-from guidebench.reports.summary import Row
+from guidebench.reports.summary.rows import ReportRow
 from guidebench.results import published
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Claim(NamedTuple):
     note: str
 
 
-class Finding(NamedTuple):
+class ClaimFinding(NamedTuple):
     """One of the numbers that a claim is tested by, and what it is of."""
 
     of: str
@@ -69,7 +69,7 @@ class Outcome(NamedTuple):
     """A claim beside what our runs say of it."""
 
     claim: Claim
-    findings: tuple[Finding, ...]
+    findings: tuple[ClaimFinding, ...]
     verdict: str
     reasons: tuple[str, ...]
 
@@ -99,8 +99,8 @@ class _Case(NamedTuple):
 
     of: str
     suite: str
-    ours: Row
-    theirs: Row | None
+    ours: ReportRow
+    theirs: ReportRow | None
 
 
 class _MissingRun(Exception):
@@ -165,7 +165,7 @@ def _cases(
     reasons = matching.of_machines(claim.metric)
     reasons += [shelf.paper.unclear[claim.metric]] if claim.metric in shelf.paper.unclear else []
 
-    def row(where: tuple[str, str, str], side: _Side) -> Row:
+    def row(where: tuple[str, str, str], side: _Side) -> ReportRow:
         found = shelf.row(*where[:2], side.method, where[2], side.variant)
         if found is None:
             raise _MissingRun(" ".join(part for part in [str(side), f"on {where[1]}", where[2]] if part))
@@ -277,7 +277,7 @@ def _places(
 
 def _findings(
     claim: Claim, cases: Sequence[_Case], estimator: Estimator, apart: bool, seeds: int | None
-) -> Iterator[tuple[Finding, tuple[str, ...]]]:
+) -> Iterator[tuple[ClaimFinding, tuple[str, ...]]]:
     """Each with why it is inconclusive, if it is. `apart`: whether wins and ranges look at every task on its own;
     `seeds`: of the paper."""
     several = len({case.suite for case in cases}) > 1
@@ -302,10 +302,10 @@ def _findings(
             directed = claim.formula in _DIFFERENCES
             verdict = str(equivalence.decided(found.tested, theirs, margin, directed=directed, level=refuting))
             why = equivalence.why_inconclusive(found.tested, theirs, margin)
-        yield Finding(of, found.interval, verdict), why
+        yield ClaimFinding(of, found.interval, verdict), why
 
 
-def _wins(claim: Claim, compared: Sequence[Estimated], refuting: float) -> tuple[Finding, tuple[str, ...]]:
+def _wins(claim: Claim, compared: Sequence[Estimated], refuting: float) -> tuple[ClaimFinding, tuple[str, ...]]:
     """How often the method is better: as many as are shown to be, at least, and as many as are not refuted, at most.
 
     Of a claim that it is never better, a win is what refutes it.
@@ -320,7 +320,7 @@ def _wins(claim: Claim, compared: Sequence[Estimated], refuting: float) -> tuple
     few = any(each.tested.seeds < equivalence.FEWEST_SEEDS for each in compared)
     why = equivalence.why_inconclusive(compared[0].tested) if few else ("too few settings show who is better",)
     interval = Interval(*(np.asarray(float(number)) for number in (count, shown, most)))
-    return Finding(f"of {len(sided)} settings", interval, verdict), why
+    return ClaimFinding(f"of {len(sided)} settings", interval, verdict), why
 
 
 def _sided(found: Estimated, better: float, worse: float) -> str:

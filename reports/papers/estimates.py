@@ -25,7 +25,7 @@ from guidebench.reports.papers import equivalence
 from guidebench.reports.papers.equivalence import SUCCESS, Estimate
 from guidebench.reports.papers.measures import MEASURES
 from guidebench.reports.statistics import LEVEL, Array, Interval
-from guidebench.reports.summary import Row
+from guidebench.reports.summary.rows import ReportRow
 
 _CHUNK = 1 << 22
 """Numbers in one chunk of resampled curves."""
@@ -37,8 +37,8 @@ _NO_SEED = -1
 class Setting(NamedTuple):
     """One task and learner: the method's row and, where the number compares, its baseline's."""
 
-    row: Row
-    baseline: Row | None = None
+    row: ReportRow
+    baseline: ReportRow | None = None
 
 
 class Parts(NamedTuple):
@@ -137,7 +137,7 @@ def compares(metric: str) -> bool:
     return (metric in METRICS and METRICS[metric].compares) or metric.endswith("_change_percent")
 
 
-def unmeasured(row: Row, metric: str) -> Array:
+def unmeasured(row: ReportRow, metric: str) -> Array:
     """Of runs that keep no logs."""
     return np.full(len(row.seeds), np.nan)
 
@@ -149,13 +149,13 @@ class Estimator:
     """
 
     def __init__(
-        self, seconds: Callable[[Row], float], reps: int, measured: Callable[[Row, str], Array] = unmeasured
+        self, seconds: Callable[[ReportRow], float], reps: int, measured: Callable[[ReportRow, str], Array] = unmeasured
     ) -> None:
         self._seconds, self._reps, self._measured = seconds, reps, measured
         self._known: dict[tuple[int, int], Parts] = {}
         self._weights: dict[tuple[str, str, tuple[int, ...]], Array] = {}
-        self._imagined: dict[tuple[int, float], Row] = {}
-        self._origins: dict[int, Row] = {}
+        self._imagined: dict[tuple[int, float], ReportRow] = {}
+        self._origins: dict[int, ReportRow] = {}
 
     def __call__(self, metric: str, settings: Sequence[Setting], formula: Formula | None = None) -> Estimated:
         """The metric over all `settings`; with a formula, that of the metric of their methods and of their baselines.
@@ -189,7 +189,7 @@ class Estimator:
         theirs_ = [self._parts(setting.baseline or setting.row, None) for setting in settings]
         return METRICS[metric].value(_mean(ours), _mean(theirs_))
 
-    def lacks(self, row: Row, metric: str) -> bool:
+    def lacks(self, row: ReportRow, metric: str) -> bool:
         """Whether no run of a row wrote what a metric needs."""
         name = measured_by(metric)
         return name in MEASURES and bool(np.isnan(self._measured(row, name)).all())
@@ -225,7 +225,7 @@ class Estimator:
         freedom = sum(shares) ** 2 / sum(share**2 / each for share, each in zip(shares, freedoms, strict=True))
         return point, float(np.sqrt(whole * sum(shares) / linear)), freedom, None
 
-    def _counted(self, row: Row, metric: str) -> int:
+    def _counted(self, row: ReportRow, metric: str) -> int:
         """How many seeds of a row have the metric."""
         return int(np.isfinite(self._measured(row, metric)).sum()) if metric in MEASURES else len(row.seeds)
 
@@ -241,7 +241,7 @@ class Estimator:
             if list(map(id, _rows(changed))) != list(map(id, _rows(settings)))
         ]
 
-    def _with_a_seed(self, row: Row, metric: str) -> Row:
+    def _with_a_seed(self, row: ReportRow, metric: str) -> ReportRow:
         """A row of which most seeds are at a bound with one more at the other, throughout training; else the row."""
         scores = METRICS[metric].of_seeds(row.success)
         for bound in (0.0, 1.0):
@@ -253,7 +253,7 @@ class Estimator:
                 return self._imagined[id(row), bound]
         return row
 
-    def _means(self, row: Row, metric: str) -> Array:
+    def _means(self, row: ReportRow, metric: str) -> Array:
         """The mean over the runs that have a number, [1 + reps]; only the point estimate where it is one alone."""
         values, weights = self._measured(row, metric), self._drawn(row)
         known = np.isfinite(values)
@@ -263,7 +263,7 @@ class Estimator:
             means[1:] = np.nan
         return np.asarray(means)
 
-    def _parts(self, row: Row, baseline: Row | None) -> Parts:
+    def _parts(self, row: ReportRow, baseline: ReportRow | None) -> Parts:
         key = (id(row), id(baseline))
         if key not in self._known:
             pieces = []
@@ -288,7 +288,7 @@ class Estimator:
             )
         return self._known[key]
 
-    def _drawn(self, row: Row) -> Array:
+    def _drawn(self, row: ReportRow) -> Array:
         """The weight of every seed, [1 + reps, seeds], the same for rows that are drawn together."""
         stratum = _stratum(row)
         if stratum not in self._weights:
@@ -310,11 +310,11 @@ def _range(metric: str) -> tuple[float, float]:
     return (0.0 if metric.startswith(("steps_to_", "seconds_to_")) else -np.inf), np.inf
 
 
-def _rows(settings: Sequence[Setting]) -> list[Row]:
+def _rows(settings: Sequence[Setting]) -> list[ReportRow]:
     return [row for setting in settings for row in setting if row is not None]
 
 
-def _stratum(row: Row) -> tuple[str, str, tuple[int, ...]]:
+def _stratum(row: ReportRow) -> tuple[str, str, tuple[int, ...]]:
     """What seeds are drawn together for."""
     return row.where, row.cell.learner, row.seeds
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from guidebench import results
-from guidebench.reports import figures, preferences, probes, rewards
-from guidebench.reports.figures import Drawing, literal
-from guidebench.reports.imagined import draw as paths
-from guidebench.reports.imagined import sketches
 from guidebench.reports.papers import text
 from guidebench.reports.papers.estimates import Setting
 from guidebench.reports.papers.filled import words
-from guidebench.reports.papers.layouts import Bars, Episode, Imagined, Labels, Named, Rewards, Trajectories
+from guidebench.reports.papers.layouts import BarFigure, Imagined, Labels, Named, ReferenceFigure, Rewards, Trajectories
 from guidebench.reports.papers.sources import Sources
-from guidebench.reports.summary import Row
+from guidebench.reports.rendering import figures
+from guidebench.reports.rendering.figures import Drawing, literal
+from guidebench.reports.sections import preferences, probes, rewards
+from guidebench.reports.sections.imagined import draw as paths
+from guidebench.reports.sections.imagined import sketches
+from guidebench.reports.summary.rows import ReportRow
 
 
-def episode(figure: Episode, name: str, sources: Sources) -> list[Drawing]:
+def episode(figure: ReferenceFigure, name: str, sources: Sources) -> list[Drawing]:
     """The judge's score beside the critic along a reference episode."""
     drawings = []
     for task in figure.tasks:
@@ -84,7 +85,7 @@ def trajectories(figure: Trajectories, name: str, sources: Sources) -> list[Draw
     return drawn
 
 
-def bars(figure: Bars, name: str, sources: Sources) -> list[Drawing]:
+def bars(figure: BarFigure, name: str, sources: Sources) -> list[Drawing]:
     """Some metrics of a few rows, an axis each; metrics that no row has are left out."""
     rows = _rows(figure.suite, figure.task, figure.bars, sources)
     found = {
@@ -116,11 +117,11 @@ def bars(figure: Bars, name: str, sources: Sources) -> list[Drawing]:
     return [Drawing(where, name, png, pdf, f"{where}. {said}.")]
 
 
-def _title(figure: Labels | Rewards | Imagined | Trajectories | Bars) -> str:
+def _title(figure: Labels | Rewards | Imagined | Trajectories | BarFigure) -> str:
     return f"{figure.title[0].lower()}{figure.title[1:]}"
 
 
-def _rows(suite: str, task: str, named: tuple[Named, ...], sources: Sources) -> dict[str, Row]:
+def _rows(suite: str, task: str, named: tuple[Named, ...], sources: Sources) -> dict[str, ReportRow]:
     """The rows that there are, by what the figure calls them."""
     found = {each[0]: sources.row(suite, task, each) for each in named}
     return {called: row for called, row in found.items() if row is not None}

@@ -9,17 +9,17 @@ import numpy as np
 
 from guidebench.reports.papers import equivalence, estimates, matching, verdicts
 from guidebench.reports.papers.estimates import Estimator
-from guidebench.reports.papers.layouts import Column, Layout, Paper
+from guidebench.reports.papers.layouts import JoinedColumn, Layout, Paper
 from guidebench.reports.papers.matching import ALL, Missing, Number, Shelf
 from guidebench.reports.statistics import Interval
-from guidebench.reports.summary import Row
+from guidebench.reports.summary.rows import ReportRow
 from guidebench.results import published
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class Entry(NamedTuple):
+class PublishedEntry(NamedTuple):
     """A published number, and ours where some run has it."""
 
     number: Number
@@ -29,14 +29,14 @@ class Entry(NamedTuple):
     """Why it cannot be compared, what is missing, or why it is inconclusive."""
     numbers_alone: str
     """The verdict if ours were comparable; "" without an estimate of ours."""
-    rows: tuple[Row, ...]
+    rows: tuple[ReportRow, ...]
 
 
 class Line(NamedTuple):
     """A line of a table; a cell holds the entries of its column, the first with the column's verdict."""
 
     names: tuple[str, ...]
-    cells: tuple[tuple[Entry, ...], ...]
+    cells: tuple[tuple[PublishedEntry, ...], ...]
 
     @property
     def verdicts(self) -> tuple[str, ...]:
@@ -71,21 +71,21 @@ def number(row: object) -> Number:
     return Number(**{**values, "variant": published.variant(values["variant"]), "seeds": seeds})
 
 
-def entry(number: Number, paper: Paper, shelf: Shelf, estimator: Estimator) -> Entry:
+def entry(number: Number, paper: Paper, shelf: Shelf, estimator: Estimator) -> PublishedEntry:
     """A number beside ours."""
     if number.suite in paper.robots:
-        return Entry(number, None, verdicts.PUBLISHED_ONLY, ("real robots",), "", ())
+        return PublishedEntry(number, None, verdicts.PUBLISHED_ONLY, ("real robots",), "", ())
     metric = matching.metric(number.metric, number.variant)
     if not estimates.is_known(metric):
-        return Entry(number, None, verdicts.NOT_RUN, (f"{words(number.metric)} of no run",), "", ())
+        return PublishedEntry(number, None, verdicts.NOT_RUN, (f"{words(number.metric)} of no run",), "", ())
     found = shelf.match(number)
     if isinstance(found, Missing):
-        return Entry(number, None, verdicts.NOT_RUN, (found.what,), "", ())
+        return PublishedEntry(number, None, verdicts.NOT_RUN, (found.what,), "", ())
     rows = tuple({id(row): row for setting in found.settings for row in setting if row is not None}.values())
     lacking = [row for row in rows if estimator.lacks(row, metric)]
     if lacking:
         why = f"{words(estimates.measured_by(metric))} of no run of {lacking[0].label} on {lacking[0].cell.task}"
-        return Entry(number, None, verdicts.NOT_RUN, (why,), "", ())
+        return PublishedEntry(number, None, verdicts.NOT_RUN, (why,), "", ())
     ours = estimator(metric, found.settings)
     undefined = np.isnan(ours.tested.value[0])
     missing = "not defined here: a baseline that never succeeded" if undefined else ""
@@ -96,9 +96,11 @@ def entry(number: Number, paper: Paper, shelf: Shelf, estimator: Estimator) -> E
     alone = str(equivalence.decided(ours.tested, theirs, within, directed=estimates.compares(metric)))
     if not reasons and alone == verdicts.INCONCLUSIVE:
         reasons = equivalence.why_inconclusive(ours.tested, theirs, within)
-        return Entry(number, ours.interval, alone, reasons, alone, rows)
+        return PublishedEntry(number, ours.interval, alone, reasons, alone, rows)
     decided = verdicts.NOT_COMPARABLE if reasons else alone
-    return Entry(number, ours.interval, decided, tuple(dict.fromkeys(reasons)), "" if undefined else alone, rows)
+    return PublishedEntry(
+        number, ours.interval, decided, tuple(dict.fromkeys(reasons)), "" if undefined else alone, rows
+    )
 
 
 def property_of(number: Number, name: str) -> str:
@@ -113,10 +115,10 @@ def words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _table(layout: Layout, entries: Sequence[Entry]) -> Filled:
+def _table(layout: Layout, entries: Sequence[PublishedEntry]) -> Filled:
     plain = (tuple(property_of(each.number, name) for name in layout.columns) for each in entries)
     columns: list[Any] = list(layout.composed) or list(dict.fromkeys(plain))
-    lines: dict[tuple[str, ...], dict[object, list[Entry]]] = {}
+    lines: dict[tuple[str, ...], dict[object, list[PublishedEntry]]] = {}
     for each in entries:
         names = tuple(_shown(name, property_of(each.number, name)) for name in layout.lines)
         cells = lines.setdefault(names, {})
@@ -130,7 +132,7 @@ def _table(layout: Layout, entries: Sequence[Entry]) -> Filled:
         layout,
         tuple(words(name.rpartition(".")[2]) for name in layout.lines),
         tuple(
-            column.title if isinstance(column, Column) else ", ".join(words(part) for part in column if part)
+            column.title if isinstance(column, JoinedColumn) else ", ".join(words(part) for part in column if part)
             for column in columns
         ),
         tuple(
@@ -149,7 +151,7 @@ def _place(number: Number) -> tuple[str, str]:
     return number.metric, "baseline" if number.method == number.variant.get("baseline") else "method"
 
 
-def _ordered(column: object, entries: Sequence[Entry]) -> Sequence[Entry]:
-    if not isinstance(column, Column):
+def _ordered(column: object, entries: Sequence[PublishedEntry]) -> Sequence[PublishedEntry]:
+    if not isinstance(column, JoinedColumn):
         return entries
     return sorted(entries, key=lambda each: column.numbers.index(_place(each.number)))

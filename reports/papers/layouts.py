@@ -10,7 +10,7 @@ Named = tuple[str, str, Mapping[str, str]]
 """(name, method, variant) of a row, by the name that a figure calls it."""
 
 
-class Column(NamedTuple):
+class JoinedColumn(NamedTuple):
     """A column that holds several numbers of a line, as in "+61.3% (1.00/0.62)"; the verdict is that of the first."""
 
     title: str
@@ -29,7 +29,7 @@ class Layout:
     title: str
     lines: tuple[str, ...] = ("task",)
     columns: tuple[str, ...] = ("method",)
-    composed: tuple[Column, ...] = ()
+    composed: tuple[JoinedColumn, ...] = ()
     """Instead of `columns`, where a column holds more than one number."""
     note: str = ""
     """What ours is, where the paper leaves it open."""
@@ -56,7 +56,7 @@ class Panels(NamedTuple):
     """Whether to show beside it how the share λ of draws rose."""
 
 
-class Episode(NamedTuple):
+class ReferenceFigure(NamedTuple):
     """A figure of the judge's score beside the critic along a reference episode, of a method's own configuration."""
 
     figure: str
@@ -106,7 +106,7 @@ class Trajectories(NamedTuple):
     method: str
 
 
-class Bars(NamedTuple):
+class BarFigure(NamedTuple):
     """A figure of some metrics on one task, an axis each, a bar per method and variant."""
 
     figure: str
@@ -117,7 +117,7 @@ class Bars(NamedTuple):
     metrics: tuple[str, ...]
 
 
-Figure = Panels | Episode | Labels | Rewards | Imagined | Trajectories | Bars
+Figure = Panels | ReferenceFigure | Labels | Rewards | Imagined | Trajectories | BarFigure
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from guidebench.reports.papers import estimates, verdicts
 from guidebench.reports.papers.estimates import Setting
 from guidebench.reports.papers.layouts import Paper
 from guidebench.reports.papers.measures import OF_MACHINES, OFFLINE
-from guidebench.reports.summary import Row
+from guidebench.reports.summary.rows import ReportRow
 
 RELATIVE = "baseline"
 """The key of a variant that names what a number is relative to; the others describe the method's own run."""
@@ -78,7 +78,7 @@ class Shelf:
     `stand_ins`: a task of the paper -> the task of ours that is shown in its place where the paper's has no run.
     """
 
-    def __init__(self, rows: Sequence[Row], paper: Paper, stand_ins: Mapping[str, str]) -> None:
+    def __init__(self, rows: Sequence[ReportRow], paper: Paper, stand_ins: Mapping[str, str]) -> None:
         self.paper = paper
         self._rows, self._stand_ins = rows, stand_ins
 
@@ -116,7 +116,7 @@ class Shelf:
         known = dict.fromkeys(row.cell.task for row in self._rows if row.cell.suite == suite)
         return [task for task in known if self.row(suite, task, method, "", variant)]
 
-    def row(self, suite: str, task: str, method: str, learner: str, variant: Mapping[str, str]) -> Row | None:
+    def row(self, suite: str, task: str, method: str, learner: str, variant: Mapping[str, str]) -> ReportRow | None:
         """The row with the fewest settings besides those of `variant`, then the most seeds; None if there is none.
 
         A number of no suite or task is of any."""
@@ -136,7 +136,7 @@ class Shelf:
                 return min(fitting, key=lambda row: (len(_strays(row, variant, _MEANT)), -len(row.seeds)))
         return None
 
-    def reasons(self, row: Row, task: str, variant: Mapping[str, str]) -> list[str]:
+    def reasons(self, row: ReportRow, task: str, variant: Mapping[str, str]) -> list[str]:
         """Why a row is not what the paper ran on `task` with `variant`."""
         variant = self._ours(variant)
         strays = [stray for stray in _strays(row, variant, _MEANT) if not stray.startswith("training.steps=")]
@@ -154,7 +154,7 @@ class Shelf:
         return found
 
 
-def _ablated(row: Row, variant: Mapping[str, str]) -> bool:
+def _ablated(row: ReportRow, variant: Mapping[str, str]) -> bool:
     """Whether a row leaves something out that the variant does not."""
     place = row.cell.matrix
     if place is None or place.kind != ABLATION or place.reference == row.cell.id:
@@ -163,7 +163,7 @@ def _ablated(row: Row, variant: Mapping[str, str]) -> bool:
     return ABLATION not in variant and not any(_layer(entry).startswith(ABLATION) for entry in named)
 
 
-def _has(row: Row, variant: Mapping[str, str]) -> bool:
+def _has(row: ReportRow, variant: Mapping[str, str]) -> bool:
     """Whether a row's configuration has every setting of a variant."""
     for key, text in variant.items():
         if key == "model":
@@ -179,7 +179,7 @@ def _has(row: Row, variant: Mapping[str, str]) -> bool:
     return True
 
 
-def _strays(row: Row, variant: Mapping[str, str], layers: Sequence[str]) -> list[str]:
+def _strays(row: ReportRow, variant: Mapping[str, str], layers: Sequence[str]) -> list[str]:
     """Settings from these layers that the variant does not name, itself or as an ablation's."""
     given = f"{ABLATION} {variant[ABLATION]}" if ABLATION in variant else None
     named = {"chat.model", "judge.model"} if "model" in variant else set()

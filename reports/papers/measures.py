@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from guidebench import results
-from guidebench.reports import judges, ledger, phases, preferences, rewards
+from guidebench.reports.sections import phases, preferences, rewards
 from guidebench.reports.statistics import Array
-from guidebench.reports.summary import Row
-from guidebench.results import Study
+from guidebench.reports.summary import judges, ledger
+from guidebench.reports.summary.rows import ReportRow
+from guidebench.results import StudyRecord
 
 if TYPE_CHECKING:
     import pandas as pd
 
-OfRuns = Callable[["pd.DataFrame", Row], Mapping[int, float]]
+OfRuns = Callable[["pd.DataFrame", ReportRow], Mapping[int, float]]
 """The rows of one cell, and what else is known of it -> the number of each seed that has it."""
 
 
@@ -29,7 +30,7 @@ class Measure(NamedTuple):
 
 
 def _said(name: str, times: float = 1.0) -> OfRuns:
-    def of_runs(rows: pd.DataFrame, _: Row) -> dict[int, float]:
+    def of_runs(rows: pd.DataFrame, _: ReportRow) -> dict[int, float]:
         runs: Iterable[tuple[Any, pd.DataFrame]] = rows.groupby("seed")
         told = {int(seed): preferences.of_run(run).get(name, np.nan) for seed, run in runs}
         return {seed: times * value for seed, value in told.items()}
@@ -38,21 +39,21 @@ def _said(name: str, times: float = 1.0) -> OfRuns:
 
 
 def _spent(name: str) -> OfRuns:
-    def of_runs(rows: pd.DataFrame, _: Row) -> dict[int, float]:
+    def of_runs(rows: pd.DataFrame, _: ReportRow) -> dict[int, float]:
         last = rows.sort_values("step").groupby("seed").tail(1)
         return {int(seed): float(value) for seed, value in zip(last["seed"], last[name], strict=True)}
 
     return of_runs
 
 
-def _on_unseen_pairs(rows: pd.DataFrame, _: Row) -> dict[int, float]:
+def _on_unseen_pairs(rows: pd.DataFrame, _: ReportRow) -> dict[int, float]:
     return {seed: 100 * value for seed, value in rewards.accuracy_of_runs(rows).items()}
 
 
 def _clocked(value: Callable[[Mapping[str, float]], float | None]) -> OfRuns:
     """A number from each run's share of its worker's clock."""
 
-    def of_runs(rows: pd.DataFrame, _: Row) -> dict[int, float]:
+    def of_runs(rows: pd.DataFrame, _: ReportRow) -> dict[int, float]:
         runs: Iterable[tuple[Any, pd.DataFrame]] = rows.groupby("seed")
         clocks = {int(seed): value(judges.clock(run)) for seed, run in runs}
         return {seed: found for seed, found in clocks.items() if found is not None}
@@ -60,7 +61,7 @@ def _clocked(value: Callable[[Mapping[str, float]], float | None]) -> OfRuns:
     return of_runs
 
 
-def _frames_per_second(rows: pd.DataFrame, row: Row) -> dict[int, float]:
+def _frames_per_second(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
     length = row.cell.settings.get("replay.clip_length")
     frames = length.get("value") if isinstance(length, Mapping) else None
     if not isinstance(frames, int):
@@ -71,7 +72,7 @@ def _frames_per_second(rows: pd.DataFrame, row: Row) -> dict[int, float]:
 def _most(name: str) -> OfRuns:
     """The largest value in a run's rows."""
 
-    def of_runs(rows: pd.DataFrame, _: Row) -> dict[int, float]:
+    def of_runs(rows: pd.DataFrame, _: ReportRow) -> dict[int, float]:
         if name not in rows:
             return {}
         runs: Iterable[tuple[Any, pd.DataFrame]] = rows.groupby("seed")
@@ -85,14 +86,14 @@ def _steps_of_a_second(clock: Mapping[str, float]) -> float | None:
     return 1 / speed if speed else None
 
 
-def _until_success(rows: pd.DataFrame, row: Row, seed: int) -> pd.DataFrame:
+def _until_success(rows: pd.DataFrame, row: ReportRow, seed: int) -> pd.DataFrame:
     """A seed's rows up to its first evaluation with a success; all of them where there is none."""
     reached = np.flatnonzero(row.success[row.seeds.index(seed)] > 0)
     until = row.steps[reached[0]] if len(reached) else np.inf
     return rows.loc[(rows["seed"] == seed) & (rows["step"] <= until)]
 
 
-def _second_half(rows: pd.DataFrame, _: Row, seed: int) -> pd.DataFrame:
+def _second_half(rows: pd.DataFrame, _: ReportRow, seed: int) -> pd.DataFrame:
     last = float(rows["step"][rows["seed"] == seed].max())
     return rows.loc[(rows["seed"] == seed) & (rows["step"] >= last / 2)]
 
@@ -100,7 +101,7 @@ def _second_half(rows: pd.DataFrame, _: Row, seed: int) -> pd.DataFrame:
 def _before_success(name: str, of: Callable[[Array], Array] = np.asarray) -> OfRuns:
     """The mean of a metric before the first success, in percent."""
 
-    def of_runs(rows: pd.DataFrame, row: Row) -> dict[int, float]:
+    def of_runs(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
         if name not in rows:
             return {}
         told = {seed: _until_success(rows, row, seed)[name].dropna().to_numpy(float) for seed in row.seeds}
@@ -111,11 +112,11 @@ def _before_success(name: str, of: Callable[[Array], Array] = np.asarray) -> OfR
 
 def _phases(
     value: Callable[[pd.Series[float], pd.Series[float]], float],
-    window: Callable[[pd.DataFrame, Row, int], pd.DataFrame],
+    window: Callable[[pd.DataFrame, ReportRow, int], pd.DataFrame],
 ) -> OfRuns:
     """A number from the mean shares of the task's phases, by event, among what a run drew and what it had stored."""
 
-    def of_runs(rows: pd.DataFrame, row: Row) -> dict[int, float]:
+    def of_runs(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
         events = [name.removeprefix(phases.DRAWN) for name in map(str, rows) if name.startswith(phases.DRAWN)]
         columns = [kind + event for kind in (phases.DRAWN, phases.STORED) for event in events]
         told = rows.dropna(subset=columns) if columns else rows.iloc[:0]
@@ -184,12 +185,12 @@ OF_MACHINES = ("steps_per_second", "seconds_per_step", "seconds_per_clip", "fram
 class Measured:
     """The measures of rows; a log is read once a study."""
 
-    def __init__(self, study_of: Callable[[Row], Study]) -> None:
+    def __init__(self, study_of: Callable[[ReportRow], StudyRecord]) -> None:
         self._study_of = study_of
         self._logs: dict[tuple[int, str], pd.DataFrame] = {}
         self._known: dict[tuple[int, str], Array] = {}
 
-    def __call__(self, row: Row, metric: str) -> Array:
+    def __call__(self, row: ReportRow, metric: str) -> Array:
         """One number per seed of the row, NaN where its run has none, as what hand-written code would have cost."""
         key = (id(row), metric)
         if key not in self._known:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING
 
-from guidebench.reports.page import environment
 from guidebench.reports.papers import text, verdicts
+from guidebench.reports.rendering.page import environment
 
 if TYPE_CHECKING:
     from guidebench.reports.papers.report import PaperReport

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from guidebench import results
-from guidebench.reports import figures
-from guidebench.reports.figures import Drawing, literal, short
 from guidebench.reports.papers.layouts import Panels
 from guidebench.reports.papers.matching import Shelf
 from guidebench.reports.papers.sources import Sources
+from guidebench.reports.rendering import figures
+from guidebench.reports.rendering.figures import Drawing, literal, short
 from guidebench.reports.statistics import Array, Interval
-from guidebench.reports.summary import Row
+from guidebench.reports.summary.rows import ReportRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,8 +29,8 @@ class Panel(NamedTuple):
     """One task and learner: a curve per name, and the row whose last level is a dashed line."""
 
     title: str
-    curves: Mapping[str, Row]
-    reference: Row | None
+    curves: Mapping[str, ReportRow]
+    reference: ReportRow | None
 
 
 def draw(figure: Panels, name: str, sources: Sources) -> list[Drawing]:
@@ -106,11 +106,11 @@ def _curves(figure: Panels, name: str, panels: Sequence[Panel], names: Sequence[
     return Drawing(about, name, *_saved(plot, size), f"{about}: {what} against environment steps. {words}.")
 
 
-def _success(row: Row) -> Interval:
+def _success(row: ReportRow) -> Interval:
     return row.curve
 
 
-def _return(row: Row) -> Interval:
+def _return(row: ReportRow) -> Interval:
     return row.return_curve
 
 

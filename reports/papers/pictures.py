@@ -5,20 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from guidebench.reports import figures
-from guidebench.reports.figures import Drawing
 from guidebench.reports.papers import evidence, panels
-from guidebench.reports.papers.layouts import Bars, Episode, Imagined, Labels, Panels, Paper, Rewards, Trajectories
+from guidebench.reports.papers.layouts import (
+    BarFigure,
+    Imagined,
+    Labels,
+    Panels,
+    Paper,
+    ReferenceFigure,
+    Rewards,
+    Trajectories,
+)
 from guidebench.reports.papers.sources import Sources
+from guidebench.reports.rendering import figures
+from guidebench.reports.rendering.figures import Drawing
 
 DRAWN: Mapping[type, Callable[[Any, str, Sources], list[Drawing]]] = {
     Panels: panels.draw,
-    Episode: evidence.episode,
+    ReferenceFigure: evidence.episode,
     Labels: evidence.labels,
     Rewards: evidence.learned,
     Imagined: evidence.imagined,
     Trajectories: evidence.trajectories,
-    Bars: evidence.bars,
+    BarFigure: evidence.bars,
 }
 """Kind of figure -> what draws one under a file's name; nothing where no run has it."""
 

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from guidebench import results
 from guidebench.harness.errors import UserError
-from guidebench.reports import summary
-from guidebench.reports.latex import escape
 from guidebench.reports.papers import catalogue, claims, filled, pictures, text, verdicts
 from guidebench.reports.papers.claims import Outcome
 from guidebench.reports.papers.estimates import Estimator
-from guidebench.reports.papers.filled import Entry, Filled
+from guidebench.reports.papers.filled import Filled, PublishedEntry
 from guidebench.reports.papers.layouts import Paper
 from guidebench.reports.papers.matching import Shelf
 from guidebench.reports.papers.measures import Measured
 from guidebench.reports.papers.pictures import Figures
 from guidebench.reports.papers.sources import Sources
 from guidebench.reports.statistics import Interval
-from guidebench.reports.summary import Row
-from guidebench.results import Picture, Study, published
+from guidebench.reports.summary import summaries
+from guidebench.reports.summary.rows import ReportRow
+from guidebench.results import Picture, StudyRecord, published
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,22 +55,22 @@ class PaperReport(NamedTuple):
 class Library:
     """The rows of several studies, and of which study each is."""
 
-    def __init__(self, studies: Sequence[Study], reps: int) -> None:
-        self.rows: list[Row] = []
+    def __init__(self, studies: Sequence[StudyRecord], reps: int) -> None:
+        self.rows: list[ReportRow] = []
         self.notes: list[str] = []
-        self._studies: dict[int, Study] = {}
+        self._studies: dict[int, StudyRecord] = {}
         self._seconds: dict[int, float] = {}
         for study in studies:
-            found = summary.summarise(study, results.load(study), reps=reps)
+            found = summaries.summarise(study, results.load(study), reps=reps)
             self.notes += [f"{study.name}: {note}" if len(studies) > 1 else note for note in found.notes]
             for row in found.rows:
                 self.rows.append(row)
                 self._studies[id(row)] = study
 
-    def study(self, row: Row) -> Study:
+    def study(self, row: ReportRow) -> StudyRecord:
         return self._studies[id(row)]
 
-    def seconds(self, row: Row) -> float:
+    def seconds(self, row: ReportRow) -> float:
         """Seconds per environment step, the mean over seeds of what each took in all; NaN where it was not recorded."""
         if id(row) not in self._seconds:
             timings = results.load(self.study(row), what="timings")
@@ -81,7 +79,7 @@ class Library:
         return self._seconds[id(row)]
 
 
-def report(studies: Sequence[Study], name: str, stand_ins: Mapping[str, str], reps: int) -> PaperReport:
+def report(studies: Sequence[StudyRecord], name: str, stand_ins: Mapping[str, str], reps: int) -> PaperReport:
     """A paper's report from these studies; UserError for an unknown paper, or a stand-in that fits nothing."""
     paper = catalogue.paper(name)
     numbers = published.load(name)
@@ -110,56 +108,10 @@ def with_notes(found: PaperReport, notes: Sequence[str]) -> PaperReport:
     return found._replace(notes=tuple(dict.fromkeys([*found.notes, *notes])))
 
 
-def files(found: PaperReport) -> dict[str, bytes]:
-    """The files of a report, by name."""
-    from guidebench.reports.papers import page
-
-    contents = {
-        f"{found.name}.html": page.render(found).encode(),
-        f"{found.name}.tex": "\n".join(_latex(found, table) for table in found.tables).encode(),
-        f"{found.name}.json": (json.dumps(plain(found), indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(),
-    }
-    for drawing in found.figures.drawings:
-        contents[f"{drawing.name}.pdf"], contents[f"{drawing.name}.png"] = drawing.pdf, drawing.png
-    for picture in found.samples:
-        contents[f"figure-{found.paper.samples}-{picture.where.rpartition('/')[2]}-{picture.name}.png"] = picture.png
-    contents[f"{found.name}-document.tex"] = document(found, list(contents)).encode()
-    return contents
-
-
-def _latex(found: PaperReport, table: Filled) -> str:
-    caption = f"{published.PAPERS[found.name]}, table {table.layout.table}: {table.layout.title}."
-    used = {reason: found.letters[reason] for reason in text.letters([table], [])}
-    note = f"{table.layout.note} {found.note_of(used)}".strip()
-    return text.latex(table, found.letters, caption, note)
-
-
-def document(found: PaperReport, names: Sequence[str]) -> str:
-    """A whole LaTeX document that shows the tables and figures; `pdflatex` compiles it where it lies."""
-    samples = [name for name in names if name.startswith(f"figure-{found.paper.samples}-") and name.endswith(".png")]
-    lines = [
-        r"\documentclass{article}",
-        r"\usepackage[a4paper,landscape,margin=15mm]{geometry}",
-        r"\usepackage[T1]{fontenc}",
-        r"\usepackage{array,booktabs,graphicx}",
-        r"\begin{document}",
-        rf"\section*{{{escape(found.paper.title)}}}",
-        escape(f"Studies: {', '.join(found.studies)}."),
-        rf"\input{{{found.name}.tex}}",
-        r"\clearpage",
-    ]
-    for drawing in found.figures.drawings:
-        lines += [_figure(f"{drawing.name}.pdf", drawing.where)]
-    for name in samples:
-        kind = name.removesuffix(".png").rpartition("-")[2].replace("_", " ")
-        lines += [_figure(name, f"Figure {found.paper.samples}: frames as the judge sees them, {kind}")]
-    return "\n".join([*lines, r"\end{document}", ""])
-
-
 def show(found: PaperReport, console: Console) -> None:
     """The tables that some run of ours speaks to, the claims likewise, and what is missing, on a terminal."""
-    shown: list[tuple[Filled, list[Entry]]] = []
-    left: list[tuple[Filled, list[Entry]]] = []
+    shown: list[tuple[Filled, list[PublishedEntry]]] = []
+    left: list[tuple[Filled, list[PublishedEntry]]] = []
     for table in found.tables:
         entries = [cell[0] for line in table.lines for cell in line.cells if cell]
         (shown if any(entry.ours is not None for entry in entries) else left).append((table, entries))
@@ -211,7 +163,7 @@ def plain(found: PaperReport) -> dict[str, Any]:
     }
 
 
-def _entry(entry: Entry) -> dict[str, Any]:
+def _entry(entry: PublishedEntry) -> dict[str, Any]:
     return {
         **{key: _plain(value) for key, value in entry.number._asdict().items()},
         "ours": _interval(entry.ours) if entry.ours else None,
@@ -234,7 +186,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _runs(tables: Sequence[Filled], tested: Sequence[Outcome], known: Sequence[Row]) -> str:
+def _runs(tables: Sequence[Filled], tested: Sequence[Outcome], known: Sequence[ReportRow]) -> str:
     cells = [cell for table in tables for line in table.lines for cell in line.cells]
     used = {id(row): row for cell in cells for entry in cell for row in entry.rows}
     rows = list(used.values()) or list(known)
@@ -257,7 +209,7 @@ def _check_stand_ins(stand_ins: Mapping[str, str], theirs: set[str], ours: set[s
 
 
 def _strangers(
-    tables: Sequence[Filled], tested: Sequence[Outcome], numbers: pd.DataFrame, rows: Sequence[Row]
+    tables: Sequence[Filled], tested: Sequence[Outcome], numbers: pd.DataFrame, rows: Sequence[ReportRow]
 ) -> list[str]:
     """What may be done where nothing of the paper could be filled, since it has none of the studies' tasks."""
     entries = [entry for table in tables for line in table.lines for cell in line.cells for entry in cell]
@@ -280,10 +232,3 @@ def _strangers(
 
 def _named(tasks: set[str]) -> str:
     return ", ".join(sorted(task for task in tasks if task and "," not in task))
-
-
-def _figure(file: str, caption: str) -> str:
-    return (
-        rf"\begin{{figure}}[p]\centering\includegraphics[width=.8\linewidth,height=.7\textheight,keepaspectratio]"
-        rf"{{{file}}}\caption*{{{escape(caption)}}}\end{{figure}}"
-    ).replace(r"\caption*", r"\par\small ")

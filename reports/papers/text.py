@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from guidebench.reports.latex import escape, floating, stacked
 from guidebench.reports.papers import verdicts
 from guidebench.reports.papers.claims import Outcome
-from guidebench.reports.papers.filled import Entry, Filled, Line, words
+from guidebench.reports.papers.filled import Filled, Line, PublishedEntry, words
 from guidebench.reports.papers.measures import OF_DRAWS
+from guidebench.reports.rendering.latex import escape, floating, stacked
 from guidebench.reports.statistics import Interval
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ Letters = Mapping[str, str]
 def letters(tables: Iterable[Filled], claims: Iterable[Outcome]) -> dict[str, str]:
     """A letter for each reason that keeps a number from being compared or decided, in the order of the tables."""
     entries = [cell[0] for table in tables for line in table.lines for cell in line.cells if cell]
-    every: list[Entry | Outcome] = [*entries, *claims]
+    every: list[PublishedEntry | Outcome] = [*entries, *claims]
     found = [each.reasons for each in every if each.verdict in _LETTERED]
     distinct = list(dict.fromkeys(reason for reasons in found for reason in reasons))
     return {reason: _letter(index) for index, reason in enumerate(distinct)}
@@ -66,7 +66,7 @@ def spread(metric: str, interval: Interval) -> str:
     return f"{point} [{value(metric, float(interval.low))}, {value(metric, float(interval.high))}]"
 
 
-def published(cell: Sequence[Entry]) -> str:
+def published(cell: Sequence[PublishedEntry]) -> str:
     """The numbers of a cell as the paper has them: the first, then the others in parentheses."""
     return _together(
         [
@@ -77,7 +77,7 @@ def published(cell: Sequence[Entry]) -> str:
     )
 
 
-def ours(cell: Sequence[Entry]) -> str:
+def ours(cell: Sequence[PublishedEntry]) -> str:
     """Ours, with the interval of the first; a dash where there is none."""
     if not cell or cell[0].ours is None:
         return "—"
@@ -180,7 +180,7 @@ def latex(table: Filled, known: Letters, caption: str, note: str) -> str:
     return floating("table*", before, ("tabular", f"{{{columns}}}"), lines, rf"\scriptsize {escape(note)}")
 
 
-def _verdict(entry: Entry | Outcome, known: Letters) -> str:
+def _verdict(entry: PublishedEntry | Outcome, known: Letters) -> str:
     marks = ", ".join(known[reason] for reason in entry.reasons if reason in known)
     return f"{entry.verdict} ({marks})" if entry.verdict in _LETTERED else entry.verdict
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from guidebench.reports import judges
-from guidebench.results import Cell
+from guidebench.reports.summary import judges
+from guidebench.results import CellRecord
 
 if TYPE_CHECKING:
     from guidebench.reports.papers.layouts import Paper
-    from guidebench.reports.summary import Row
+    from guidebench.reports.summary.rows import ReportRow
 
 REPRODUCED = "reproduced"
 SAME_DIRECTION = "same direction"
@@ -37,7 +37,7 @@ DEFINITION = (
 SCRIPTED = ("scripted", "oracle")
 
 
-def reasons(row: Row, paper: Paper, wanted_task: str, models: Collection[str], overridden: str) -> list[str]:
+def reasons(row: ReportRow, paper: Paper, wanted_task: str, models: Collection[str], overridden: str) -> list[str]:
     """Why a row of ours is not what the paper ran; `models`: those meant, `overridden`: settings of the command line,
     besides those meant."""
     cell = row.cell
@@ -59,7 +59,7 @@ def reasons(row: Row, paper: Paper, wanted_task: str, models: Collection[str], o
     return found
 
 
-def _answers(cell: Cell, paper: Paper, models: Collection[str]) -> Iterable[str]:
+def _answers(cell: CellRecord, paper: Paper, models: Collection[str]) -> Iterable[str]:
     """Of what judges, or teaches."""
     kind = judges.answering(cell)
     if kind == "teacher" and cell.backend == "oracle" and cell.method in paper.privileged:

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.foundation import cassette, keeping
-from guidebench.harness.foundation.calls import Usage
-from guidebench.harness.foundation.cassette_checks import CHECKS, kind_of
-from guidebench.harness.foundation.cassette_file import COLUMNS, STRANGERS, NotKept, faults_of, opened, read
+from guidebench.harness.models import cassette, keeping
+from guidebench.harness.models.calls import Usage
+from guidebench.harness.models.cassette_checks import CHECKS, kind_of
+from guidebench.harness.models.cassette_file import COLUMNS, STRANGERS, NotKept, faults_of, opened, read
 from guidebench.reports.runs.reading import brief, pixels, within
 
 SHOWN = 50
@@ -43,21 +43,21 @@ WRONG = (AttributeError, KeyError, TypeError, ValueError, OverflowError, Recursi
 """What a value of a wrong type or size raises."""
 
 
-class Part(NamedTuple):
+class ShownPiece(NamedTuple):
     """A piece of a message: text, or an image as PNG."""
 
     text: str = ""
     png: bytes = b""
 
 
-class Message(NamedTuple):
+class ShownMessage(NamedTuple):
     """What one side of a chat says, or a part of what another call asks, such as the frames of a clip."""
 
     role: str
-    parts: tuple[Part, ...]
+    parts: tuple[ShownPiece, ...]
 
 
-class Call(NamedTuple):
+class ShownCall(NamedTuple):
     """A question as it was put to a model, and what came of it."""
 
     ordinal: int
@@ -65,7 +65,7 @@ class Call(NamedTuple):
     kind: str
     """Of the call: judge, chat, embed, or a plug-in's."""
     model: str
-    messages: tuple[Message, ...]
+    messages: tuple[ShownMessage, ...]
     answer: str
     failure: str
     """Its kind, or ""."""
@@ -75,7 +75,7 @@ class Call(NamedTuple):
 class Calls(NamedTuple):
     """Those shown, failures first, then by their number."""
 
-    shown: tuple[Call, ...] = ()
+    shown: tuple[ShownCall, ...] = ()
     answered: int = 0
     failed: int = 0
     notes: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ def recorded(study: Path, run: str) -> Calls:
     directory = keeping.folder(study)
     shards = sorted(directory.glob(cassette.SHARDS))
     notes = [f"models/: {len(shards) - FILES} cassettes are left out"] if len(shards) > FILES else []
-    found, answered, failed = list[Call](), 0, 0
+    found, answered, failed = list[ShownCall](), 0, 0
     album = _Album()
     for file in [directory / cassette.MERGED, *shards[:FILES]]:
         if not within(study, file):
@@ -137,7 +137,7 @@ def _chosen(db: sqlite3.Connection, run: str) -> Iterator[tuple[str, Any, Any]]:
         yield from ((table, *row) for row in rows)
 
 
-def _call(db: sqlite3.Connection, table: str, run: str, key: Any, ordinal: Any, album: _Album) -> Call:
+def _call(db: sqlite3.Connection, table: str, run: str, key: Any, ordinal: Any, album: _Album) -> ShownCall:
     """ValueError, or another error of a value's type, for a row that this program would not have written."""
     columns = COLUMNS[table].split(", ")
     query = f"SELECT {COLUMNS[table]} FROM {table} WHERE key = ? AND run = ? AND ordinal = ?"
@@ -151,12 +151,12 @@ def _call(db: sqlite3.Connection, table: str, run: str, key: Any, ordinal: Any, 
     except NotKept as array:
         answer = str(array)
     took: dict[str, Any] = {name: (float if name in ("seconds", "usd") else int)(row[name]) for name in Usage._fields}
-    return Call(
+    return ShownCall(
         int(row["ordinal"]),
         int(row["step"]),
         kind.kind,
         brief(row["model"], 200),
-        tuple(Message(brief(role, 20), album.parts(db, content)) for role, content in kind.shown(asked)[:PARTS]),
+        tuple(ShownMessage(brief(role, 20), album.parts(db, content)) for role, content in kind.shown(asked)[:PARTS]),
         answer,
         brief(row["kind"], 50) if table == "failures" else "",
         Usage(**took),
@@ -169,23 +169,26 @@ class _Album:
     def __init__(self) -> None:
         self._room = PICTURES
 
-    def parts(self, db: sqlite3.Connection, content: Sequence[Any]) -> tuple[Part, ...]:
+    def parts(self, db: sqlite3.Connection, content: Sequence[Any]) -> tuple[ShownPiece, ...]:
         """Texts and images of a message in order; of many images some."""
         places = [number for number, part in enumerate(content) if not isinstance(part, str)]
         kept = np.unique(np.linspace(0, len(places) - 1, min(FRAMES, len(places))).round().astype(int))
         chosen = {places[number] for number in kept.tolist()}
-        found: list[Part] = []
+        found: list[ShownPiece] = []
         missing = 0
         for number, part in enumerate(content):
             if len(found) == PARTS:
-                return (*found, Part(f"({len(content) - number:,} more)"))
+                return (*found, ShownPiece(f"({len(content) - number:,} more)"))
             if isinstance(part, str):
-                found.append(Part(brief(part)))
+                found.append(ShownPiece(brief(part)))
             elif number in chosen:
                 image = self._image(db, str(part["image"]))
                 missing += not image
-                found += [Part(png=image)] if image else []
-        return (*found, *([Part(f"({missing} of {len(chosen)} images: not kept, or no room)")] if missing else []))
+                found += [ShownPiece(png=image)] if image else []
+        return (
+            *found,
+            *([ShownPiece(f"({missing} of {len(chosen)} images: not kept, or no room)")] if missing else []),
+        )
 
     def _image(self, db: sqlite3.Connection, digest: str) -> bytes:
         """Its PNG; empty if there is none or no room for it."""

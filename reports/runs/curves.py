@@ -7,9 +7,9 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from guidebench.reports import probes, rewards
 from guidebench.reports.runs.reading import brief
 from guidebench.reports.runs.record import Record
+from guidebench.reports.sections import probes, rewards
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +30,7 @@ MOVES = "move of the reference episode"
 Points = Sequence[tuple[float, float]]
 
 
-class Chart(NamedTuple):
+class RunChart(NamedTuple):
     """Lines by name over `x`; `share` where every value lies in [0, 1]."""
 
     caption: str
@@ -40,7 +40,7 @@ class Chart(NamedTuple):
 
     @property
     def rows(self) -> list[dict[str, float]]:
-        """As a specification of `guidebench.reports.charts` takes them."""
+        """As a specification of `guidebench.reports.rendering.charts` takes them."""
         return [
             {"series": number, "x": x, "value": value}
             for number, points in enumerate(self.lines.values())
@@ -81,7 +81,7 @@ def evaluations(record: Record) -> Evaluations:
     return Evaluations([int(step) for step in found.index], grouped.size().tolist(), means)
 
 
-def charts(record: Record) -> dict[str, list[Chart]]:
+def charts(record: Record) -> dict[str, list[RunChart]]:
     """Heading -> its charts; a heading without any is not there."""
     tested = evaluations(record)
     learning = []
@@ -89,7 +89,7 @@ def charts(record: Record) -> dict[str, list[Chart]]:
         if name != "length":
             caption = "Success rate of evaluations" if name == "success" else f"Mean {name} of evaluations"
             points = thinned((float(step), value) for step, value in zip(tested.steps, values, strict=True))
-            learning.append(Chart(caption, STEPS, {name: points}, name == "success"))
+            learning.append(RunChart(caption, STEPS, {name: points}, name == "success"))
     found = {"Learning curves": learning, "Reference episode": list(_probed(record)), "Metrics": list(_metrics(record))}
     return {heading: drawn for heading, drawn in found.items() if drawn}
 
@@ -107,7 +107,7 @@ def _measured(record: Record) -> dict[str, Points]:
     return {name: points for name in numbers[:METRICS] if (points := _points(rows["step"], rows[name]))}
 
 
-def _metrics(record: Record) -> Iterator[Chart]:
+def _metrics(record: Record) -> Iterator[RunChart]:
     """A chart for each metric; those of one prefix that are shares share one."""
     lines = {name: points for name, points in _measured(record).items() if len(points) > 1}
     together: dict[str, list[str]] = {}
@@ -118,10 +118,10 @@ def _metrics(record: Record) -> Iterator[Chart]:
     for group, members in list(together.items())[:CHARTS]:
         named = {brief(name.removeprefix(f"{group}/"), 60): lines[name] for name in members[:SERIES]}
         caption = brief(members[0] if len(members) == 1 else group, 60)
-        yield Chart(caption, STEPS, named, share=len(members) > 1)
+        yield RunChart(caption, STEPS, named, share=len(members) > 1)
 
 
-def _probed(record: Record) -> Iterator[Chart]:
+def _probed(record: Record) -> Iterator[RunChart]:
     if "probes" not in record.rows:
         return
     with warnings.catch_warnings():
@@ -133,16 +133,16 @@ def _probed(record: Record) -> Iterator[Chart]:
             rewarded = []
     for probe in seen:
         if len(probe.score):
-            yield Chart("Judge's score of the clip around a move", MOVES, {"judge": _series(probe.score)}, True)
+            yield RunChart("Judge's score of the clip around a move", MOVES, {"judge": _series(probe.score)}, True)
         looked = list(probe.change.items())
         kept = [looked[round(i * (len(looked) - 1) / max(1, SERIES - 1))] for i in range(min(SERIES, len(looked)))]
         lines = {f"after {step:,} steps": _series(change) for step, change in kept if len(change)}
         if lines:
-            yield Chart(f"Change of the critic's value over {probe.window} moves, ΔQ", MOVES, lines)
+            yield RunChart(f"Change of the critic's value over {probe.window} moves, ΔQ", MOVES, lines)
     for learnt in rewarded:
         along = {"learned": learnt.learned.estimate, "the task's own": learnt.true}
         drawn = {name: _points(range(len(values)), values) for name, values in along.items()}
-        yield Chart("Learned reward beside the task's own, each from 0 to 1", MOVES, drawn, True)
+        yield RunChart("Learned reward beside the task's own, each from 0 to 1", MOVES, drawn, True)
 
 
 def _series(values: pd.Series[float]) -> Points:

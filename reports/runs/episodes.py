@@ -25,7 +25,7 @@ MOST = 1e300
 """Beyond which a whole number is shown as this one."""
 
 
-class Clip(NamedTuple):
+class ClipStrip(NamedTuple):
     """Frames after the moves `first` to `last`; `score` is the judge's P(yes), None without a judge."""
 
     png: bytes
@@ -35,7 +35,7 @@ class Clip(NamedTuple):
     events: tuple[str, ...]
 
 
-class Episode(NamedTuple):
+class EpisodeStrips(NamedTuple):
     """One episode in strips."""
 
     name: str
@@ -48,12 +48,12 @@ class Episode(NamedTuple):
     judge: str
     unjudged: str
     """Why its clips have no score though the run has a judge."""
-    clips: tuple[Clip, ...]
+    clips: tuple[ClipStrip, ...]
     left_out: int
     """Clips for which there was no room."""
 
 
-class Film(NamedTuple):
+class Video(NamedTuple):
     """A video; without `content` it is only named, with the reason."""
 
     name: str
@@ -66,8 +66,8 @@ class Film(NamedTuple):
 class Episodes(NamedTuple):
     """All that there are of a run."""
 
-    strips: tuple[Episode, ...] = ()
-    films: tuple[Film, ...] = ()
+    strips: tuple[EpisodeStrips, ...] = ()
+    films: tuple[Video, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -78,9 +78,9 @@ def episodes(run: Path) -> Episodes:
     return Episodes(found, films, (*notes, *further))
 
 
-def strips(run: Path, most: int = EPISODES) -> tuple[tuple[Episode, ...], tuple[str, ...]]:
+def strips(run: Path, most: int = EPISODES) -> tuple[tuple[EpisodeStrips, ...], tuple[str, ...]]:
     """The first of those in strips, and notes."""
-    found, notes, room = list[Episode](), list[str](), STRIPS
+    found, notes, room = list[EpisodeStrips](), list[str](), STRIPS
     files, more = names(run / FRAMES, (".json",), most)
     for name in files:
         try:
@@ -94,7 +94,7 @@ def strips(run: Path, most: int = EPISODES) -> tuple[tuple[Episode, ...], tuple[
     return tuple(found), tuple(brief(note, 400) for note in notes)
 
 
-def _episode(run: Path, file: Path, room: int) -> Episode:
+def _episode(run: Path, file: Path, room: int) -> EpisodeStrips:
     if not within(run, file):
         raise UserError("lies outside the run")
     about = document(file)
@@ -107,7 +107,7 @@ def _episode(run: Path, file: Path, room: int) -> Episode:
         room -= len(png)
         if png:
             clips.append(_clip(entry, png))
-    return Episode(
+    return EpisodeStrips(
         brief(file.stem, 100),
         brief(f"{_field(about, 'suite', str)}/{_field(about, 'task', str)}", 100),
         _field(about, "moves", int),
@@ -121,12 +121,12 @@ def _episode(run: Path, file: Path, room: int) -> Episode:
     )
 
 
-def _clip(entry: Mapping[str, Any], png: bytes) -> Clip:
+def _clip(entry: Mapping[str, Any], png: bytes) -> ClipStrip:
     score = _number(entry, "score") if "score" in entry else None
     if score is not None and not 0 <= score <= 1:
         raise UserError(f"score is {score}; expected a number in [0, 1]")
     events = tuple(brief(str(name), 60) for name in _field(entry, "events", list)[:20])
-    return Clip(png, _field(entry, "first", int), _field(entry, "last", int), score, events)
+    return ClipStrip(png, _field(entry, "first", int), _field(entry, "last", int), score, events)
 
 
 def _strip(run: Path, directory: Path, name: str, room: int) -> bytes:
@@ -141,8 +141,8 @@ def _strip(run: Path, directory: Path, name: str, room: int) -> bytes:
     return png
 
 
-def _films(run: Path) -> tuple[tuple[Film, ...], tuple[str, ...]]:
-    found, notes, room = list[Film](), list[str](), REEL
+def _films(run: Path) -> tuple[tuple[Video, ...], tuple[str, ...]]:
+    found, notes, room = list[Video](), list[str](), REEL
     files, more = names(run / VIDEOS, (".mp4", ".gif"), FILMS)
     for name in files:
         path = run / VIDEOS / name
@@ -157,7 +157,7 @@ def _films(run: Path) -> tuple[tuple[Film, ...], tuple[str, ...]]:
             notes.append(f"{VIDEOS}/{name}: is not {kind}")
             continue
         room -= len(film)
-        found.append(Film(brief(name, 100), kind, film, "" if film else f"too large for a page ({size:,} bytes)"))
+        found.append(Video(brief(name, 100), kind, film, "" if film else f"too large for a page ({size:,} bytes)"))
     notes += [f"{VIDEOS}: {more} further files are left out"] if more else []
     return tuple(found), tuple(brief(note, 400) for note in notes)
 

@@ -8,15 +8,16 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from guidebench.harness.foundation.calls import Usage
+from guidebench.harness.models.calls import Usage
 from guidebench.harness.records import schema
 from guidebench.harness.records.parts import RecordedPart
-from guidebench.reports import charts, inline, judges, ledger
-from guidebench.reports.page import SCRIPTS, environment
+from guidebench.reports.rendering import charts, inline
+from guidebench.reports.rendering.page import SCRIPTS, environment
 from guidebench.reports.runs import curves
 from guidebench.reports.runs.calls import SHOWN
 from guidebench.reports.runs.reading import brief
 from guidebench.reports.runs.record import Record, provenance, settings
+from guidebench.reports.summary import judges, ledger
 from guidebench.results.store import IDENTITY
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def render(record: Record, home: str = "") -> str:
     )
 
 
-def _content(chart: curves.Chart) -> Any:
+def _content(chart: curves.RunChart) -> Any:
     return inline.inert(
         {"specification": _specification(chart.x, chart.share), "rows": chart.rows, "names": list(chart.lines)}
     )

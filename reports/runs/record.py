@@ -19,7 +19,7 @@ from guidebench.harness import apart
 from guidebench.harness.errors import UserError
 from guidebench.reports.runs import calls, episodes
 from guidebench.reports.runs.reading import brief, names, tail, within
-from guidebench.results import Cell, Run, Study, limits
+from guidebench.results import CellRecord, RunRecord, StudyRecord, limits
 from guidebench.results.rows import EVALUATIONS, undeclared
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
-class Log:
+class WorkerLog:
     """The end of what a run's worker said."""
 
     name: str
@@ -55,22 +55,22 @@ class Log:
 class Record:
     """One run, as far as its files can be read."""
 
-    study: Study
+    study: StudyRecord
     """It holds this run alone."""
     rows: Mapping[str, pd.DataFrame]
     """Log -> its rows in order; one that the run has not, or that cannot be read, is not there."""
     calls: calls.Calls
     episodes: episodes.Episodes
-    log: Log | None
+    log: WorkerLog | None
     notes: tuple[str, ...]
     """What is not shown, and why."""
 
     @property
-    def cell(self) -> Cell:
+    def cell(self) -> CellRecord:
         return self.study.cells[0]
 
     @property
-    def run(self) -> Run:
+    def run(self) -> RunRecord:
         return self.study.runs[0]
 
 
@@ -118,13 +118,13 @@ def _told(read: Callable[[], Found], notes: list[str]) -> Found:
     return found
 
 
-def _bare(study: Study) -> Study:
+def _bare(study: StudyRecord) -> StudyRecord:
     """What the rows of a run are checked against, without the further content of its records, however deep that is."""
     cell = replace(study.cells[0], settings={}, versions={}, parts={})
     return replace(study, cells=(cell,), runs=(replace(study.runs[0], cell=cell, provenance={}),))
 
 
-def _rows(study: Study, home: Path, what: str) -> pd.DataFrame | None:
+def _rows(study: StudyRecord, home: Path, what: str) -> pd.DataFrame | None:
     """The rows of a log; UserError for one that is too large or does not fit."""
     for path in _files(home, what):
         if path.exists() and not within(study.directory, path):
@@ -140,7 +140,7 @@ def _files(home: Path, what: str) -> tuple[Path, Path]:
     return home / f"{what}.parquet", home / f"{what}.jsonl"
 
 
-def _log(study: Path, run: Run) -> Log | None:
+def _log(study: Path, run: RunRecord) -> WorkerLog | None:
     """The newest log of a worker that trained the run, if any has said something."""
     begin = f"{run.cell.method}-{run.cell.id}-"
     found, _ = names(study / "logs", (".log",), LOGS)
@@ -149,7 +149,7 @@ def _log(study: Path, run: Run) -> Log | None:
     if not spoken:
         return None
     newest = max(spoken, key=lambda path: path.stat().st_mtime)
-    return Log(brief(newest.name, 100), *tail(newest, LINES))
+    return WorkerLog(brief(newest.name, 100), *tail(newest, LINES))
 
 
 def _seeds(name: str, begin: str) -> Iterable[int]:
@@ -161,7 +161,7 @@ def _seeds(name: str, begin: str) -> Iterable[int]:
     return [int(part) for part in told.split("_") if part.isdecimal()]
 
 
-def settings(cell: Cell, most: int = 2_000) -> list[tuple[str, str, str]]:
+def settings(cell: CellRecord, most: int = 2_000) -> list[tuple[str, str, str]]:
     """Name, value and layer of every setting."""
     found = []
     for name, entry in list(cell.settings.items())[:most]:
@@ -176,7 +176,7 @@ def settings(cell: Cell, most: int = 2_000) -> list[tuple[str, str, str]]:
     return found
 
 
-def provenance(run: Run) -> list[tuple[str, str]]:
+def provenance(run: RunRecord) -> list[tuple[str, str]]:
     """What the run was made with, in words: name and value."""
     found = []
     for name, value in list(run.provenance.items())[:50]:

@@ -26,16 +26,16 @@ import numpy as np
 from guidebench import results
 from guidebench.harness.errors import UserError
 from guidebench.harness.records import schema
-from guidebench.reports.figures import Drawing, Gallery
-from guidebench.reports.grids import Grid
-from guidebench.reports.listings import PLACES, Listing
+from guidebench.reports.rendering.figures import Drawing, Gallery
 from guidebench.reports.statistics import Interval
+from guidebench.reports.summary.grids import Grid
+from guidebench.reports.summary.listings import PLACES, Listing
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from guidebench.reports.summary import Summary
-    from guidebench.results import Cell, Study
+    from guidebench.reports.summary.summaries import Summary
+    from guidebench.results import CellRecord, StudyRecord
 
 GROUP = "guidebench.sections"
 OWN = "guidebench.reports.sections.own"
@@ -54,7 +54,7 @@ Found = TypeVar("Found")
 class Source:
     """What a section may look at: records, never a live object."""
 
-    study: Study
+    study: StudyRecord
     summary: Summary
     resamples: int
     """Of each interval."""
@@ -95,7 +95,7 @@ class Source:
         return rows[~rows["cell"].isin(lacking)] if lacking else rows
 
 
-def _lacks(cell: Cell, log: str, columns: Sequence[str]) -> str:
+def _lacks(cell: CellRecord, log: str, columns: Sequence[str]) -> str:
     """Why the rows of a cell are not what a section needs of a log, or ""."""
     if log not in cell.logs:
         return f"its record does not declare the log {log!r}"
@@ -252,7 +252,7 @@ def _made(section: Section, source: Source) -> Made:
 def _check(table: Any) -> None:
     """TypeError or ValueError for a table that a page cannot show."""
     if not isinstance(table, Grid):
-        raise TypeError(f"tables holds {type(table).__name__}; expected guidebench.reports.grids.Grid")
+        raise TypeError(f"tables holds {type(table).__name__}; expected guidebench.reports.summary.grids.Grid")
     if not all(isinstance(text, str) for text in (table.heading, table.note, *table.names, *table.lines)):
         raise TypeError("heading, note and names of a table are text")
     for label, line in table.lines.items():
@@ -265,7 +265,9 @@ def _check(table: Any) -> None:
 def _check_listing(listing: Any) -> None:
     """TypeError or ValueError for a table of texts that a page cannot show."""
     if not isinstance(listing, Listing):
-        raise TypeError(f"listings holds {type(listing).__name__}; expected guidebench.reports.listings.Listing")
+        raise TypeError(
+            f"listings holds {type(listing).__name__}; expected guidebench.reports.summary.listings.Listing"
+        )
     texts = (listing.heading, listing.note, *listing.names, *listing.tags.values())
     if not all(isinstance(text, str) for text in (*texts, *(text for line in listing.lines for text in line))):
         raise TypeError(f"the table {str(listing.heading)[:60]!r} holds what is no text; write numbers as text")
@@ -292,7 +294,7 @@ def _gallery(each: Made, source: Source, taken: set[str]) -> Gallery:
     section = each.section
     drawings = list(section.drawings(each.content, source))
     if not all(isinstance(drawing, Drawing) for drawing in drawings):
-        raise TypeError("drawings holds what is no guidebench.reports.figures.Drawing")
+        raise TypeError("drawings holds what is no guidebench.reports.rendering.figures.Drawing")
     names = [drawing.name for drawing in drawings]
     for drawing in drawings:
         if not (isinstance(drawing.png, bytes) and isinstance(drawing.pdf, bytes)):

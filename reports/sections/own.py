@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from guidebench.reports import (
+from guidebench.reports.rendering import figures
+from guidebench.reports.rendering.figures import Drawing
+from guidebench.reports.sections import (
+    Section,
+    Source,
     crossed,
     engines,
-    export,
-    figures,
     imagined,
-    judges,
-    ledger,
     overviews,
     phases,
     preferences,
     probes,
     rewards,
     subgoals,
-)  # fmt: skip
-from guidebench.reports.figures import Drawing
-from guidebench.reports.ledger import Spent
-from guidebench.reports.sections import Section, Source
+)
+from guidebench.reports.summary import judges, ledger
+from guidebench.reports.summary.ledger import Spent
 
 
 def _beside(_: None, source: Source) -> Sequence[Drawing]:
@@ -78,7 +77,7 @@ SECTIONS = (
             source.study.cells, source.rows("subgoals"), source.labels, source.resamples
         ),
         tables=subgoals.tables,
-        plain=export.subgoals,
+        plain=subgoals.plain,
     ),
     Section(
         name="preferences",
@@ -91,7 +90,7 @@ SECTIONS = (
         ),
         tables=preferences.tables,
         drawings=lambda found, source: preferences.drawings(found, source.summary.rows, source.places),
-        plain=export.preferences,
+        plain=preferences.plain,
     ),
     Section(
         name="imagined",
@@ -113,7 +112,7 @@ SECTIONS = (
         load=lambda source: rewards.learned(source.study.cells, source.rows("probes"), source.labels, source.resamples),
         tables=rewards.tables,
         drawings=lambda found, source: rewards.drawings(found, source.places),
-        plain=export.rewards,
+        plain=rewards.plain,
     ),
     Section(
         name="probes",

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 from guidebench.harness.errors import count
 
 if TYPE_CHECKING:
-    from guidebench.results.store import Study
+    from guidebench.results.store import StudyRecord
     from guidebench.results.verification.record import Verification
     from guidebench.results.verification.verifying import Tell
 
@@ -117,7 +117,7 @@ def _remarks() -> Iterator[None]:
 
 
 @contextmanager
-def _opened(source: Path) -> Iterator[tuple[Study, str]]:
+def _opened(source: Path) -> Iterator[tuple[StudyRecord, str]]:
     """The study, and the digest of its submission; "" for a study that is none."""
     from guidebench.harness.errors import UserError
     from guidebench.results import limits, store, submissions
@@ -168,7 +168,7 @@ def _as_json(found: Verification) -> str:
     return json.dumps(asdict(found), indent=1, ensure_ascii=False)
 
 
-def _print(study: Study, found: Verification) -> None:
+def _print(study: StudyRecord, found: Verification) -> None:
     """A line per cell, its failed and missing checks below it."""
     names = {cell.id: f"{cell.suite}/{cell.task}  {cell.label}" for cell in study.cells}
     width = max(map(len, names.values()))

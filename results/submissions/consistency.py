@@ -11,14 +11,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from guidebench.harness import config, recorder, registry
+from guidebench.harness import registry
 from guidebench.harness.errors import UserError
+from guidebench.harness.gym import recorder
+from guidebench.harness.plan import config
 from guidebench.harness.records.schema import LEDGER, QUESTIONS
 from guidebench.harness.records.study import frames_file
 from guidebench.results import limits, policies, rows
 from guidebench.results.evaluations import evaluations
 from guidebench.results.pictures import HEAD, size
-from guidebench.results.store import Cell, Run, Study
+from guidebench.results.store import CellRecord, RunRecord, StudyRecord
 from guidebench.results.submissions import schemas
 from guidebench.results.submissions.manifest import Manifest
 from guidebench.results.submissions.strict import fits, parsed, printable
@@ -41,7 +43,7 @@ def documents(directory: Path, manifest: Manifest) -> None:
                 raise UserError(f"{path} lists more than {schemas.MOST_FILES:,} runs")
 
 
-def check(study: Study, manifest: Manifest) -> list[str]:
+def check(study: StudyRecord, manifest: Manifest) -> list[str]:
     """What of a submission cannot be checked here, in words; UserError naming the first thing that does not fit."""
     if study.name != manifest.name:
         raise UserError(f"study.json names the study {study.name!r}, its manifest {manifest.name!r}")
@@ -61,20 +63,20 @@ def check(study: Study, manifest: Manifest) -> list[str]:
         if kind in ("frames", "strip"):
             _check_picture(study.directory / path, path)
         elif kind == "cassette":
-            from guidebench.harness.foundation import cassette_checks
+            from guidebench.harness.models import cassette_checks
 
             cassette_checks.verify(study.directory / path)
     return remarks
 
 
-def verifiable(study: Study, files: Mapping[str, Any]) -> bool:
+def verifiable(study: StudyRecord, files: Mapping[str, Any]) -> bool:
     """Whether every finished run was trained by this program and comes with its parameters."""
     finished = [run for run in study.runs if run.status == "finished"]
     own = all(run.cell.backend != EXTERNAL and f"{run.directory}/policy.safetensors" in files for run in finished)
     return bool(finished) and own
 
 
-def _check_layout(study: Study, files: set[str]) -> None:
+def _check_layout(study: StudyRecord, files: set[str]) -> None:
     """UserError unless the files are those of the study's cells and runs, as far as these have got."""
     wanted, allowed = {"study.json"}, {"models/cassette.sqlite"}
     begun = {run.cell.id for run in study.runs if run.provenance or run.status != "waiting"}
@@ -98,7 +100,7 @@ def _check_layout(study: Study, files: set[str]) -> None:
         raise UserError(f"{min(besides)} belongs to no finished run or cell that study.json lists")
 
 
-def _configuration(study: Study, cell: Cell) -> Iterator[str]:
+def _configuration(study: StudyRecord, cell: CellRecord) -> Iterator[str]:
     """What of a cell's configuration cannot be checked here; UserError if the rest is not what its id stands for."""
     path = f"{cell.directory}/cell.json"
     if not (study.directory / path).is_file():
@@ -131,7 +133,7 @@ def _configuration(study: Study, cell: Cell) -> Iterator[str]:
         yield f"the configuration of {cell.label} cannot be checked here, and its runs not be verified: {reason}"
 
 
-def _check_parameters(study: Study, manifest: Manifest) -> None:
+def _check_parameters(study: StudyRecord, manifest: Manifest) -> None:
     """UserError unless parameters are named arrays of finite numbers and nothing else, or where those of one seed of a
     cell stand for another seed too. (Two cells may well learn the same.)
 
@@ -155,7 +157,7 @@ def _check_parameters(study: Study, manifest: Manifest) -> None:
         seen[run.cell.id].append((run.directory, own))
 
 
-def _check_rows(study: Study) -> None:
+def _check_rows(study: StudyRecord) -> None:
     """UserError unless each finished run has every evaluation that its configuration asks for, and no other."""
     finished = {f"{run.directory}/evaluations.parquet": run for run in study.runs if run.status == "finished"}
     counts = {path: int(limits.footer(study.directory / path).num_rows) for path in finished}
@@ -176,7 +178,7 @@ def _check_rows(study: Study) -> None:
         _check_order(study.directory / path, run, path)
 
 
-def _check_order(file: Path, run: Run, where: str) -> None:
+def _check_order(file: Path, run: RunRecord, where: str) -> None:
     """UserError unless the rows of a finished run, which were read before, are in order and those asked for."""
     import numpy as np
     import pyarrow.parquet as pq
@@ -212,7 +214,7 @@ def _check_columns(file: Path, where: str) -> None:
                 raise UserError(f"{where}, row {number}: unknown column {printable(min(others))!r}")
 
 
-def _evaluation(cell: Cell) -> tuple[int, int]:
+def _evaluation(cell: CellRecord) -> tuple[int, int]:
     """Training steps between the evaluations of a run, and the episodes of each."""
     every, episodes = (cell.settings.get(f"evaluation.{name}", {}).get("value") for name in ("every", "episodes"))
     if type(every) is not int or type(episodes) is not int or min(every, episodes) < 1:

@@ -27,7 +27,7 @@ from typing import IO
 from guidebench.harness import apart
 from guidebench.harness.errors import UserError, of_system
 from guidebench.results import store
-from guidebench.results.store import Study
+from guidebench.results.store import StudyRecord
 from guidebench.results.submissions import consistency, schemas
 from guidebench.results.submissions.manifest import LARGEST_MANIFEST, MANIFEST, Manifest, Packed, read
 from guidebench.results.submissions.strict import printable
@@ -57,7 +57,7 @@ class Submission:
     digest: str
     """SHA-256 of its manifest.json."""
     manifest: Manifest
-    study: Study
+    study: StudyRecord
 
 
 def add(file: Path, directory: Path) -> Path:

@@ -19,7 +19,7 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.records.files import read_json
 from guidebench.harness.records.study import FRAMES, frames_file
 from guidebench.results import store
-from guidebench.results.store import Run, Study
+from guidebench.results.store import RunRecord, StudyRecord
 from guidebench.results.submissions import consistency, private, schemas
 from guidebench.results.submissions.manifest import LARGEST_MANIFEST, MANIFEST, Manifest, Packed
 from guidebench.results.submissions.opening import ADVICE, PLAIN_FILE, unpacked
@@ -37,7 +37,7 @@ class Archive:
 
     file: Path
     bytes: int
-    study: Study
+    study: StudyRecord
     manifest: Manifest
     remarks: tuple[str, ...]
     """What was left out, what was hidden, what keeps it from being verified."""
@@ -64,7 +64,7 @@ def pack(
     with tempfile.TemporaryDirectory(prefix=".packing-", dir=file.parent) as scratch:
         contents = _contents(study, checkpoints, remarks)
         if cassette:
-            from guidebench.harness.foundation import exchange
+            from guidebench.harness.models import exchange
 
             exchange.export(study.directory, Path(scratch) / "cassette.sqlite")
             contents["models/cassette.sqlite"] = Path(scratch) / "cassette.sqlite"
@@ -91,7 +91,7 @@ def _check_target(file: Path) -> None:
                 raise UserError(f"--output {file} is there already and is no submission; name another file")
 
 
-def _left_out(study: Study, finished: list[Run], checkpoints: bool) -> Iterator[str]:
+def _left_out(study: StudyRecord, finished: list[RunRecord], checkpoints: bool) -> Iterator[str]:
     waiting = [run for run in study.runs if run.status != "finished"]
     for run in waiting[:SHOWN]:
         yield (
@@ -113,7 +113,7 @@ def _left_out(study: Study, finished: list[Run], checkpoints: bool) -> Iterator[
         yield f"not verifiable: {elsewhere} of {len(finished)} finished runs were made elsewhere (bench import)"
 
 
-def _contents(study: Study, checkpoints: bool, remarks: list[str]) -> dict[str, Path | bytes]:
+def _contents(study: StudyRecord, checkpoints: bool, remarks: list[str]) -> dict[str, Path | bytes]:
     """Path in the archive -> the file or the bytes that go there, cassette left out; remarks on what was hidden."""
     root, hidden = study.directory, set()
     listing = read_json(root / "study.json")

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from guidebench.harness import config, registry, settings
-from guidebench.harness.config import Cell
+from guidebench.harness import registry, settings
 from guidebench.harness.errors import UserError
+from guidebench.harness.identity.cells import record, recorded, rehashed
 from guidebench.harness.interfaces import SUCCESS
-from guidebench.harness.records.cells import record, recorded, rehashed
+from guidebench.harness.plan import config
+from guidebench.harness.plan.config import Cell
 from guidebench.harness.records.files import read_json
 
 LARGEST = 2**20

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from guidebench.harness.apart import Apart, asked
-from guidebench.harness.config import Cell, Value
 from guidebench.harness.errors import BudgetReached, UserError
-from guidebench.harness.evaluation import Result
+from guidebench.harness.loop.evaluation import Result
+from guidebench.harness.plan.config import Cell, Value
 from guidebench.results import policies
 
 MEMORY = 2**33
@@ -129,15 +129,16 @@ def play(wanted: Wanted) -> Played:
     """Both evaluations of a policy; Misfit where it is not of its configuration, UserError where that is too much."""
     import torch
 
-    from guidebench.harness.asking import consultations
-    from guidebench.harness.building import make_build
-    from guidebench.harness.evaluation import Consult, Evaluator, nobody
     from guidebench.harness.execution import Models
-    from guidebench.harness.foundation import answering, keeping
-    from guidebench.harness.job import Job
-    from guidebench.harness.records.cells import record
+    from guidebench.harness.identity.cells import record
+    from guidebench.harness.loop.asking import consultations
+    from guidebench.harness.loop.building import make_build
+    from guidebench.harness.loop.evaluation import Consult, Evaluator, nobody
+    from guidebench.harness.loop.job import Job
+    from guidebench.harness.models import keeping
+    from guidebench.harness.plan import answering
+    from guidebench.harness.playback.reevaluation import load_agent
     from guidebench.harness.records.study import RunDirectory
-    from guidebench.harness.reevaluation import load_agent
     from guidebench.harness.streams import Streams
     from guidebench.results.verification.configuration import configuration
 

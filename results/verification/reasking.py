@@ -18,15 +18,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from guidebench.harness import apart, registry, settings
-from guidebench.harness.config import Cell
 from guidebench.harness.errors import BudgetReached, UserError, unknown
 from guidebench.harness.execution import Models
-from guidebench.harness.foundation import answering, cassette_checks, keeping, keys, once, recipes
-from guidebench.harness.foundation.backends.transformers_ import loading
-from guidebench.harness.foundation.budget import Budget, Limits
-from guidebench.harness.foundation.calls import Asker, Call, Told
-from guidebench.harness.foundation.cassette_file import STRANGERS, NotKept, faults_of, opened, read
-from guidebench.harness.foundation.images import pixels
+from guidebench.harness.models import cassette_checks, keeping, keys, once
+from guidebench.harness.models.backends import recipes
+from guidebench.harness.models.backends.images import pixels
+from guidebench.harness.models.backends.transformers_ import loading
+from guidebench.harness.models.budget import Budget, Limits
+from guidebench.harness.models.calls import Asker, Call, CallResult
+from guidebench.harness.models.cassette_file import STRANGERS, NotKept, faults_of, opened, read
+from guidebench.harness.plan import answering
+from guidebench.harness.plan.config import Cell
 from guidebench.results.verification.record import Check
 
 DIFFERING = 0.1
@@ -39,7 +41,7 @@ MOST_IMAGES = 1_024
 """Of a call that is asked again."""
 
 
-class Recorded(NamedTuple):
+class RecordedCall(NamedTuple):
     """A call on record."""
 
     asked: Mapping[str, Any]
@@ -51,7 +53,7 @@ class Recorded(NamedTuple):
     """What was answered."""
 
 
-class Account(NamedTuple):
+class ReaskingCost(NamedTuple):
     """What all calls of a verification may take together."""
 
     path: Path
@@ -84,7 +86,7 @@ def checks(
     count: int,
     seed: int,
     limit: float,
-    account: Account | None = None,
+    account: ReaskingCost | None = None,
 ) -> list[Check]:
     """One check of each model that the cell's runs (seeds) asked: up to `count` of its recorded calls, chosen by
     `seed`, asked again within `limit` seconds. `given`: the verifier's own settings, `judge.base_url` and the like;
@@ -113,7 +115,7 @@ def sound(file: Path) -> None:
 
 def _samples(
     file: Path, put: Sequence[tuple[Sequence[str], Sequence[str]]], runs: Sequence[str], count: int, seed: int
-) -> list[tuple[list[Recorded], int]]:
+) -> list[tuple[list[RecordedCall], int]]:
     """`sample` of the roles and kinds of each model."""
     return [sample(file, roles, kinds, runs, count, seed) for roles, kinds in put]
 
@@ -132,11 +134,11 @@ def _alike(cell: Cell, section: str) -> list[str]:
 def _check(
     cell: Cell,
     section: str,
-    found: list[Recorded],
+    found: list[RecordedCall],
     total: int,
     given: Mapping[str, Any],
     limit: float,
-    account: Account | None,
+    account: ReaskingCost | None,
 ) -> Check:
     what = f"model calls ({section})"
     if not found:
@@ -163,7 +165,7 @@ def _check(
     return compared(what, len(found), askable, told, words)
 
 
-def compared(what: str, drawn: int, recorded: Sequence[Recorded], told: Sequence[Told], words: str) -> Check:
+def compared(what: str, drawn: int, recorded: Sequence[RecordedCall], told: Sequence[CallResult], words: str) -> Check:
     """The verdict on answers beside those on record. `drawn`: size of the sample of which they are, at least half of
     which must be compared for it to hold."""
     answered = [(then, now.value) for then, now in zip(recorded, told, strict=True) if not now.failure]
@@ -187,7 +189,7 @@ def compared(what: str, drawn: int, recorded: Sequence[Recorded], told: Sequence
     return Check(what, passed, words)
 
 
-def _distances(answered: Sequence[tuple[Recorded, Any]]) -> dict[type[Call], list[float]]:
+def _distances(answered: Sequence[tuple[RecordedCall, Any]]) -> dict[type[Call], list[float]]:
     """Kind of call whose answers need not be equal to agree -> how far each is from the one on record."""
     found: dict[type[Call], list[float]] = {}
     for then, value in answered:
@@ -198,7 +200,7 @@ def _distances(answered: Sequence[tuple[Recorded, Any]]) -> dict[type[Call], lis
 
 def sample(
     file: Path, roles: Sequence[str], kinds: Sequence[str], runs: Sequence[str], count: int, seed: int
-) -> tuple[list[Recorded], int]:
+) -> tuple[list[RecordedCall], int]:
     """Up to `count` of the calls of some kinds that runs (`CELL/SEED`) were answered in some roles, and how many there
     are.
 
@@ -215,7 +217,7 @@ def sample(
         return [_recorded(db, *found[place]) for place in sorted(chosen)], len(found)
 
 
-def _recorded(db: sqlite3.Connection, key: str, run: str) -> Recorded:
+def _recorded(db: sqlite3.Connection, key: str, run: str) -> RecordedCall:
     (text,) = db.execute("SELECT text FROM requests WHERE key = ?", (key,)).fetchone()
     asked = json.loads(text)
     try:
@@ -223,9 +225,9 @@ def _recorded(db: sqlite3.Connection, key: str, run: str) -> Recorded:
     except (KeyError, TypeError, ValueError):
         call = None
     try:
-        return Recorded(asked, call, read(db, cassette_checks.kind_of(asked["kind"]), key, run))
+        return RecordedCall(asked, call, read(db, cassette_checks.kind_of(asked["kind"]), key, run))
     except NotKept:
-        return Recorded(asked, None, None)
+        return RecordedCall(asked, None, None)
 
 
 def _call(asked: Mapping[str, Any], db: sqlite3.Connection) -> Call | None:
@@ -289,7 +291,7 @@ def reached(cell: Cell, section: str, given: Mapping[str, Any]) -> Any:
     return config
 
 
-def affordable(config: Any, section: str, account: Account | None) -> None:
+def affordable(config: Any, section: str, account: ReaskingCost | None) -> None:
     """Unasked where asking may cost what nobody has allowed."""
     if config.backend == "transformers":
         return
@@ -302,9 +304,9 @@ def affordable(config: Any, section: str, account: Account | None) -> None:
         )
 
 
-async def _asked(config: Any, calls: Sequence[Call], limit: float, account: Account | None) -> list[Told]:
+async def _asked(config: Any, calls: Sequence[Call], limit: float, account: ReaskingCost | None) -> list[CallResult]:
     """What becomes of the calls, all within `limit` seconds or TimeoutError; BudgetReached."""
-    from guidebench.harness.foundation.desk import Desk
+    from guidebench.harness.models.desk import Desk
 
     budget, model = None if account is None else Budget(*account), config.spawn_model(once.device())
     desk = Desk(model, {}, config.model, None, budget, config.policy(), "live", config.answers or None)
@@ -315,7 +317,7 @@ async def _asked(config: Any, calls: Sequence[Call], limit: float, account: Acco
         await desk.close()
 
 
-def _agrees(then: Recorded, value: Any) -> bool | None:
+def _agrees(then: RecordedCall, value: Any) -> bool | None:
     """Whether an answer is that on record; None where the two need not be."""
     assert then.call is not None, "only what can be asked again is compared"
     return None if then.call.sampled else then.call.distance(then.value, value) <= then.call.tolerance
@@ -324,7 +326,7 @@ def _agrees(then: Recorded, value: Any) -> bool | None:
 def settings_of(words: Sequence[str]) -> tuple[dict[str, Any], Limits | None]:
     """What a command line says of how models are reached, and of what asking them may take; UserError for anything
     else, and for a server that might be asked without end."""
-    from guidebench.harness import matrix
+    from guidebench.harness.plan import matrix
 
     found: dict[str, Any] = dict(matrix.single([*words])) if words else {}
     limits: dict[str, Any] = {}

@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from guidebench.harness.evaluation import Result
 from guidebench.harness.interfaces import Score
+from guidebench.harness.loop.evaluation import Result
 from guidebench.results.verification.record import Check, Tally
 
 RENEWAL = "new layouts"
@@ -29,7 +29,7 @@ CLOSE = 1e-4
 """Difference of returns, relative to the larger or to 1, up to which they count as the same."""
 
 
-class Episode(NamedTuple):
+class RecordedEpisode(NamedTuple):
     """An episode of a final evaluation as it is on record."""
 
     ret: float
@@ -54,10 +54,12 @@ class Replay(NamedTuple):
     """The first difference in words, "" where there is none."""
 
 
-def compare(recorded: Mapping[int, Episode], again: Sequence[Result]) -> Replay:
+def compare(recorded: Mapping[int, RecordedEpisode], again: Sequence[Result]) -> Replay:
     """The recorded final evaluation of a run, by episode, beside all of its episodes played again."""
     successes, others, first = [], [], ""
-    played = {result.episode: Episode(result.ret, result.success, result.length, result.score) for result in again}
+    played = {
+        result.episode: RecordedEpisode(result.ret, result.success, result.length, result.score) for result in again
+    }
     for number in sorted(played.keys() & recorded.keys()):
         here, there = recorded[number], played[number]
         if here.success != there.success:
@@ -115,7 +117,9 @@ def p_value(reported: Tally, renewed: Tally) -> float:
     return float(stats.fisher_exact(table).pvalue)
 
 
-def outcomes(score: Score, recorded: Sequence[Episode], renewed: Sequence[Result]) -> tuple[list[bool], list[bool]]:
+def outcomes(
+    score: Score, recorded: Sequence[RecordedEpisode], renewed: Sequence[Result]
+) -> tuple[list[bool], list[bool]]:
     """What is counted of a run's episodes, on record and on new layouts: success or, under another score, whether an
     episode is better than the median of all of them (Mood's median test)."""
     if score.name == "success":
@@ -174,7 +178,7 @@ def _close(one: float, other: float) -> bool:
     return abs(one - other) <= CLOSE * max(1.0, abs(one), abs(other))
 
 
-def _words(episode: Episode) -> str:
+def _words(episode: RecordedEpisode) -> str:
     return f"{'a success' if episode.success else 'a failure'} of {episode.length} steps, return {episode.ret:.6g}"
 
 

@@ -22,21 +22,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from guidebench.harness import apart, recorder
-from guidebench.harness.config import Cell as Configured
+from guidebench.harness import apart
 from guidebench.harness.errors import UserError
-from guidebench.harness.foundation import answering, keeping
-from guidebench.harness.foundation.budget import Limits
-from guidebench.harness.foundation.cassette import MERGED
-from guidebench.harness.records import provenance
+from guidebench.harness.gym import recorder
+from guidebench.harness.identity import provenance
+from guidebench.harness.models import keeping
+from guidebench.harness.models.budget import Limits
+from guidebench.harness.models.cassette import MERGED
+from guidebench.harness.plan import answering
+from guidebench.harness.plan.config import Cell as Configured
 from guidebench.results import limits
 from guidebench.results.joining import select
 from guidebench.results.rows import file_of, load
-from guidebench.results.store import Cell, Run, Study
+from guidebench.results.store import CellRecord, RunRecord, StudyRecord
 from guidebench.results.verification import reasking, record, replaying
 from guidebench.results.verification.configuration import Altered, Unusable, configuration
 from guidebench.results.verification.playing import Misfit, Played, Player, Wanted
-from guidebench.results.verification.reasking import Account
+from guidebench.results.verification.reasking import ReaskingCost
 from guidebench.results.verification.record import CellVerdict, Check, Tally, Verification
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 
 LAYOUTS = 2**32
 """Between the seeds of two runs' new layouts, which begin above every run's own (as
-`guidebench.harness.reevaluation.SHIFT`)."""
+`guidebench.harness.playback.reevaluation.SHIFT`)."""
 SECONDS = 60.0
 """For reading the evaluations of a cell."""
 NOTHING = Tally(0, 0)
@@ -82,7 +84,7 @@ class Evidence(NamedTuple):
     """What the tallies count."""
 
 
-def verify(study: Study, digest: str, options: Options, leaderboard: Path | None, tell: Tell) -> Verification:
+def verify(study: StudyRecord, digest: str, options: Options, leaderboard: Path | None, tell: Tell) -> Verification:
     """Every cell of a study, its record written to `leaderboard` after each that takes time, if one is given.
 
     An interrupted one goes on: cells that the same command has finished are kept, and so is its seed. A complete record
@@ -92,7 +94,7 @@ def verify(study: Study, digest: str, options: Options, leaderboard: Path | None
     cassette = keeping.folder(study.directory) / MERGED
     player = Player(options.limit)
     spent = Path(tempfile.mkdtemp(prefix="guidebench-"))
-    account = None if options.allowed is None else Account(keeping.folder(spent) / keeping.BUDGET, options.allowed)
+    account = None if options.allowed is None else ReaskingCost(keeping.folder(spent) / keeping.BUDGET, options.allowed)
     cells = len({run.cell.id for run in study.runs if _playable(study, run)})
     try:
         for cell in study.cells:
@@ -112,7 +114,7 @@ def verify(study: Study, digest: str, options: Options, leaderboard: Path | None
 
 
 def _begun(
-    study: Study, digest: str, options: Options, leaderboard: Path | None
+    study: StudyRecord, digest: str, options: Options, leaderboard: Path | None
 ) -> tuple[Verification, dict[str, Evidence]]:
     """The record without cells, its seed settled, and what an interrupted verification with the same settings, program
     and machine has found already, where it missed nothing."""
@@ -163,13 +165,13 @@ def _judged(empty: Verification, found: Mapping[str, Evidence], cells: int) -> V
 
 
 def _examined(
-    study: Study,
-    cell: Cell,
+    study: StudyRecord,
+    cell: CellRecord,
     cassette: Path,
     options: Options,
     seed: int,
     player: Player,
-    account: Account | None,
+    account: ReaskingCost | None,
     tell: Callable[[str], None],
 ) -> Evidence:
     """What is to be found of one cell; a fault of one of its runs is told and the others go on."""
@@ -228,7 +230,7 @@ def _examined(
     return Evidence(tuple(checks), reason, reported, renewed, replaying.counted(cell.score))
 
 
-def _rows(study: Study, cell: str) -> pd.DataFrame:
+def _rows(study: StudyRecord, cell: str) -> pd.DataFrame:
     """The rows of a cell's runs at their last evaluations, read within bounds."""
     runs = [run for run in study.runs if run.cell.id == cell]
     for run in runs:
@@ -241,8 +243,8 @@ def _rows(study: Study, cell: str) -> pd.DataFrame:
 
 
 def _replayed(
-    study: Study,
-    run: Run,
+    study: StudyRecord,
+    run: RunRecord,
     own: Configured,
     final: pd.DataFrame,
     options: Options,
@@ -273,7 +275,7 @@ def _replayed(
     return replaying.judged(run.seed, compared, _elsewhere(run), options.tolerance), played
 
 
-def _asked(own: Configured, cassette: Path | None, options: Options, account: Account | None) -> dict[str, Any]:
+def _asked(own: Configured, cassette: Path | None, options: Options, account: ReaskingCost | None) -> dict[str, Any]:
     """What playing an agent needs that asks foundation models while it acts: their recorded answers, and the verifier's
     own models where these may be asked about new layouts. Nothing of an agent that asks none."""
     roles = [role for role in answering.consulted(own.names.parts) if keeping.recorded(own.section(role))]
@@ -291,13 +293,13 @@ def _asked(own: Configured, cassette: Path | None, options: Options, account: Ac
     return {"cassette": cassette, "reached": reached, **kept}
 
 
-def _episodes(final: pd.DataFrame) -> dict[int, replaying.Episode]:
+def _episodes(final: pd.DataFrame) -> dict[int, replaying.RecordedEpisode]:
     """The recorded episodes of a final evaluation by their numbers."""
     columns = (final[name].tolist() for name in ("return", "success", "length", "score"))
-    return dict(zip(final["episode"].tolist(), map(replaying.Episode, *columns), strict=True))
+    return dict(zip(final["episode"].tolist(), map(replaying.RecordedEpisode, *columns), strict=True))
 
 
-def _chosen(playable: list[Run], most: int | None, seed: int) -> list[Run]:
+def _chosen(playable: list[RunRecord], most: int | None, seed: int) -> list[RunRecord]:
     """The runs to be played, drawn by `seed` where there are more than `most`."""
     if most is None or most >= len(playable):
         return playable
@@ -305,7 +307,7 @@ def _chosen(playable: list[Run], most: int | None, seed: int) -> list[Run]:
     return [playable[place] for place in sorted(places)]
 
 
-def _unplayable(runs: list[Run], playable: list[Run]) -> str:
+def _unplayable(runs: list[RunRecord], playable: list[RunRecord]) -> str:
     """Why a cell's runs cannot all be played, or ""."""
     if not runs:
         return "it has no runs"
@@ -316,7 +318,7 @@ def _unplayable(runs: list[Run], playable: list[Run]) -> str:
     return f"without its final parameters: seed {', '.join(map(str, absent[:10]))}" if absent else ""
 
 
-def _elsewhere(run: Run) -> str:
+def _elsewhere(run: RunRecord) -> str:
     """The two machines in words, or "" where a run says that it was made on such a processor and with such packages as
     there are here."""
     here = provenance.provenance("cpu")
@@ -333,7 +335,7 @@ def _machine(hardware: Mapping[str, Any]) -> str:
     return f"{str(hardware.get('processor'))[:100]} ({str(hardware.get('gpu') or hardware.get('device'))[:100]})"
 
 
-def _playable(study: Study, run: Run) -> bool:
+def _playable(study: StudyRecord, run: RunRecord) -> bool:
     """Whether it left something that this program could play; nothing else counts among the cells."""
     made_here = run.cell.profile and run.cell.parts and run.cell.backend != recorder.BACKEND
     policy = study.directory / run.directory / "policy.safetensors"
@@ -344,7 +346,7 @@ def _plus(tally: Tally, successes: list[bool]) -> Tally:
     return Tally(tally.successes + sum(successes), tally.episodes + len(successes))
 
 
-def _name(cell: Cell) -> str:
+def _name(cell: CellRecord) -> str:
     return f"{cell.suite}/{cell.task} {cell.label}"
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 from guidebench.harness.errors import unknown
+from guidebench.harness.findings import Finding
 from guidebench.harness.interfaces import Actions, Drawer, Observations, Score, Task
 from guidebench.harness.parts import DrawingPart, SuitePart
 from guidebench.harness.registry import register
@@ -134,9 +136,16 @@ class ClassicDrawing(DrawingPart):
         """What draws the tasks on MuJoCo, `egl` or `osmesa`; "" for the others."""
         if task not in MUJOCO:
             return ""
-        from guidebench.harness.mujoco import gl
+        from guidebench.suites.mujoco import gl
 
         return gl.backend()
+
+    @classmethod
+    def findings(cls) -> Sequence[Finding]:
+        """Whether this machine has an OpenGL that draws."""
+        from guidebench.suites.mujoco import gl
+
+        return (gl.finding(),)
 
     def spawn(self, task: str) -> Drawer:
         """UserError for a task that does not exist, or where a package that draws it is missing."""
@@ -162,43 +171,7 @@ class Classic(SuitePart):
     version: ClassVar[int] = 1
     title: ClassVar[str] = "Classic control"
     source: ClassVar[str] = "Gymnasium 1.4.0; hyperparameters of RL Baselines3 Zoo"
-    citation: ClassVar[str] = """@article{barto1983neuronlike,
-  title = {Neuronlike Adaptive Elements That Can Solve Difficult Learning Control Problems},
-  author = {Barto, Andrew G. and Sutton, Richard S. and Anderson, Charles W.},
-  journal = {IEEE Transactions on Systems, Man, and Cybernetics},
-  volume = {SMC-13},
-  number = {5},
-  pages = {834--846},
-  year = {1983}
-}
-@inproceedings{sutton1995generalization,
-  title = {Generalization in Reinforcement Learning: Successful Examples Using Sparse Coarse Coding},
-  author = {Sutton, Richard S.},
-  booktitle = {Advances in Neural Information Processing Systems},
-  volume = {8},
-  pages = {1038--1044},
-  year = {1995}
-}
-@inproceedings{todorov2012mujoco,
-  title = {{MuJoCo}: A Physics Engine for Model-Based Control},
-  author = {Todorov, Emanuel and Erez, Tom and Tassa, Yuval},
-  booktitle = {IEEE/RSJ International Conference on Intelligent Robots and Systems},
-  pages = {5026--5033},
-  year = {2012}
-}
-@misc{towers2024gymnasium,
-  title = {Gymnasium: A Standard Interface for Reinforcement Learning Environments},
-  author = {Towers, Mark and Kwiatkowski, Ariel and Terry, Jordan and Balis, John U. and De Cola, Gianluca and
-    Deleu, Tristan and Goul{\\~a}o, Manuel and Kallinteris, Andreas and others},
-  note = {arXiv preprint arXiv:2407.17032},
-  year = {2024}
-}
-@misc{raffin2020zoo,
-  title = {{RL Baselines3 Zoo}},
-  author = {Raffin, Antonin},
-  howpublished = {\\url{https://github.com/DLR-RM/rl-baselines3-zoo}},
-  year = {2020}
-}"""
+    citation: ClassVar[str | Path] = Path(__file__).with_name("classic.bib")
     tasks: ClassVar[tuple[str, ...]] = tuple(OBSERVED)
     learner: ClassVar[str] = "dqn"
     learners: ClassVar[Mapping[str, str]] = {task: "sac" for task in OBSERVED if not ACTIONS[task].discrete}
@@ -301,6 +274,6 @@ def _check(task: str) -> None:
 
 
 def _need(task: str) -> None:
-    from guidebench.harness.mujoco import need
+    from guidebench.suites.mujoco import need
 
     need("mujoco", f"task {task} of suite classic")

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from guidebench.harness.interfaces import Array, Drawer
-from guidebench.harness.mujoco import state as simulation
 from guidebench.suites.classic.task import ClassicTask, bare
+from guidebench.suites.mujoco import state as simulation
 
 SIZE = (480, 480)
 """Height and width of Gymnasium's frames."""
@@ -30,7 +30,7 @@ class MujocoTask(ClassicTask):
 
 def drawer(name: str) -> Drawer:
     """Snapshots to what Gymnasium draws by default: the camera that goes along, everything as MuJoCo has it."""
-    from guidebench.harness.mujoco.drawing import ModelDrawer
+    from guidebench.suites.mujoco.drawing import ModelDrawer
 
     model = bare(name).model
     return ModelDrawer(model, np.dtype([("qpos", "<f8", model.nq)]), "track", SIZE, full=True)

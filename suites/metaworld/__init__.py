@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.interfaces import Actions, Array, Coordinates, Drawer, Observations, Task
-from guidebench.harness.mujoco.looks import Looks
 from guidebench.harness.parts import SuitePart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, cite, cited
 from guidebench.suites.metaworld.words import GRIPPER, INSTRUCTIONS, LAGEA, what, where
+from guidebench.suites.mujoco.looks import Looks
 
 if TYPE_CHECKING:
-    from guidebench.harness.demonstrations import Demonstration
+    from guidebench.harness.trajectories import Demonstration
 
 TASKS = tuple(INSTRUCTIONS)
 MT10 = (
@@ -43,29 +44,6 @@ BPREF = "B-Pref's code, agent/actor.py and utils.py, of which RL-SaLLM-F's is a 
 FURL = "FuRL, as LaGEA, §4"
 PROFILE_QUICK = "quick profile: a cell in tens of minutes on two cores"
 SMOKE = "smoke profile: seconds, for tests; learns nothing"
-CITATION = """@inproceedings{yu2020meta,
-  title = {Meta-World: A Benchmark and Evaluation for Multi-Task and Meta Reinforcement Learning},
-  author = {Yu, Tianhe and Quillen, Deirdre and He, Zhanpeng and Julian, Ryan and Hausman, Karol and Finn, Chelsea and
-    Levine, Sergey},
-  booktitle = {Conference on Robot Learning},
-  pages = {1094--1100},
-  year = {2020}
-}
-@misc{mclean2025metaworld,
-  title = {Meta-World+: An Improved, Standardized, {RL} Benchmark},
-  author = {McLean, Reginald and Chatzaroulas, Evangelos and McCutcheon, Luc and R{\\"o}der, Frank and Yu, Tianhe and
-    He, Zhanpeng and Zentner, K.R. and Julian, Ryan and Terry, J.K. and Woungang, Isaac and Farsad, Nariman and
-    Castro, Pablo Samuel},
-  note = {arXiv preprint arXiv:2505.11289},
-  year = {2025}
-}
-@inproceedings{todorov2012mujoco,
-  title = {{MuJoCo}: A Physics Engine for Model-Based Control},
-  author = {Todorov, Emanuel and Erez, Tom and Tassa, Yuval},
-  booktitle = {IEEE/RSJ International Conference on Intelligent Robots and Systems},
-  pages = {5026--5033},
-  year = {2012}
-}"""
 Camera = Literal["corner2", "corner", "corner3", "corner4", "topview", "behindGripper", "gripperPOV"]
 
 
@@ -179,7 +157,7 @@ class MetaWorld(SuitePart):
     version: ClassVar[int] = 1
     title: ClassVar[str] = "MetaWorld"
     source: ClassVar[str] = "MetaWorld (Yu et al., 2020), metaworld 3.1.1; learner as RL-SaLLM-F (choice)"
-    citation: ClassVar[str] = CITATION
+    citation: ClassVar[str | Path] = Path(__file__).with_name("metaworld.bib")
     tasks: ClassVar[tuple[str, ...]] = TASKS
     aliases: ClassVar[Mapping[str, str]] = spellings(*TASKS)
     learner: ClassVar[str] = "sac"
@@ -233,7 +211,7 @@ class MetaWorld(SuitePart):
 
     def ready(self, task: str) -> None:
         """UserError for a task that does not exist, or where the package is missing."""
-        from guidebench.harness.mujoco import need
+        from guidebench.suites.mujoco import need
 
         self._check(task)
         need("metaworld", "suite metaworld")
@@ -247,7 +225,7 @@ class MetaWorld(SuitePart):
 
     def demonstrate(self, task: str, seed: int) -> Demonstration | None:
         """An episode of layout `seed` by the package's scripted policy; None where it does not end in success."""
-        from guidebench.harness.demonstrations import play
+        from guidebench.harness.episodes.demonstrations import play
 
         acting: Any = self.make(task)
         return play(acting, seed, lambda observation: acting.expert())
@@ -271,7 +249,7 @@ class MetaWorld(SuitePart):
     def rewards(self, task: str, observations: Array) -> Array:
         """The package's reward of observations [n, D], float64 [n], as far as they tell what it looks at; NaN where
         they do not (`suites/metaworld/rewards.py`)."""
-        from guidebench.harness.mujoco import need
+        from guidebench.suites.mujoco import need
 
         self._check(task)
         need("metaworld", "suite metaworld")

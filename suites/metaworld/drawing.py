@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from guidebench.harness.interfaces import Array, Drawer
-from guidebench.harness.mujoco.drawing import ModelDrawer
 from guidebench.suites.metaworld import MetaWorldDrawing, dynamics, perturbations
 from guidebench.suites.metaworld.task import record
+from guidebench.suites.mujoco.drawing import ModelDrawer
 
 
 class TaskDrawer:

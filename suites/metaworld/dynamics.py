@@ -16,7 +16,7 @@ import numpy as np
 from metaworld.env_dict import ALL_V3_ENVIRONMENTS
 
 from guidebench.harness.interfaces import Array, State
-from guidebench.harness.mujoco import state as simulation
+from guidebench.suites.mujoco import state as simulation
 
 WRITTEN = ("body_pos", "site_pos")
 """Fields of the model that the package writes to: where a layout puts things, and marks of the goal."""

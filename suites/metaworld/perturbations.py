@@ -5,7 +5,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
-from guidebench.harness.mujoco import perturbations
+from guidebench.suites.mujoco import perturbations
 
 ARM, LOOK = "base", "right_l0"
 """The body that carries the robot, and one that looks as most of it does."""

@@ -43,7 +43,7 @@ CLOSED, CLOSING = 0.5, 1e-4
 """Openings below the one count as closed; the other is how much less than a step before counts as closing."""
 
 
-class Moment(NamedTuple):
+class PosedState(NamedTuple):
     """What is told instead of looked up."""
 
     tcp: Array
@@ -52,10 +52,10 @@ class Moment(NamedTuple):
     object: Array
 
 
-class Told:
+class PosedEnvironment:
     """An environment whose fingers and object are where they are said to be, once that is said."""
 
-    told: Moment | None = None
+    told: PosedState | None = None
 
     @property
     def tcp_center(self) -> Array:
@@ -75,7 +75,7 @@ class Rewarder:
 
     def __init__(self, task: str, settings: MetaWorld) -> None:
         self._settings, self._entries = settings, np.array(entries(task, settings.state, False))
-        self._env = env = dynamics.make(task, Told)
+        self._env = env = dynamics.make(task, PosedEnvironment)
         self._start = env.begin(np.random.default_rng(settings.layout))
         mujoco.mj_forward(env.model, env.data)
         if hasattr(env, "window_handle_pos_init"):
@@ -107,7 +107,7 @@ class Rewarder:
         return float(reward) if self._settings.reward == "dense" else float(info["success"]) - 1.0
 
 
-def _moment(seen: Array) -> Moment:
+def _moment(seen: Array) -> PosedState:
     hand = seen[:3]
     beside = PADS @ (seen[3], 1.0)
     left, right = hand.copy(), hand.copy()
@@ -115,7 +115,7 @@ def _moment(seen: Array) -> Moment:
     right[1] += beside[1]
     tcp = hand + TIP
     tcp[1] += beside.mean()
-    return Moment(tcp, left, right, seen[4:7])
+    return PosedState(tcp, left, right, seen[4:7])
 
 
 class _Door:

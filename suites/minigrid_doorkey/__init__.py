@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from guidebench.harness.errors import UserError, unknown
@@ -13,7 +14,7 @@ from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, cite
 
 if TYPE_CHECKING:
-    from guidebench.harness.demonstrations import Demonstration
+    from guidebench.harness.trajectories import Demonstration
     from guidebench.suites.minigrid_doorkey.task import DoorKey
 
 SIZES = {"5x5": 5, "6x6": 6, "8x8": 8, "12x12": 12, "16x16": 16}
@@ -61,16 +62,7 @@ class MiniGridDoorKey(SuitePart):
     version: ClassVar[int] = 1
     title: ClassVar[str] = "MiniGrid DoorKey"
     source: ClassVar[str] = "VLM-RB, §4.1 and app. B; MiniGrid (Chevalier-Boisvert et al., 2023), minigrid 3.2.0"
-    citation: ClassVar[str] = """@inproceedings{chevalierboisvert2023minigrid,
-  title = {Minigrid \\& Miniworld: Modular \\& Customizable Reinforcement Learning Environments for
-    Goal-Oriented Tasks},
-  author = {Chevalier-Boisvert, Maxime and Dai, Bolun and Towers, Mark and Perez-Vicente, Rodrigo and
-    Willems, Lucas and Lahlou, Salem and Pal, Suman and Castro, Pablo Samuel and Terry, Jordan},
-  booktitle = {Advances in Neural Information Processing Systems},
-  volume = {36},
-  pages = {73383--73394},
-  year = {2023}
-}"""
+    citation: ClassVar[str | Path] = Path(__file__).with_name("minigrid_doorkey.bib")
     tasks: ClassVar[tuple[str, ...]] = tuple(SIZES)
     learner: ClassVar[str] = "dqn"
     method: ClassVar[str] = "uer"
@@ -142,7 +134,7 @@ class MiniGridDoorKey(SuitePart):
 
     def demonstrate(self, task: str, seed: int) -> Demonstration | None:
         """The scripted solver's way through layout `seed`, a shortest one to key, door and goal in turn."""
-        from guidebench.harness.demonstrations import play
+        from guidebench.harness.episodes.demonstrations import play
 
         solved = self.make(task)
         return play(solved, seed, lambda observation: solved.expert())

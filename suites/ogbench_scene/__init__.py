@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from guidebench.harness.errors import UserError, unknown
 from guidebench.harness.interfaces import Actions, Drawer, Judge, Observations, Suite, Task
-from guidebench.harness.mujoco.looks import Looks
 from guidebench.harness.parts import ModelPart, SuitePart, There
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, cite
+from guidebench.suites.mujoco.looks import Looks
 
 if TYPE_CHECKING:
-    from guidebench.harness.demonstrations import Demonstration
+    from guidebench.harness.trajectories import Demonstration
 
 SUBGOALS = ("cube", "button_0", "button_1", "drawer", "window")
 PAPER = ("task3", "task4", "task5")
@@ -76,19 +77,7 @@ class OgbenchScene(SuitePart):
     version: ClassVar[int] = 1
     title: ClassVar[str] = "OGBench Scene"
     source: ClassVar[str] = "VLM-RB, §4.1 and app. B; OGBench (Park et al., 2024), ogbench 1.2.2"
-    citation: ClassVar[str] = """@inproceedings{park2025ogbench,
-  title = {{OGBench}: Benchmarking Offline Goal-Conditioned {RL}},
-  author = {Park, Seohong and Frans, Kevin and Eysenbach, Benjamin and Levine, Sergey},
-  booktitle = {International Conference on Learning Representations},
-  year = {2025}
-}
-@inproceedings{todorov2012mujoco,
-  title = {{MuJoCo}: A Physics Engine for Model-Based Control},
-  author = {Todorov, Emanuel and Erez, Tom and Tassa, Yuval},
-  booktitle = {IEEE/RSJ International Conference on Intelligent Robots and Systems},
-  pages = {5026--5033},
-  year = {2012}
-}"""
+    citation: ClassVar[str | Path] = Path(__file__).with_name("ogbench_scene.bib")
     tasks: ClassVar[tuple[str, ...]] = TASKS
     learner: ClassVar[str] = "sac"
     method: ClassVar[str] = "uer"
@@ -148,7 +137,7 @@ class OgbenchScene(SuitePart):
 
     def ready(self, task: str) -> None:
         """UserError for a task that does not exist, or where the package is missing."""
-        from guidebench.harness.mujoco import need
+        from guidebench.suites.mujoco import need
 
         check(task)
         need("ogbench", "suite ogbench_scene")
@@ -162,7 +151,7 @@ class OgbenchScene(SuitePart):
 
     def demonstrate(self, task: str, seed: int) -> Demonstration | None:
         """A solution of layout `seed` by the package's own oracles; None where one of them fails."""
-        from guidebench.harness.mujoco import need
+        from guidebench.suites.mujoco import need
 
         check(task)
         need("ogbench", "suite ogbench_scene")

@@ -16,8 +16,9 @@ from ogbench.manipspace.oracles.markov.cube_markov import CubeMarkovOracle
 from ogbench.manipspace.oracles.markov.drawer_markov import DrawerMarkovOracle
 from ogbench.manipspace.oracles.markov.window_markov import WindowMarkovOracle
 
-from guidebench.harness.demonstrations import Demonstration, play
+from guidebench.harness.episodes.demonstrations import play
 from guidebench.harness.interfaces import Array
+from guidebench.harness.trajectories import Demonstration
 from guidebench.suites.ogbench_scene.task import Scene
 
 Info = dict[str, Any]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import mujoco
 
-from guidebench.harness.mujoco.drawing import Change, ModelDrawer
+from guidebench.suites.mujoco.drawing import Change, ModelDrawer
 from guidebench.suites.ogbench_scene import dynamics
 from guidebench.suites.ogbench_scene.task import DRAWN_GEOMS, DRAWN_MATERIALS, SNAPSHOT
 

@@ -16,7 +16,7 @@ from scipy.ndimage import binary_dilation, median_filter
 
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
-from guidebench.harness.mujoco.drawing import ModelDrawer
+from guidebench.suites.mujoco.drawing import ModelDrawer
 from guidebench.suites.ogbench_scene import dynamics
 from guidebench.suites.ogbench_scene.drawing import ARM, drawer
 from guidebench.suites.ogbench_scene.perturbations import LOCKED, UNLOCKED

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from guidebench.harness.mujoco import perturbations
-from guidebench.harness.mujoco.drawing import ModelDrawer
+from guidebench.suites.mujoco import perturbations
+from guidebench.suites.mujoco.drawing import ModelDrawer
 from guidebench.suites.ogbench_scene import dynamics
 from guidebench.suites.ogbench_scene.drawing import drawer
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from guidebench.harness.interfaces import Array, State, Step
-from guidebench.harness.mujoco import state as simulation
+from guidebench.suites.mujoco import state as simulation
 from guidebench.suites.ogbench_scene import HORIZON, SINGLE, SUBGOALS, dynamics
 
 INSTRUCTIONS = {

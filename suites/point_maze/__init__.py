@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from guidebench.harness.errors import unknown
 from guidebench.harness.interfaces import Actions, Array, Coordinates, Drawer, Observations, Surroundings, Task
-from guidebench.harness.mujoco.looks import Looks
 from guidebench.harness.parts import SuitePart
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, cite, cited
+from guidebench.suites.mujoco.looks import Looks
 
 if TYPE_CHECKING:
-    from guidebench.harness.demonstrations import Demonstration
+    from guidebench.harness.trajectories import Demonstration
 
 Reward = Literal["dense", "sparse"]
 HORIZON = {"open": 300, "umaze": 300, "medium": 600}
@@ -88,25 +89,7 @@ class PointMaze(SuitePart):
     version: ClassVar[int] = 2
     title: ClassVar[str] = "Point Maze"
     source: ClassVar[str] = "RL-SaLLM-F, app. B.6; gymnasium-robotics 1.4.2, PointMaze_*-v3"
-    citation: ClassVar[str] = """@misc{fu2020d4rl,
-  title = {{D4RL}: Datasets for Deep Data-Driven Reinforcement Learning},
-  author = {Fu, Justin and Kumar, Aviral and Nachum, Ofir and Tucker, George and Levine, Sergey},
-  note = {arXiv preprint arXiv:2004.07219},
-  year = {2020}
-}
-@misc{gymnasium_robotics2023,
-  title = {Gymnasium Robotics},
-  author = {{de Lazcano}, Rodrigo and Andreas, Kallinteris and Tai, Jun Jet and Lee, Seungjae Ryan and Terry, Jordan},
-  howpublished = {\\url{https://github.com/Farama-Foundation/Gymnasium-Robotics}},
-  year = {2023}
-}
-@inproceedings{todorov2012mujoco,
-  title = {{MuJoCo}: A Physics Engine for Model-Based Control},
-  author = {Todorov, Emanuel and Erez, Tom and Tassa, Yuval},
-  booktitle = {IEEE/RSJ International Conference on Intelligent Robots and Systems},
-  pages = {5026--5033},
-  year = {2012}
-}"""
+    citation: ClassVar[str | Path] = Path(__file__).with_name("point_maze.bib")
     tasks: ClassVar[tuple[str, ...]] = tuple(HORIZON)
     learner: ClassVar[str] = "sac"
     method: ClassVar[str] = "sac"
@@ -206,7 +189,7 @@ class PointMaze(SuitePart):
     def demonstrate(self, task: str, seed: int) -> Demonstration | None:
         """An episode of layout `seed` by the task's scripted solver; None where it does not end at the target."""
         self.ready(task)
-        from guidebench.harness.demonstrations import play
+        from guidebench.harness.episodes.demonstrations import play
         from guidebench.suites.point_maze.task import Maze
 
         solved = Maze(task, self)
@@ -214,7 +197,7 @@ class PointMaze(SuitePart):
 
     def ready(self, task: str) -> None:
         """UserError for a task that does not exist, or where the package is missing."""
-        from guidebench.harness.mujoco import need
+        from guidebench.suites.mujoco import need
 
         check(task)
         need("gymnasium_robotics", "suite point_maze")

@@ -6,7 +6,7 @@ from typing import Any
 
 import mujoco
 
-from guidebench.harness.mujoco.drawing import ModelDrawer
+from guidebench.suites.mujoco.drawing import ModelDrawer
 from guidebench.suites.point_maze.task import SNAPSHOT, package
 
 CENTRE = (0.0, 0.0, 0.2)

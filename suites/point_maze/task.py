@@ -15,7 +15,7 @@ with contextlib.redirect_stderr(io.StringIO()):  # it prints a notice about hand
     from gymnasium_robotics.envs.maze.point_maze import PointMazeEnv
 
 from guidebench.harness.interfaces import Array, State, Step
-from guidebench.harness.mujoco import state as simulation
+from guidebench.suites.mujoco import state as simulation
 from guidebench.suites.point_maze import PointMaze, Reward
 
 MAPS = {"open": maps.OPEN, "umaze": maps.U_MAZE, "medium": maps.MEDIUM_MAZE}
@@ -28,7 +28,7 @@ SNAPSHOT = np.dtype([("qpos", "<f8", 2), ("site_pos", "<f8", (1, 3))])
 """What a snapshot's 40 bytes are: the ball's place, and that of the target's mark."""
 STIFFNESS, DAMPING = 10.0, 1.3
 """Of the solver, in units of the action per m and per m/s: near critical damping of a ball of 4.2 kg."""
-Cell = tuple[int, int]
+GridCell = tuple[int, int]
 
 
 def package(name: str, **settings: Any) -> Any:
@@ -124,11 +124,11 @@ class Maze:
         aim = self._env.goal if here == there else self._env.maze.cell_rowcol_to_xy(np.array(self._after(here, there)))
         return np.asarray(np.clip(STIFFNESS * (aim - place) - DAMPING * speed, -1, 1), np.float32)
 
-    def _cell(self, place: Array) -> Cell:
+    def _cell(self, place: Array) -> GridCell:
         row, column = self._env.maze.cell_xy_to_rowcol(place)
         return int(row), int(column)
 
-    def _after(self, here: Cell, there: Cell) -> Cell:
+    def _after(self, here: GridCell, there: GridCell) -> GridCell:
         """The next cell of a shortest way (breadth-first search from its end)."""
         free = {cell for cell, kind in np.ndenumerate(np.array(self._env.maze.maze_map)) if kind != WALL}
         queue, seen = deque([there]), {there}

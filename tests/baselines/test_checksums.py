@@ -11,12 +11,12 @@ import pytest
 from guidebench.baselines import checksums
 from guidebench.baselines.checksums import LateChecksums, crc
 from guidebench.baselines.storage import Storage
-from guidebench.harness import checkpoints
 from guidebench.harness.errors import UserError
-from guidebench.harness.interfaces import Column
+from guidebench.harness.interfaces import TransitionColumn
+from guidebench.harness.loop import checkpoints
 from tests.baselines.test_storage import build, fill
 
-COLUMN = (Column("vector", "late", (2,), "float16", float("nan")),)
+COLUMN = (TransitionColumn("vector", "late", (2,), "float16", float("nan")),)
 
 
 @pytest.fixture(autouse=True)

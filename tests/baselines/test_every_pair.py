@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
 
-from guidebench.harness import matrix, registry
+from guidebench.harness import registry
 from guidebench.harness.errors import UserError
+from guidebench.harness.plan import matrix
 from tests.logs import logged
 from tests.there import there
 

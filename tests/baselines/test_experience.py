@@ -16,7 +16,7 @@ from guidebench.baselines.learning import BaseLearner
 from guidebench.baselines.replay.per import Per
 from guidebench.baselines.replay.uer import Uer
 from guidebench.harness.errors import UserError
-from guidebench.harness.interfaces import Actions, Answer, Build, Column, Observations, Transition, Update
+from guidebench.harness.interfaces import Actions, Build, Observations, Response, Transition, TransitionColumn, Update
 from guidebench.harness.streams import Streams
 from guidebench.methods.vlm_rb import VlmRb
 from guidebench.suites.classic import Classic
@@ -137,7 +137,7 @@ def test_experiences_of_an_agent_that_would_share_files_are_refused(tmp_path: Pa
 class Returns(BaseLearner):
     """Keeps with each transition what its episode paid from it on."""
 
-    columns = (Column("return", "late", initial=-1.0),)
+    columns = (TransitionColumn("return", "late", initial=-1.0),)
 
     def __init__(self) -> None:
         self.heard: list[tuple[int, int]] = []
@@ -173,7 +173,7 @@ def test_clips_go_to_the_replay_s_judge_and_answers_come_back_by_seed(tmp_path: 
         found.each[row].sampler.scored = lambda at, slots, score, row=row: heard.append(
             (row, at, slots.tolist(), score)
         )
-    found.answered([Answer(1, np.array([0, 1, 2]), 0.5), Answer(0, np.array([0, 1, 2]), None)])
+    found.answered([Response(1, np.array([0, 1, 2]), 0.5), Response(0, np.array([0, 1, 2]), None)])
     assert heard == [(1, 0, [0, 1, 2], 0.5)]
 
 

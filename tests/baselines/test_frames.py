@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from guidebench.baselines.storage import Storage
-from guidebench.harness import building
 from guidebench.harness.interfaces import Actions, Build, Observations, Transition
+from guidebench.harness.loop import building
 from guidebench.harness.streams import Streams
 
 IMAGE = Observations((2, 3, 6), "uint8", stack=3)

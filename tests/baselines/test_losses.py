@@ -17,9 +17,9 @@ from guidebench.baselines.learners.dqn import Dqn
 from guidebench.baselines.learners.iqn import Iqn
 from guidebench.baselines.learners.sac import Sac
 from guidebench.baselines.learners.td3 import Td3
-from guidebench.harness import matrix
 from guidebench.harness.errors import Notice, UserError
 from guidebench.harness.interfaces import Batch, Loss
+from guidebench.harness.plan import matrix
 from tests.baselines.learners.conftest import SMALL, VECTOR, batches, beside, make, same
 from tests.baselines.learners.continuous import SMALL as CONTINUOUS
 from tests.baselines.learners.continuous import batch, build

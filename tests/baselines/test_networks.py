@@ -12,7 +12,7 @@ from guidebench.baselines.networks import (
     linear,
     one_hot,
 )
-from guidebench.baselines.parameters import Parameters, Part
+from guidebench.baselines.parameters import Parameters, SeedBlock
 from guidebench.harness.interfaces import Observations
 
 GRID = Observations((5, 6, 3), "uint8", (11, 6, 4))
@@ -122,7 +122,7 @@ def test_members_of_an_ensemble_are_networks_of_their_own(together: bool) -> Non
     chosen = torch.tensor([[2, 0], [1, 2]])
     for rows, views in parameters.parts:
         values = ensemble(mlp, views, x[rows])
-        some = ensemble(mlp, parameters.subset(Part(rows, views), chosen[rows]), x[rows])
+        some = ensemble(mlp, parameters.subset(SeedBlock(rows, views), chosen[rows]), x[rows])
         assert values.shape == (rows.stop - rows.start, 3, 6)
         for number, row in enumerate(range(rows.start, rows.stop)):
             arrays = parameters.arrays(row)

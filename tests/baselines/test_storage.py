@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from guidebench.baselines.storage import Storage
-from guidebench.harness import checkpoints
 from guidebench.harness.errors import UserError
-from guidebench.harness.interfaces import Actions, Build, Column, Observations, Transition
+from guidebench.harness.interfaces import Actions, Build, Observations, Transition, TransitionColumn
+from guidebench.harness.loop import checkpoints
 from guidebench.harness.streams import Streams
 
 
@@ -74,7 +74,11 @@ def test_the_ring_wraps_and_only_its_capacity_is_live(tmp_path: Path) -> None:
     assert storage.holds(np.array([13, 14, 19, 20])).tolist() == [False, True, True, False]
 
 
-LATE = (Column("vector", "late", (2,), "float16", float("nan")), Column("fixed", "fixed"), Column("new", "mutable"))
+LATE = (
+    TransitionColumn("vector", "late", (2,), "float16", float("nan")),
+    TransitionColumn("fixed", "fixed"),
+    TransitionColumn("new", "mutable"),
+)
 
 
 def test_late_values_find_their_transitions_by_number_and_those_gone_are_skipped(tmp_path: Path) -> None:
@@ -117,18 +121,20 @@ def test_values_of_another_shape_or_dtype_and_unknown_transitions_are_refused(
 
 @pytest.mark.parametrize("kind", ["fixed", "mutable", "late"])
 def test_columns_have_names_of_their_own(tmp_path: Path, kind: Literal["fixed", "mutable", "late"]) -> None:
-    Storage(build(tmp_path), (Column("return", kind),), (Column("return", kind),))  # of two parts, and the same
+    Storage(
+        build(tmp_path), (TransitionColumn("return", kind),), (TransitionColumn("return", kind),)
+    )  # of two parts, and the same
     with pytest.raises(UserError, match="two columns of stored transitions are called 'success'"):
-        Storage(build(tmp_path), (Column("success", kind),))
+        Storage(build(tmp_path), (TransitionColumn("success", kind),))
     with pytest.raises(UserError, match="are called 'return'"):
-        Storage(build(tmp_path), (Column("return", kind),), (Column("return", kind, (2,)),))
+        Storage(build(tmp_path), (TransitionColumn("return", kind),), (TransitionColumn("return", kind, (2,)),))
 
 
 def test_a_checkpoint_holds_which_late_values_are_there_and_none_of_them(tmp_path: Path) -> None:
     """Its size is the same for vectors of 1,024 numbers and of one; once some are there it has their checksum more."""
     sizes: dict[int, list[int]] = {1: [], 1024: []}
     for width in sizes:
-        storage = Storage(build(tmp_path / str(width)), (Column("vector", "late", (width,), "float16"),))
+        storage = Storage(build(tmp_path / str(width)), (TransitionColumn("vector", "late", (width,), "float16"),))
         fill(storage, range(5))
         for number in range(6):
             path = checkpoints.save(tmp_path / f"saved-{width}", number, storage.state(1))
@@ -210,7 +216,7 @@ def test_a_ring_without_a_checkpoint_is_begun_anew(tmp_path: Path) -> None:
     assert not Storage(build(tmp_path)).written and path.stat().st_size == 32
 
 
-SIDE = (Column("snapshot", "fixed", (3,), "uint8"), Column("score", "late", initial=-1.0))
+SIDE = (TransitionColumn("snapshot", "fixed", (3,), "uint8"), TransitionColumn("score", "late", initial=-1.0))
 
 
 @pytest.mark.parametrize("name", ["observation", "final_observation", "action", "reward", "terminated", "ended"])
@@ -284,7 +290,7 @@ def test_columns_that_are_written_later_are_checked_as_far_as_they_were(tmp_path
     Storage(made, SIDE).load_state(0, state)
 
 
-COLUMNS = (Column("relabelled", "mutable", initial=7.0), Column("score", "late", initial=-1.0))
+COLUMNS = (TransitionColumn("relabelled", "mutable", initial=7.0), TransitionColumn("score", "late", initial=-1.0))
 
 
 def test_late_values_count_once_applied_and_mutable_ones_may_change(tmp_path: Path) -> None:

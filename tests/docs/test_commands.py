@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from guidebench.harness import cli
+from guidebench.harness.commands import cli
 from tests.docs.commands import PAGES, ROOT, RUN, mentioned, shown
 
 PLANNING = ("run", "ablate", "perturb", "show")

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from docs.generated import papers
-from guidebench.harness import cli
+from guidebench.harness.commands import cli
 from guidebench.reports.papers.catalogue import paper
 from guidebench.results import published
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from docs.generated import hooks, markdown
-from guidebench.harness import cli, registry, settings
+from guidebench.harness import registry, settings
+from guidebench.harness.commands import cli
 
 ROOT = Path(__file__).parents[2]
 

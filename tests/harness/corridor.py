@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from guidebench.harness.demonstrations import Demonstration, play
+from guidebench.harness.episodes.demonstrations import play
 from guidebench.harness.interfaces import Actions, Array, Observations, State, Step
 from guidebench.harness.parts import DrawingPart, SuitePart
 from guidebench.harness.registry import register
+from guidebench.harness.trajectories import Demonstration
 
 LENGTH, HORIZON = 5, 12
 SEEN = Observations(

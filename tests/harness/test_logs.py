@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from guidebench import results
-from guidebench.harness import logs, matrix
+from guidebench.harness import logs
 from guidebench.harness.errors import Stopped, UserError
 from guidebench.harness.logs import Column, Log, count, share
+from guidebench.harness.plan import matrix
 from guidebench.harness.records.schema import RESERVED
 
 PLACES = Log("where the seed's marker stands", {"x": Column(float, "place"), "at": Column(str, "name", optional=True)})

@@ -14,11 +14,14 @@ from safetensors.numpy import load_file
 
 import guidebench
 from guidebench import testing
-from guidebench.harness import cli, demonstrations, matrix, registry
-from guidebench.harness.demonstrations import Wanted
+from guidebench.harness import registry
+from guidebench.harness.commands import cli
+from guidebench.harness.episodes import demonstrations
+from guidebench.harness.episodes.demonstrations import Wanted
 from guidebench.harness.errors import UserError
-from guidebench.harness.records import sources
-from guidebench.harness.study import ring_bytes
+from guidebench.harness.identity import sources
+from guidebench.harness.plan import matrix
+from guidebench.harness.run.study import ring_bytes
 from tests.logs import logged
 
 SOURCE = Path(__file__).with_name("corridor.py")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guidebench.harness import checkpoints
+from guidebench.harness.loop import checkpoints
 from guidebench.harness.packing import packed, unpacked
 
 KIND = np.dtype([("code", "u1", (2,)), ("place", "f4", (3,)), ("one", "i8")])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from guidebench.harness import matrix
-from guidebench.harness.config import Cell
 from guidebench.harness.errors import UserError
-from guidebench.harness.records.cells import record, recorded
+from guidebench.harness.identity.cells import record, recorded
+from guidebench.harness.plan import matrix
+from guidebench.harness.plan.config import Cell
 
 
 def cell(*overrides: str) -> Cell:

@@ -9,8 +9,10 @@ import textwrap
 
 import pytest
 
-from guidebench.harness import cli, matrix, registry
+from guidebench.harness import registry
+from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
+from guidebench.harness.plan import matrix
 
 JUDGE = """
     from dataclasses import dataclass
@@ -185,7 +187,7 @@ def test_a_broken_module_of_our_own_leaves_the_others_listed(tmp_path) -> None:
     (tmp_path / "half").mkdir()
     (tmp_path / "half" / "__init__.py").write_text("import no_such_module\n")
     program = (
-        "from guidebench import methods; from guidebench.harness import cli\n"
+        "from guidebench import methods; from guidebench.harness.commands import cli\n"
         f"methods.__path__.append({str(tmp_path)!r})\n"
         "print(cli.main(['list', 'method']), cli.main(['show', 'suite=minigrid_doorkey', 'method=half']))"
     )

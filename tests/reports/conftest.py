@@ -21,8 +21,8 @@ from guidebench.harness.interfaces import SUCCESS, Score
 from guidebench.harness.logs import Log
 from guidebench.harness.records import schema
 from guidebench.harness.registry import MODELS
-from guidebench.reports import summary
-from guidebench.reports.summary import Summary
+from guidebench.reports.summary import summaries
+from guidebench.reports.summary.summaries import Summary
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -148,7 +148,7 @@ class Writer:
     def summary(self, reps: int = 200, name: str = "study-of-tests") -> Summary:
         """What a report says of the cells written so far."""
         study = results.study(self.finish(name))
-        return summary.summarise(study, results.load(study), reps=reps)
+        return summaries.summarise(study, results.load(study), reps=reps)
 
 
 def _episode(score: Score, value: float) -> dict[str, Any]:

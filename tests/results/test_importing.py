@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from guidebench import results
-from guidebench.harness import cli
+from guidebench.harness.commands import cli
 from guidebench.harness.errors import UserError
 from guidebench.results import importing
 

@@ -14,10 +14,10 @@ CURVE = {100: [1, 0], 200: [1, 1]}
 
 
 @pytest.fixture
-def two(tmp_path: Path) -> Callable[..., dict[str, results.Study]]:
+def two(tmp_path: Path) -> Callable[..., dict[str, results.StudyRecord]]:
     """Two studies of the same cell, each with its own curves by seed."""
 
-    def make(first: dict, second: dict, **options: dict) -> dict[str, results.Study]:
+    def make(first: dict, second: dict, **options: dict) -> dict[str, results.StudyRecord]:
         for name, curves in (("one", first), ("two", second)):
             writer = Writer(tmp_path / name)
             writer.cell("a", curves, **options.get(name, {}))

@@ -10,21 +10,21 @@ from guidebench import results
 from guidebench.harness.errors import UserError
 from guidebench.results.evaluations import evaluations
 from guidebench.results.reading import Reader
-from guidebench.results.store import Study
+from guidebench.results.store import StudyRecord
 from tests.reports.conftest import Writer
 
 SOLVED = {seed: {300: [1] * 10} for seed in range(2)}
 
 
 @pytest.fixture
-def study(tmp_path: Path) -> Study:
+def study(tmp_path: Path) -> StudyRecord:
     writer = Writer(tmp_path / "good")
     writer.cell("a", SOLVED)
     return results.study(writer.finish())
 
 
 @pytest.fixture
-def lying(tmp_path: Path) -> Study:
+def lying(tmp_path: Path) -> StudyRecord:
     """A quarter of a million rows that name the same megabyte, in a file of some KB whose footer tells of 5,000 bytes:
     written out, each 2,048 of them take 2 GiB."""
     import pyarrow as pa
@@ -58,7 +58,9 @@ def _varint(number: int, length: int) -> bytes:
     return bytes([part | 128 for part in found[:-1]] + found[-1:])
 
 
-def test_it_reads_as_in_this_process_and_goes_on_after_a_file_that_takes_too_much(study: Study, lying: Study) -> None:
+def test_it_reads_as_in_this_process_and_goes_on_after_a_file_that_takes_too_much(
+    study: StudyRecord, lying: StudyRecord
+) -> None:
     with Reader(memory=2**29) as reader:
         with pytest.raises(UserError, match="lying: reading its evaluations takes more than 512 MiB"):
             reader.read(lying)
@@ -68,7 +70,7 @@ def test_it_reads_as_in_this_process_and_goes_on_after_a_file_that_takes_too_muc
     assert all((one == two).all() for key in here for one, two in zip(found[key], here[key], strict=True))
 
 
-def test_it_ends_what_takes_too_long_and_begins_anew(study: Study) -> None:
+def test_it_ends_what_takes_too_long_and_begins_anew(study: StudyRecord) -> None:
     with Reader(seconds=0.0) as reader:
         for _ in range(2):
             with pytest.raises(UserError, match="takes longer than 0 s"):

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from guidebench import Recorder, results
-from guidebench.harness import config
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import SUCCESS, Score
+from guidebench.harness.plan import config
 from guidebench.results.evaluations import evaluations
 from tests.reports.conftest import Writer
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from guidebench.harness import cli
+from guidebench.harness.commands import cli
 from guidebench.results.submissions import packing
 from guidebench.results.submissions.manifest import Packed
 from tests.results.submissions.conftest import Contents, contents_of, manifest_of

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from guidebench.harness import evaluation, training
+from guidebench.harness.loop import evaluation, training
 from tests.conftest import trainer
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from guidebench.baselines.acting import BaseAgent
 from guidebench.baselines.experience import Experience
-from guidebench.harness.interfaces import Loss, Observations, Phase
+from guidebench.harness.interfaces import Loss, Observations, RunPhase
 from guidebench.harness.parts import AgentPart
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
@@ -99,7 +99,7 @@ class Agent(BaseAgent):
         self.learner, self.losses = learner, (Loss("imitation", ("actor",), imitation),)
 
     def phases(self):
-        return (Phase("offline", 60, source="gathered", updates=1), Phase("online", self._steps - 60))
+        return (RunPhase("offline", 60, source="gathered", updates=1), RunPhase("online", self._steps - 60))
 
     def observe(self, transition, ctx):
         self.experience.add(transition, ctx)

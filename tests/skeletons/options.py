@@ -8,9 +8,9 @@ import numpy as np
 
 from guidebench.baselines.acting import BaseAgent
 from guidebench.baselines.experience import Experience, Uneven
-from guidebench.harness.foundation.calls import ChatCall, Message
-from guidebench.harness.interfaces import Ask, Observations, Place
+from guidebench.harness.interfaces import Observations, Place, Question
 from guidebench.harness.logs import Log, count
+from guidebench.harness.models.calls import ChatCall, Message
 from guidebench.harness.parts import AgentPart
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register
@@ -128,7 +128,7 @@ def plans(places, ctx):
 
 def consult(role, places, ctx):
     asks = [
-        Ask(place.row, np.array([0]), None, NOTHING, f'"{role}, step {ctx.step}"', role, place.episode)
+        Question(place.row, np.array([0]), None, NOTHING, f'"{role}, step {ctx.step}"', role, place.episode)
         for place in places
     ]
     return ctx.consult(asks)

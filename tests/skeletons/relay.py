@@ -8,8 +8,8 @@ import numpy as np
 
 from guidebench.baselines.acting import BaseAgent
 from guidebench.baselines.experience import Clip, Experience
-from guidebench.harness.foundation.calls import EmbedCall
 from guidebench.harness.interfaces import ArraySpec
+from guidebench.harness.models.calls import EmbedCall
 from guidebench.harness.parts import AgentPart
 from guidebench.harness.recipes import Method
 from guidebench.harness.registry import register

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from guidebench import results
-from tests.harness.foundation.canned import completion, serving
+from tests.harness.models.canned import completion, serving
 
 HERE = Path(__file__).parent
 CARTPOLE = (
@@ -91,7 +91,7 @@ def test_options(
 @pytest.mark.slow
 def test_relay(plugin: Callable[..., Path], train: Callable[..., Path], tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    from tests.harness.foundation import tiny_models
+    from tests.harness.models import tiny_models
 
     plugin("relay_skeleton", (HERE / "relay.py").read_text(), {"agent": "relay", "method": "relay"})
     words = (

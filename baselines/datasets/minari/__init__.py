@@ -17,7 +17,7 @@ from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit
 
 if TYPE_CHECKING:
-    from guidebench.harness.datasets import Trajectory
+    from guidebench.harness.trajectories import Trajectory
 
 ID = re.compile(r"([\w-]+/)*[\w-]+-v\d+")
 """Of a dataset: folders, a name and a version."""
@@ -39,13 +39,7 @@ class Minari(DatasetPart):
     """What its infos call the success of a step; where they have no such entry, no step counts as one."""
 
     version: ClassVar[int] = 1
-    citation: ClassVar[str] = """@misc{minari,
-  author = {Younis, Omar G. and Perez-Vicente, Rodrigo and Balis, John U. and Dudley, Will and Davey, Alex and
-    Terry, Jordan K.},
-  title = {Minari},
-  howpublished = {Zenodo},
-  year = {2024}
-}"""
+    citation: ClassVar[str | Path] = Path(__file__).with_name("minari.bib")
 
     def __post_init__(self) -> None:
         if self.id and self.path:

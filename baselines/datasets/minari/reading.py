@@ -12,9 +12,9 @@ from typing import Any
 import h5py
 import numpy as np
 
-from guidebench.harness.datasets import Trajectory
 from guidebench.harness.errors import UserError, count
 from guidebench.harness.interfaces import Actions, Array, Observations
+from guidebench.harness.trajectories import Trajectory
 
 LARGEST = 16 * 2**30
 """Most bytes of arrays that are read."""

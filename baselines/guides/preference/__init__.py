@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from guidebench.harness.capabilities import coordinates
@@ -111,20 +112,7 @@ class Preference(AskingPart):
     logs: ClassVar[Mapping[str, Log]] = {"labels": LABELS, "imagined": SKETCHES}
     needs: ClassVar[Mapping[str, str]] = {"teacher": "teacher"}
     version: ClassVar[int] = 2
-    citation: ClassVar[str] = """@inproceedings{lee2021pebble,
-  title = {{PEBBLE}: Feedback-Efficient Interactive Reinforcement Learning via Relabeling Experience and Unsupervised
-    Pre-training},
-  author = {Lee, Kimin and Smith, Laura and Abbeel, Pieter},
-  booktitle = {International Conference on Machine Learning},
-  pages = {6152--6163},
-  year = {2021}
-}
-@inproceedings{lee2021bpref,
-  title = {{B-Pref}: Benchmarking Preference-Based Reinforcement Learning},
-  author = {Lee, Kimin and Smith, Laura and Dragan, Anca and Abbeel, Pieter},
-  booktitle = {Advances in Neural Information Processing Systems, Datasets and Benchmarks Track},
-  year = {2021}
-}"""
+    citation: ClassVar[str | Path] = Path(__file__).with_name("preference.bib")
 
     def fits(self, there: There) -> str:
         """Why this guide cannot work with these parts, or ""."""

@@ -22,18 +22,18 @@ from guidebench.baselines.preference.teaching import Pair, Teacher
 from guidebench.harness.capabilities import HasRewards, coordinates
 from guidebench.harness.errors import Notice
 from guidebench.harness.interfaces import (
-    Answer,
     Array,
     Batch,
     Build,
-    Column,
     Context,
     Learner,
     Metrics,
-    Phase,
+    Response,
+    RunPhase,
     State,
     Store,
     Transition,
+    TransitionColumn,
 )
 
 REWARD, SNAPSHOT = "learned_reward", "snapshot"
@@ -49,9 +49,9 @@ class PreferenceGuide(BaseGuide):
         self.teacher: Teacher = build.parts["teacher"].spawn(build)
         self.sight = SIGHTS[config.sees](config, build)
         self.wants_snapshots = self.teacher.wants_snapshots or self.sight.wants_snapshots
-        self.columns = (Column(REWARD, "mutable"), *self.sight.own)
+        self.columns = (TransitionColumn(REWARD, "mutable"), *self.sight.own)
         if self.teacher.wants_snapshots:
-            self.columns += (Column(SNAPSHOT, "fixed", (_snapshot_size(build),), "uint8", batched=False),)
+            self.columns += (TransitionColumn(SNAPSHOT, "fixed", (_snapshot_size(build),), "uint8", batched=False),)
         self.rewards = RewardEnsemble(
             build, self.sight.network, config.ensemble, config.lr, config.batch_size, config.smoothing
         )
@@ -66,8 +66,8 @@ class PreferenceGuide(BaseGuide):
         self._store: Store | None = None
         self._seen: Tensor | None = None
 
-    def phases(self, steps: int) -> tuple[Phase, ...]:
-        return Phase("explore", self.explored), Phase("train", steps - self.explored)
+    def phases(self, steps: int) -> tuple[RunPhase, ...]:
+        return RunPhase("explore", self.explored), RunPhase("train", steps - self.explored)
 
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
         """A new transition gets the reward of now. A session begins where one is due, so that what is answered at once
@@ -140,7 +140,7 @@ class PreferenceGuide(BaseGuide):
         else:
             ctx.ask(self.teacher.question(pair))
 
-    def answered(self, answers: Sequence[Answer], store: Store, ctx: Context) -> None:
+    def answered(self, answers: Sequence[Response], store: Store, ctx: Context) -> None:
         for answer in answers:
             if answer.to == self.teacher.to:
                 query = self.sessions[answer.row].query(int(answer.key[0]))

@@ -19,7 +19,7 @@ from guidebench.harness.errors import Notice
 from guidebench.harness.interfaces import Difference
 
 if TYPE_CHECKING:
-    from guidebench.baselines.learners.actor_critic.learner import Sample
+    from guidebench.baselines.learners.actor_critic.sample import Sample
 
 WARM_UP = 3
 """Updates of a kind that are taken as they are before the next is captured: libraries set themselves up in them."""
@@ -42,14 +42,14 @@ class Kind(NamedTuple):
     """Which seeds it moves."""
 
 
-class Told(NamedTuple):
+class UpdateStatistics(NamedTuple):
     """What an update tells: the names of `numbers`' first columns, and float [seeds, names, then errors]."""
 
     names: tuple[str, ...]
     numbers: Tensor
 
 
-Learn = Callable[["Sample", Kind], Told]
+Learn = Callable[["Sample", Kind], UpdateStatistics]
 
 
 class _Graph(NamedTuple):
@@ -57,7 +57,7 @@ class _Graph(NamedTuple):
 
     graph: Any
     sample: Sample
-    told: Told
+    told: UpdateStatistics
 
 
 class Captured:
@@ -73,7 +73,7 @@ class Captured:
         self.refused = ""
         """Why updates are no longer captured."""
 
-    def __call__(self, sample: Sample, kind: Kind) -> Told:
+    def __call__(self, sample: Sample, kind: Kind) -> UpdateStatistics:
         if kind in self.graphs:
             return self._replay(self.graphs[kind], sample)
         if self.refused:
@@ -98,7 +98,7 @@ class Captured:
             told = self._learn(own, kind)
         return _Graph(graph, own, told)
 
-    def _replay(self, captured: _Graph, sample: Sample) -> Told:
+    def _replay(self, captured: _Graph, sample: Sample) -> UpdateStatistics:
         for own, given in zip(captured.sample, sample, strict=True):
             if own is not None:
                 assert given is not None, "samples of a kind have the same parts"

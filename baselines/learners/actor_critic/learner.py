@@ -15,7 +15,8 @@ from torch import Tensor
 
 from guidebench.baselines import losses as adding
 from guidebench.baselines.learners.actor_critic import ActorCritic
-from guidebench.baselines.learners.actor_critic.captured import Captured, Kind, Learn, Told
+from guidebench.baselines.learners.actor_critic.captured import Captured, Kind, Learn, UpdateStatistics
+from guidebench.baselines.learners.actor_critic.sample import Sample
 from guidebench.baselines.learning import BaseLearner
 from guidebench.baselines.losses import ActorCriticNetworks, Added
 from guidebench.baselines.networks import ensemble
@@ -33,20 +34,6 @@ REDUCTIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "first": lambda values: values[:, 0],
 }
 """How the critics' values [S, N, B] become one, [S, B]."""
-
-
-class Sample(NamedTuple):
-    """A batch of the seeds of one part as tensors, and every random number that its update takes."""
-
-    observation: Seen  # [S, B, …]
-    action: Tensor  # [S, B, A]
-    reward: Tensor  # [S, B]
-    continues: Tensor  # [S, B], γ(1 − terminated)
-    next_observation: Seen  # [S, B, …]
-    weight: Tensor | None  # [S, B]
-    chosen: Tensor | None  # int64 [S, M], the target's critics; None for all
-    next_noise: Tensor  # [S, B, A], standard normal, of the action in s′
-    noise: Tensor | None  # [S, B, A], of the action in s, where the actor is due and draws one
 
 
 class CriticUpdate(NamedTuple):
@@ -102,7 +89,7 @@ class ActorCriticLearner(BaseLearner, ABC):
         self._learn: Learn = Captured(self.learn) if build.device.startswith("cuda") else self.learn
 
     @abstractmethod
-    def learn(self, sample: Sample, kind: Kind, added: Mapping[str, Added] = MappingProxyType({})) -> Told:
+    def learn(self, sample: Sample, kind: Kind, added: Mapping[str, Added] = MappingProxyType({})) -> UpdateStatistics:
         """One gradient step: all of an update that follows its batch and its random numbers.
 
         It waits for no result of a GPU's, so that it can be captured. `added`: what others add to its losses, by
@@ -225,12 +212,12 @@ class ActorCriticLearner(BaseLearner, ABC):
                 self.move(target, online, np.array(kind.renews))
 
     @staticmethod
-    def told(critics: CriticUpdate, metrics: Mapping[str, Tensor], added: Mapping[str, Added]) -> Told:
+    def told(critics: CriticUpdate, metrics: Mapping[str, Tensor], added: Mapping[str, Added]) -> UpdateStatistics:
         """What a gradient step tells: of its critics, `metrics` of what else it updated, and the added losses."""
         numbers = {**critics.metrics, **metrics, **{f"{group}_added": more.value for group, more in added.items()}}
         errors = [error for error in (critics.td_error, critics.reducible) if error is not None]
         # one array, so that a GPU is waited for once
-        return Told(tuple(numbers), torch.cat([torch.stack(list(numbers.values()), 1), *errors], 1))
+        return UpdateStatistics(tuple(numbers), torch.cat([torch.stack(list(numbers.values()), 1), *errors], 1))
 
     def updates_due(self, step: int, asked: int | None = None) -> int:
         self._asked = step, asked

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from guidebench.baselines.learners.q_learning import QLearning
@@ -19,25 +20,7 @@ class Dqn(QLearning):
     """Double DQN with the hyperparameters of VLM-RB for MiniGrid."""
 
     version: ClassVar[int] = 1
-    citation: ClassVar[str] = """@article{mnih2015human,
-  title = {Human-Level Control through Deep Reinforcement Learning},
-  author = {Mnih, Volodymyr and Kavukcuoglu, Koray and Silver, David and Rusu, Andrei A. and Veness, Joel and
-    Bellemare, Marc G. and Graves, Alex and Riedmiller, Martin and Fidjeland, Andreas K. and Ostrovski, Georg and
-    Petersen, Stig and Beattie, Charles and Sadik, Amir and Antonoglou, Ioannis and King, Helen and
-    Kumaran, Dharshan and Wierstra, Daan and Legg, Shane and Hassabis, Demis},
-  journal = {Nature},
-  volume = {518},
-  number = {7540},
-  pages = {529--533},
-  year = {2015}
-}
-@inproceedings{vanhasselt2016double,
-  title = {Deep Reinforcement Learning with Double {Q}-Learning},
-  author = {van Hasselt, Hado and Guez, Arthur and Silver, David},
-  booktitle = {AAAI Conference on Artificial Intelligence},
-  volume = {30},
-  year = {2016}
-}"""
+    citation: ClassVar[str | Path] = Path(__file__).with_name("dqn.bib")
 
     def network(self, observations: Observations, actions: Actions) -> Network:
         """The Q-network that these spaces need."""

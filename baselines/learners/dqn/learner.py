@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from guidebench.baselines.learners.q_learning.learner import QLearner, Sample, Terms
-from guidebench.baselines.parameters import Part
+from guidebench.baselines.parameters import SeedBlock
 from guidebench.harness.interfaces import Array, Batch, Difference, Loss, Update
 
 
@@ -30,7 +30,9 @@ class DqnLearner(QLearner):
         self.renew_target(active, step)
         return self.descend(batch, active, reducible, losses)
 
-    def td_loss(self, online: Part, target: Part, sample: Sample, reducible: Difference | None = None) -> Terms:
+    def td_loss(
+        self, online: SeedBlock, target: SeedBlock, sample: Sample, reducible: Difference | None = None
+    ) -> Terms:
         """Huber loss (κ = 1) of δ = Q(s, a) − y, y = r + γ(1 − terminated)·Q̄(s′, argmax_a′ Q(s′, a′)).
 
         Without `double` the argmax is Q̄'s own (van Hasselt et al. 2016, eq. 4; VLM-RB, table 3).

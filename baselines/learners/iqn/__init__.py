@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from guidebench.baselines.learners.q_learning import QLearning
@@ -34,13 +35,7 @@ class Iqn(QLearning):
     before that product; [] on a vector multiplies the observation itself (choice: "a small MLP", as of DQN)."""
 
     version: ClassVar[int] = 1
-    citation: ClassVar[str] = """@inproceedings{dabney2018implicit,
-  title = {Implicit Quantile Networks for Distributional Reinforcement Learning},
-  author = {Dabney, Will and Ostrovski, Georg and Silver, David and Munos, R{\\'e}mi},
-  booktitle = {International Conference on Machine Learning},
-  pages = {1096--1105},
-  year = {2018}
-}"""
+    citation: ClassVar[str | Path] = Path(__file__).with_name("iqn.bib")
 
     def network(self, observations: Observations, actions: Actions) -> QuantileNetwork:
         """The network that these spaces need."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from guidebench.baselines.learners.iqn import Iqn
 from guidebench.baselines.learners.iqn.network import QuantileNetwork
 from guidebench.baselines.learners.q_learning.learner import QLearner, Sample, Terms
-from guidebench.baselines.parameters import Part
+from guidebench.baselines.parameters import SeedBlock
 from guidebench.harness.interfaces import Array, Batch, Build, Difference, Loss, Update
 
 
@@ -39,7 +39,9 @@ class IqnLearner(QLearner):
         self.renew_target(active, step)
         return self.descend(batch, active, reducible, losses)
 
-    def td_loss(self, online: Part, target: Part, sample: Sample, reducible: Difference | None = None) -> Terms:
+    def td_loss(
+        self, online: SeedBlock, target: SeedBlock, sample: Sample, reducible: Difference | None = None
+    ) -> Terms:
         """Quantile Huber loss of Z_τi(s, a) towards y_j = r + γ(1 − terminated)·Z̄_τ'j(s′, a*).
 
         a* has the highest Q(s′, ·) of the online network, without `double` of the target network. TD errors are of

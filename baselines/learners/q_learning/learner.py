@@ -16,7 +16,7 @@ from guidebench.baselines import losses as adding
 from guidebench.baselines.learners.q_learning import QLearning
 from guidebench.baselines.learning import BaseLearner
 from guidebench.baselines.losses import Added, QNetworks
-from guidebench.baselines.parameters import Adam, Parameters, Part, clip_by_norm
+from guidebench.baselines.parameters import Adam, Parameters, SeedBlock, clip_by_norm
 from guidebench.baselines.tensors import Seen, tensor, tensors
 from guidebench.harness.errors import unknown
 from guidebench.harness.interfaces import Array, Batch, Build, Difference, Loss, State, Update
@@ -78,7 +78,9 @@ class QLearner(BaseLearner, ABC):
         """One gradient step of the seeds `active` [S], on what `losses` add to it too (group `q`)."""
 
     @abstractmethod
-    def td_loss(self, online: Part, target: Part, sample: Sample, reducible: Difference | None = None) -> Terms:
+    def td_loss(
+        self, online: SeedBlock, target: SeedBlock, sample: Sample, reducible: Difference | None = None
+    ) -> Terms:
         """Losses and errors of a part's transitions under its online and target parameters."""
 
     def epsilon(self, step: int) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from guidebench.baselines.learners.actor_critic import ActorCritic, ActorReduction, Reduction
@@ -39,20 +40,7 @@ class Sac(ActorCritic):
 
     outputs: ClassVar[int] = 2
     version: ClassVar[int] = 1
-    citation: ClassVar[str] = """@inproceedings{haarnoja2018soft,
-  title = {Soft Actor-Critic: Off-Policy Maximum Entropy Deep Reinforcement Learning with a Stochastic Actor},
-  author = {Haarnoja, Tuomas and Zhou, Aurick and Abbeel, Pieter and Levine, Sergey},
-  booktitle = {International Conference on Machine Learning},
-  pages = {1861--1870},
-  year = {2018}
-}
-@misc{haarnoja2018applications,
-  title = {Soft Actor-Critic Algorithms and Applications},
-  author = {Haarnoja, Tuomas and Zhou, Aurick and Hartikainen, Kristian and Tucker, George and Ha, Sehoon and
-    Tan, Jie and Kumar, Vikash and Zhu, Henry and Gupta, Abhishek and Abbeel, Pieter and Levine, Sergey},
-  note = {arXiv preprint arXiv:1812.05905},
-  year = {2018}
-}"""
+    citation: ClassVar[str | Path] = Path(__file__).with_name("sac.bib")
 
     def spawn(self, build: Build) -> Learner:
         from guidebench.baselines.learners.sac.learner import SacLearner

@@ -11,8 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from guidebench.baselines.learners.actor_critic.captured import Kind, Told
-from guidebench.baselines.learners.actor_critic.learner import ActorCriticLearner, CriticUpdate, Sample
+from guidebench.baselines.learners.actor_critic.captured import Kind, UpdateStatistics
+from guidebench.baselines.learners.actor_critic.learner import ActorCriticLearner, CriticUpdate
+from guidebench.baselines.learners.actor_critic.sample import Sample
 from guidebench.baselines.learners.sac import Sac
 from guidebench.baselines.losses import Added
 from guidebench.baselines.parameters import Adam, Parameters, Spec
@@ -36,7 +37,7 @@ class SacLearner(ActorCriticLearner):
         self.alpha_gradient = self.log_alpha.empty_like()
         self.alpha_optimiser = Adam(self.log_alpha, config.alpha_lr)
 
-    def learn(self, sample: Sample, kind: Kind, added: Mapping[str, Added] = MappingProxyType({})) -> Told:
+    def learn(self, sample: Sample, kind: Kind, added: Mapping[str, Added] = MappingProxyType({})) -> UpdateStatistics:
         """One gradient step (algorithm 1): the critics; where the actor is due, actor and temperature; then targets."""
         critics = self.update_critics(sample, kind, added.get("critic"))
         metrics: dict[str, Tensor] = {}

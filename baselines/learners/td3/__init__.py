@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 from guidebench.baselines.learners.actor_critic import ActorCritic, ActorReduction, Reduction
@@ -34,13 +35,7 @@ class Td3(ActorCritic):
     """Largest noise on the target's actions (VLM-RB, table 2)."""
 
     version: ClassVar[int] = 1
-    citation: ClassVar[str] = """@inproceedings{fujimoto2018addressing,
-  title = {Addressing Function Approximation Error in Actor-Critic Methods},
-  author = {Fujimoto, Scott and van Hoof, Herke and Meger, David},
-  booktitle = {International Conference on Machine Learning},
-  pages = {1587--1596},
-  year = {2018}
-}"""
+    citation: ClassVar[str | Path] = Path(__file__).with_name("td3.bib")
 
     def spawn(self, build: Build) -> Learner:
         from guidebench.baselines.learners.td3.learner import Td3Learner

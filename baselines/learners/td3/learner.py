@@ -8,8 +8,9 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from guidebench.baselines.learners.actor_critic.captured import Kind, Told
-from guidebench.baselines.learners.actor_critic.learner import ActorCriticLearner, CriticUpdate, Sample
+from guidebench.baselines.learners.actor_critic.captured import Kind, UpdateStatistics
+from guidebench.baselines.learners.actor_critic.learner import ActorCriticLearner, CriticUpdate
+from guidebench.baselines.learners.actor_critic.sample import Sample
 from guidebench.baselines.learners.td3 import Td3
 from guidebench.baselines.losses import Added
 from guidebench.baselines.parameters import Parameters
@@ -29,7 +30,7 @@ class Td3Learner(ActorCriticLearner):
         self.target_actor = self.actor.empty_like()
         self.target_actor.flat.copy_(self.actor.flat)
 
-    def learn(self, sample: Sample, kind: Kind, added: Mapping[str, Added] = MappingProxyType({})) -> Told:
+    def learn(self, sample: Sample, kind: Kind, added: Mapping[str, Added] = MappingProxyType({})) -> UpdateStatistics:
         """One gradient step (algorithm 1): the critics; on delayed updates the actor and then all target networks."""
         critics = self.update_critics(sample, kind, added.get("critic"))
         metrics = self.update_actor(sample, kind, added.get("actor")) if kind.acts else {}

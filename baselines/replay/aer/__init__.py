@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 from guidebench.harness.interfaces import Build, Sampler
@@ -18,14 +19,7 @@ class Aer(ReplayPart):
     """Attentive experience replay as VLM-RB's baseline has it (Sun et al. 2020; VLM-RB, app. E)."""
 
     version: ClassVar[int] = 1
-    citation: ClassVar[str] = """@inproceedings{sun2020attentive,
-  title = {Attentive Experience Replay},
-  author = {Sun, Peiquan and Zhou, Wengang and Li, Houqiang},
-  booktitle = {AAAI Conference on Artificial Intelligence},
-  volume = {34},
-  pages = {5900--5907},
-  year = {2020}
-}"""
+    citation: ClassVar[str | Path] = Path(__file__).with_name("aer.bib")
 
     lambda_start: Annotated[float, Bounds(1)] = 4.0
     """Candidates per place in the batch at step 0, falling linearly to 1 over the run (VLM-RB, app. E)."""

@@ -10,7 +10,7 @@ import torch
 from guidebench.baselines.parameters import Parameters
 from guidebench.baselines.sampling import BaseSampler
 from guidebench.baselines.tensors import tensors
-from guidebench.harness.interfaces import Array, Build, Column, Draw, Metrics, Moment, Span, State, Transition
+from guidebench.harness.interfaces import Array, Build, Draw, Metrics, Moment, Span, State, Transition, TransitionColumn
 
 if TYPE_CHECKING:
     from guidebench.baselines.replay.aer import Aer
@@ -32,7 +32,7 @@ class AerSampler(BaseSampler):
         self._device = build.device
         learner = build.parts["learner"]
         self.encoder = learner.encoder(build.observations)
-        self.columns = (Column("features", "fixed", (learner.encoder_width(build.observations),)),)
+        self.columns = (TransitionColumn("features", "fixed", (learner.encoder_width(build.observations),)),)
         self.parameters = Parameters(self.encoder.specs(), build.rows, build.device, trainable=False)
         self.parameters.initialise([streams.initial for streams in build.streams])
         self._slots: list[int] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 from guidebench.harness.interfaces import Build, Sampler
@@ -18,12 +19,7 @@ class Ero(ReplayPart):
     """Experience replay optimization as VLM-RB's baseline has it (Zha et al. 2019; VLM-RB, app. E)."""
 
     version: ClassVar[int] = 1
-    citation: ClassVar[str] = """@inproceedings{zha2019experience,
-  title = {Experience Replay Optimization},
-  author = {Zha, Daochen and Lai, Kwei-Herng and Zhou, Kaixiong and Hu, Xia},
-  booktitle = {International Joint Conference on Artificial Intelligence},
-  year = {2019}
-}"""
+    citation: ClassVar[str | Path] = Path(__file__).with_name("ero.bib")
 
     candidates: Annotated[int, Bounds(1), Unit("batches")] = 4
     """Uniformly drawn candidates per place in the batch (VLM-RB, app. E: N_cand = 4B)."""

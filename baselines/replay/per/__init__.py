@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from guidebench.harness.interfaces import Build, Sampler
@@ -18,12 +19,7 @@ class Per(ReplayPart):
     """Prioritised experience replay as VLM-RB's baseline has it (Schaul et al. 2015; VLM-RB, app. E)."""
 
     version: ClassVar[int] = 1
-    citation: ClassVar[str] = """@inproceedings{schaul2016prioritized,
-  title = {Prioritized Experience Replay},
-  author = {Schaul, Tom and Quan, John and Antonoglou, Ioannis and Silver, David},
-  booktitle = {International Conference on Learning Representations},
-  year = {2016}
-}"""
+    citation: ClassVar[str | Path] = Path(__file__).with_name("per.bib")
 
     alpha: Annotated[float, Bounds(0, 1)] = 0.7
     """Exponent of the priority: 0 draws uniformly, 1 in proportion to |TD error| (VLM-RB, tables 2 and 3)."""

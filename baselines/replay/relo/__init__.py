@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 from guidebench.harness.interfaces import Build, Difference, Sampler
@@ -18,14 +19,7 @@ class Relo(ReplayPart):
     """Reducible loss prioritisation as VLM-RB's baseline has it (Sujit et al. 2023; VLM-RB, app. E)."""
 
     version: ClassVar[int] = 1
-    citation: ClassVar[str] = """@inproceedings{sujit2023prioritizing,
-  title = {Prioritizing Samples in Reinforcement Learning with Reducible Loss},
-  author = {Sujit, Shivakanth and Nath, Somjit and Braga, Pedro H. M. and Ebrahimi Kahou, Samira},
-  booktitle = {Advances in Neural Information Processing Systems},
-  volume = {36},
-  pages = {23237--23258},
-  year = {2023}
-}"""
+    citation: ClassVar[str | Path] = Path(__file__).with_name("relo.bib")
 
     alpha: Annotated[float, Bounds(0, 1)] = 0.6
     """Exponent of the priority (VLM-RB, app. E)."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from guidebench.harness.capabilities import Demonstrates, HasSurroundings, coordinates
@@ -17,7 +18,7 @@ from guidebench.harness.settings import Bounds, Text, Transport, Unit
 
 if TYPE_CHECKING:
     from guidebench.baselines.preference.teaching import Teacher
-    from guidebench.harness.foundation.calls import Message, Usage
+    from guidebench.harness.models.calls import Message, Usage
 
 TOKENS = {"label": (1_660, 570), "check": (380, 275), "imagine": (995, 225)}
 """Read and written for a query: differences of table 7's variants, for 2,000 queries, of which not all are checked or
@@ -62,12 +63,7 @@ class Llm(TeacherPart):
 
     version: ClassVar[int] = 2
     needs: ClassVar[Mapping[str, str]] = {"chat": "chat"}
-    citation: ClassVar[str] = """@inproceedings{tu2025online,
-  title = {Online Preference-based Reinforcement Learning with Self-augmented Feedback from Large Language Model},
-  author = {Tu, Songjun and Sun, Jingbo and Zhang, Qichao and Lan, Xiangyuan and Zhao, Dongbin},
-  booktitle = {Proceedings of the 24th International Conference on Autonomous Agents and Multiagent Systems},
-  year = {2025}
-}"""
+    citation: ClassVar[str | Path] = Path(__file__).with_name("llm.bib")
 
     def fits(self, there: There) -> str:
         """Why it cannot teach there, or ""."""
@@ -109,7 +105,7 @@ class Llm(TeacherPart):
 
     def asked(self, parts: Mapping[str, Any], role: str) -> Usage:
         """About what a run asks, by what it took the paper's own; calls if every pair has a preference."""
-        from guidebench.harness.foundation.calls import Usage
+        from guidebench.harness.models.calls import Usage
 
         queries = parts["guide"].planned(parts)
         said = ["label", *["check"] * self.double_check, *["imagine"] * (self.augment == "llm")]

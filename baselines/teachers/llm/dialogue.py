@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from guidebench.baselines.preference.conversing import Ask, Misread, Said, converse, filled, verdict, weigh
+from guidebench.baselines.preference.conversing import AskModel, Misread, Said, converse, filled, verdict, weigh
 from guidebench.baselines.teachers.llm import prompts, reading, trajectories
-from guidebench.harness.foundation.calls import Message
 from guidebench.harness.interfaces import Array, Coordinates, Surroundings
+from guidebench.harness.models.calls import Message
 
 if TYPE_CHECKING:
     from guidebench.baselines.teachers.llm import Llm
@@ -31,7 +31,7 @@ class PairDialogue:
         self._settings, self._things, self._goal, self._around = settings, things, goal, around
         self.calls = (1 + settings.retries) * (1 + settings.double_check + (settings.augment == "llm"))
 
-    async def __call__(self, content: Any, frames: Array | None, ask: Ask) -> dict[str, Any] | None:
+    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | None:
         """`content`: {"segments": [2][H][D]} -> `first` and `second` answer, `outcome`, `retries`, with a preference
         also `imagined`, what became of the imagined trajectory, and `states` [H][D], its states if it is usable. None
         where the first call got no answer."""
@@ -51,7 +51,7 @@ class PairDialogue:
             found["states"] = trajectories.states(self._things, preferred, imagined.value).tolist()
         return found
 
-    async def _prefer(self, ask: Ask, one: Array, other: Array) -> Said[int]:
+    async def _prefer(self, ask: AskModel, one: Array, other: Array) -> Said[int]:
         """Which of two segments [H, D] is better, in the order in which they are shown."""
         settings, things = self._settings, self._things
         values = {
@@ -66,7 +66,7 @@ class PairDialogue:
         asked = Message("user", (filled(settings.prompt or prompts.PROMPT, values),))
         return await converse(ask, (asked,), verdict, prompts.verdict_reminder, settings.retries)
 
-    async def _imagine(self, ask: Ask, first: Said[int], preferred: Array) -> Said[dict[str, Array]]:
+    async def _imagine(self, ask: AskModel, first: Said[int], preferred: Array) -> Said[dict[str, Array]]:
         """A trajectory better than `preferred` [H, D], in the conversation that preferred it."""
         settings, things, length = self._settings, self._things, len(preferred)
         beginning = trajectories.beginning(trajectories.told(things, preferred))
@@ -88,5 +88,5 @@ class PairDialogue:
 
         return await converse(ask, (*first.messages, asked), read, remind, settings.retries)
 
-    def _text(self, trajectory: trajectories.Told) -> str:
+    def _text(self, trajectory: trajectories.NamedPoints) -> str:
         return trajectories.text(trajectory, self._settings.decimals)

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from guidebench.baselines.teachers.llm import reading, trajectories
-from guidebench.harness.foundation.calls import Message
 from guidebench.harness.interfaces import Array
+from guidebench.harness.models.calls import Message
 
 if TYPE_CHECKING:
     from guidebench.baselines.teachers.llm import Scripted

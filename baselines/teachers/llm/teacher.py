@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from guidebench.baselines.preference.conversing import expect, weighed
-from guidebench.baselines.preference.decision_transformer import DecisionTransformer, Episode
+from guidebench.baselines.preference.decision_transformer import DecisionTransformer, ExpertTrajectory
 from guidebench.baselines.preference.teaching import Pair, Verdict
 from guidebench.baselines.teachers.llm.reading import Fault
 from guidebench.harness.errors import UserError
-from guidebench.harness.interfaces import Array, Ask, Build
+from guidebench.harness.interfaces import Array, Build, Question
 
 if TYPE_CHECKING:
     from guidebench.baselines.teachers.llm import Llm
@@ -34,10 +34,10 @@ class LlmTeacher:
         self._experts: dict[Any, DecisionTransformer] = {}
         """By the suite as a run has it: seeds that share their layouts share the expert."""
 
-    def question(self, pair: Pair) -> Ask:
+    def question(self, pair: Pair) -> Question:
         """Of the segments' states alone: rewards are none of a model's business."""
         content = json.dumps({"segments": np.asarray(pair.observations, np.float32).tolist()})
-        return Ask(pair.row, np.array([pair.number]), None, np.zeros((1, 0), bool), content, "chat")
+        return Question(pair.row, np.array([pair.number]), None, np.zeros((1, 0), bool), content, "chat")
 
     def verdict(self, pair: Pair, value: Any) -> Verdict:
         """What the dialogue's value says: the label is the index of the preferred segment (equations 3 and 4). A value
@@ -78,12 +78,12 @@ class LlmTeacher:
         return imagined
 
 
-def demonstrated(suite: Any, task: str, count: int, length: int) -> list[Episode]:
+def demonstrated(suite: Any, task: str, count: int, length: int) -> list[ExpertTrajectory]:
     """Episodes of the suite's solver, each up to its first success and longer than the `length` of a segment; the same
     ones whenever they are asked for. UserError if too few of its attempts give one.
 
     What a solver does after a success is nothing to learn from: it may open a door too far and so lose the success."""
-    found: list[Episode] = []
+    found: list[ExpertTrajectory] = []
     succeeded = 0
     for attempt in range(ATTEMPTS * count):
         episode = suite.demonstrate(task, attempt)
@@ -93,7 +93,7 @@ def demonstrated(suite: Any, task: str, count: int, length: int) -> list[Episode
         steps = int(np.argmax(episode.success)) + 1
         if steps > length:
             observations, rewards = episode.observation[:steps], episode.reward[:steps]
-            found.append(Episode(np.asarray(observations, np.float32), np.asarray(rewards, np.float64)))
+            found.append(ExpertTrajectory(np.asarray(observations, np.float32), np.asarray(rewards, np.float64)))
         if len(found) == count:
             return found
     raise UserError(

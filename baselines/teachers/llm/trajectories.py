@@ -12,7 +12,7 @@ import numpy as np
 
 from guidebench.harness.interfaces import Array, Coordinates
 
-Told = Mapping[str, Array]
+NamedPoints = Mapping[str, Array]
 """Name -> float64 [H, n], or [n] of a constant thing."""
 
 
@@ -25,7 +25,7 @@ def told(things: Sequence[Coordinates], segment: Array) -> dict[str, Array]:
     return found
 
 
-def text(trajectory: Told, decimals: int) -> str:
+def text(trajectory: NamedPoints, decimals: int) -> str:
     """JSON of it, one line for each thing (RL-SaLLM-F, app. C.2)."""
 
     def written(points: float | list[Any]) -> str:
@@ -37,12 +37,12 @@ def text(trajectory: Told, decimals: int) -> str:
     return f"{{\n{lines}\n}}"
 
 
-def beginning(trajectory: Told) -> dict[str, Array]:
+def beginning(trajectory: NamedPoints) -> dict[str, Array]:
     """Its first step alone."""
     return {name: points if points.ndim == 1 else points[:1] for name, points in trajectory.items()}
 
 
-def states(things: Sequence[Coordinates], preferred: Array, imagined: Told) -> Array:
+def states(things: Sequence[Coordinates], preferred: Array, imagined: NamedPoints) -> Array:
     """The states, float32 [H, D], that an imagined trajectory stands for; `preferred` [H, D] is the segment that it is
     to better, from whose first state it begins (RL-SaLLM-F, §5.3).
 

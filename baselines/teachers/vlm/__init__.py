@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from guidebench.harness.interfaces import Build, Dialogue, Suite
@@ -13,7 +14,7 @@ from guidebench.harness.settings import Bounds, Text
 
 if TYPE_CHECKING:
     from guidebench.baselines.preference.teaching import Teacher
-    from guidebench.harness.foundation.calls import Usage
+    from guidebench.harness.models.calls import Usage
 
 TOKENS = (1_100, 300)
 """Read and written for a pair in one order: two images of 256 pixels at 255 tokens each, our two prompts, an analysis
@@ -40,13 +41,7 @@ class Vlm(TeacherPart):
     version: ClassVar[int] = 2
     needs: ClassVar[Mapping[str, str]] = {"chat": "chat"}
     shows_frames: ClassVar[bool] = True
-    citation: ClassVar[str] = """@inproceedings{wang2024rlvlmf,
-  title = {{RL-VLM-F}: Reinforcement Learning from Vision Language Foundation Model Feedback},
-  author = {Wang, Yufei and Sun, Zhanyi and Zhang, Jesse and Xian, Zhou and Biyik, Erdem and Held, David and
-    Erickson, Zackory},
-  booktitle = {International Conference on Machine Learning},
-  year = {2024}
-}"""
+    citation: ClassVar[str | Path] = Path(__file__).with_name("vlm.bib")
 
     def fits(self, there: There) -> str:
         """Why it cannot teach there, or ""."""
@@ -65,7 +60,7 @@ class Vlm(TeacherPart):
 
     def asked(self, parts: Mapping[str, Any], role: str) -> Usage:
         """About what a run asks, if every label is read at once and every pair has a preference."""
-        from guidebench.harness.foundation.calls import Usage
+        from guidebench.harness.models.calls import Usage
 
         shown = parts["guide"].planned(parts) * (1 + self.double_check)
         return Usage(2 * shown, TOKENS[0] * shown, TOKENS[1] * shown, images=2 * shown)

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from guidebench.baselines.preference.conversing import ECHOED, Ask, Said, converse, filled, verdict, weigh
+from guidebench.baselines.preference.conversing import ECHOED, AskModel, Said, converse, filled, verdict, weigh
 from guidebench.baselines.teachers.vlm import prompts
-from guidebench.harness.foundation.calls import ChatCall, Message
 from guidebench.harness.interfaces import Array
+from guidebench.harness.models.calls import ChatCall, Message
 
 if TYPE_CHECKING:
     from guidebench.baselines.teachers.vlm import Vlm
@@ -27,7 +27,7 @@ class ImageDialogue:
         self._settings, self._goal = settings, goal
         self.calls = (2 + settings.retries) * (1 + settings.double_check)
 
-    async def __call__(self, content: Any, frames: Array | None, ask: Ask) -> dict[str, Any] | None:
+    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | None:
         """uint8 [2, height, width, 3] -> what `weigh` finds. None where the first call got no answer."""
         assert frames is not None and len(frames) == 2, "a pair has two frames"
 
@@ -36,7 +36,7 @@ class ImageDialogue:
 
         return (await weigh(prefer, self._settings.double_check))[1]
 
-    async def _prefer(self, ask: Ask, one: Array, other: Array) -> Said[int]:
+    async def _prefer(self, ask: AskModel, one: Array, other: Array) -> Said[int]:
         """Which of two images [height, width, 3] is better, in the order in which they are shown."""
         settings, (first, second) = self._settings, prompts.CAPTIONS
         prompt = filled(settings.prompt or prompts.PROMPT, {"goal": self._goal})

@@ -8,7 +8,7 @@ import numpy as np
 
 from guidebench.baselines.preference.conversing import weighed
 from guidebench.baselines.preference.teaching import Pair, Verdict
-from guidebench.harness.interfaces import Ask
+from guidebench.harness.interfaces import Question
 
 
 class VlmTeacher:
@@ -21,10 +21,12 @@ class VlmTeacher:
     def __init__(self, double_check: bool) -> None:
         self._double_check = double_check
 
-    def question(self, pair: Pair) -> Ask:
+    def question(self, pair: Pair) -> Question:
         """Two snapshots, uint8 [2, n], and nothing else."""
         assert pair.snapshots is not None, "snapshots were wanted"
-        return Ask(pair.row, np.array([pair.number]), pair.snapshots[:, -1].copy(), np.zeros((1, 0), bool), to="chat")
+        return Question(
+            pair.row, np.array([pair.number]), pair.snapshots[:, -1].copy(), np.zeros((1, 0), bool), to="chat"
+        )
 
     def verdict(self, pair: Pair, value: Any) -> Verdict:
         """What the dialogue's value says: the label is the index of the preferred segment. A value that is none of a

@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from guidebench.harness.foundation.convert import convert
+    from guidebench.harness.models.convert import convert
 
     done = convert(args.source, args.target, args.architecture)
     known = f", {done.architecture}: name it as a model that embeds" if done.architecture else ""

@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from guidebench.harness.foundation.exchange import export
+    from guidebench.harness.models.exchange import export
 
     count = export(args.study, args.file)
     print(f"{args.file}: {count:,} answers and failures")

@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from guidebench.harness.foundation.exchange import import_
+    from guidebench.harness.models.exchange import import_
 
     count = import_(args.file, args.study)
     print(f"{args.study}: {count:,} answers and failures of {args.file} are on record")

@@ -12,7 +12,7 @@ import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from guidebench.harness.foundation.recipes import Recipe
+    from guidebench.harness.models.backends.recipes import Recipe
 
 HELP = "models by short name, with calls, backends, prices and licences"
 
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from dataclasses import asdict
 
-    from guidebench.harness.foundation import recipes
+    from guidebench.harness.models.backends import recipes
 
     found = [entry for name in recipes.names() if (entry := recipes.recipe(name)) is not None]
     if args.json:

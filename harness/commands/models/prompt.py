@@ -26,8 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from guidebench.harness import matrix
     from guidebench.harness.errors import UserError
+    from guidebench.harness.plan import matrix
 
     given = matrix.single(args.overrides)
     suite, task = given.pop("suite", None), given.pop("task", None)
@@ -49,8 +49,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _request(name: str, task: str | None) -> str:
-    from guidebench.harness import config, registry
-    from guidebench.harness.foundation import prompts
+    from guidebench.harness import registry
+    from guidebench.harness.models import prompts
+    from guidebench.harness.plan import config
 
     suite: Any = registry.get("suite", name)
     if task is not None:
@@ -66,8 +67,8 @@ def _request(name: str, task: str | None) -> str:
 
 def _draft(given: Mapping[str, Any], request: str) -> str:
     from guidebench.harness.errors import UserError
-    from guidebench.harness.foundation import once, prompts
-    from guidebench.harness.foundation.calls import ChatCall, Failure, Message
+    from guidebench.harness.models import once, prompts
+    from guidebench.harness.models.calls import ChatCall, Failure, Message
 
     call = ChatCall((Message("user", (request,)),), schema=prompts.SCHEMA)
     reply = once.ask(once.judge(given), call)

@@ -18,8 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from guidebench.harness.foundation.calls import Usage
-    from guidebench.harness.foundation.exchange import stats
+    from guidebench.harness.models.calls import Usage
+    from guidebench.harness.models.exchange import stats
 
     found = stats(args.source)
     if args.json:

@@ -7,7 +7,7 @@ GUIDE = """
     import numpy as np
 
     from guidebench.baselines.guiding import BaseGuide
-    from guidebench.harness.interfaces import Phase
+    from guidebench.harness.interfaces import RunPhase
     from guidebench.harness.logs import Log, amount, count
     from guidebench.harness.parts import AskingPart
     from guidebench.harness.recipes import Method
@@ -20,8 +20,8 @@ GUIDE = """
             self.followed = np.zeros(build.rows)
 
         def phases(self, steps):
-            offline, online = Phase("pretrain", 30, "offline", updates=2), Phase("online", steps - 60)
-            again = Phase("again", 30, "offline", updates=1)
+            offline, online = RunPhase("pretrain", 30, "offline", updates=2), RunPhase("online", steps - 60)
+            again = RunPhase("again", 30, "offline", updates=1)
             return (online, offline, again) if self.first == "environment" else (offline, online, again)
 
         def observed(self, slot, transition, store, ctx):

@@ -14,9 +14,12 @@ import pytest
 
 from guidebench import results
 from guidebench.baselines.datasets.minari import Minari
-from guidebench.harness import cli, datasets, matrix, readiness
-from guidebench.harness.datasets import Wanted
+from guidebench.harness.commands import cli
+from guidebench.harness.episodes import datasets
+from guidebench.harness.episodes.datasets import Wanted
 from guidebench.harness.errors import UserError
+from guidebench.harness.plan import matrix
+from guidebench.harness.run import readiness
 from guidebench.suites.classic import Classic
 from tests.baselines.datasets.feeding import GUIDE
 

@@ -14,12 +14,16 @@ import pytest
 from guidebench import results
 from guidebench.baselines.datasets.scripted import Scripted
 from guidebench.baselines.storage import Storage
-from guidebench.harness import building, datasets, matrix, registry, timing
-from guidebench.harness.datasets import Dataset, Wanted
+from guidebench.harness import registry
+from guidebench.harness.episodes import datasets
+from guidebench.harness.episodes.datasets import Dataset, Wanted
 from guidebench.harness.errors import Stopped, UserError
 from guidebench.harness.interfaces import Build
+from guidebench.harness.loop import building
+from guidebench.harness.plan import matrix
+from guidebench.harness.run import timing
+from guidebench.harness.run.study import ring_bytes
 from guidebench.harness.streams import Streams
-from guidebench.harness.study import ring_bytes
 from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 from tests.baselines.datasets.feeding import GUIDE
 

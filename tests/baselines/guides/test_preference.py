@@ -19,7 +19,7 @@ from guidebench.baselines.preference.segments import INFORMATIVE
 from guidebench.baselines.preference.teaching import Pair, Verdict
 from guidebench.baselines.storage import Storage
 from guidebench.baselines.teachers.oracle import Oracle
-from guidebench.harness.interfaces import Answer, Array, Ask, Coordinates, Transition
+from guidebench.harness.interfaces import Array, Coordinates, Question, Response, Transition
 from guidebench.harness.parts import SuitePart
 from tests.baselines.learners.conftest import same
 from tests.baselines.learners.continuous import SMALL, Reach, build
@@ -68,9 +68,9 @@ class AskingTeacher:
     def __init__(self, shows: bool) -> None:
         self.wants_snapshots = shows
 
-    def question(self, pair: Pair) -> Ask:
+    def question(self, pair: Pair) -> Question:
         shown = None if pair.snapshots is None else pair.snapshots.reshape(-1, pair.snapshots.shape[2])
-        return Ask(pair.row, np.array([pair.number]), shown, np.zeros((1, 0), bool), "{}", "chat")
+        return Question(pair.row, np.array([pair.number]), shown, np.zeros((1, 0), bool), "{}", "chat")
 
     def verdict(self, pair: Pair, value: Any) -> Verdict:
         if value is None:
@@ -86,7 +86,7 @@ class Ctx:
     def __init__(self, step: int) -> None:
         self.step, self.asked, self.notes, self.sketched = step, [], [], []
 
-    def ask(self, ask: Ask) -> None:
+    def ask(self, ask: Question) -> None:
         self.asked.append(ask)
 
     def note(self, log: str, row: int, values: Mapping[str, Any]) -> None:
@@ -114,7 +114,7 @@ class Run:
         """So many steps; the further updates that each asked for."""
         return [self.one() for _ in range(steps)]
 
-    def one(self, answers: tuple[Answer, ...] = ()) -> int:
+    def one(self, answers: tuple[Response, ...] = ()) -> int:
         self.step += 1
         ctx = Ctx(self.step)
         before = self.seen
@@ -248,8 +248,8 @@ def test_informative_sampling_asks_about_the_pairs_rated_highest_but_in_the_firs
     assert all(max(more[n]) < 0 for n in (1, 2, 3))  # rated highest: of ten times as many, the likeliest first
 
 
-def answer(ask: Ask, value: Any) -> Answer:
-    return Answer(ask.row, ask.key, value, ask.to)
+def answer(ask: Question, value: Any) -> Response:
+    return Response(ask.row, ask.key, value, ask.to)
 
 
 def test_questions_go_over_the_channel_and_a_session_is_learnt_when_all_answers_are_there(tmp_path: Path) -> None:
@@ -345,7 +345,7 @@ def test_a_seed_is_bit_equal_alone_and_beside_others(tmp_path: Path) -> None:
 
 
 def test_a_state_restores_preferences_networks_and_sessions_that_wait(tmp_path: Path) -> None:
-    from guidebench.harness import checkpoints
+    from guidebench.harness.loop import checkpoints
 
     whole = Run(tmp_path / "whole", teacher=Asking())
     whole.play(41)

@@ -108,7 +108,7 @@ def test_a_seed_is_bit_equal_alone_and_beside_others(tmp_path: Path, sampling: A
 
 
 def test_a_state_restores_sessions_that_wait_with_their_frames(tmp_path: Path) -> None:
-    from guidebench.harness import checkpoints
+    from guidebench.harness.loop import checkpoints
 
     whole = run(tmp_path / "whole", teacher=Asking(shows=True))
     whole.play(41)

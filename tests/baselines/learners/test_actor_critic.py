@@ -19,12 +19,12 @@ from guidebench.baselines.parameters import Parameters
 from guidebench.baselines.replay.per import Per
 from guidebench.baselines.replay.uer import Uer
 from guidebench.harness.errors import UserError
-from guidebench.harness.evaluation import Evaluator
 from guidebench.harness.interfaces import Actions, Observations
-from guidebench.harness.training import Loop
+from guidebench.harness.loop.evaluation import Evaluator
+from guidebench.harness.loop.training import Loop
 from tests.baselines.learners.conftest import beside, same
 from tests.baselines.learners.continuous import SMALL, Reach, batch, build
-from tests.harness.test_training import Notes
+from tests.harness.loop.test_training import Notes
 from tests.there import there
 
 BOTH = pytest.mark.parametrize("learner_of", [Sac, Td3])

@@ -5,27 +5,27 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from guidebench.baselines.preference.decision_transformer import DecisionTransformer, Episode
+from guidebench.baselines.preference.decision_transformer import DecisionTransformer, ExpertTrajectory
 
 LENGTH = 6
 
 
-def towards(goal: np.ndarray, start: np.ndarray, steps: int) -> Episode:
+def towards(goal: np.ndarray, start: np.ndarray, steps: int) -> ExpertTrajectory:
     """A point that covers a fifth of the way that is left at each step."""
     places = [start]
     for _ in range(steps - 1):
         places.append(places[-1] + 0.2 * (goal - places[-1]))
     told = np.stack([np.concatenate([place, goal]) for place in places]).astype(np.float32)
-    return Episode(told, -np.linalg.norm(told[:, :2] - told[:, 2:], axis=1))
+    return ExpertTrajectory(told, -np.linalg.norm(told[:, :2] - told[:, 2:], axis=1))
 
 
 @pytest.fixture(scope="module")
-def episodes() -> list[Episode]:
+def episodes() -> list[ExpertTrajectory]:
     rng = np.random.default_rng(0)
     return [towards(rng.uniform(-1, 1, 2), rng.uniform(-1, 1, 2), 20) for _ in range(30)]
 
 
-def test_it_learns_where_an_expert_goes(episodes: list[Episode]) -> None:
+def test_it_learns_where_an_expert_goes(episodes: list[ExpertTrajectory]) -> None:
     model = DecisionTransformer(episodes, LENGTH, 100)
     start = np.array([-0.8, 0.5, 0.6, -0.4], np.float32)
     imagined = model.imagine(start)
@@ -36,7 +36,9 @@ def test_it_learns_where_an_expert_goes(episodes: list[Episode]) -> None:
     assert np.abs(imagined[:, 2:] - start[2:]).max() < 0.2  # the goal stays about where it is
 
 
-def test_the_same_episodes_make_the_same_model_and_leave_global_generators_alone(episodes: list[Episode]) -> None:
+def test_the_same_episodes_make_the_same_model_and_leave_global_generators_alone(
+    episodes: list[ExpertTrajectory],
+) -> None:
     import torch
 
     before = torch.get_rng_state()
@@ -45,7 +47,7 @@ def test_the_same_episodes_make_the_same_model_and_leave_global_generators_alone
     assert (torch.get_rng_state() == before).all()
 
 
-def test_what_it_tells_of_a_step_depends_on_no_later_one(episodes: list[Episode]) -> None:
+def test_what_it_tells_of_a_step_depends_on_no_later_one(episodes: list[ExpertTrajectory]) -> None:
     import torch
 
     model = DecisionTransformer(episodes[:3], LENGTH, 0)

@@ -16,8 +16,8 @@ from guidebench.baselines.replay.aer.sampler import AerSampler
 from guidebench.baselines.storage import Storage
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Build, Moment, Observations, Transition
-from guidebench.harness.matrix import plan
 from guidebench.harness.parts import LearnerPart
+from guidebench.harness.plan.matrix import plan
 from guidebench.harness.streams import Streams
 from tests.there import there
 

@@ -11,7 +11,7 @@ from guidebench.baselines.replay.ero import Ero
 from guidebench.baselines.replay.ero.sampler import EroSampler
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Actions, Build, Moment, Observations, Span, Transition, Update
-from guidebench.harness.matrix import plan
+from guidebench.harness.plan.matrix import plan
 from guidebench.harness.streams import Streams
 
 SLOTS = 40

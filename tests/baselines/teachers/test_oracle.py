@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from guidebench.baselines.preference.scripted import preference
 from guidebench.baselines.preference.teaching import Pair, Verdict
 from guidebench.baselines.teachers.oracle import Oracle
+from guidebench.baselines.teachers.oracle.teacher import preference
 from guidebench.harness.interfaces import Array
 from tests.baselines.learners.continuous import build
 

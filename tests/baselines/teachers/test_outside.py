@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from guidebench import results
-from guidebench.harness import matrix
 from guidebench.harness.errors import UserError
+from guidebench.harness.plan import matrix
 from guidebench.reports.commands import report
 from tests.baselines.guides.test_preference_runs import SMALL
 
@@ -50,7 +50,7 @@ class DecisiveTeacher(TeacherPart):
         return Decisive()
 """
 SECTION = """
-from guidebench.reports.listings import Listing
+from guidebench.reports.summary.listings import Listing
 from guidebench.reports.sections import Section
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from guidebench.harness import cli
+from guidebench.harness.commands import cli
 from guidebench.harness.commands.new_ import SKELETONS
 from tests.logs import logged
 

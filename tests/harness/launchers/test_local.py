@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from guidebench.harness import checkpoints, matrix, study
 from guidebench.harness.execution import Execution
 from guidebench.harness.launchers import local
 from guidebench.harness.launchers.local import Slot
+from guidebench.harness.loop import checkpoints
+from guidebench.harness.machine import cores
+from guidebench.harness.plan import matrix
 from guidebench.harness.records.study import StudyDirectory
+from guidebench.harness.run import study
 
 PLAN = ["suite=minigrid_doorkey", "profile=smoke", "method=uer,per", "seeds=[0,1,2,3,4]"]
 
@@ -21,7 +24,7 @@ def places(*overrides: str) -> list[tuple[str, str | None]]:
 
 def test_without_a_gpu_there_is_a_slot_per_core(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert places() == [("cpu", None)] * local.cores()
+    assert places() == [("cpu", None)] * cores()
     assert places("workers=7") == [("cpu", None)] * 7
 
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from guidebench.harness import matrix, registry, settings, study, variations
+from guidebench.harness import registry, settings
 from guidebench.harness.errors import Stopped, UserError
+from guidebench.harness.plan import matrix, variations
+from guidebench.harness.run import study
 from tests.logs import logged
 
 pytest.importorskip("metaworld")
@@ -59,7 +61,7 @@ def test_raw_labels_are_neither_checked_nor_augmented() -> None:
 
 def test_its_queries_are_the_papers() -> None:
     """Version of the model and its price, no randomness, 1000 tokens, and training waits (§6.2, §3.2)."""
-    from guidebench.harness.foundation import recipes
+    from guidebench.harness.models.backends import recipes
 
     chat = cells("rl_sallm_f")["full"].section("chat")
     assert recipes.served(chat.model) == "gpt-4o-mini-2024-07-18"

@@ -9,8 +9,8 @@ import pytest
 
 from guidebench.baselines.teachers.llm import Scripted
 from guidebench.harness.errors import Stopped
-from guidebench.harness.foundation.calls import Message
-from tests.harness.foundation.canned import completion, serving
+from guidebench.harness.models.calls import Message
+from tests.harness.models.canned import completion, serving
 
 pytest.importorskip("openai")
 pytest.importorskip("gymnasium_robotics")

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from guidebench.harness import matrix, registry, settings, variations
+from guidebench.harness import registry, settings
 from guidebench.harness.errors import UserError
+from guidebench.harness.plan import matrix, variations
 
 METHOD = "method=rl_vlm_f"
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from guidebench.harness.errors import Stopped
-from tests.harness.foundation.canned import completion, serving
+from tests.harness.models.canned import completion, serving
 from tests.logs import logged
 
 # not imported here: with it MuJoCo would be, before it is known what draws

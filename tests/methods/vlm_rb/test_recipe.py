@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from guidebench.baselines.replay.per import Per
-from guidebench.harness import matrix, registry, settings, variations
+from guidebench.harness import registry, settings
 from guidebench.harness.errors import UserError
+from guidebench.harness.plan import matrix, variations
 from guidebench.methods.vlm_rb import VlmRb
 
 

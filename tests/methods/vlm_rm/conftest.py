@@ -15,7 +15,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """`tiny("clip")` is the directory of the model that `tiny_models.clip` makes."""
     pytest.importorskip("transformers")
-    from tests.harness.foundation import tiny_models
+    from tests.harness.models import tiny_models
 
     base = tmp_path_factory.mktemp("tiny")
     return lambda name: getattr(tiny_models, name)(base / name)

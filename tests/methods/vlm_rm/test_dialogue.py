@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.foundation.arrays import Declared, fitted
-from guidebench.harness.foundation.calls import Call, EmbedCall, Told
+from guidebench.harness.models.calls import Call, CallResult, EmbedCall
+from guidebench.harness.plan.arrays import Declared, fitted
 from guidebench.methods.vlm_rm import REWARD
 from guidebench.methods.vlm_rm.dialogue import GoalBaseline, reward
 
@@ -59,13 +59,13 @@ class Asked:
         self._images, self._failing = images, failing
         self.calls: list[Call] = []
 
-    async def __call__(self, call: Call) -> Told:
+    async def __call__(self, call: Call) -> CallResult:
         assert isinstance(call, EmbedCall)
         self.calls.append(call)
         if len(self.calls) - 1 == self._failing:
-            return Told(None, "timeout")
+            return CallResult(None, "timeout")
         texts = np.stack([GOAL, BASELINE])[: len(call.items)]
-        return Told(texts if isinstance(call.items[0], str) else self._images)
+        return CallResult(texts if isinstance(call.items[0], str) else self._images)
 
 
 FRAMES = np.zeros((2, 4, 4, 3), np.uint8)
@@ -96,15 +96,15 @@ def test_vectors_without_a_direction_leave_no_reward() -> None:
 
 
 def test_with_a_real_clip_and_no_baseline_it_is_the_cosine_of_frame_and_text(tiny: Callable[..., Path]) -> None:
-    from guidebench.harness.foundation.backends.transformers_.loading import Source
-    from guidebench.harness.foundation.backends.transformers_.model import TransformersModel
+    from guidebench.harness.models.backends.transformers_.loaded import Source
+    from guidebench.harness.models.backends.transformers_.model import TransformersModel
 
     model = TransformersModel(Source(str(tiny("clip")), dtype="float32"))
     frames = np.random.default_rng(0).integers(0, 256, (3, 40, 56, 3), dtype=np.uint8)
 
-    async def ask(call: Call) -> Told:
+    async def ask(call: Call) -> CallResult:
         reply = await model.answer(call)
-        return Told(reply.value, usage=reply.usage)
+        return CallResult(reply.value, usage=reply.usage)
 
     async def both() -> tuple[Any, Any, Any]:
         told = await GoalBaseline("the ball is there", "", 0.0)(None, frames, ask)

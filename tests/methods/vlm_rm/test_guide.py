@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from guidebench.baselines.storage import Storage
-from guidebench.harness.interfaces import Actions, Answer, Ask, Build, Observations, Transition
+from guidebench.harness.interfaces import Actions, Build, Observations, Question, Response, Transition
 from guidebench.harness.streams import Streams
 from guidebench.methods.vlm_rm.guide import FrameRewardGuide
 
@@ -25,7 +25,7 @@ class World:
             directories=(path / "0", path / "1"), capacity=6, slots=8,
         )  # fmt: skip
         self.storage = Storage(build, self.guide.columns)
-        self.asked: list[Ask] = []
+        self.asked: list[Question] = []
         self.number = 0
 
     def play(self, steps: int) -> None:
@@ -42,7 +42,7 @@ class World:
 
     def answer(self, row: int, numbers: list[int], rewards: list[float] | None) -> None:
         value = None if rewards is None else np.array(rewards, np.float32)
-        self.guide.answered([Answer(row, np.array(numbers), value, "embedder")], self.storage, SimpleNamespace())
+        self.guide.answered([Response(row, np.array(numbers), value, "embedder")], self.storage, SimpleNamespace())
 
     def shaped(self, numbers: list[int]) -> list[list[float]]:
         index = np.array(numbers) % 8

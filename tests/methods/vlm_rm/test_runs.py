@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from guidebench import results
-from guidebench.harness import matrix, registry, settings, study
+from guidebench.harness import registry, settings
 from guidebench.harness.errors import Stopped, UserError
-from guidebench.harness.mujoco import gl
+from guidebench.harness.plan import matrix
+from guidebench.harness.run import study
 from guidebench.methods.vlm_rm import VlmRm
+from guidebench.suites.mujoco import gl
 
 DOORKEY = (
     "suite=minigrid_doorkey", "method=vlm_rm", "embedder.dtype=float32", "drawing.tile_size=8", "guide.stretch=16",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from guidebench import results
-from guidebench.harness import cli
+from guidebench.harness.commands import cli
 from tests.reports.conftest import Writer
 
 SMOKE = ("suite=classic", "method=uer", "profile=smoke", "seeds=1", "report=false")

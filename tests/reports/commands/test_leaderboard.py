@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from guidebench import results
-from guidebench.harness import cli
-from guidebench.harness.records.provenance import packages
+from guidebench.harness.commands import cli
+from guidebench.harness.identity.provenance import packages
 from guidebench.results import submissions
 from guidebench.results.submissions.packing import pack
 from guidebench.results.verification import record

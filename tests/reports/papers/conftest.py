@@ -10,9 +10,9 @@ import pytest
 
 from guidebench import results
 from guidebench.harness.records import schema
-from guidebench.reports import summary
 from guidebench.reports.papers import catalogue
 from guidebench.reports.papers.matching import Shelf
+from guidebench.reports.summary import summaries
 from tests.reports.conftest import Writer, label_row, write_rows
 
 Curve = Mapping[int, float]
@@ -95,7 +95,7 @@ def shelf(writer: Writer) -> Callable[..., Shelf]:
 
     def made(paper: str = "vlm_rb", **stand_ins: str) -> Shelf:
         study = results.study(writer.finish())
-        rows = summary.summarise(study, results.load(study), reps=200).rows
+        rows = summaries.summarise(study, results.load(study), reps=200).rows
         return Shelf(rows, catalogue.paper(paper), {f"{key[1:]}": value for key, value in stand_ins.items()})
 
     return made

@@ -16,7 +16,7 @@ from guidebench.reports.papers.estimates import Estimator
 from guidebench.reports.papers.matching import Shelf
 from guidebench.reports.papers.measures import Measured
 from guidebench.reports.statistics import Array
-from guidebench.reports.summary import Row
+from guidebench.reports.summary.rows import ReportRow
 from guidebench.results import published
 from tests.reports.conftest import Writer
 
@@ -215,7 +215,7 @@ def test_a_mechanism_is_looked_at_on_each_task_that_has_the_runs(
         for task in ("6x6", "8x8") if method != "relo" else ("8x8",):
             add(f"{method}-{task}", {seed: {END: 0.5} for seed in range(5)}, method=method, task=task)
 
-    def measured(row: Row, metric: str) -> Array:
+    def measured(row: ReportRow, metric: str) -> Array:
         level = {"draws_to_key_percent": {"aer": 60, "uer": 100}, "clipped_before_success_percent": {"relo": 30}}
         return np.arange(5) / 10 + level.get(metric, {}).get(row.cell.method, np.nan)
 

@@ -12,7 +12,7 @@ from guidebench.reports.papers.estimates import Estimator
 from guidebench.reports.papers.filled import Filled
 from guidebench.reports.papers.matching import Shelf
 from guidebench.reports.statistics import Array
-from guidebench.reports.summary import Row
+from guidebench.reports.summary.rows import ReportRow
 from guidebench.results import published
 
 END = 1_000_000
@@ -86,7 +86,7 @@ def test_tables_of_speed_show_ours_and_say_that_the_machine_is_another(
     for model in ("perception_lm_1b", "perception_lm_3b"):
         add(model, {seed: {END: 0.5} for seed in range(5)}, method="vlm_rb", backend="transformers", model=model)
 
-    def measured(row: Row, metric: str) -> Array:
+    def measured(row: ReportRow, metric: str) -> Array:
         values = {"steps_per_second": speeds[row.cell.method], "seconds_per_clip": 2.0 if "3b" in row.label else 1.0}
         return np.full(len(row.seeds), values.get(metric, np.nan))
 

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 from guidebench import results
-from guidebench.reports import summary
 from guidebench.reports.papers.estimates import Estimator, Setting
 from guidebench.reports.papers.measures import MEASURES, Measured
-from guidebench.reports.summary import Row
+from guidebench.reports.summary import summaries
+from guidebench.reports.summary.rows import ReportRow
 from tests.reports.conftest import Writer, write_rows
 
 
 @pytest.fixture
-def row(taught: Callable[..., None], writer: Writer) -> Row:
+def row(taught: Callable[..., None], writer: Writer) -> ReportRow:
     taught("full", (3, 1))
     study = results.study(writer.finish())
-    return summary.summarise(study, results.load(study), reps=200).rows[0]
+    return summaries.summarise(study, results.load(study), reps=200).rows[0]
 
 
 @pytest.fixture
@@ -41,12 +41,12 @@ def measured(writer: Writer) -> Measured:
         ("dollars", [3, 1]),
     ],
 )
-def test_each_run_has_its_own(metric: str, expected: list[float], row: Row, measured: Measured) -> None:
+def test_each_run_has_its_own(metric: str, expected: list[float], row: ReportRow, measured: Measured) -> None:
     assert measured(row, metric).tolist() == pytest.approx(expected)
     assert metric in MEASURES
 
 
-def test_the_estimate_is_the_mean_over_runs_drawn_like_those_of_curves(row: Row, measured: Measured) -> None:
+def test_the_estimate_is_the_mean_over_runs_drawn_like_those_of_curves(row: ReportRow, measured: Measured) -> None:
     estimator = Estimator(lambda _: 1.0, 400, measured)
     found = estimator("dollars", [Setting(row)])
     assert float(found.interval.estimate) == 2.0 and found.tested.error.tolist() == pytest.approx([1.0], rel=0.1)
@@ -57,12 +57,12 @@ def test_the_estimate_is_the_mean_over_runs_drawn_like_those_of_curves(row: Row,
     assert float(success.interval.estimate) == pytest.approx(50.0)
 
 
-def test_a_run_without_a_number_is_left_out_and_one_alone_has_no_interval(row: Row) -> None:
+def test_a_run_without_a_number_is_left_out_and_one_alone_has_no_interval(row: ReportRow) -> None:
     alone = Estimator(lambda _: 1.0, 200, lambda *_: np.array([4.0, np.nan]))("dollars", [Setting(row)])
     assert float(alone.interval.estimate) == 4.0 and np.isnan(alone.interval.low) and alone.tested.seeds == 1
 
 
-def test_a_row_whose_runs_wrote_nothing_lacks_it(row: Row) -> None:
+def test_a_row_whose_runs_wrote_nothing_lacks_it(row: ReportRow) -> None:
     bare = Estimator(lambda _: 1.0, 200)
     assert bare.lacks(row, "dollars") and not bare.lacks(row, "success_percent")
 
@@ -70,13 +70,13 @@ def test_a_row_whose_runs_wrote_nothing_lacks_it(row: Row) -> None:
 def test_hand_written_code_has_no_bill(taught: Callable[..., None], writer: Writer) -> None:
     taught("full", (3, 1), backend="scripted", model="scripted", parts={"teacher": "llm", "chat": "scripted"})
     study = results.study(writer.finish())
-    (row,) = summary.summarise(study, results.load(study), reps=200).rows
+    (row,) = summaries.summarise(study, results.load(study), reps=200).rows
     measured = Measured(lambda _: study)
     assert np.isnan(measured(row, "dollars")).all() and measured(row, "label_accuracy_percent").tolist() == [75, 25]
 
 
 @pytest.fixture
-def drawn(writer: Writer) -> Row:
+def drawn(writer: Writer) -> ReportRow:
     """Two seeds of a replay on DoorKey, packed into one worker; the second never succeeds."""
     name = {"replay.clip_length": {"value": 32, "layer": "method", "source": ""}}
     curves = {0: {100: [0], 200: [1], 400: [1]}, 1: {100: [0], 200: [0], 400: [0]}}
@@ -93,7 +93,7 @@ def drawn(writer: Writer) -> Row:
         rows = [row | {f"{kind}/goal": 1 - row[f"{kind}/key"] for kind in ("drawn", "stored")} for row in rows]
         write_rows(root / f"seed-{seed}", "metrics", rows)
     study = results.study(writer.finish())
-    return summary.summarise(study, results.load(study), reps=200).rows[0]
+    return summaries.summarise(study, results.load(study), reps=200).rows[0]
 
 
 @pytest.mark.parametrize(
@@ -111,6 +111,6 @@ def drawn(writer: Writer) -> Row:
         ("draws_to_key_percent", [50, 50]),  # .25 beside .5 over the second half
     ],
 )
-def test_speed_and_draws_of_each_run(metric: str, expected: list[float], drawn: Row, writer: Writer) -> None:
+def test_speed_and_draws_of_each_run(metric: str, expected: list[float], drawn: ReportRow, writer: Writer) -> None:
     study = results.study(writer.finish())
     assert Measured(lambda _: study)(drawn, metric).tolist() == pytest.approx(expected, abs=1e-9)

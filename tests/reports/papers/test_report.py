@@ -14,6 +14,7 @@ from guidebench import results
 from guidebench.harness.errors import UserError
 from guidebench.reports.commands import report as command
 from guidebench.reports.papers import page, report
+from guidebench.reports.papers.files import contents
 from guidebench.reports.papers.report import PaperReport
 from guidebench.results import published
 from tests.reports.conftest import Writer
@@ -65,7 +66,7 @@ def test_the_page_escapes_what_came_from_files(add: Callable[..., None], writer:
 
 @pytest.mark.parametrize("paper", list(published.PAPERS))
 def test_every_paper_has_a_page_tables_and_claims_whatever_has_been_run(paper: str, study: Path) -> None:
-    files = report.files(made(study, paper))
+    files = contents(made(study, paper))
     assert {f"{paper}.html", f"{paper}.tex", f"{paper}.json", f"{paper}-document.tex"} <= set(files)
     assert files[f"{paper}.tex"].count(rb"\begin{tabular}") == len(set(published.load(paper)["table"]))
 
@@ -74,7 +75,7 @@ def test_every_paper_has_a_page_tables_and_claims_whatever_has_been_run(paper: s
 def test_the_document_compiles_where_it_lies(
     paper: str, study: Path, tmp_path: Path, pdflatex: Callable[..., str]
 ) -> None:
-    for name, content in report.files(made(study, paper)).items():
+    for name, content in contents(made(study, paper)).items():
         (tmp_path / name).write_bytes(content)
     log = pdflatex(tmp_path / f"{paper}-document.tex")
     assert (tmp_path / f"{paper}-document.pdf").stat().st_size > 10_000
@@ -150,7 +151,7 @@ def test_its_figures_are_drawn_from_every_log_and_say_what_is_not_run(preference
 def test_what_a_table_of_ours_holds_is_said_under_it(preferences: PaperReport) -> None:
     stream = io.StringIO()
     report.show(preferences, Console(width=140, file=stream))
-    files = report.files(preferences)
+    files = contents(preferences)
     note = "Ours is the success rate at the last evaluation of each run, in percent."
     assert note in stream.getvalue() and note in files["rl_sallm_f.html"].decode()
     assert note in files["rl_sallm_f.tex"].decode()
@@ -159,7 +160,7 @@ def test_what_a_table_of_ours_holds_is_said_under_it(preferences: PaperReport) -
 def test_a_paper_on_preferences_compiles_with_its_figures(
     preferences: PaperReport, tmp_path: Path, pdflatex: Callable[..., str]
 ) -> None:
-    for name, content in report.files(preferences).items():
+    for name, content in contents(preferences).items():
         (tmp_path / name).write_bytes(content)
     assert "Missing character" not in pdflatex(tmp_path / "rl_sallm_f-document.tex")
 

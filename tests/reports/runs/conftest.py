@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import guidebench
-from guidebench.harness import cli
-from guidebench.harness.foundation import cassette, keeping
-from guidebench.harness.foundation.calls import Asker, Call, ChatCall, EmbedCall, JudgeCall, Message, Told, Usage
-from guidebench.harness.foundation.images import png
-from guidebench.harness.foundation.keys import request
+from guidebench.harness.commands import cli
+from guidebench.harness.models import cassette, keeping
+from guidebench.harness.models.backends.images import png
+from guidebench.harness.models.calls import Asker, Call, CallResult, ChatCall, EmbedCall, JudgeCall, Message, Usage
+from guidebench.harness.models.keys import request
 from tests.logs import logged
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\x1b[31m\u202e\ud800"
@@ -31,7 +31,7 @@ def record(study: Path, asker: str, asked: list[tuple[Call, object, str]], shard
         who = Asker(asker, number, 10 * number)
         question = request({"model": "tiny"}, call, who)
         images = {digest: png(image) for digest, image in question.images.items()}
-        kept.record(cassette.Entry(question, who, "tiny", Told(value, failure, TOOK), images, TOOK))  # type: ignore[arg-type]
+        kept.record(cassette.CassetteEntry(question, who, "tiny", CallResult(value, failure, TOOK), images, TOOK))  # type: ignore[arg-type]
     kept.close()
     cassette.merge(directory)
 

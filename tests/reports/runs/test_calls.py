@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from guidebench.harness.foundation import cassette, keeping
-from guidebench.harness.foundation.calls import ChatCall, JudgeCall, Message
-from guidebench.harness.foundation.images import png
+from guidebench.harness.models import cassette, keeping
+from guidebench.harness.models.backends.images import png
+from guidebench.harness.models.calls import ChatCall, JudgeCall, Message
 from guidebench.reports.runs import calls
 from tests.reports.runs.conftest import CALLS, CLIP, judged, record
 

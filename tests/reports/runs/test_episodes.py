@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from guidebench.harness.foundation.images import png
+from guidebench.harness.models.backends.images import png
 from guidebench.reports.leaderboard import gathering
 from guidebench.reports.runs import episodes
 from guidebench.results import submissions

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from guidebench.harness import cli
-from guidebench.reports import inline
+from guidebench.harness.commands import cli
+from guidebench.reports.rendering import inline
 from guidebench.reports.runs import page, record
 from tests.reports.runs.conftest import EVIL
 

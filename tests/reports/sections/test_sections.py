@@ -17,19 +17,20 @@ from guidebench.harness import logs
 from guidebench.harness.errors import Stopped
 from guidebench.harness.logs import Log
 from guidebench.harness.records import schema
-from guidebench.reports import figures, sections
+from guidebench.reports import sections
 from guidebench.reports.commands import report as command
-from guidebench.reports.export import plain
-from guidebench.reports.grids import Grid
+from guidebench.reports.rendering import figures
 from guidebench.reports.sections import RESERVED, Section, Source
 from guidebench.reports.statistics import Interval
+from guidebench.reports.summary.export import plain
+from guidebench.reports.summary.grids import Grid
 from tests.harness.test_logs import GUIDE, WORDS
 from tests.reports.conftest import Writer, label_row, write_rows
 
 CURVES = {seed: {100: [1, 0], 200: [1, 1]} for seed in (0, 1)}
 PLACES = """
-from guidebench.reports import figures, grids
-from guidebench.reports.grids import Grid
+from guidebench.reports.rendering import figures; from guidebench.reports.summary import grids
+from guidebench.reports.summary.grids import Grid
 from guidebench.reports.sections import Section
 
 
@@ -82,8 +83,8 @@ def test_a_guide_of_another_package_logs_rows_and_adds_a_section_over_a_stop(
     assert "mean place" in capsys.readouterr().out and "Places" in (whole / "report" / "table.tex").read_text()
 
 
-IMPORTS = """from guidebench.reports.figures import Drawing as D
-from guidebench.reports.listings import Listing as L
+IMPORTS = """from guidebench.reports.rendering.figures import Drawing as D
+from guidebench.reports.summary.listings import Listing as L
 from guidebench.reports.sections import Section
 """
 

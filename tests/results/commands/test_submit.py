@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from guidebench.harness import cli
+from guidebench.harness.commands import cli
 from guidebench.results import submissions
 from tests.results.submissions.conftest import manifest_of, study, trained
 

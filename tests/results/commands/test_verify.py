@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from guidebench.harness import cli
-from guidebench.harness.records import provenance
+from guidebench.harness.commands import cli
+from guidebench.harness.identity import provenance
 from guidebench.results.verification import record, verifying
 from tests.results.verification.conftest import Handed, archive, handed, kept, player, trained
 

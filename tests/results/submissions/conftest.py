@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from guidebench.harness import matrix
-from guidebench.harness.job import Job
-from guidebench.harness.records.cells import record, write_cell
+from guidebench.harness.identity.cells import record, write_cell
+from guidebench.harness.loop.job import Job
+from guidebench.harness.plan import matrix
 from guidebench.harness.records.study import StudyDirectory
-from guidebench.harness.worker import work
+from guidebench.harness.run.worker import work
 from guidebench.results.submissions import manifest, packing
 from guidebench.results.submissions.manifest import MANIFEST, Manifest, Packed
 

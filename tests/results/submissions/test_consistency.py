@@ -16,9 +16,9 @@ import pytest
 from safetensors.numpy import load, save
 
 import guidebench
-from guidebench.harness import config
 from guidebench.harness.errors import UserError
-from guidebench.harness.records.cells import recorded, rehashed
+from guidebench.harness.identity.cells import recorded, rehashed
+from guidebench.harness.plan import config
 from guidebench.harness.records.schema import LEDGER, SCHEMA_VERSION
 from guidebench.reports.leaderboard import gathering
 from guidebench.results import submissions

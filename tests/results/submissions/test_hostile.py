@@ -17,7 +17,7 @@ import pytest
 from safetensors.numpy import load, save
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.foundation import cassette_file
+from guidebench.harness.models import cassette_file
 from guidebench.harness.records.schema import LEDGER
 from guidebench.results import submissions
 from guidebench.results.submissions import opening

@@ -15,10 +15,10 @@ import pytest
 import guidebench
 from guidebench import results
 from guidebench.harness.errors import UserError
-from guidebench.harness.foundation import exchange
+from guidebench.harness.models import exchange
 from guidebench.results import submissions
 from guidebench.results.submissions.packing import pack
-from tests.harness.foundation.test_exchange import record
+from tests.harness.models.test_exchange import record
 from tests.results.submissions.conftest import SEEDS, contents_of
 
 

@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from guidebench.harness import cli, matrix
-from guidebench.harness.config import Cell
-from guidebench.harness.job import Job
-from guidebench.harness.records import cells
+from guidebench.harness.commands import cli
+from guidebench.harness.identity import cells
+from guidebench.harness.loop.job import Job
+from guidebench.harness.plan import matrix
+from guidebench.harness.plan.config import Cell
 from guidebench.harness.records.study import StudyDirectory
-from guidebench.harness.worker import work
+from guidebench.harness.run.worker import work
 from guidebench.results.submissions import packing
 from guidebench.results.submissions.manifest import MANIFEST, Packed, read
 from guidebench.results.submissions.opening import add

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from guidebench.harness import matrix, registry, variations
-from guidebench.harness.config import Cell
+from guidebench.harness import registry
 from guidebench.harness.errors import UserError
-from guidebench.harness.records.cells import record
+from guidebench.harness.identity.cells import record
+from guidebench.harness.plan import matrix, variations
+from guidebench.harness.plan.config import Cell
 from guidebench.results.submissions import private
 from guidebench.results.verification.configuration import Altered, configuration
 

@@ -15,18 +15,19 @@ import numpy as np
 import pytest
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.foundation import images, keeping, keys
-from guidebench.harness.foundation.budget import Limits
-from guidebench.harness.foundation.calls import Asker, ChatCall, EmbedCall, JudgeCall, Message, Told, Usage
-from guidebench.harness.foundation.cassette import Cassette, Entry
+from guidebench.harness.models import keeping, keys
+from guidebench.harness.models.backends import images
+from guidebench.harness.models.budget import Limits
+from guidebench.harness.models.calls import Asker, CallResult, ChatCall, EmbedCall, JudgeCall, Message, Usage
+from guidebench.harness.models.cassette import Cassette, CassetteEntry
 from guidebench.results.submissions import packing
 from guidebench.results.submissions.opening import unpacked
 from guidebench.results.verification import reasking
 from guidebench.results.verification.configuration import configuration
-from guidebench.results.verification.reasking import Account, Recorded
+from guidebench.results.verification.reasking import ReaskingCost, RecordedCall
 from guidebench.results.verification.record import Check
-from tests.harness.foundation import tiny_models
-from tests.harness.foundation.canned import completion, serving
+from tests.harness.models import tiny_models
+from tests.harness.models.canned import completion, serving
 from tests.results.verification.conftest import trained
 
 pytest.importorskip("openai")
@@ -76,7 +77,7 @@ def asked(
     settings = {f"judge.{name}": value for name, value in given.items()}
     file = cassette or study / "models" / "cassette.sqlite"
     with tempfile.TemporaryDirectory() as spent:
-        account = None if limits is None else Account(Path(spent) / "budget.json", limits)
+        account = None if limits is None else ReaskingCost(Path(spent) / "budget.json", limits)
         (check,) = reasking.checks(cell, [0], file, settings, count, 1, 120.0, account)
     return check
 
@@ -271,7 +272,7 @@ def test_chats_and_embeddings_come_back_from_a_cassette_as_they_were_asked(tmp_p
         asker = Asker("cell/3", ordinal, 10, "chat")
         request = keys.request({"backend": "openai"}, call, asker)
         pngs = {digest: images.png(pixels) for digest, pixels in request.images.items()}
-        cassette.record(Entry(request, asker, "a-model", Told(value), pngs, Usage()))
+        cassette.record(CassetteEntry(request, asker, "a-model", CallResult(value), pngs, Usage()))
     cassette.close()
     ((found,), total) = reasking.sample(tmp_path / "c.sqlite", ["chat"], ["chat"], ["cell/3"], 5, 0)
     assert total == 1 and found.value == {"it": "noise"}
@@ -289,7 +290,7 @@ def test_a_call_whose_schema_has_a_pattern_is_not_asked_again(tmp_path: Path) ->
     text = plain.text.replace('{"title":"?"}', json.dumps(schema))
     assert text != plain.text
     request = plain._replace(key=keys.key_of(text), text=text)
-    cassette.record(Entry(request, asker, "a-model", Told({"a": "b"}), {}, Usage()))
+    cassette.record(CassetteEntry(request, asker, "a-model", CallResult({"a": "b"}), {}, Usage()))
     cassette.close()
     ((found,), total) = reasking.sample(tmp_path / "c.sqlite", ["chat"], ["chat"], ["cell/3"], 5, 0)
     assert total == 1 and found.call is None
@@ -312,19 +313,19 @@ CHAT = ChatCall((Message("user", ("?",)),), temperature=0.0)
     ],
 )
 def test_what_counts_as_the_same_answer(call: Any, then: Any, now: Any, passed: bool | None) -> None:
-    assert reasking.compared("calls", 1, [Recorded({}, call, then)], [Told(now)], "").passed is passed
+    assert reasking.compared("calls", 1, [RecordedCall({}, call, then)], [CallResult(now)], "").passed is passed
 
 
 def test_a_tenth_of_the_answers_may_differ() -> None:
-    recorded = [Recorded({}, CHAT, "a")] * 20
+    recorded = [RecordedCall({}, CHAT, "a")] * 20
     for count, passed in ((2, True), (3, False)):
-        told = [Told("b")] * count + [Told("a")] * (20 - count)
+        told = [CallResult("b")] * count + [CallResult("a")] * (20 - count)
         assert reasking.compared("calls", 20, recorded, told, "").passed is passed
 
 
 def test_answers_of_less_than_half_of_the_sample_settle_nothing_unless_they_differ() -> None:
-    recorded = [Recorded({}, CHAT, "a")] * 10
-    assert reasking.compared("calls", 20, recorded, [Told("a")] * 10, "").passed is True
-    check = reasking.compared("calls", 20, recorded[:9], [Told("a")] * 9, "")
+    recorded = [RecordedCall({}, CHAT, "a")] * 10
+    assert reasking.compared("calls", 20, recorded, [CallResult("a")] * 10, "").passed is True
+    check = reasking.compared("calls", 20, recorded[:9], [CallResult("a")] * 9, "")
     assert check.passed is None and "fewer than half of the 20 that were drawn" in check.detail
-    assert reasking.compared("calls", 20, recorded[:9], [Told("b")] * 9, "").passed is False
+    assert reasking.compared("calls", 20, recorded[:9], [CallResult("b")] * 9, "").passed is False

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from guidebench.harness.evaluation import Result
 from guidebench.harness.interfaces import SUCCESS, Score
+from guidebench.harness.loop.evaluation import Result
 from guidebench.results.verification import replaying
 from guidebench.results.verification.record import Tally
-from guidebench.results.verification.replaying import Episode, Replay
+from guidebench.results.verification.replaying import RecordedEpisode, Replay
 
-RECORDED = {0: Episode(1.0, True, 5, 1.0), 1: Episode(0.0, False, 9, 0.0)}
+RECORDED = {0: RecordedEpisode(1.0, True, 5, 1.0), 1: RecordedEpisode(0.0, False, 9, 0.0)}
 AGAIN = [Result(0, 0, 1.0, True, 5, 1.0), Result(0, 1, 0.0, False, 9, 0.0)]
 
 
@@ -120,7 +120,7 @@ def test_new_layouts_that_could_show_little_count_for_nothing_unless_they_fail(
 
 def test_without_success_the_episodes_above_the_median_are_counted() -> None:
     cost = Score("cost", "lower")
-    recorded = [Episode(0.0, False, 5, value) for value in (1.0, 2.0, 3.0)]
+    recorded = [RecordedEpisode(0.0, False, 5, value) for value in (1.0, 2.0, 3.0)]
     renewed = [Result(0, number, 0.0, False, 5, value) for number, value in enumerate((3.0, 8.0, 9.0))]
     assert replaying.outcomes(cost, recorded, renewed) == ([True, True, False], [False, False, False])
     here, there = replaying.outcomes(SUCCESS, list(RECORDED.values()), AGAIN)

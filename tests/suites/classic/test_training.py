@@ -9,10 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
 
-from guidebench.harness import config, matrix
 from guidebench.harness.errors import Stopped, UserError
-from guidebench.harness.mujoco import gl
+from guidebench.harness.plan import config, matrix
+from guidebench.harness.plan.names import Names
 from guidebench.suites.classic import ClassicDrawing
+from guidebench.suites.mujoco import gl
 from tests.logs import logged
 
 SMALL = ("training.steps=300", "evaluation.every=100", "seeds=[0,1]")
@@ -20,7 +21,7 @@ SMALL = ("training.steps=300", "evaluation.every=100", "seeds=[0,1]")
 
 def settings(task: str, learner: str, profile: str = "paper") -> dict[str, object]:
     parts = config.parts_of("classic", task, "uer", profile, {"learner": learner})
-    names = config.Names("classic", task, "uer", profile, parts)
+    names = Names("classic", task, "uer", profile, parts)
     return {key: value.value for key, value in config.base_settings(names).items()}
 
 

@@ -14,11 +14,12 @@ import pytest
 pytest.importorskip("metaworld")
 
 from guidebench import results
-from guidebench.harness import matrix, mujoco
 from guidebench.harness.errors import UserError
+from guidebench.harness.plan import matrix
 from guidebench.harness.registry import get
 from guidebench.harness.settings import Cited, fields
 from guidebench.results import published
+from guidebench.suites import mujoco
 from guidebench.suites.metaworld import BY_TURNS, MT10, PBRL, TASKS, MetaWorld, MetaWorldMT10, MetaWorldPbRL
 from guidebench.suites.metaworld.words import LAGEA
 

@@ -14,8 +14,8 @@ pytest.importorskip("metaworld")
 
 from metaworld.env_dict import ALL_V3_ENVIRONMENTS
 
-from guidebench.harness import checkpoints
 from guidebench.harness.interfaces import Array
+from guidebench.harness.loop import checkpoints
 from guidebench.suites.metaworld import MT10, PBRL, REDUCED, TASKS, MetaWorld, MetaWorldMT10, MetaWorldPbRL
 from guidebench.suites.metaworld.task import MetaWorldTask
 from guidebench.suites.metaworld.words import LAGEA
@@ -244,7 +244,7 @@ def test_a_state_restored_during_contact_continues_bit_for_bit(name: str, tmp_pa
 def test_a_state_continues_in_a_fresh_process(tmp_path: Any) -> None:
     program = (
         "import sys, numpy as np\n"
-        "from guidebench.harness import checkpoints; from guidebench.suites.metaworld import MetaWorld\n"
+        "from guidebench.harness.loop import checkpoints; from guidebench.suites.metaworld import MetaWorld\n"
         "from pathlib import Path\n"
         "task = MetaWorld().make('door-unlock')\n"
         "task.load_state(checkpoints.load(checkpoints.existing(Path(sys.argv[1]))[-1]).state)\n"

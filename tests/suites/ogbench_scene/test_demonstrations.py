@@ -12,8 +12,8 @@ import pytest
 
 pytest.importorskip("ogbench")
 
-from guidebench.harness import demonstrations
-from guidebench.harness.demonstrations import Wanted
+from guidebench.harness.episodes import demonstrations
+from guidebench.harness.episodes.demonstrations import Wanted
 from guidebench.harness.errors import Stopped
 from guidebench.suites.ogbench_scene import SUBGOALS, TASKS, OgbenchScene
 from guidebench.suites.ogbench_scene.demonstrations import SOLUTIONS, Expert, demonstrate

@@ -9,7 +9,7 @@ mujoco = pytest.importorskip("mujoco")
 pytest.importorskip("ogbench")
 
 from guidebench.harness.errors import UserError  # noqa: E402
-from guidebench.harness.mujoco import gl  # noqa: E402
+from guidebench.suites.mujoco import gl  # noqa: E402
 from guidebench.suites.ogbench_scene import OgbenchScene, SceneDrawing  # noqa: E402
 from guidebench.suites.ogbench_scene.demonstrations import SOLUTIONS, Expert  # noqa: E402
 from guidebench.suites.ogbench_scene.task import Scene  # noqa: E402
@@ -95,14 +95,15 @@ def test_textures_follow_from_their_seed(opengl):
 
 
 def test_a_machine_that_cannot_draw_is_told_so_before_training(monkeypatch, tmp_path):
-    from guidebench.harness import matrix, study
+    from guidebench.harness.plan import matrix
+    from guidebench.harness.run import study
 
     def nothing():
         raise UserError("frames cannot be drawn: apt-get install libosmesa6")
 
     monkeypatch.setattr(gl, "backend", nothing)
     monkeypatch.setattr(
-        "guidebench.harness.study.demonstrations.prepare", lambda *_: pytest.fail("demonstrations were begun")
+        "guidebench.harness.run.study.demonstrations.prepare", lambda *_: pytest.fail("demonstrations were begun")
     )
     output = f"output={tmp_path / 'study'}"
     given = ["suite=ogbench_scene", "method=vlm_rb", "profile=smoke", "seeds=1", output]

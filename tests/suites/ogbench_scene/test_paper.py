@@ -10,9 +10,10 @@ import pytest
 
 pytest.importorskip("ogbench")
 
-from guidebench.harness import demonstrations, matrix
-from guidebench.harness.config import Cell
-from guidebench.harness.demonstrations import Wanted
+from guidebench.harness.episodes import demonstrations
+from guidebench.harness.episodes.demonstrations import Wanted
+from guidebench.harness.plan import matrix
+from guidebench.harness.plan.config import Cell
 from guidebench.reports.commands import report
 from guidebench.results import published
 from guidebench.suites.ogbench_scene import HORIZON, OgbenchScene

@@ -10,10 +10,11 @@ import pytest
 pytest.importorskip("ogbench")
 
 from guidebench import results
-from guidebench.harness import matrix, mujoco
 from guidebench.harness.errors import Stopped, UserError
+from guidebench.harness.plan import matrix
 from guidebench.harness.registry import get
 from guidebench.harness.settings import Cited, fields
+from guidebench.suites import mujoco
 from guidebench.suites.ogbench_scene import SUBGOALS, TASKS, OgbenchScene
 
 from .conftest import STILL
@@ -85,7 +86,7 @@ def test_every_value_of_every_layer_has_a_source():
 
 def test_naming_the_suite_imports_no_environment():
     code = (
-        "import sys, guidebench.suites.ogbench_scene, guidebench.harness.mujoco; "
+        "import sys, guidebench.suites.ogbench_scene, guidebench.suites.mujoco; "
         "print(sorted({'mujoco', 'ogbench', 'gymnasium', 'dm_control', 'torch'} & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -14,8 +14,8 @@ pytest.importorskip("ogbench")
 
 from ogbench.manipspace.envs.scene_env import SceneEnv
 
-from guidebench.harness import checkpoints
 from guidebench.harness.errors import UserError
+from guidebench.harness.loop import checkpoints
 from guidebench.suites.ogbench_scene import SUBGOALS, TASKS
 from guidebench.suites.ogbench_scene.task import DRAWN_GEOMS, SNAPSHOT, Scene
 
@@ -243,7 +243,7 @@ def test_a_fresh_process_continues_bit_for_bit_from_a_checkpoint(uninterrupted, 
         expected[str(checkpoints.save(tmp_path / str(at), 1, state))] = digest(seen[at : at + AHEAD])
     code = (
         "import hashlib, json, sys\nfrom pathlib import Path\n"
-        "from guidebench.harness import checkpoints\nfrom guidebench.suites.ogbench_scene.task import Scene\n"
+        "from guidebench.harness.loop import checkpoints\nfrom guidebench.suites.ogbench_scene.task import Scene\n"
         f"{inspect.getsource(shown)}\n{inspect.getsource(digest)}\n"
         "task, found = Scene('task4'), {}\n"
         "for path in sys.argv[1:]:\n"

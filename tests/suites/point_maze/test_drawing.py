@@ -7,7 +7,7 @@ mujoco = pytest.importorskip("mujoco")
 pytest.importorskip("gymnasium_robotics")
 
 from guidebench.harness.errors import UserError  # noqa: E402
-from guidebench.harness.mujoco import gl  # noqa: E402
+from guidebench.suites.mujoco import gl  # noqa: E402
 from guidebench.suites.point_maze import HORIZON, MazeDrawing, PointMaze  # noqa: E402
 from guidebench.suites.point_maze.drawing import CENTRE  # noqa: E402
 from guidebench.suites.point_maze.task import Maze, package  # noqa: E402

@@ -11,11 +11,14 @@ import pytest
 pytest.importorskip("gymnasium_robotics")
 
 from guidebench import results
-from guidebench.harness import demonstrations, matrix, mujoco, probes
-from guidebench.harness.building import make_build
-from guidebench.harness.demonstrations import Wanted
+from guidebench.harness.episodes import demonstrations
+from guidebench.harness.episodes.demonstrations import Wanted
 from guidebench.harness.errors import Stopped, UserError
+from guidebench.harness.loop import probes
+from guidebench.harness.loop.building import make_build
+from guidebench.harness.plan import matrix
 from guidebench.harness.settings import Cited
+from guidebench.suites import mujoco
 from guidebench.suites.point_maze import HORIZON, PointMaze
 
 SUITE = PointMaze()
@@ -72,7 +75,7 @@ def test_the_map_in_words_is_the_packages_and_tells_where_its_cells_are(name):
 
 def test_a_language_model_is_shown_the_map_and_asked_for_a_way_around_the_walls():
     from guidebench.baselines.teachers.llm import Llm, Scripted, prompts
-    from guidebench.harness.foundation.calls import Told
+    from guidebench.harness.models.calls import CallResult
 
     dialogue = Llm().dialogue(SUITE, "umaze", "chat")
     asked = []
@@ -80,7 +83,7 @@ def test_a_language_model_is_shown_the_map_and_asked_for_a_way_around_the_walls(
 
     async def ask(call):
         asked.append(call.messages)
-        return Told(reader(call.messages))
+        return CallResult(reader(call.messages))
 
     pair = np.zeros((2, 10, 6), np.float32)
     pair[0, :, 0], pair[:, :, 4] = np.linspace(0, 0.9, 10), 1
@@ -161,7 +164,7 @@ def test_the_reference_episode_reaches_the_target():
 
 def test_naming_the_suite_imports_no_environment():
     code = (
-        "import sys, guidebench.suites.point_maze, guidebench.harness.mujoco; "
+        "import sys, guidebench.suites.point_maze, guidebench.suites.mujoco; "
         "print(sorted({'mujoco', 'gymnasium_robotics', 'gymnasium', 'torch'} & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

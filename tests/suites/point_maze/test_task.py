@@ -13,8 +13,8 @@ import pytest
 
 pytest.importorskip("gymnasium_robotics")
 
-from guidebench.harness import checkpoints
 from guidebench.harness.errors import UserError
+from guidebench.harness.loop import checkpoints
 from guidebench.suites.point_maze import HORIZON, PointMaze
 from guidebench.suites.point_maze.task import SNAPSHOT, Maze, package
 
@@ -138,7 +138,7 @@ def test_a_checkpoint_restores_it_in_a_fresh_process(tmp_path):
     program = "\n".join(
         (
             "import hashlib, sys\nfrom pathlib import Path\nimport numpy as np",
-            "from guidebench.harness import checkpoints",
+            "from guidebench.harness.loop import checkpoints",
             "from guidebench.suites.point_maze import PointMaze\nfrom guidebench.suites.point_maze.task import Maze",
             inspect.getsource(pushes), inspect.getsource(future),
             "task = Maze('medium', PointMaze(steps=None, success='last'))",

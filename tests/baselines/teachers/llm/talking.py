@@ -11,8 +11,8 @@ import numpy as np
 
 from guidebench.baselines.teachers.llm import Llm
 from guidebench.baselines.teachers.llm.dialogue import PairDialogue
-from guidebench.harness.foundation.calls import CUT_OFF, Call, ChatCall, Failure, Told
 from guidebench.harness.interfaces import Array, Coordinates
+from guidebench.harness.models.calls import CUT_OFF, Call, CallResult, ChatCall, Failure
 
 TCP = Coordinates("tcp", "the tool centre point of the gripper", (0, 1, 2), (7, 8, 9))
 OBJ = Coordinates("obj", "the button", (4, 5, 6), (11, 12, 13))
@@ -66,13 +66,13 @@ class Ask:
         self._replies = list(replies)
         self.calls: list[ChatCall] = []
 
-    async def __call__(self, call: Call) -> Told:
+    async def __call__(self, call: Call) -> CallResult:
         assert isinstance(call, ChatCall)
         self.calls.append(call)
         reply = self._replies.pop(0)
         if isinstance(reply, Failure):
-            return Told(None, reply.kind)
-        return Told(reply, detail=CUT_OFF if reply.endswith(CUT) else {})
+            return CallResult(None, reply.kind)
+        return CallResult(reply, detail=CUT_OFF if reply.endswith(CUT) else {})
 
     @property
     def done(self) -> bool:

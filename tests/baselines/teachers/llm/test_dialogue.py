@@ -10,8 +10,8 @@ import pytest
 
 from guidebench.baselines.teachers.llm import Llm
 from guidebench.baselines.teachers.llm.dialogue import PairDialogue
-from guidebench.harness.foundation.calls import Failure
 from guidebench.harness.interfaces import Array
+from guidebench.harness.models.calls import Failure
 from tests.baselines.teachers.llm.talking import CUT, PUSH, Ask, pair, talk
 
 GONE = Failure("timeout", "no answer")

@@ -17,9 +17,9 @@ from guidebench.baselines.preference.teaching import Pair, Verdict
 from guidebench.baselines.teachers.llm import Llm, Scripted, prompts, trajectories
 from guidebench.baselines.teachers.llm.dialogue import PairDialogue
 from guidebench.harness.errors import UserError
-from guidebench.harness.foundation.backends.scripted import ScriptedModel
-from guidebench.harness.foundation.calls import Call, ChatCall, EmbedCall, Message, Told
 from guidebench.harness.interfaces import Array, Coordinates, Suite
+from guidebench.harness.models.backends.scripted import ScriptedModel
+from guidebench.harness.models.calls import Call, CallResult, ChatCall, EmbedCall, Message
 from tests.baselines.teachers.llm.talking import PUSH, REACH, pair, segment, talk
 from tests.there import there
 
@@ -50,10 +50,10 @@ class Direct:
         self._chat = Scripted(**settings).spawn(NOWHERE, "")
         self.calls = 0
 
-    async def __call__(self, call: Call) -> Told:
+    async def __call__(self, call: Call) -> CallResult:
         assert isinstance(call, ChatCall)
         self.calls += 1
-        return Told(self._chat(call.messages))
+        return CallResult(self._chat(call.messages))
 
 
 @pytest.mark.parametrize("things", [PUSH, REACH], ids=["object", "no object"])

@@ -13,12 +13,12 @@ import pytest
 from guidebench.baselines.preference.teaching import Pair, Verdict
 from guidebench.baselines.teachers.llm import Llm, Scripted
 from guidebench.baselines.teachers.llm.dialogue import PairDialogue
-from guidebench.harness.chats.openai_ import OpenAI
 from guidebench.harness.execution import Models
-from guidebench.harness.foundation import keeping
-from guidebench.harness.foundation.calls import Asker, Call, Message, Told
+from guidebench.harness.models import keeping
+from guidebench.harness.models.calls import Asker, Call, CallResult, Message
+from guidebench.harness.models.chats.openai_ import OpenAI
 from tests.baselines.teachers.llm.talking import PUSH, segment
-from tests.harness.foundation.canned import completion, serving
+from tests.harness.models.canned import completion, serving
 
 pytest.importorskip("openai")
 SEGMENTS = np.stack([segment(1, 10), segment(1, 10, nearer=0.9)])
@@ -32,7 +32,7 @@ def verdict(directory: Path, chat: OpenAI, models: Models) -> tuple[Verdict, int
     async def run() -> tuple[Any, int]:
         desk, billed = keeping.desk(chat, models, directory, "cpu"), 0
 
-        async def ask(call: Call) -> Told:
+        async def ask(call: Call) -> CallResult:
             nonlocal billed
             told = await desk.answer(chat.sampled(call), Asker("cell/0", 3, 5_000))
             billed += told.billed.calls

@@ -11,8 +11,8 @@ import pytest
 
 from guidebench.baselines.teachers.vlm import Vlm, prompts
 from guidebench.baselines.teachers.vlm.dialogue import ImageDialogue
-from guidebench.harness.foundation.calls import Failure
 from guidebench.harness.interfaces import Array
+from guidebench.harness.models.calls import Failure
 from tests.baselines.teachers.llm.talking import Ask
 from tests.there import there
 

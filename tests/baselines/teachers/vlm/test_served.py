@@ -15,12 +15,12 @@ import pytest
 from guidebench.baselines.preference.teaching import Pair, Verdict
 from guidebench.baselines.teachers.vlm import Vlm
 from guidebench.baselines.teachers.vlm.dialogue import ImageDialogue
-from guidebench.harness.chats.openai_ import OpenAI
-from guidebench.harness.chats.transformers_ import Transformers
 from guidebench.harness.execution import Models
-from guidebench.harness.foundation import keeping
-from guidebench.harness.foundation.calls import Asker, Call, Told
-from tests.harness.foundation.canned import completion, serving
+from guidebench.harness.models import keeping
+from guidebench.harness.models.calls import Asker, Call, CallResult
+from guidebench.harness.models.chats.openai_ import OpenAI
+from guidebench.harness.models.chats.transformers_ import Transformers
+from tests.harness.models.canned import completion, serving
 
 pytest.importorskip("openai")
 FRAMES = np.stack([np.full((56, 56, 3), 20, np.uint8), np.full((56, 56, 3), 220, np.uint8)])
@@ -35,7 +35,7 @@ def verdict(directory: Path, chat: Any, models: Models, **settings: Any) -> tupl
     async def run() -> tuple[Any, int]:
         desk, billed = keeping.desk(chat, models, directory, "cpu"), 0
 
-        async def ask(call: Call) -> Told:
+        async def ask(call: Call) -> CallResult:
             nonlocal billed
             told = await desk.answer(chat.sampled(call), Asker("cell/0", 3, 5_000))
             billed += told.billed.calls
@@ -88,7 +88,7 @@ def test_a_vision_language_model_that_runs_here_is_shown_both_images(
 ) -> None:
     """Of random weights: what it says is noise, which is borne as any bad answer."""
     pytest.importorskip("transformers")
-    from tests.harness.foundation import tiny_models
+    from tests.harness.models import tiny_models
 
     model = tiny_models.qwen_vl(tmp_path_factory.mktemp("tiny") / "qwen_vl")
     chat = Transformers(model=str(model), dtype="float32", max_tokens=4)

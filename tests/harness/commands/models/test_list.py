@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from guidebench.harness import cli
-from guidebench.harness.foundation import recipes
+from guidebench.harness.commands import cli
+from guidebench.harness.models.backends import recipes
 
 
 def test_every_recipe_has_a_row_that_tells_a_price_from_the_want_of_one(capsys: pytest.CaptureFixture[str]) -> None:

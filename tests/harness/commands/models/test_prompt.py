@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from guidebench.harness import cli
-from guidebench.harness.foundation import prompts
-from tests.harness.foundation.canned import completion, serving
+from guidebench.harness.commands import cli
+from guidebench.harness.models import prompts
+from tests.harness.models.canned import completion, serving
 
 
 @pytest.fixture

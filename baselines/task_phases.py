@@ -1,0 +1,53 @@
+"""How a replay's draws spread over the phases of a task, a diagnostic from the task's own events.
+
+An episode is in the phase of the first of the suite's events that it has not seen yet: on DoorKey it is on the way to
+the key, to the door or to the goal (VLM-RB, app. D, on where other replays look).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from guidebench.harness.interfaces import Array, Metrics, Span, State, Store, Transition, TransitionColumn
+
+
+class TaskPhases:
+    """Phases of S seeds' stored transitions, kept beside them in the store; nothing that learns may look."""
+
+    column = TransitionColumn("phase", "fixed", dtype="uint8")
+
+    def __init__(self, rows: int, events: tuple[str, ...]) -> None:
+        self.events = events
+        self._seen = np.zeros((rows, len(events)), bool)
+        self._stored = np.zeros((rows, len(events) + 1), np.int64)
+        """Live transitions by phase; the last is "everything seen"."""
+
+    def added(self, index: int, live: Span, transition: Transition, store: Store) -> None:
+        """Every seed stored `transition` at slot `index`: its phase is that of the state before it."""
+        phase = self._phase()
+        rows = np.arange(len(phase))
+        if self._stored[0].sum() == live.count:  # full: one transition left
+            left = np.full((len(phase), 1), (live.start - 1) % live.size)
+            self._stored[rows, store.column("phase", left)[:, 0]] -= 1
+        self._stored[rows, phase] += 1
+        for row in rows:
+            store.write("phase", int(row), np.array([index]), phase[row])
+        self._seen |= transition.events
+        self._seen[transition.terminated | transition.truncated] = False
+
+    def metrics(self, index: Array, store: Store) -> Metrics:
+        """Share of each phase among the draws [S, B] and among all live transitions."""
+        phases = store.column("phase", index)
+        drawn = np.stack([np.bincount(row, minlength=len(self.events) + 1) for row in phases]) / index.shape[1]
+        stored = self._stored / self._stored.sum(axis=1, keepdims=True)
+        shares = {f"drawn/{event}": drawn[:, number] for number, event in enumerate(self.events)}
+        return shares | {f"stored/{event}": stored[:, number] for number, event in enumerate(self.events)}
+
+    def state(self, row: int) -> State:
+        return {"seen": self._seen[row].copy(), "stored": self._stored[row].copy()}
+
+    def load_state(self, row: int, state: State) -> None:
+        self._seen[row], self._stored[row] = state["seen"], state["stored"]
+
+    def _phase(self) -> Array:
+        return np.where(self._seen.all(axis=1), len(self.events), self._seen.argmin(axis=1))

@@ -1,0 +1,212 @@
+"""`bench`: finds the subcommand and hands over. Imports stay out of here so that help answers at once."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import functools
+import importlib
+import re
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, NoReturn
+
+from guidebench.harness.errors import UserError, of_system, unknown
+from guidebench.harness.texts import printable
+
+COMMANDS = ("list", "show", "run", "ablate", "perturb", "status", "eval", "demos", "models", "new", "doctor")
+"""Subcommands in `guidebench.harness.commands`; others join through the entry point group `guidebench.commands`. A
+command is a module with HELP, add_arguments(parser) and run(args) -> exit code."""
+
+EXAMPLES = """\
+examples:
+  bench list                                              what there is to run
+  bench show method=vlm_rb suite=minigrid_doorkey         every setting, who set it and its source
+  bench run suite=minigrid_doorkey method=uer,per,vlm_rb profile=quick seeds=3
+  bench run suite=minigrid_doorkey method=vlm_rb replay.lambda_max=0.25,0.5 --dry-run
+  bench ablate suite=minigrid_doorkey method=vlm_rb profile=quick seeds=3 --only lambda_max
+  bench perturb suite=minigrid_doorkey method=vlm_rb,per profile=quick seeds=3
+  bench run method=pebble,rl_sallm_f chat=scripted profile=quick seeds=3
+  bench label runs/NAME                                    answer the questions that wait for a person
+  bench report runs/NAME
+  bench compare runs/NAME --against measured               beside runs that nobody needs to repeat
+  bench cite runs/NAME > used.bib
+  bench leaderboard runs/NAME measured                     many studies on one page, ranked
+  bench submit runs/NAME                                   an archive that others can add and verify
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a subcommand; a UserError becomes one screen of text and exit code 2."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    before = warnings.formatwarning
+    warnings.formatwarning = _in_a_line
+    try:
+        parser, modules, commands = _parser(arguments)
+        if (chosen := _chosen(arguments)) is not None:
+            if chosen not in modules:
+                raise unknown("command", chosen, [*COMMANDS, *(entry.name for entry in plugged())])
+            _check_options(commands[chosen], arguments[arguments.index(chosen) + 1 :])
+        args, rest = parser.parse_known_args(arguments)
+        if args.command is None:
+            parser.print_help()
+            return 0
+        if hasattr(args, "overrides") and not any(word.startswith("-") for word in rest):
+            args.overrides, rest = [*args.overrides, *rest], []  # argparse takes no overrides after an option
+        if rest:
+            parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        return int(modules[args.command].run(args))
+    except UserError as error:
+        print(f"bench: {printable(str(error))}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader of our output went away
+        return 0
+    except OSError as error:
+        told = of_system(error)
+        if not told:
+            raise
+        print(f"bench: {told}", file=sys.stderr)
+        return 2
+    finally:
+        warnings.formatwarning = before
+
+
+def helps(width: int) -> dict[str, str]:
+    """Command -> the help that it prints, in lines of so many columns; `bench` itself first, then each command with its
+    subcommands."""
+    parser, _, commands = _parser([])
+    found = {"bench": parser}
+    for name, command in commands.items():
+        found[f"bench {name}"] = command
+        for action in command._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                found |= {f"bench {name} {sub}": each for sub, each in action.choices.items()}
+    for each in found.values():
+        each.formatter_class = functools.partial(argparse.RawDescriptionHelpFormatter, width=width)
+    return {name: each.format_help() for name, each in found.items()}
+
+
+def _in_a_line(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """A warning for whoever typed a command: where in our code it was raised does not matter to them."""
+    return f"bench: {message}\n" if issubclass(category, UserWarning) else f"{category.__name__}: {message}\n"
+
+
+def _chosen(arguments: Sequence[str]) -> str | None:
+    return next((argument for argument in arguments if not argument.startswith("-")), None)
+
+
+def _parser(
+    arguments: Sequence[str],
+) -> tuple[argparse.ArgumentParser, dict[str, Any], dict[str, argparse.ArgumentParser]]:
+    """The parser, the modules of its commands and their own parsers."""
+    parser = _Parser(
+        prog="bench",
+        description="Benchmark of reinforcement learning guided by foundation models.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action=_Version)
+    commands = parser.add_subparsers(dest="command", metavar="command")
+    chosen = _chosen(arguments)
+    modules: dict[str, Any] = {}
+    for name in COMMANDS:
+        modules[name] = importlib.import_module(f"guidebench.harness.commands.{name}_")
+    # A built-in name needs no look at what is installed, which takes longer than the rest of the start; another name
+    # needs its own module only, and help needs all.
+    if chosen not in COMMANDS:
+        for entry in plugged():
+            if chosen in (None, entry.name) and (module := _load(entry)) is not None:
+                modules[entry.name] = module
+    return parser, modules, {name: _add(commands, name, module) for name, module in modules.items()}
+
+
+def _add(commands: Any, name: str, module: Any) -> argparse.ArgumentParser:
+    sub: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=module.HELP.replace("%", "%%"),
+        description=(module.__doc__ or module.HELP).replace("%", "%%"),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.add_arguments(sub)
+    return sub
+
+
+def _check_options(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """UserError for an option that a command has not: settings are no options, and misspelt ones have neighbours."""
+    options, settings = _options(parser), any(action.dest == "overrides" for action in parser._actions)
+    for index, word in enumerate(words):
+        if word == "--":
+            return
+        name, assigned, value = word.partition("=")
+        if not name.startswith("--") or any(option.startswith(name) for option in options):
+            continue
+        key, following = name.removeprefix("--").replace("-", "_"), words[index + 1 : index + 2]
+        plain = key.replace("_", "")
+        close = [option for option in options if option.removeprefix("--").replace("-", "") == plain]
+        close = close or difflib.get_close_matches(name, options, n=1, cutoff=0.75)
+        if settings and not close and re.fullmatch(r"[a-z_]+(\.[a-z_0-9]+)*", key):
+            given = value if assigned else next((text for text in following if not re.search("^-|=", text)), "…")
+            raise UserError(f"settings are no options; write {key}={given} instead of {name}")
+        known = ", ".join(sorted(option for option in options if option.startswith("--")))
+        raise UserError(f"unknown option {name!r}{f'; did you mean {close[0]!r}?' if close else ''} (known: {known})")
+
+
+def _options(parser: argparse.ArgumentParser) -> set[str]:
+    """Every option of a command and of its subcommands."""
+    found = set(parser._option_string_actions)
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found = found.union(*map(_options, action.choices.values()))
+    return found
+
+
+def plugged() -> list[EntryPoint]:
+    """Subcommands of other packages, `report` of this one among them."""
+    return sorted(entry_points(group="guidebench.commands"), key=lambda entry: entry.name)
+
+
+def command(name: str) -> Any | None:
+    """The module of a plugged-in subcommand, or None."""
+    return next((_load(entry) for entry in plugged() if entry.name == name), None)
+
+
+def _load(entry: EntryPoint) -> Any | None:
+    """The module of a plug-in, tried out; None, and a line about it, if it is no command."""
+    try:
+        if entry.name in COMMANDS:
+            raise TypeError(f"bench has a command {entry.name!r} of its own")
+        module: Any = entry.load()
+        if missing := [name for name in ("HELP", "add_arguments", "run") if not hasattr(module, name)]:
+            raise TypeError(f"{entry.value} has no {' and no '.join(missing)}")
+        trial = argparse.ArgumentParser()
+        _add(trial.add_subparsers(), entry.name, module)
+        trial.format_help()
+    except (Exception, SystemExit) as error:  # a stranger's module may raise anything, or end the process
+        why = f"sys.exit({error.code!r})" if isinstance(error, SystemExit) else repr(error)
+        print(f"bench: plug-in command {entry.name!r} is broken and left out: {why}", file=sys.stderr)
+        return None
+    return module
+
+
+class _Parser(argparse.ArgumentParser):
+    """Its errors are those of the other mistakes, and say where the command is explained."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}\n{self.format_usage()}`{self.prog} --help` explains what it takes")
+
+
+class _Version(argparse.Action):
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{**kwargs, "nargs": 0, "help": "show version and exit"})
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from importlib.metadata import version
+
+        print(f"guidebench {version('guidebench')}")
+        parser.exit()

@@ -1,0 +1,185 @@
+"""A foreign training script takes part: it logs its own evaluation episodes and stands in every report.
+
+with guidebench.Recorder("runs/mine", suite="minigrid_doorkey", task="8x8", method="my_dqn", seed=0, steps=100_000) as
+    log: …
+    log.episode(step=10_000, ret=0.9, success=True, length=37)
+
+Where the task has another score than success, `score=Score("return")` names it, or the suite does if it is installed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import operator
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from guidebench.harness import registry
+from guidebench.harness.errors import UserError
+from guidebench.harness.identity.provenance import provenance
+from guidebench.harness.interfaces import SUCCESS, Score
+from guidebench.harness.plan import config
+from guidebench.harness.plan.config import SCHEMA
+from guidebench.harness.records.compact import to_parquet
+from guidebench.harness.records.files import Rows, read_json, write_json
+from guidebench.harness.records.schema import SCHEMA_VERSION, SCORE, Identity, evaluation, limits, score_of, within
+from guidebench.harness.records.study import Lock, StudyDirectory
+
+BACKEND = "external"
+
+
+class Recorder:
+    """One run of a foreign method: begin, log evaluation episodes, finish. Leaving the `with` block finishes it,
+    leaving it by an error marks it failed."""
+
+    def __init__(
+        self,
+        output: str | Path,
+        *,
+        suite: str,
+        task: str,
+        method: str,
+        seed: int,
+        steps: int,
+        learner: str = "",
+        model: str = "",
+        profile: str = "paper",
+        settings: Mapping[str, Any] | None = None,
+        score: Score | None = None,
+    ) -> None:
+        """`settings` are the method's hyperparameters; they, not the seed, decide which runs are of one cell. `score`
+        is what its episodes are judged by; None: what the suite names if it is installed here, else success.
+
+        Raises UserError if a name is none, a number does not fit, or another process writes this run.
+        """
+        names = {"suite": suite, "task": task, "method": method, "profile": profile}
+        for name, value in {**names, "learner": learner, "model": model}.items():
+            empty = name in names and not value
+            if empty or "/" in value or value.startswith(".") or not value.isprintable():
+                raise UserError(f"{name}={value!r}: expected a plain name, without / and not beginning with a dot")
+        seed, steps = _whole("seed", seed, 0), _whole("steps", steps, 1)
+        try:
+            json.dumps(settings, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise UserError(f"settings={settings!r}: {error}; give numbers, strings, lists and null") from None
+        content: dict[str, Any] = {
+            "suite": suite, "task": task, "method": method, "learner": learner, "model": model,
+            "profile": profile, "steps": steps, "settings": dict(settings or {}),
+        }  # fmt: skip
+        self.score = _named(suite, task) if score is None else score
+        cell = identity(content)
+        where = f"{suite}/{task}/{method}-{cell}"
+        study = StudyDirectory(Path(output))
+        self._steps, self._last = steps, (0, -1)
+        self._run = study.run(where, seed)
+        self._lock = Lock(self._run.path, "run")
+        self._lock.acquire()
+        if self._run.status == "finished":
+            self._lock.release()
+            raise UserError(f"{self._run.path} is finished; delete it to record it anew")
+        joining = Lock(study.path, "study")
+        try:
+            joining.acquire(patience=30.0)
+        except UserError:
+            self._lock.release()
+            raise
+        try:
+            file = study.path / where / "cell.json"
+            if file.exists() and (other := score_of(read_json(file))) != self.score:
+                raise UserError(f"score {self.score} is not that of the cell's other runs, {other}; name the same one")
+            present = study.read() if (study.path / "study.json").exists() else {}
+            name, command = present.get("study", study.path.resolve().name), present.get("command", ["recorder"])
+            study.write(name, command, {cell: {"directory": where, "seeds": [seed], "label_variant": ""}})
+            entries = {
+                key: {"value": value, "layer": BACKEND, "source": ""} for key, value in content["settings"].items()
+            }
+            content |= {"schema": SCHEMA, "cell": cell, "backend": BACKEND, "variant": "", "versions": {}}
+            write_json(file, {**content, SCORE: asdict(self.score), "settings": entries})
+        except UserError:
+            self._lock.release()
+            raise
+        finally:
+            joining.release()
+        self._identity = Identity(name, cell, suite, task, method, learner, BACKEND, model, profile, seed)
+        self._rows = Rows(self._run.path / "evaluations.jsonl", 0)
+        self._run.update(status="running", seed=seed, step=0, steps=steps, error=None, provenance=provenance("unknown"))
+
+    def episode(
+        self, *, step: int, ret: float, success: bool | None = None, length: int = 0, score: float | None = None
+    ) -> None:
+        """Log one evaluation episode of `length` steps (0: not known) after `step` environment steps of training, which
+        must not go back. `success` may be left out where the score is another; `score` is what the episode is worth
+        where the score is neither success nor return."""
+        step, length = _whole("step", step, self._last[0], self._steps), _whole("length", length, 0)
+        if not math.isfinite(ret):
+            raise UserError(f"ret={ret}: expected a finite return")
+        if success is None and self.score.name == "success":
+            raise UserError("success=… is missing; the score of this run is success")
+        worth = {"success": float(success or False), "return": float(ret)}.get(self.score.name, score)
+        if worth is None or (score is not None and score != worth):
+            raise UserError(f"score={score!r}: expected what the episode is worth by the score {self.score.name!r}")
+        if not within(self.score, worth):
+            raise UserError(f"{self.score.name} {worth}: expected a number in {limits(self.score)}")
+        number = self._last[1] + 1 if step == self._last[0] else 0
+        self._last = (step, number)
+        row = self._identity.row(step=step, episode=number, success=bool(success), length=length)
+        row |= {"return": float(ret), SCORE: float(worth)}
+        self._rows.append({name: row[name] for name in evaluation(self.score)})
+
+    def finish(self) -> None:
+        """Compact the rows and mark the run finished; of one that has ended already, nothing changes."""
+        if self._run.status != "running":
+            return
+        self._rows.flush()
+        self._rows.close()
+        to_parquet(self._rows.path, self._run.path / "evaluations.parquet", evaluation(self.score))
+        self._run.update(status="finished", step=self._steps, schema=SCHEMA_VERSION)
+        self._rows.path.unlink()
+        self._lock.release()
+
+    def fail(self, reason: str) -> None:
+        """Mark the run failed, to be recorded anew; of one that has ended already, nothing changes."""
+        if self._run.status != "running":
+            return
+        self._rows.flush()
+        self._rows.close()
+        self._run.update(status="failed", step=self._last[0], error=reason)
+        self._lock.release()
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.finish()
+        else:
+            self.fail(f"{kind.__name__}: {error}")
+
+
+def identity(content: Mapping[str, Any]) -> str:
+    """The id of a foreign method's cell: a hash of its names, steps and settings."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]
+
+
+def _named(suite: str, task: str) -> Score:
+    """The score that a suite names for a task, success where the suite is not installed here."""
+    return config.score_of(suite, task) if suite in registry.names("suite") else SUCCESS
+
+
+def _whole(name: str, value: Any, low: int, high: int | None = None) -> int:
+    """A whole number in [low, high] as int, NumPy's own included."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = low - 1
+    if number < low or (high is not None and number > high):
+        limits = f"from {low} to {high}" if high is not None else f"of at least {low}"
+        raise UserError(f"{name}={value!r}: expected a whole number {limits}")
+    return number

@@ -1,0 +1,121 @@
+"""A cell as its record, cell.json, and back: whoever reads one gets the very cell, or is told why not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from guidebench.harness import logs
+from guidebench.harness.errors import UserError
+from guidebench.harness.plan import config
+from guidebench.harness.plan.config import Cell, Value
+from guidebench.harness.plan.names import Chosen, Names
+from guidebench.harness.records import parts
+from guidebench.harness.records.files import read_json, write_json
+from guidebench.harness.records.study import StudyDirectory
+from guidebench.harness.settings import check
+
+
+def record(cell: Cell) -> dict[str, Any]:
+    """The content of cell.json."""
+    names = cell.names
+    return {
+        "schema": config.SCHEMA,
+        "cell": cell.id,
+        "suite": names.suite,
+        "task": names.task,
+        "method": names.method,
+        "learner": cell.learner,
+        "backend": cell.backend,
+        "model": cell.model,
+        "profile": names.profile,
+        "parts": parts_of(cell),
+        "steps": cell.steps,
+        "variant": cell.variant,
+        "overrides": dict(cell.overrides),
+        "versions": dict(config.versions(names)),
+        "score": asdict(cell.score),
+        "logs": logs.plain(cell.logs),
+        "settings": {key: value._asdict() for key, value in cell.settings.items()},
+    }
+
+
+def parts_of(cell: Cell) -> dict[str, dict[str, str]]:
+    """Role -> `kind` and `name` of the part in it, and of one whose word guides the learner its `backend` and
+    `model`."""
+    answering = {
+        part.role: {"backend": cell.section(part.role).backend, "model": cell.called(part)} for part in cell.answering
+    }
+    return {
+        part.role: {"kind": part.kind, "name": part.name, **answering.get(part.role, {})} for part in cell.names.parts
+    }
+
+
+def names_of(content: Mapping[str, Any]) -> Names:
+    """The names in a record; UserError for one that another version wrote."""
+    if content.get("schema") != config.SCHEMA:
+        raise UserError(
+            f"the record of cell {content.get('cell')} has schema {content.get('schema')!r}, and this version reads "
+            f"{config.SCHEMA}: use the version of guidebench that wrote it, or run the study anew in another output=…"
+        )
+    found = tuple(Chosen(role, part.kind, part.name) for role, part in parts.read(content["parts"]).items())
+    return Names(content["suite"], content["task"], content["method"], content["profile"], found)
+
+
+def rehashed(content: Mapping[str, Any]) -> str:
+    """The id that a record's own names, versions and settings give, whichever version wrote it; UserError where one of
+    its parts is not installed here."""
+    names = names_of(content)
+    known = config.cell_fields(names)
+    values: dict[str, Any] = {}
+    for key, entry in content["settings"].items():
+        section, _, name = key.partition(".")
+        if name not in known.get(section, {}) or not known[section][name].transport:
+            values[key] = entry["value"]
+    return config.identity(names, content["versions"], values)
+
+
+def recorded(content: Mapping[str, Any]) -> Cell:
+    """The cell of a record; UserError if this version would give it another id."""
+    names = names_of(content)
+    settings = {}
+    known = config.cell_fields(names)
+    for key, entry in content["settings"].items():
+        section, name = key.split(".", 1)
+        if name not in known.get(section, {}):
+            raise UserError(f"the record of cell {content['cell']} has a setting {key!r} that this version has not")
+        value = check(known[section][name], entry["value"], f"the record of cell {content['cell']}: {key}")
+        settings[key] = Value(value, entry["layer"], entry["source"])
+    for section, name in ((section, name) for section, own in known.items() for name in own):
+        if f"{section}.{name}" not in settings:
+            raise UserError(
+                f"the record of cell {content['cell']} lacks the setting '{section}.{name}', which this version has: "
+                f"run the study anew, or check out the commit in its run.json"
+            )
+    cell = Cell(names, settings, content.get("overrides", {}))
+    if cell.id != content["cell"]:
+        raise UserError(
+            f"cell {content['cell']} was recorded by another version of its parts ({dict(content['versions'])}, "
+            f"here {dict(config.versions(names))}): run the study anew, or check out the commit in its run.json"
+        )
+    return cell
+
+
+def write_cell(study: StudyDirectory, cell: Cell) -> None:
+    """Write cell.json if it is not there. A present one must declare the same logs, in which its runs go on.
+
+    UserError for a log that was declared with other columns, or not at all.
+    """
+    path = study.path / cell.directory / "cell.json"
+    if not path.exists():
+        write_json(path, record(cell))
+        return
+    before = logs.read(read_json(path).get("logs", {}))
+    for name, log in cell.logs.items():
+        if name not in before or not before[name].like(log):
+            had = f"with the columns {', '.join(before[name].columns)}" if name in before else "without the log"
+            raise UserError(
+                f"{path} was written {had}, and {cell.logged_by(name)} now declares {name!r} with "
+                f"{', '.join(log.columns)}: choose another output=…, or undo the change"
+            )

@@ -1,0 +1,264 @@
+"""Which source code a run is made by: a digest of every module that its parts and the engine are defined in.
+
+The modules are found by following import statements, those inside functions too, from the modules that register the
+cell's parts and from the worker, within this project and within the packages of plug-ins. What other packages do is in
+the recorded versions. Comments on lines of their own, docstrings and blank lines change no digest.
+
+Digests are told per group of modules, so that a difference has a name: `harness.loop`, `methods.vlm_rb`,
+`baselines.learners.sac`.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import hashlib
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from guidebench.harness import registry
+from guidebench.harness.interfaces import Observations
+from guidebench.harness.plan.names import Names
+from guidebench.harness.records.files import write_bytes
+
+PACKAGE = "guidebench"
+ROOT = Path(__file__).absolute().parents[3]
+"""The directory from which this project is imported: that of the checkout, or of installed packages."""
+PROJECT = ("guidebench.harness", "guidebench.suites", "guidebench.baselines", "guidebench.methods")
+"""The packages of this project whose code a run executes."""
+ENGINE = "guidebench.harness.run.worker"
+BEFORE = tuple(
+    f"guidebench.harness.{name}"
+    for name in (
+        "run.study", "plan.matrix", "run.estimates", "findings", "models.checkup", "models.contact", "run.readiness",
+        "run.timing",
+    )
+)  # fmt: skip
+"""Modules that have done their part before a worker begins, and nothing in it passes through them."""
+DATA = (".toml", ".json", ".csv", ".txt")
+"""Endings of files beside modules that they may read."""
+LENGTH = 12
+"""Hexadecimal digits of a digest: the chance that two sources share one is below 1e-14."""
+KEPT = 4_000
+"""Most modules in the file of digests; when there are more, those that were not used last are dropped."""
+FORMAT = 1
+
+
+class Module(NamedTuple):
+    """What is known of a module's source."""
+
+    digest: str
+    imports: tuple[tuple[int, str, tuple[str, ...]], ...]
+    """Import statements: dots of a relative one, the module, the names taken from it (none for `import module`)."""
+
+
+def of(names: Names) -> dict[str, str]:
+    """Group of modules -> digest, for a cell of these names; and `package NAME` -> version, for plug-ins."""
+    return Sources().of(names)
+
+
+def differing(recorded: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """The groups that are not the same in both."""
+    return sorted(group for group in {*recorded, *now} if recorded.get(group) != now.get(group))
+
+
+def plugins(names: Names) -> dict[str, str]:
+    """Distribution -> version, of those that are not this project and announce a part of a cell of these names."""
+    outside = (part for part in _parts(names) if _top(registry.home(*part)) not in PROJECT)
+    return dict(filter(None, (registry.distribution(kind, name) for kind, name in outside)))
+
+
+def _parts(names: Names) -> list[tuple[str, str]]:
+    """(kind, name) of everything registered that a cell has, with the encoders that its observations name."""
+    chosen = ((part.kind, part.name) for part in names.parts)
+    observations: Observations = registry.get("suite", names.suite)().spaces(names.task)[0]
+    encoders = (("encoder", part.encoder) for part in observations.parts.values() or (observations,) if part.encoder)
+    parts = list(dict.fromkeys([("suite", names.suite), ("method", names.method), *chosen, *encoders]))
+    for kind, name in parts:
+        registry.get(kind, name)
+    return parts
+
+
+class Sources:
+    """The sources as they stand at one moment; each file is read once."""
+
+    def __init__(self) -> None:
+        self._known = _load()
+        self._used: dict[str, Module] = {}
+        self._files: dict[str, Path | None] = {}
+        self._modules: dict[str, Module] = {}
+        self._found: dict[tuple[str, ...], dict[str, str]] = {}
+
+    def of(self, names: Names) -> dict[str, str]:
+        """As the function of this name."""
+        homes = tuple(sorted({registry.home(kind, name) for kind, name in _parts(names)}))
+        if homes not in self._found:
+            plugged = {f"package {name}": version for name, version in plugins(names).items()}
+            self._found[homes] = self._digests(homes) | plugged
+            if self._used.keys() - self._known.keys():
+                self._known |= self._used
+                _save(self._known, self._used)
+        return self._found[homes]
+
+    def _digests(self, homes: Iterable[str]) -> dict[str, str]:
+        tops = {*PROJECT, *map(_top, homes)}
+        waiting, reached = [ENGINE, *homes], set[str]()
+        while waiting:
+            name = waiting.pop()
+            if name in reached or name in BEFORE or self._file(name) is None:
+                continue
+            reached.add(name)
+            package = name.rpartition(".")[0]
+            waiting.extend(other for other in (package, *self._imported(name)) if other and _top(other) in tops)
+        groups: dict[str, list[str]] = {}
+        for name in sorted(reached):
+            groups.setdefault(_group(name), []).append(f"{name} {self._module(name).digest}")
+        return {group: _digest("\n".join(lines).encode()) for group, lines in sorted(groups.items())}
+
+    def _imported(self, name: str) -> Iterator[str]:
+        """Modules that a module may import: those that are none have no file, and are passed over."""
+        file = self._file(name)
+        assert file is not None
+        package = name if file.name == "__init__.py" else name.rpartition(".")[0]
+        for dots, module, taken in self._module(name).imports:
+            origin = package.split(".")[: len(package.split(".")) - dots + 1] if dots else []
+            base = ".".join(filter(None, (*origin, module)))
+            yield base
+            yield from (f"{base}.{each}" for each in taken)
+
+    def _module(self, name: str) -> Module:
+        if name not in self._modules:
+            file = self._file(name)
+            assert file is not None
+            content = file.read_bytes()
+            data = _data(file.parent) if file.name == "__init__.py" else b""
+            key = _digest(content + b"\0" + data, 2 * LENGTH)
+            self._modules[name] = self._used[key] = self._known.get(key) or _understood(content, data)
+        return self._modules[name]
+
+    def _file(self, name: str) -> Path | None:
+        """Where a module's source is; None for a name that is no module of source."""
+        if name not in self._files:
+            top, *rest = name.split(".")
+            place = ROOT if top == PACKAGE else _place(top)
+            self._files[name] = None
+            if place is not None:
+                path = place.joinpath(top, *rest)
+                candidates = (path / "__init__.py", path.with_name(f"{path.name}.py"))
+                self._files[name] = next((file for file in candidates if file.is_file()), None)
+        return self._files[name]
+
+
+def _place(top: str) -> Path | None:
+    """The directory that holds a plug-in's top package or module; None where it has no source, as in a notebook."""
+    with contextlib.suppress(ImportError, ValueError, AttributeError):
+        found = getattr(sys.modules.get(top), "__spec__", None) or importlib.util.find_spec(top)
+        if found is not None and found.origin and found.origin.endswith(".py"):
+            file = Path(found.origin)
+            return file.parent.parent if file.name == "__init__.py" else file.parent
+    return None
+
+
+def _top(name: str) -> str:
+    """The package that a module belongs to: one of this project's, or the top one of a plug-in."""
+    return ".".join(name.split(".")[: 2 if name.startswith(f"{PACKAGE}.") else 1])
+
+
+def _group(name: str) -> str:
+    top, _, own = name.partition(".")
+    if top != PACKAGE:
+        return top
+    return ".".join(own.split(".")[: 3 if own.startswith("baselines.") else 2])
+
+
+def _data(directory: Path) -> bytes:
+    """What lies beside a package's modules for them to read."""
+    files = sorted(file for file in directory.iterdir() if file.suffix in DATA and file.is_file())
+    return b"\0".join(file.name.encode() + b"\0" + file.read_bytes() for file in files)
+
+
+def _understood(content: bytes, data: bytes) -> Module:
+    try:
+        tree = ast.parse(content)
+    except (SyntaxError, ValueError):  # importing it tells what is wrong; until then any change of it counts
+        return Module(_digest(content + data), ())
+    statements = [*_statements(tree.body)]
+    imports: list[tuple[int, str, tuple[str, ...]]] = []
+    for statement in statements:
+        if isinstance(statement, ast.Import):
+            imports += [(0, alias.name, ()) for alias in statement.names]
+        elif isinstance(statement, ast.ImportFrom):
+            names = tuple(alias.name for alias in statement.names)
+            imports.append((statement.level, statement.module or "", names))
+    return Module(_digest(_code(content, statements) + data), tuple(imports))
+
+
+def _statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """All statements but those that are there for type checkers alone, outer ones first."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, ast.If) and ast.unparse(statement.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            yield from _statements(statement.orelse)
+            continue
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            inner = getattr(statement, name, None)
+            if isinstance(inner, list):
+                yield from _statements(inner)
+
+
+def _code(content: bytes, statements: Iterable[ast.AST]) -> bytes:
+    """The lines of a source that can change what it does."""
+    lines: list[bytes] = content.splitlines()
+    for statement in statements:
+        if (
+            isinstance(statement, ast.Expr)
+            and isinstance(statement.value, ast.Constant)
+            and isinstance(statement.value.value, str)
+        ):
+            first, last = statement.lineno - 1, (statement.end_lineno or statement.lineno) - 1
+            before, after = lines[first][: statement.col_offset], lines[last][statement.end_col_offset :]
+            if not before.strip() and not after.strip():  # nothing else stands on its lines
+                lines[first : last + 1] = [b""] * (last + 1 - first)
+    # Within a text of several lines, a line that begins with # is no comment.
+    comments = not any(mark in line for line in lines for mark in (b'"""', b"'''"))
+    kept: list[bytes] = []
+    for line in lines:
+        bare = line.strip()
+        continued = bool(kept) and kept[-1].endswith(b"\\")
+        if bare and not (comments and bare.startswith(b"#") and not continued):
+            kept.append(line.rstrip())
+    return b"\n".join(kept)
+
+
+def _digest(content: bytes, length: int = LENGTH) -> str:
+    return hashlib.sha256(content).hexdigest()[:length]
+
+
+def _cache() -> Path:
+    """Where what was understood of sources is kept by their content: reading is quick, parsing is not."""
+    home = Path(os.environ.get("GUIDEBENCH_CACHE") or Path.home() / ".cache" / "guidebench")
+    return home / "sources.json"
+
+
+def _load() -> dict[str, Module]:
+    try:
+        content = json.loads(_cache().read_bytes())
+        if content["format"] != FORMAT:
+            return {}
+        return {
+            key: Module(str(digest), tuple((int(dots), str(module), tuple(names)) for dots, module, names in imports))
+            for key, (digest, imports) in content["modules"].items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _save(known: Mapping[str, Module], used: Mapping[str, Module]) -> None:
+    kept = known if len(known) <= KEPT else used
+    with contextlib.suppress(OSError):  # a cache that cannot be written costs time alone
+        write_bytes(_cache(), json.dumps({"format": FORMAT, "modules": kept}).encode())

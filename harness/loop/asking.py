@@ -1,0 +1,126 @@
+"""Who answers in the roles of a cell: what is asked there, by which backend, and which roles share one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from guidebench.harness import parts, registry
+from guidebench.harness.execution import Models
+from guidebench.harness.interfaces import Agent, Build
+from guidebench.harness.loop.evaluation import Consult
+from guidebench.harness.loop.job import Job
+from guidebench.harness.models import keeping
+from guidebench.harness.models.messages import Assignment, Registered, Voice
+from guidebench.harness.models.oracle import OracleBackend
+from guidebench.harness.models.process import ModelProcess
+from guidebench.harness.models.questions import Backend, QuestionQueue, consulted
+from guidebench.harness.plan import answering, arrays
+from guidebench.harness.plan.config import Cell, there
+
+
+def asked_of(cell: Cell, agent: Agent) -> list[str]:
+    """The roles in which the cell's parts ask somebody: models, and a person."""
+    judges = {part.role for part in cell.names.of("judge")} if not agent.wants_snapshots else set()
+    human = any(registry.HUMAN in part.needs for part in cell.sections.values() if isinstance(part, parts.Part))
+    return [*(part.role for part in cell.models if part.role not in judges), *([registry.HUMAN] if human else [])]
+
+
+def sharing(cell: Cell, roles: Sequence[str]) -> list[tuple[str, ...]]:
+    """The roles, together where one process can answer in them: where it is one foundation model, reached and waited
+    for in the same way. Prompts, sampling and dialogues may differ."""
+    found: dict[tuple[object, ...], list[str]] = {}
+    named = {part.role: part for part in cell.models}
+    for role in roles:
+        key: tuple[object, ...] = (role,)
+        model = cell.section(role)
+        if role in named and keeping.recorded(model):
+            same = {name: value for name, value in vars(model).items() if name not in keeping.NOT_THE_MODEL}
+            key = (named[role].kind, named[role].name, *same.items(), model.policy())
+        found.setdefault(key, []).append(role)
+    return [*map(tuple, found.values())]
+
+
+def asks_of(backends: Mapping[str, Backend], job: Job, cell: Cell) -> dict[str, QuestionQueue]:
+    """The questions in each role, in the order in which answers reach the agent, whichever roles share a process."""
+    numbers = itertools.count()
+    kinds = {part.role: part.kind for part in cell.names.parts}
+    budgeted, now = Models(**job.models).budgeted, answering.consulted(cell.names.parts)
+
+    def asks(role: str, backend: Backend) -> QuestionQueue:
+        kind = kinds.get(role, role)
+        asked = cell.section(_asking(cell, role)[0] if kind == registry.HUMAN else role)
+        delay = 0 if role in now else asked.delay
+        return QuestionQueue(len(job.seeds), delay, backend, kind == registry.HUMAN or budgeted, role, kind, numbers)
+
+    order = [*kinds, registry.HUMAN]
+    return {role: asks(role, backends[role]) for role in order if role in backends}
+
+
+def distinct(backends: Mapping[str, Backend]) -> list[Backend]:
+    """Each backend once, though it answers in several roles."""
+    return list({id(backend): backend for backend in backends.values()}.values())
+
+
+def backend_of(roles: Sequence[str], job: Job, cell: Cell, build: Build) -> Backend:
+    """What answers in these roles: an oracle here in the worker, a person through files, any other in a process of its
+    own."""
+    if registry.HUMAN in roles:
+        asker: parts.AskingPart = cell.section(_asking(cell, registry.HUMAN)[0])
+        return asker.person(build.directories)
+    names, model = cell.names, build.parts[roles[0]]
+    if model.backend == "oracle":
+        return OracleBackend(model.spawn(build.parts["suite"], names.task), build.streams)
+    voices = {role: _voice(cell, role) for role in roles}
+    assignment = Assignment(
+        Registered("suite", names.suite, asdict(build.parts["suite"])), names.task, voices,
+        asdict(build.parts["drawing"]) if "drawing" in build.parts else None,
+        runs=tuple(f"{cell.id}/{seed}" for seed in job.seeds), models=job.models,
+        directory=str(keeping.folder(Path(job.directory))), device=job.device,
+    )  # fmt: skip
+    if model.backend == "scripted":
+        return ModelProcess(assignment, model.timeout)
+    policy = model.policy()
+    calls = [
+        cell.section(speaker).dialogue(build.parts["suite"], names.task, role).calls
+        for role in roles
+        for speaker in answering.speakers(cell.names.parts, role)
+    ]
+    return ModelProcess(assignment, keeping.patience(policy, max(calls, default=1)), 2 * policy.in_flight)
+
+
+def _voice(cell: Cell, role: str) -> Voice:
+    """How the model in a role is asked: about clips as long as the replays that need it make them, or by the dialogue
+    of the part that leads one with it."""
+    known = {part.role: Registered(part.kind, part.name, asdict(cell.section(part.role))) for part in cell.names.parts}
+    length = parts.clip_length({asker: cell.section(asker) for asker in _asking(cell, role)})
+    speaker = next(iter(answering.speakers(cell.names.parts, role)), "")
+    return Voice(known[role], length or 1, known.get(speaker), arrays.of(cell.names.parts, there(cell), role))
+
+
+def _asking(cell: Cell, role: str) -> list[str]:
+    """The roles of the parts that need one."""
+    return [part.role for part in cell.names.parts if role in cell.section(part.role).needs]
+
+
+@contextmanager
+def consultations(job: Job, cell: Cell, build: Build) -> Iterator[Callable[[str], Consult]]:
+    """What answers an agent that is evaluated by itself: a function that makes `Context.consult` for a scope such as
+    `eval/SEED`, to which each question adds its episode."""
+    roles = sorted(answering.consulted(cell.names.parts))
+    backends: dict[str, Backend] = {}
+    try:
+        for shared in sharing(cell, roles):
+            backends |= dict.fromkeys(shared, backend_of(shared, job, cell, build))
+        asks = asks_of(backends, job, cell)
+
+        def within(scope: str) -> Consult:
+            return lambda questions: consulted(asks, [(each, f"{scope}/{each.episode}") for each in questions], 0)
+
+        yield within
+    finally:
+        for backend in distinct(backends):
+            backend.close()

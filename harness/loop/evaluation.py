@@ -1,0 +1,213 @@
+"""Evaluation: the greedy episodes of all seeds step in one batch; finished ones leave it.
+
+Under a deterministic policy a task that can tell its position (`Task.position`) is stopped when a position repeats:
+what follows is a cycle without success, so the row is what running it out would have written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from guidebench.harness.capabilities import HasSubgoals, ScoresEpisodes
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import SUCCESS, Agent, Array, Context, Mode, Place, Question, RunPhase, Score, Task
+from guidebench.harness.streams import Streams
+
+
+class Result(NamedTuple):
+    """One evaluation episode of one seed."""
+
+    row: int
+    episode: int
+    ret: float
+    success: bool
+    length: int
+    score: float
+    """What it is worth by the score that the suite names (`guidebench.harness.interfaces.Score`)."""
+    subgoals: Mapping[str, bool] = {}
+    """Which subgoals held when the episode ended, of a task that tells of some and whose episodes are run out."""
+
+
+class Note(NamedTuple):
+    """A row of diagnosis that an agent noted while it was evaluated."""
+
+    log: str
+    row: int
+    values: Mapping[str, Any]
+
+
+Consult = Callable[[Sequence[Question]], list[Any]]
+"""`Context.consult` of an evaluation; it puts each question within the episode that it names."""
+
+
+def nobody(questions: Sequence[Question]) -> list[Any]:
+    """There is nobody to be asked."""
+    raise UserError(
+        f"a part asks in the role {questions[0].to!r} while it is evaluated, and nobody answers there; only roles in "
+        f"the `consults` of its configuration are asked then"
+    )
+
+
+@dataclass
+class EvaluationContext:
+    """What an agent sees while it is evaluated."""
+
+    step: int
+    streams: Sequence[Streams]
+    rows: Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    mode: Mode = Mode.EVALUATE
+    answer: Consult = nobody
+    notes: list[Note] = field(default_factory=list)
+    """What was noted, to be written when the evaluation has ended."""
+
+    @property
+    def phase(self) -> RunPhase:
+        raise RuntimeError("an evaluation is in no phase")
+
+    @property
+    def observation(self) -> Array:
+        raise RuntimeError("there is no next observation of each seed while an agent is evaluated")
+
+    def ask(self, ask: Question) -> None:
+        raise RuntimeError("an agent may not ask what is answered later while it is evaluated; consult is answered now")
+
+    def consult(self, questions: Sequence[Question]) -> list[Any]:
+        return self.answer(questions) if questions else []
+
+    def note(self, log: str, row: int, values: Mapping[str, Any]) -> None:
+        self.notes.append(Note(log, row, values))
+
+
+class Memoryless:
+    """The Actor of an agent whose `act` needs to remember nothing of an episode."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    def begin(self, observation: Array, ctx: Context) -> None:
+        """There is nothing to remember."""
+
+    def act(self, observation: Array, numbers: Array, ctx: Context) -> Array:
+        return self._agent.act(observation, ctx)
+
+    def end(self, numbers: Array, ctx: Context) -> None:
+        """Nor to forget."""
+
+
+class Evaluator:
+    """Evaluates the seeds of a worker on `episodes` layouts each; `make(row)` is the task of a seed."""
+
+    def __init__(
+        self, make: Callable[[int], Task], episodes: int, streams: Sequence[Streams], score: Score = SUCCESS
+    ) -> None:
+        self._make = make
+        self._episodes = episodes
+        self._score = score
+        self._streams = streams
+        self._pool: dict[tuple[int, int], Task] = {}
+
+    def __call__(
+        self,
+        agent: Agent,
+        step: int,
+        rows: Sequence[int],
+        watch: Callable[[int, Task], None] | None = None,
+        consult: Consult = nobody,
+        notes: list[Note] | None = None,
+    ) -> list[Result]:
+        """Results of every episode of `rows`, ordered by row and episode.
+
+        `watch(number, task)` is called after each reset and step of the number-th episode, for videos; `consult`
+        answers what the agent asks; `notes` takes what it notes.
+        """
+        places = [Place(row, episode) for row in rows for episode in range(self._episodes)]
+        if not places:
+            return []
+        for place in places:
+            if place not in self._pool:
+                self._pool[place] = self._make(place[0])
+        tasks = [self._pool[place] for place in places]
+        ctx = EvaluationContext(step, self._streams, answer=consult, notes=[] if notes is None else notes)
+        observations = [
+            task.reset(self._streams[row].evaluation_seed(step, episode))
+            for task, (row, episode) in zip(tasks, places, strict=True)
+        ]
+        returns = [0.0] * len(places)
+        lengths = [0] * len(places)
+        seen: list[set[bytes]] = [set() for _ in places]
+        results: dict[int, Result] = {}
+        alive = list(range(len(places)))
+        cut = agent.deterministic and not self._score.recorded  # only success and return are known of a cycle
+        if cut:
+            for number in alive:
+                _repeats(seen[number], tasks[number])
+        if watch:
+            for number in alive:
+                watch(number, tasks[number])
+        actor = agent.actor(places)
+        ctx.rows = np.array([place.row for place in places])
+        actor.begin(np.stack(observations), ctx)
+        while alive:
+            ctx.rows = np.array([places[number].row for number in alive])
+            actions = actor.act(np.stack([observations[number] for number in alive]), np.array(alive), ctx)
+            left = []
+            for number, action in zip(alive, actions, strict=True):
+                task = tasks[number]
+                step_result = task.step(action)
+                observations[number] = step_result.observation
+                returns[number] += float(step_result.reward)
+                lengths[number] += 1
+                if watch:
+                    watch(number, task)
+                row, episode = places[number]
+                if step_result.terminated or step_result.truncated:
+                    success = bool(step_result.success)
+                    worth = scored(self._score, task, success, returns[number])
+                    results[number] = Result(
+                        row, episode, returns[number], success, lengths[number], worth, _subgoals(task)
+                    )
+                elif cut and _repeats(seen[number], task):
+                    worth = scored(self._score, task, False, returns[number])
+                    results[number] = Result(row, episode, returns[number], False, task.max_steps, worth)
+                else:
+                    left.append(number)
+            if len(left) < len(alive):
+                ended = np.array([number for number in alive if number in results])
+                ctx.rows = np.array([places[number].row for number in ended.tolist()])
+                actor.end(ended, ctx)
+            alive = left
+        return [results[number] for number in range(len(places))]
+
+
+def scored(score: Score, task: Task, success: bool, ret: float) -> float:
+    """What an episode that has just ended is worth, of this return; RuntimeError where the task cannot tell."""
+    if score.name == "success":
+        return float(success)
+    if score.name == "return":
+        return ret
+    if score.name == "completion":
+        parts = _subgoals(task)
+        if not parts:
+            raise RuntimeError("the suite scores completion, and its task tells of no subgoals")
+        return sum(parts.values()) / len(parts)
+    if not isinstance(task, ScoresEpisodes):
+        raise RuntimeError(f"the suite names the score {score.name!r}, and its task has no method `score`")
+    return float(task.score())
+
+
+def _subgoals(task: Task) -> Mapping[str, bool]:
+    return task.subgoals() if isinstance(task, HasSubgoals) else {}
+
+
+def _repeats(seen: set[bytes], task: Task) -> bool:
+    position = task.position()
+    if position is None:
+        return False
+    if position in seen:
+        return True
+    seen.add(position)
+    return False

@@ -1,0 +1,446 @@
+"""The one training loop: it steps the tasks of S seeds in lock-step and drives an Agent; methods never copy it."""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import numpy as np
+
+from guidebench.harness.episodes.datasets import Dataset, transitions
+from guidebench.harness.episodes.demonstrations import together
+from guidebench.harness.errors import BudgetReached, Stopped, UserError
+from guidebench.harness.interfaces import (
+    Agent,
+    Array,
+    Episode,
+    Metrics,
+    Mode,
+    Question,
+    RunPhase,
+    State,
+    Task,
+    Transition,
+)
+from guidebench.harness.loop.evaluation import Evaluator, Note, Result
+from guidebench.harness.models.questions import Account, Due, QuestionQueue, consulted
+from guidebench.harness.streams import Streams
+from guidebench.harness.trajectories import Demonstration
+
+METRICS_EVERY = 1_000
+"""Environment steps over which losses and training episodes are averaged into one row."""
+
+
+def phases_of(agent: Agent, steps: int, datasets: Collection[str] = ()) -> tuple[RunPhase, ...]:
+    """The phases of an agent's run of so many steps, with datasets in these roles; UserError where they are not what
+    phases can be."""
+    phases = agent.phases()
+    names = [phase.name for phase in phases]
+    for number, phase in enumerate(phases):
+        name = f"phase {phase.name!r}"
+        if phase.name in names[:number]:
+            raise UserError(f"two phases of the run are called {phase.name!r}; give each a name of its own")
+        if not isinstance(phase.steps, int) or phase.steps < 1:
+            raise UserError(f"{name} has {phase.steps} steps; expected a whole number from 1 on, or no such phase")
+        if phase.updates is not None and (not isinstance(phase.updates, int) or phase.updates < 0):
+            raise UserError(
+                f"{name} has updates={phase.updates}; expected a whole number of gradient updates per step, or None "
+                f"for the learner's own schedule"
+            )
+        if phase.source not in ("environment", "none", *datasets):
+            raise UserError(
+                f"{name} has source={phase.source!r}; expected environment, none, or a role of kind dataset that a "
+                f"part of the cell needs ({', '.join(datasets) or 'none does'})"
+            )
+        if phase.source in datasets and agent.wants_snapshots:
+            raise UserError(
+                f"{name} takes the dataset {phase.source!r}, which holds no snapshots and no events, and a part of the "
+                f"cell has frames or events of what is stored judged (`wants_snapshots`); choose a replay, a guide and "
+                f"an agent that do without"
+            )
+    if (total := sum(phase.steps for phase in phases)) != steps:
+        told = ", ".join(f"{phase.name} {phase.steps:,}" for phase in phases) or "none"
+        raise UserError(
+            f"the phases of the run have {total:,} steps in all ({told}), and training.steps={steps}; the two "
+            f"have to be equal"
+        )
+    return phases
+
+
+class Journal(Protocol):
+    """Where the loop's rows and checkpoints go: the run directories of a worker, or nowhere."""
+
+    def evaluated(self, step: int, results: Sequence[Result]) -> None: ...
+
+    def measured(self, row: int, step: int, metrics: dict[str, float]) -> None: ...
+
+    def judged(self, due: Due, step: int) -> None: ...
+
+    def noted(self, log: str, row: int, step: int, values: Mapping[str, Any]) -> None: ...
+
+    def timed(self, step: int, clock: dict[str, float], accounts: Mapping[str, Sequence[Account]]) -> None: ...
+
+    def checkpoint(self, step: int, states: Callable[[int], State]) -> None: ...
+
+    def diverged(self, row: int, step: int) -> None: ...
+
+    def progress(
+        self, step: int, score: Array, waited: float, accounts: Callable[[], Sequence[Account]], phase: str
+    ) -> None: ...
+
+
+class Loop:
+    """A run of S seeds; also the Context that its agent sees."""
+
+    mode = Mode.TRAIN
+
+    def __init__(
+        self,
+        agent: Agent,
+        tasks: Sequence[Task],
+        streams: Sequence[Streams],
+        evaluator: Evaluator,
+        journal: Journal,
+        *,
+        evaluate_every: int,
+        checkpoint_every: int,
+        asks: Mapping[str, QuestionQueue] | None = None,
+        consulted: Mapping[str, QuestionQueue] | None = None,
+        demonstrations: Sequence[Sequence[Demonstration]] = (),
+        datasets: Mapping[str, Callable[[], Sequence[Dataset]]] = MappingProxyType({}),
+        probe: Callable[[Agent, int, Sequence[int]], None] = lambda agent, step, rows: None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.agent, self.tasks, self.streams = agent, tasks, streams
+        self.rows = np.arange(len(tasks))
+        self.step = 0
+        self._evaluator, self._journal, self._probe, self._stop = evaluator, journal, probe, stop
+        self._asks, self._consulted = asks or {}, consulted or {}
+        self._pending: set[int] = set()
+        """Seeds that go on from a checkpoint before an evaluation that has not ended. A process that is killed may
+        leave some with it and some with the one behind the evaluation."""
+        self._demonstrations = demonstrations
+        self._datasets = dict(datasets)
+        """Role -> what loads the dataset of each seed, of those that are still to be stored."""
+        self._evaluate_every, self._checkpoint_every = evaluate_every, checkpoint_every
+        self.phase = RunPhase("none", 0, "none")
+        """The one that the loop is in."""
+        self._observation: Array | None = None
+        self._begun = False
+        """Whether the first episodes have begun."""
+        self._returns = np.zeros(len(tasks))
+        self._lengths = np.zeros(len(tasks), np.int64)
+        self._windows = [Window() for _ in tasks]
+        self._score = np.full(len(tasks), np.nan)
+        self._clock = {"seconds": 0.0, "evaluation_seconds": 0.0, "checkpoint_seconds": 0.0, "wait_seconds": 0.0}
+        self._resumed_at = time.monotonic()
+        self._diverged = np.zeros(len(tasks), bool)
+        self._end, self._several = 0, False
+
+    def ask(self, ask: Question) -> None:
+        if not self.agent.active[ask.row]:
+            return  # nothing comes of a seed that has stopped
+        if ask.to not in self._asks:
+            known = ", ".join(self._asks) or "none"
+            raise UserError(
+                f"a part asks in the role {ask.to!r}, which the cell does not have (asked roles: {known}); declare it "
+                f"in the `needs` of the part's configuration, and want snapshots if it is a judge's"
+            )
+        self._asks[ask.to].submit(ask, self.step)
+
+    def consult(self, questions: Sequence[Question]) -> list[Any]:
+        """The answers to questions of training, now."""
+        return self._consult(questions, [""] * len(questions))
+
+    def _consult(self, questions: Sequence[Question], scopes: Sequence[str]) -> list[Any]:
+        """The answer to each question, in order; None for one of a seed that has stopped, which is not sent."""
+        asked = [*zip(questions, scopes, strict=True)]
+        return consulted(self._consulted, asked, self.step, self._stop, self.agent.active)
+
+    def note(self, log: str, row: int, values: Mapping[str, Any]) -> None:
+        self._journal.noted(log, row, self.step, values)
+
+    @property
+    def observation(self) -> Array:
+        """What each seed acts on next, [S, …]."""
+        if self._observation is None:
+            self._observation = np.stack([task.reset() for task in self.tasks])
+        return self._observation
+
+    def run(self) -> None:
+        """Train to the end of the agent's last phase; Stopped if asked to stop: between two steps with a checkpoint
+        written, and within a step that waits for an answer without one."""
+        self._resumed_at = time.monotonic()
+        phases = self.agent.phases()
+        self._several = len(phases) > 1
+        self._end = sum(phase.steps for phase in phases)
+        if self.step == 0:
+            self._demonstrate()
+        elif self._pending:  # the checkpoint was written before an evaluation, which is made again
+            self._evaluate(sorted(self._pending))
+            self._conclude()
+        elif halted := self._halted():  # what kept it from going on before still does
+            raise BudgetReached(halted)
+        until = 0
+        for phase in phases:
+            begin, until = until, until + phase.steps
+            if self.step > begin:  # what it stores lies there already
+                self._datasets.pop(phase.source, None)
+            if self.step < until:
+                self.enter(phase)
+            while self.step < until:
+                self.advance(phase)
+                self._housekeep()
+
+    def enter(self, phase: RunPhase) -> None:
+        """A phase begins, or goes on: its dataset is stored, if that has not happened yet."""
+        self.phase = phase
+        load = self._datasets.pop(phase.source, None)
+        if load is None:
+            return
+        if self._begun:
+            self.agent.cut(self)
+        for transition in transitions(load(), len(self.tasks[0].events())):
+            self.agent.observe(transition, self)
+
+    def advance(self, phase: RunPhase) -> None:
+        """One step of a phase: a transition of every seed, the answers that count from now on, and what is learnt."""
+        self.phase = phase
+        self.step += 1
+        if phase.source == "environment":
+            self._interact()
+        for asks in self._asks.values():
+            self._answer(asks)
+        self._take_in(self.agent.update(self))
+
+    def _demonstrate(self) -> None:
+        """Every seed observes episodes that it did not play: of each of `demonstrations`, its own."""
+        for episodes in self._demonstrations:
+            for step in range(episodes[0].length):
+                shown = together(episodes, step)
+                self.agent.observe(shown if self.agent.wants_snapshots else shown._replace(snapshot=None), self)
+
+    def _interact(self) -> None:
+        """One step of every seed's task."""
+        seen = self.observation
+        if not self._begun:
+            self._begun = True
+            self.agent.begin(self.rows, seen, self)
+        actions = self._finite(self.agent.act(seen, self))
+        steps = [task.step(action) for task, action in zip(self.tasks, actions, strict=True)]
+        transition = Transition(
+            observation=seen,
+            action=actions,
+            reward=np.array([step.reward for step in steps], np.float32),
+            terminated=np.array([step.terminated for step in steps]),
+            truncated=np.array([step.truncated for step in steps]),
+            next_observation=np.array([step.observation for step in steps]),
+            events=np.array([task.events() for task in self.tasks]),
+            snapshot=np.array([task.snapshot() for task in self.tasks]) if self.agent.wants_snapshots else None,
+            success=np.array([step.success for step in steps], bool),
+        )
+        self._returns += [step.reward for step in steps]
+        self._lengths += 1
+        self.agent.observe(transition, self)
+        ended = [row for row, step in enumerate(steps) if step.terminated or step.truncated]
+        self._observation = transition.next_observation
+        if ended:
+            episodes = [
+                Episode(row, float(self._returns[row]), int(self._lengths[row]), bool(steps[row].success))
+                for row in ended
+            ]
+            for episode in episodes:
+                self._windows[episode.row].episode(episode)
+            self.agent.end(episodes, self)
+            self._returns[ended], self._lengths[ended] = 0.0, 0
+            self._observation = self._observation.copy()
+            for row in ended:
+                self._observation[row] = self.tasks[row].reset()
+            self.agent.begin(np.array(ended), self._observation[ended], self)
+
+    def _finite(self, actions: Array) -> Array:
+        """The actions; a seed that tells one which is not finite stops, and its task goes on with zeros."""
+        bad = ~np.isfinite(actions).reshape(len(actions), -1).all(1)
+        if not bad.any():
+            return actions
+        self.agent.active[bad] = False
+        return np.where(bad.reshape(-1, *[1] * (actions.ndim - 1)), 0, actions).astype(actions.dtype)
+
+    def _answer(self, asks: QuestionQueue) -> None:
+        if answers := asks.due(self.step):
+            self.agent.answered([due.answer for due in answers], self)
+            for due in answers:
+                if asks.kind == "judge":
+                    self._journal.judged(due, self.step)
+
+    def _take_in(self, metrics: Metrics) -> None:
+        for name, values in metrics.items():
+            for row, window in enumerate(self._windows):
+                window.add(name, float(values[row]))
+
+    def _housekeep(self) -> None:
+        """Diverged seeds, metrics, evaluation, checkpoint, progress, stop: in an order that a resume repeats."""
+        step, last = self.step, self.step == self._end
+        if not self.agent.active.all():
+            for row in np.flatnonzero(~self.agent.active & ~self._diverged).tolist():
+                self._diverged[row] = True
+                self._journal.diverged(row, step)
+        if step % METRICS_EVERY == 0 or last:
+            for row, window in enumerate(self._windows):
+                self._journal.measured(row, step, window.drain())
+        if step % self._evaluate_every == 0 or last:
+            if self._consulted:  # what it asks may end the run within it: what led here is kept
+                self._journal.checkpoint(step, lambda row: {**self.state(row), "pending": True})
+            self._evaluate(self.rows.tolist())
+        self._conclude()
+
+    def _conclude(self) -> None:
+        """What follows an evaluation that may have been: checkpoint, progress, stop."""
+        step, last = self.step, self.step == self._end
+        halted = "" if last else self._halted()
+        stopping = not last and (bool(halted) or self._stop())
+        if step % self._checkpoint_every == 0 or last or stopping:
+            accounts = {role: asks.accounts for role, asks in self._every}
+            self._journal.timed(step, self._read_clock(), accounts)
+            started = time.monotonic()
+            self._journal.checkpoint(step, self.state)
+            self._clock["checkpoint_seconds"] += time.monotonic() - started
+        self._journal.progress(
+            step, self._score, self._waited, self._accounts, self.phase.name if self._several else ""
+        )
+        if halted:
+            raise BudgetReached(halted)
+        if stopping:
+            raise Stopped
+
+    def _halted(self) -> str:
+        """What keeps an answer that the next step needs from coming, in words, or ""."""
+        return next((asks.reason for asks in self._asks.values() if asks.halted(self.step + 1)), "")
+
+    def _evaluate(self, of: Sequence[int]) -> None:
+        """Evaluate those of some seeds that still train."""
+        started = time.monotonic()
+        rows = [row for row in of if self.agent.active[row]]
+        for asks in self._consulted.values():
+            asks.begin_scopes()
+
+        def consult(questions: Sequence[Question]) -> list[Any]:
+            return self._consult(questions, [f"evaluation/{self.step}/{question.episode}" for question in questions])
+
+        notes: list[Note] = []
+        results = self._evaluator(self.agent, self.step, rows, None, consult, notes)
+        self._journal.evaluated(self.step, results)
+        for log, row, values in notes:
+            self._journal.noted(log, row, self.step, values)
+        self._probe(self.agent, self.step, rows)
+        returns = np.full(len(self.tasks), np.nan)
+        for row in rows:
+            mine = [result for result in results if result.row == row]
+            returns[row] = np.mean([result.ret for result in mine])
+            self._score[row] = np.mean([result.score for result in mine])
+        self.agent.evaluated(returns, self)
+        self._clock["evaluation_seconds"] += time.monotonic() - started
+
+    @property
+    def clock(self) -> dict[str, float]:
+        """Seconds so far, and of them those spent on evaluations, checkpoints and waiting for answers."""
+        return self._read_clock()
+
+    def _read_clock(self) -> dict[str, float]:
+        now = time.monotonic()
+        self._clock["seconds"] += now - self._resumed_at
+        self._resumed_at = now
+        if self._every:
+            self._clock["wait_seconds"] = self._waited
+        return dict(self._clock)
+
+    @property
+    def _waited(self) -> float:
+        return sum(asks.waited for _, asks in self._every)
+
+    @property
+    def _every(self) -> list[tuple[str, QuestionQueue]]:
+        """All roles that are asked, at once or later."""
+        return [*self._asks.items(), *self._consulted.items()]
+
+    def _accounts(self) -> list[Account]:
+        """What each seed's questions took, over all roles; empty where none is asked."""
+        accounts = [asks.accounts for _, asks in self._every]
+        return [functools.reduce(Account.plus, mine) for mine in zip(*accounts, strict=True)]
+
+    def state(self, row: int) -> State:
+        """Everything that decides the rest of one seed's run."""
+        return {
+            "step": self.step,
+            "task": self.tasks[row].state(),
+            "observation": None if self._observation is None else self._observation[row],
+            "begun": self._begun,
+            "return": float(self._returns[row]),
+            "length": int(self._lengths[row]),
+            "streams": self.streams[row].state(),
+            "window": self._windows[row].state(),
+            "agent": self.agent.state(row),
+            "asks": {role: asks.state(row) for role, asks in self._every},
+            "clock": dict(self._clock),
+        }
+
+    def load_state(self, row: int, state: State) -> None:
+        """Continue one seed from `state`; all seeds of a worker must stand at the same step."""
+        self.step = int(state["step"])
+        self.tasks[row].load_state(state["task"])
+        if state["observation"] is not None:
+            if self._observation is None:
+                self._observation = np.stack([state["observation"]] * len(self.tasks))
+            self._observation[row] = state["observation"]
+        self._begun = bool(state["begun"])
+        self._returns[row], self._lengths[row] = state["return"], state["length"]
+        self.streams[row].load_state(state["streams"])
+        self._windows[row].load_state(state["window"])
+        self.agent.load_state(row, state["agent"])
+        if state.get("pending"):
+            self._pending.add(row)
+        for number, (role, asks) in enumerate(self._every):
+            if role not in state["asks"]:
+                raise UserError(
+                    "this checkpoint is of a version that kept questions otherwise; delete the run's directory"
+                )
+            asks.load_state(row, state["asks"][role])
+            asks.waited = 0.0 if number else state["clock"]["wait_seconds"]  # of all roles together
+        self._clock.update(state["clock"])
+
+
+class Window:
+    """Means over the steps since the last row of metrics, of one seed."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, list[float]] = {}
+
+    def add(self, name: str, value: float) -> None:
+        """NaN is nothing to tell: no mean is taken of it."""
+        if math.isnan(value):
+            return
+        total = self._sums.setdefault(name, [0.0, 0])
+        total[0] += value
+        total[1] += 1
+
+    def episode(self, episode: Episode) -> None:
+        self.add("episode/return", episode.ret)
+        self.add("episode/length", episode.length)
+        self.add("episode/success", float(episode.success))
+        self.add("episode/count", 1.0)
+
+    def drain(self) -> dict[str, float]:
+        """The means (the number of episodes as a sum), and start anew."""
+        means = {name: total if name == "episode/count" else total / n for name, (total, n) in self._sums.items()}
+        self._sums = {}
+        return means
+
+    def state(self) -> dict[str, Any]:
+        return {name: list(total) for name, total in self._sums.items()}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        self._sums = {name: list(total) for name, total in state.items()}

@@ -1,0 +1,304 @@
+"""A model behind an OpenAI-compatible server, as a `Model`: clips judged, chats continued, texts embedded.
+
+Every request counts as a call, those included that show a model what is wrong with its answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import itertools
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.models.backends import recipes
+from guidebench.harness.models.backends.answers import (
+    BEGUN,
+    REPAIRS,
+    SPOKEN,
+    Unreadable,
+    answering,
+    in_schema,
+    with_repair,
+    with_schema,
+    yes_or_no,
+)
+from guidebench.harness.models.backends.images import png
+from guidebench.harness.models.backends.openai_ import reading
+from guidebench.harness.models.backends.openai_.reading import Completion
+from guidebench.harness.models.backends.openai_.server import Server
+from guidebench.harness.models.backends.recipes import MILLION, Scoring
+from guidebench.harness.models.calls import (
+    CUT_OFF,
+    Call,
+    ChatCall,
+    EmbedCall,
+    Failure,
+    Json,
+    JudgeCall,
+    Message,
+    Reply,
+    Usage,
+)
+
+LIKELIEST = 20
+"""Tokens in one place whose probabilities are asked for, the most that hosted servers tell."""
+CONTINUED: Mapping[str, Json] = {"continue_final_message": True, "add_generation_prompt": False}
+"""By which vLLM and its like continue the last message instead of answering it."""
+OUR_WORDS = 1_000
+"""Bytes of what is said around a schema, and of what is wrong with an answer, with some to spare."""
+IMAGE_TOKENS = 1_100
+"""Of an image, where its model's recipe does not say (choice: what hosted models take for one in high detail)."""
+
+
+class Prices(NamedTuple):
+    """USD per million tokens; None is what the model's recipe says, or else nothing."""
+
+    usd_in: float | None = None
+    usd_out: float | None = None
+
+
+LISTED = Prices()
+
+
+class OpenAIModel:
+    """One model of one server."""
+
+    def __init__(
+        self, model: str, server: Server, scoring: Scoring = "logprobs", detail: str = "low", prices: Prices = LISTED
+    ) -> None:
+        """`model`: recipe, or the name by which the server knows it; UserError for a recipe that no server has."""
+        self._model, self._served, self._server = model, recipes.served(model), server
+        self._scoring, self._detail, self._prices = scoring, detail, prices
+        self._unwanted: set[str] = set()
+        """Fields of a request that this server has turned down."""
+        self._tells_logprobs = False
+        self._slowest = 0.0
+
+    async def answer(self, call: Call) -> Reply:
+        """As `Model`; UserError for a call or a way of scoring that the server cannot serve."""
+        if isinstance(call, JudgeCall):
+            return await self._judge(call)
+        if isinstance(call, ChatCall):
+            return await self._chat(call)
+        if isinstance(call, EmbedCall):
+            return await self._embed(call)
+        raise UserError(f"{self._server.name} is asked as OpenAI's API is, which has no call of kind {call.kind!r}")
+
+    def estimate(self, call: Call) -> Usage:
+        """A token for each byte of text, what an image takes at most, all that may be written, repairs included; the
+        seconds of the slowest request so far."""
+        found = recipes.recipe(self._model)
+        images = len(call.images())
+        read = images * ((found.tokens_per_image if found else 0) or IMAGE_TOKENS) + _bytes(call)
+        requests, written = 1, 1 if self._scoring == "prefill" else SPOKEN
+        if isinstance(call, ChatCall):
+            requests, written = (1 + REPAIRS if call.schema is not None else 1), call.max_tokens
+        elif isinstance(call, EmbedCall):
+            written = 0
+        reread = requests * (requests - 1) // 2 * written
+        took = Usage(
+            requests, requests * read + reread, requests * written, requests * images, requests * self._slowest
+        )
+        return took._replace(usd=self._usd(took))
+
+    async def close(self) -> None:
+        await self._server.close()
+
+    async def _judge(self, call: JudgeCall) -> Reply:
+        """P(yes), in [0, 1], read where `scoring` says."""
+        asked = [Message("user", (call.prompt, *call.clip))]
+        body: dict[str, Json] = {"max_tokens": SPOKEN}
+        if self._scoring == "prefill":
+            asked.append(Message("assistant", (BEGUN,)))
+            body["max_tokens"] = 1
+        if self._scoring != "literal":
+            body |= {"logprobs": True, "top_logprobs": LIKELIEST}
+        extra = CONTINUED if self._scoring == "prefill" else None
+        said, usage = await self._complete(asked, body | {"temperature": 0.0}, extra)
+        detail = self._served_by(said.served_by)
+        try:
+            if self._scoring == "literal":
+                return Reply(yes_or_no(said.text), usage, detail)
+            probability, detail["mass"] = self._scored(said)
+            return Reply(probability, usage, detail)
+        except Failure as failure:
+            failure.usage = usage
+            raise
+
+    def _scored(self, said: Completion) -> tuple[float, float]:
+        """P(yes) and the mass of yes and no: of the one token that follows the answer's beginning, or else where the
+        model itself first says either."""
+        if said.tokens is None:
+            if self._tells_logprobs:
+                raise Failure("malformed", "the answer holds no log-probabilities")
+            raise self._unable("tells no log-probabilities", "literal")
+        self._tells_logprobs = True
+        at = 0
+        if self._scoring == "logprobs":
+            texts = [*itertools.accumulate(token.text for token in said.tokens)]
+            at = answering(texts, [reading.reads(token.text) in ("yes", "no") for token in said.tokens])
+        found = reading.share(said.tokens[at]) if said.tokens else None
+        if found is None:
+            raise Failure("malformed", self._server.told(f"expected yes or no, got {said.text[:80]!r}"))
+        return found
+
+    async def _chat(self, call: ChatCall) -> Reply:
+        """Text, or the object that fits the schema. Its text is part of what is asked in any case: servers that do not
+        know of schemas ignore the field for it, and what they answer is repaired."""
+        body: dict[str, Json] = {"max_tokens": call.max_tokens, "temperature": call.temperature}
+        if call.schema is None:
+            said, usage = await self._complete(call.messages, body)
+            cut = CUT_OFF if said.finish == "length" else {}
+            return Reply(said.text, usage, {**self._served_by(said.served_by), **cut})
+        form = {"name": "answer", "schema": dict(call.schema), "strict": True}
+        body["response_format"] = {"type": "json_schema", "json_schema": form}
+        messages, usage = with_schema(call.messages, call.schema), Usage()
+        for left in reversed(range(REPAIRS + 1)):
+            try:
+                said, took = await self._complete(messages, body)
+            except Failure as failure:
+                failure.usage = usage.plus(failure.usage)
+                raise
+            usage = usage.plus(took)
+            try:
+                return Reply(in_schema(said.text, call.schema), usage, self._served_by(said.served_by))
+            except Unreadable as error:
+                if said.finish == "length":
+                    raise Failure("malformed", f"cut off after {call.max_tokens} tokens: {error}", usage) from None
+                if not left:
+                    raise Failure("malformed", f"after {REPAIRS} repairs {error}", usage) from None
+                messages = with_repair(messages, said.text, error)
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _embed(self, call: EmbedCall) -> Reply:
+        """float32 [n, d]."""
+        texts = [item for item in call.items if isinstance(item, str)]
+        if len(texts) < len(call.items):
+            raise UserError(
+                f"{self._server.name} embeds texts alone; embed images with a model that runs here (transformers)"
+            )
+        usage = Usage(calls=1)
+        try:
+            answer = await self._server.embed(self._served, texts)
+            usage = usage._replace(seconds=answer.seconds)
+            found, served_by, tokens_in = reading.vectors(answer.body, len(texts))
+        except Failure as failure:
+            failure.usage = self._billed(usage, failure)
+            raise
+        return Reply(found, self._priced(usage._replace(tokens_in=tokens_in)), self._served_by(served_by))
+
+    async def _complete(
+        self, messages: Sequence[Message], body: Mapping[str, Json], extra: Mapping[str, Json] | None = None
+    ) -> tuple[Completion, Usage]:
+        """A chat continued; fields that the server turns down are left out from then on."""
+        written = await asyncio.to_thread(self._written, messages)
+        images = sum(not isinstance(part, str) for message in messages for part in message.content)
+        spent = Usage()
+        while True:
+            fields = {name: value for name, value in body.items() if name not in self._unwanted}
+            if "max_tokens" in self._unwanted:
+                fields["max_completion_tokens"] = body["max_tokens"]
+            try:
+                said, took = await self._request({"messages": written} | fields, extra, images)
+            except Failure as failure:
+                failure.usage = spent = spent.plus(failure.usage)
+                unwanted = self._turned_down(failure, fields)
+                if unwanted is None:
+                    raise
+                self._unwanted.add(unwanted)
+            else:
+                return said, spent.plus(took)
+
+    async def _request(
+        self, fields: Mapping[str, Json], extra: Mapping[str, Json] | None, images: int
+    ) -> tuple[Completion, Usage]:
+        """One request, answered by more than nothing."""
+        usage = Usage(calls=1, images=images)
+        try:
+            answer = await self._server.complete({"model": self._served} | dict(fields), extra)
+            usage = usage._replace(seconds=answer.seconds)
+            said = reading.completion(answer.body)
+            usage = self._priced(usage._replace(tokens_in=said.tokens_in, tokens_out=said.tokens_out))
+            if said.refusal or said.finish == "content_filter":
+                raise Failure("refused", self._server.told(said.refusal or "by the server's filter"))
+            if not said.text.strip() and not said.tokens:
+                raise Failure("empty", "the model answered nothing")
+        except Failure as failure:
+            failure.usage = self._billed(usage, failure)
+            raise
+        return said, usage
+
+    def _turned_down(self, failure: Failure, fields: Mapping[str, Json]) -> str | None:
+        """The field for whose sake a request was rejected and that it can do without; UserError for one that the way of
+        scoring needs."""
+        if failure.kind != "rejected":
+            return None
+        said = str(failure)
+        if self._scoring == "prefill" and any(name in said for name in CONTINUED):
+            raise self._unable("does not continue an answer that is begun for it", "logprobs or literal")
+        if "logprobs" in fields and "logprobs" in said:
+            raise self._unable("tells no log-probabilities", "literal")
+        if "max_tokens" in fields and "max_completion_tokens" in said:
+            return "max_tokens"
+        if "response_format" in fields and re.search("response_format|schema|grammar", said, re.IGNORECASE):
+            return "response_format"
+        return None
+
+    def _unable(self, what: str, instead: str) -> UserError:
+        return UserError(f"{self._server.name} {what}, which judge.scoring={self._scoring} needs; use {instead}")
+
+    def _written(self, messages: Sequence[Message]) -> Json:
+        """Messages as the protocol has them, images as PNG in data URLs; a frame that is repeated is encoded once."""
+        urls: dict[bytes, str] = {}
+
+        def part(given: Any) -> Json:
+            if isinstance(given, str):
+                return {"type": "text", "text": given}
+            content = given.tobytes()
+            if content not in urls:
+                urls[content] = "data:image/png;base64," + base64.b64encode(png(given)).decode()
+            return {"type": "image_url", "image_url": {"url": urls[content], "detail": self._detail}}
+
+        return [
+            {"role": role, "content": _joined(content) or [part(each) for each in content]}
+            for role, content in messages
+        ]
+
+    def _priced(self, usage: Usage) -> Usage:
+        self._slowest = max(self._slowest, usage.seconds)
+        return usage._replace(usd=self._usd(usage))
+
+    def _usd(self, usage: Usage) -> float:
+        usd_in, usd_out = self._prices
+        if usd_in is None and usd_out is None:
+            return recipes.price(self._model, usage)
+        return (usage.tokens_in * (usd_in or 0.0) + usage.tokens_out * (usd_out or 0.0)) / MILLION
+
+    def _served_by(self, said: str) -> dict[str, float | str]:
+        return {"served_by": self._server.told(said)}
+
+    @staticmethod
+    def _billed(usage: Usage, failure: Failure) -> Usage:
+        return usage if usage.seconds else usage._replace(seconds=failure.usage.seconds)
+
+
+def _joined(content: Sequence[Any]) -> str:
+    """The text of a message without images, which some servers take in no other form; "" of others."""
+    return "".join(content) if all(isinstance(part, str) for part in content) else ""
+
+
+def _bytes(call: Call) -> int:
+    """Of the texts of a call, and some for each message."""
+    texts: list[str] = []
+    if isinstance(call, JudgeCall):
+        texts = [call.prompt, BEGUN]
+    elif isinstance(call, ChatCall):
+        texts = [part for message in call.messages for part in message.content if isinstance(part, str)]
+        texts.append(json.dumps(call.schema, default=dict) + " " * OUR_WORDS if call.schema is not None else "")
+    elif isinstance(call, EmbedCall):
+        texts = [item for item in call.items if isinstance(item, str)]
+    return sum(len(text.encode()) for text in texts) + 64 * (1 + len(texts))

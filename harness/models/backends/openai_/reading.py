@@ -1,0 +1,129 @@
+"""What a server's answers say. Their bodies are checked against a schema first, since anything may stand there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jsonschema
+import numpy as np
+
+from guidebench.harness.interfaces import Array
+from guidebench.harness.models.calls import Failure, Json
+
+
+class Likely(NamedTuple):
+    """A token and its log-probability."""
+
+    text: str
+    logprob: float
+
+
+class Token(NamedTuple):
+    """A token that was said, and the likeliest ones in its place, itself among them."""
+
+    text: str
+    likeliest: tuple[Likely, ...]
+
+
+class Completion(NamedTuple):
+    """How a chat was continued."""
+
+    text: str
+    finish: str
+    """"stop", "length" where it was cut off, "content_filter", …; "" where the server does not say."""
+    refusal: str
+    tokens: tuple[Token, ...] | None
+    """None where the server tells no log-probabilities."""
+    served_by: str
+    """The model that the server claims to be."""
+    tokens_in: int
+    tokens_out: int
+
+
+def completion(body: Json) -> Completion:
+    """Failure("malformed") for a body that is none."""
+    _check(body, _COMPLETION)
+    choice: Mapping[str, Any] = (body["choices"] or [{"message": {}}])[0]
+    message, usage = choice["message"], body.get("usage") or {}
+    told = (choice.get("logprobs") or {}).get("content")
+    return Completion(
+        text=message.get("content") or "",
+        finish=choice.get("finish_reason") or "",
+        refusal=message.get("refusal") or "",
+        tokens=None if told is None else tuple(_token(entry) for entry in told),
+        served_by=body.get("model") or "",
+        tokens_in=usage.get("prompt_tokens") or 0,
+        tokens_out=usage.get("completion_tokens") or 0,
+    )
+
+
+def reads(text: str) -> str:
+    """What a token says but for case and white space."""
+    return text.strip().lower()
+
+
+def share(token: Token) -> tuple[float, float] | None:
+    """P(yes) = p(Yes variants) / (p(Yes variants) + p(No variants)) (VLM-RB, §3.1), and that sum, the mass, among the
+    likeliest tokens at a place; None where neither word is among them."""
+    yes, no = ([logprob for text, logprob in token.likeliest if reads(text) == word] for word in ("yes", "no"))
+    if not yes and not no:
+        return None
+    top = max(yes + no)
+    weight_yes, weight_no = (sum(math.exp(logprob - top) for logprob in each) for each in (yes, no))
+    mass = math.exp(min(0.0, top)) * (weight_yes + weight_no)
+    return weight_yes / (weight_yes + weight_no), min(1.0, mass)
+
+
+def vectors(body: Json, count: int) -> tuple[Array, str, int]:
+    """float32 [count, d], the model that the server claims to be, and tokens in; Failure("malformed") for others."""
+    _check(body, _EMBEDDINGS)
+    rows = {entry["index"]: entry["embedding"] for entry in body["data"]}
+    if sorted(rows) != list(range(count)) or len({len(row) for row in rows.values()}) > 1:
+        raise Failure("malformed", f"expected {count} vectors of one length, got {len(body['data'])} others")
+    found = np.array([rows[index] for index in range(count)], np.float32)
+    return found, body.get("model") or "", (body.get("usage") or {}).get("prompt_tokens") or 0
+
+
+def _token(entry: Mapping[str, Any]) -> Token:
+    likeliest = [Likely(each["token"], float(each["logprob"])) for each in entry.get("top_logprobs") or ()]
+    if all(each.text != entry["token"] for each in likeliest):
+        likeliest.append(Likely(entry["token"], float(entry["logprob"])))
+    return Token(entry["token"], tuple(likeliest))
+
+
+def _check(body: Json, form: Mapping[str, Any]) -> None:
+    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(form).iter_errors(body))
+    if error is not None:
+        raise Failure("malformed", f"a body of another form, at {error.json_path}: {error.message:.80}")
+
+
+def _object(required: Sequence[str] = (), **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "required": list(required), "properties": properties}
+
+
+def _list_of(items: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+def _or_null(form: Mapping[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [form, {"type": "null"}]}
+
+
+_TEXT: dict[str, Any] = {"type": ["string", "null"]}
+_COUNT: dict[str, Any] = {"type": ["integer", "null"], "minimum": 0, "maximum": 10**9}
+_SAID = {"token": {"type": "string"}, "logprob": {"type": "number", "minimum": -1e9, "maximum": 1}}
+_LIKELY = _object(tuple(_SAID), **_SAID)
+_SPOKEN = _object(tuple(_SAID), **_SAID, top_logprobs=_or_null(_list_of(_LIKELY)))
+_USAGE = _or_null(_object(prompt_tokens=_COUNT, completion_tokens=_COUNT))
+_CHOICE = _object(
+    ["message"],
+    message=_object(content=_TEXT, refusal=_TEXT),
+    finish_reason=_TEXT,
+    logprobs=_or_null(_object(content=_or_null(_list_of(_SPOKEN)))),
+)
+_COMPLETION = _object(["choices"], choices=_list_of(_CHOICE), model=_TEXT, usage=_USAGE)
+_FINITE = {"type": "number", "minimum": -3e38, "maximum": 3e38}
+_VECTOR = _object(["index", "embedding"], index={"type": "integer"}, embedding=_list_of(_FINITE))
+_EMBEDDINGS = _object(["data"], data=_list_of(_VECTOR), model=_TEXT, usage=_USAGE)

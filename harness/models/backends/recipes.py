@@ -1,0 +1,186 @@
+"""Models by short name: which calls each serves, through which backends, at what price; the data is recipes.toml."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from importlib.resources import files
+from typing import Any, Literal, get_args
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.models.calls import Usage
+
+BackendName = Literal["transformers", "openai"]
+Scoring = Literal["prefill", "logprobs", "literal"]
+Pricing = Literal["listed", "free", "unknown"]
+PAPERS = ("vlm_rb", "lagea", "kagi", "dsadf", "rl_sallm_f")
+MILLION = 1_000_000
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a model's maker takes for it, in USD per million tokens; prices change, so it says when it held."""
+
+    usd_in: float
+    usd_out: float
+    held: datetime.date
+    source: str
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What there is to know of a model before choosing it; recipes.toml says what each field means."""
+
+    name: str
+    title: str
+    calls: tuple[str, ...]
+    """Kinds of calls, by the names under which they are registered."""
+    backends: tuple[BackendName, ...]
+    scoring: tuple[Scoring, ...]
+    parameters: float
+    licence: str
+    papers: tuple[str, ...]
+    note: str
+    repository: str = ""
+    api: str = ""
+    tokens_per_image: int = 0
+    price: Price | None = None
+
+    @property
+    def pricing(self) -> Pricing:
+        """`listed` at its maker's server; `free` by the token, for who runs its weights; or not known."""
+        if self.price is not None:
+            return "listed"
+        return "free" if self.repository else "unknown"
+
+
+def names() -> list[str]:
+    """The short names, in the order of recipes.toml."""
+    return list(_recipes())
+
+
+def recipe(name: str) -> Recipe | None:
+    """The recipe of a short name, a repository id or an API's name; None for any other model."""
+    return _recipes().get(name) or _by_published_name().get(name)
+
+
+def repository(name: str) -> str:
+    """The repository id behind a short name; any other name, a local path among them, as it stands.
+
+    UserError for a short name that `transformers` cannot serve."""
+    found = _recipes().get(name)
+    if found is None:
+        return name
+    if "transformers" not in found.backends:
+        raise UserError(f"model {name!r} ({found.title}) cannot be loaded by transformers; {_instead(found)}")
+    return found.repository
+
+
+def served(name: str) -> str:
+    """What a server is asked for: the API's name behind a short name, or else the repository id, by which vLLM and the
+    like know a model; any other name as it stands. UserError for a short name that no server has."""
+    found = _recipes().get(name)
+    if found is None:
+        return name
+    if "openai" not in found.backends:
+        raise UserError(f"model {name!r} ({found.title}) is behind no OpenAI-compatible server; {_instead(found)}")
+    return found.api or found.repository
+
+
+def price(name: str, usage: Usage) -> float:
+    """USD for the tokens of `usage` at the listed price; 0.0 where there is none, which `pricing` tells from free."""
+    found = recipe(name)
+    if found is None or found.price is None:
+        return 0.0
+    return (usage.tokens_in * found.price.usd_in + usage.tokens_out * found.price.usd_out) / MILLION
+
+
+def pricing(name: str) -> Pricing:
+    """Whether `price(name, …)` is what its maker lists, 0 because weights cost nothing by the token, or 0 for want of
+    knowing better."""
+    found = recipe(name)
+    return "unknown" if found is None else found.pricing
+
+
+def parse(text: str) -> Mapping[str, Recipe]:
+    """Recipes from TOML; ValueError names the entry and field that do not fit."""
+    return {name: _parse_one(name, entry) for name, entry in tomllib.loads(text).items()}
+
+
+def _instead(found: Recipe) -> str:
+    if not found.backends:
+        return "no backend serves it yet"
+    return "use it through " + " or ".join(found.backends)
+
+
+@functools.cache
+def _recipes() -> Mapping[str, Recipe]:
+    return parse(files("guidebench.harness.models.backends").joinpath("recipes.toml").read_text(encoding="utf-8"))
+
+
+@functools.cache
+def _by_published_name() -> Mapping[str, Recipe]:
+    return {name: found for found in _recipes().values() for name in (found.repository, found.api) if name}
+
+
+def _parse_one(name: str, entry: Any) -> Recipe:
+    if not isinstance(entry, dict):
+        raise ValueError(f"recipe {name!r}: expected a table, got {entry!r}")
+    known = {field.name for field in fields(Recipe)} - {"name"}
+    needed = known - {"repository", "api", "tokens_per_image", "price"}
+    if wrong := (set(entry) - known) | (needed - set(entry)):
+        raise ValueError(f"recipe {name!r}: unknown or missing: {', '.join(sorted(wrong))}")
+    texts = ("title", "licence", "note", "repository", "api")
+    found = Recipe(
+        name=name,
+        **{field: _text(f"{name}.{field}", entry[field]) for field in texts if field in entry},
+        calls=_several(f"{name}.calls", entry["calls"], None),
+        backends=_several(f"{name}.backends", entry["backends"], get_args(BackendName)),
+        scoring=_several(f"{name}.scoring", entry["scoring"], get_args(Scoring)),
+        papers=_several(f"{name}.papers", entry["papers"], PAPERS),
+        parameters=_number(f"{name}.parameters", entry["parameters"]),
+        tokens_per_image=int(_number(f"{name}.tokens_per_image", entry.get("tokens_per_image", 0))),
+        price=_price(f"{name}.price", entry["price"]) if "price" in entry else None,
+    )
+    if bool(found.calls) != bool(found.backends):
+        raise ValueError(f"recipe {name!r}: it serves calls through backends: name both or neither")
+    if bool(found.scoring) != ("judge" in found.calls):
+        raise ValueError(f"recipe {name!r}: a judge has a way of scoring, and nothing else has")
+    if "transformers" in found.backends and not found.repository:
+        raise ValueError(f"recipe {name!r}: transformers loads weights, and it names no repository")
+    if "openai" in found.backends and not (found.api or found.repository):
+        raise ValueError(f"recipe {name!r}: a server needs a name to be asked for: api or repository")
+    return found
+
+
+def _price(where: str, entry: Any) -> Price:
+    if not isinstance(entry, dict) or set(entry) != {field.name for field in fields(Price)}:
+        raise ValueError(f"{where}: expected usd_in, usd_out, held, source; got {entry!r}")
+    if type(entry["held"]) is not datetime.date:
+        raise ValueError(f"{where}.held: expected a date, got {entry['held']!r}")
+    usd_in, usd_out = (_number(f"{where}.{key}", entry[key]) for key in ("usd_in", "usd_out"))
+    return Price(usd_in, usd_out, entry["held"], _text(f"{where}.source", entry["source"]))
+
+
+def _text(where: str, value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{where}: expected a text, got {value!r}")
+    return value
+
+
+def _number(where: str, value: Any) -> float:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < float("inf"):
+        raise ValueError(f"{where}: expected a number of at least 0, got {value!r}")
+    return float(value)
+
+
+def _several(where: str, value: Any, options: tuple[str, ...] | None) -> tuple[Any, ...]:
+    """Distinct texts, some of `options` where these are given."""
+    listed = isinstance(value, list) and all(isinstance(each, str) and each for each in value)
+    if not listed or len(set(value)) < len(value) or (options is not None and not set(value) <= set(options)):
+        known = "names" if options is None else f"some of {', '.join(options)}"
+        raise ValueError(f"{where}: expected {known}, each once; got {value!r}")
+    return tuple(value)

@@ -1,0 +1,44 @@
+"""Hand-written models: plain code that answers as a real model would, at once and for nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection
+from concurrent.futures import Executor
+from typing import Any
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.models.calls import Call, Reply, Usage
+
+
+class ScriptedModel:
+    """Plain code behind the interface of a model: a judge of clips, what continues a chat, or what answers calls of
+    another kind (`Call.answered_by`). What it raises is a fault of its code and stops the run."""
+
+    def __init__(self, name: str, answers: Collection[str], spawn: Callable[[], Callable[..., Any]], hand: Executor):
+        """`name`: of the part, such as "judge 'sprite'"; `answers`: the kinds of calls that it answers; `spawn` builds
+        the code. Building and answering happen in the one thread of `hand`, since what draws with OpenGL must stay in
+        the thread that began it."""
+        self._name, self._answers, self._spawn, self._hand = name, answers, spawn, hand
+        self._code: Callable[..., Any] | None = None
+
+    async def answer(self, call: Call) -> Reply:
+        if call.kind not in self._answers:
+            raise UserError(f"{self._name} is hand-written and answers {' and '.join(self._answers)}, not {call.kind}")
+        return await asyncio.get_running_loop().run_in_executor(self._hand, self._work, call)
+
+    def _work(self, call: Call) -> Reply:
+        if self._code is None:
+            self._code = self._spawn()
+        started = time.perf_counter()
+        value = call.answered_by(self._code)
+        if fault := call.fault(value):
+            raise UserError(f"{self._name} answered {value!r:.80}: {fault}")
+        return Reply(value, Usage(calls=1, images=len(call.images()), seconds=time.perf_counter() - started))
+
+    def estimate(self, call: Call) -> Usage:
+        return Usage(calls=1)
+
+    async def close(self) -> None:
+        """There is nothing to end."""

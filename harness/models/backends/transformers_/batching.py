@@ -1,0 +1,177 @@
+"""What waits is computed together: one thread, as many items at a time as memory has room for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import torch
+
+from guidebench.harness.models.calls import Failure
+
+Compute = Callable[[Sequence[Any]], Sequence[Any]]
+"""Items of one kind -> a result or a Failure for each."""
+ON_CPU = 4
+"""Items at a time on a CPU, where larger batches were slower, and memory is not asked (choice: benchmarks.judging)."""
+LARGEST = 64
+"""No batch is larger, however much memory there is: an answer should not wait for too many others (choice)."""
+SHARE = 0.8
+"""Of the free memory of a GPU, what a batch may fill; the rest is for what allocators and libraries round up."""
+
+
+class Done(NamedTuple):
+    """A result, and the item's even share of the seconds that its batch took."""
+
+    value: Any
+    seconds: float
+
+
+class _Waiting(NamedTuple):
+    kind: Hashable
+    compute: Compute
+    item: Any
+    answer: asyncio.Future[Done]
+
+
+class Batcher:
+    """Takes items of any number of kinds; only those of one kind can be computed together."""
+
+    def __init__(self, size: int | None, device: torch.device) -> None:
+        """`size`: the most items at a time; None finds what fits, each kind by itself."""
+        self._size, self._device = size, device
+        self._sizes: dict[Hashable, int] = {}
+        self._waiting: list[_Waiting] = []
+        self._thread = ThreadPoolExecutor(1, "model")
+        self._task: asyncio.Task[None] | None = None
+
+    async def put(self, kind: Hashable, compute: Compute, item: Any) -> Done:
+        """The result for one item; Failure("memory") where it does not even fit alone."""
+        loop = asyncio.get_running_loop()
+        entry = _Waiting(kind, compute, item, loop.create_future())
+        self._waiting.append(entry)
+        if self._task is None or self._task.done():
+            self._task = loop.create_task(self._work())
+        return await entry.answer
+
+    def close(self) -> None:
+        """Nothing more is computed; who still waits is told that the calls were cancelled."""
+        if self._task is not None:
+            self._task.cancel()
+        for entry in self._waiting:
+            entry.answer.cancel()
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(0)  # so that whoever asks at the same time is in the first batch
+            self._waiting = [entry for entry in self._waiting if not entry.answer.done()]  # some gave up
+            if not self._waiting:
+                return
+            first = self._waiting[0]
+            if first.kind not in self._sizes:
+                try:
+                    probe = loop.run_in_executor(self._thread, self._fitting, first.compute, first.item)
+                    self._sizes[first.kind] = await probe
+                except Exception as error:
+                    _tell(first, error)
+                    continue
+            size = self._sizes[first.kind]
+            batch = [entry for entry in self._waiting if entry.kind == first.kind][:size]
+            taken = set(map(id, batch))
+            self._waiting = [entry for entry in self._waiting if id(entry) not in taken]
+            started = time.perf_counter()
+            try:
+                values = await loop.run_in_executor(self._thread, self._compute, batch)
+            except torch.OutOfMemoryError as error:
+                self._halve(batch, str(error))
+                continue
+            except Exception as error:
+                for entry in batch:
+                    _tell(entry, error)
+                continue
+            seconds = (time.perf_counter() - started) / len(batch)
+            for entry, value in zip(batch, values, strict=True):
+                if isinstance(value, Failure):
+                    value.usage = value.usage._replace(seconds=seconds)
+                    _tell(entry, value)
+                else:
+                    _tell(entry, Done(value, seconds))
+
+    def _compute(self, batch: Sequence[_Waiting]) -> Sequence[Any]:
+        try:
+            with torch.inference_mode():
+                return batch[0].compute([entry.item for entry in batch])
+        except RuntimeError as error:
+            raise out_of_memory(error) or error from None
+
+    def _halve(self, batch: Sequence[_Waiting], why: str) -> None:
+        """Half as many at a time from here on; an item that does not fit alone is told so."""
+        self._free()
+        if len(batch) == 1:
+            _tell(batch[0], Failure("memory", f"one item alone does not fit in memory: {why}"))
+        else:
+            self._sizes[batch[0].kind] = len(batch) // 2
+            self._waiting[:0] = batch
+
+    def _free(self) -> None:
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _fitting(self, compute: Compute, item: Any) -> int:
+        """How many items like `item` fit: on a GPU, one and two of them are computed and their memory compared,
+        after a first that has libraries take what they keep."""
+        if self._size is not None:
+            return self._size
+        if self._device.type != "cuda":
+            return ON_CPU
+        try:
+            _, one, two = (self._peak(compute, [item] * count) for count in (1, 1, 2))
+        except RuntimeError as error:
+            if out_of_memory(error) is None:
+                raise
+            self._free()
+            return 1
+        self._free()
+        free, _ = torch.cuda.mem_get_info(self._device)
+        return fitting(one, two, free)
+
+    def _peak(self, compute: Compute, items: Sequence[Any]) -> int:
+        """Bytes that computing takes beyond what is held anyway."""
+        torch.cuda.reset_peak_memory_stats(self._device)
+        held = torch.cuda.memory_allocated(self._device)
+        with torch.inference_mode():
+            compute(items)
+        return torch.cuda.max_memory_allocated(self._device) - held
+
+
+def fitting(one: int, two: int, free: int) -> int:
+    """Items that fit into `free` bytes where one took `one` and two took `two`; at least 1, at most LARGEST.
+
+    >>> fitting(one=6, two=10, free=100)
+    19
+    """
+    each = max(1, two - one)
+    fixed = max(0, one - each)
+    return int(min(LARGEST, max(1, (SHARE * free - fixed) // each)))
+
+
+def _tell(entry: _Waiting, result: Done | BaseException) -> None:
+    if entry.answer.done():  # gave up meanwhile
+        return
+    if isinstance(result, BaseException):
+        entry.answer.set_exception(result)
+    else:
+        entry.answer.set_result(result)
+
+
+def out_of_memory(error: RuntimeError) -> torch.OutOfMemoryError | None:
+    """The error as one of memory, if it is one; a CPU's comes as a RuntimeError of its allocator."""
+    if isinstance(error, torch.OutOfMemoryError):
+        return error
+    if "can't allocate memory" in str(error) or "not enough memory" in str(error):
+        return torch.OutOfMemoryError(str(error))
+    return None

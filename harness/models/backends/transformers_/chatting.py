@@ -1,0 +1,90 @@
+"""Chats continued: those that ask for as many tokens at the same temperature are generated together."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.models.backends.answers import REPAIRS, Unreadable, in_schema, with_repair, with_schema
+from guidebench.harness.models.backends.transformers_.batching import Batcher
+from guidebench.harness.models.backends.transformers_.loaded import Loaded
+from guidebench.harness.models.backends.transformers_.rendering import generated, render, tokens_of
+from guidebench.harness.models.calls import CUT_OFF, ChatCall, Failure, Message, Reply, Usage
+
+
+class Continuation(NamedTuple):
+    """What the model said next."""
+
+    text: str
+    tokens_in: int
+    tokens_out: int
+    ended: bool
+
+
+class Chatting:
+    """Answers in free text, or in an object that fits a schema."""
+
+    def __init__(self, loaded: Loaded, batcher: Batcher) -> None:
+        if loaded.kind == "embedding":
+            raise UserError(
+                f"model {loaded.name!r} writes no text; choose one for text-generation or image-text-to-text"
+            )
+        self._loaded, self._batcher = loaded, batcher
+
+    async def answer(self, call: ChatCall) -> Reply:
+        """Free text; with a schema the object, for which the model is shown what is wrong REPAIRS times before it is a
+        Failure("malformed"). An empty answer is a Failure("empty")."""
+        messages = call.messages if call.schema is None else with_schema(call.messages, call.schema)
+        images = sum(not isinstance(part, str) for message in messages for part in message.content)
+        usage = Usage(calls=1)
+        for left in reversed(range(REPAIRS + 1)):
+            asked = ChatCall(messages, None, call.max_tokens, call.temperature)
+            done = await self._batcher.put(self._kind(asked), self._continue, asked)
+            said: Continuation = done.value
+            took = Usage(0, said.tokens_in, said.tokens_out, images, done.seconds)
+            usage = usage.plus(took)
+            if not said.text.strip():
+                raise Failure("empty", "the model answered nothing", usage)
+            if call.schema is None:
+                return Reply(said.text, usage, {} if said.ended else CUT_OFF)
+            try:
+                return Reply(in_schema(said.text, call.schema), usage)
+            except Unreadable as error:
+                if not left:
+                    raise Failure("malformed", f"after {REPAIRS} repairs {error}", usage) from None
+                messages = with_repair(messages, said.text, error)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _kind(self, call: ChatCall) -> Hashable:
+        images = any(not isinstance(part, str) for message in call.messages for part in message.content)
+        return "chat", call.max_tokens, call.temperature, images
+
+    def _continue(self, calls: Sequence[ChatCall]) -> list[Continuation]:
+        loaded, first = self._loaded, calls[0]
+        images = [
+            [part for message in call.messages for part in message.content if not isinstance(part, str)]
+            for call in calls
+        ]
+        if any(images) and loaded.kind != "vision":
+            raise UserError(f"model {loaded.name!r} reads text alone, and was sent an image")
+        texts = [render(loaded, [_as_parts(message) for message in call.messages]) for call in calls]
+        inputs = tokens_of(loaded, texts, images)
+        length, limit = inputs["input_ids"].shape[1], loaded.context
+        if limit is not None and length >= limit:
+            raise UserError(f"a chat takes {length} tokens and model {loaded.name!r} reads {limit}; shorten it")
+        room = first.max_tokens if limit is None else min(first.max_tokens, limit - length)
+        sampling = (
+            {"do_sample": True, "temperature": first.temperature} if first.temperature > 0 else {"do_sample": False}
+        )
+        words = loaded.model.generate(**inputs, max_new_tokens=room, **sampling)[:, length:]
+        lengths = inputs["attention_mask"].sum(1).tolist()
+        return [
+            Continuation(text, int(tokens_in), tokens_out, ended)
+            for (text, tokens_out, ended), tokens_in in zip(generated(loaded, words), lengths, strict=True)
+        ]
+
+
+def _as_parts(message: Message) -> dict[str, Any]:
+    parts = [{"type": "text", "text": part} if isinstance(part, str) else {"type": "image"} for part in message.content]
+    return {"role": message.role, "content": parts}

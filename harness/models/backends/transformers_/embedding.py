@@ -1,0 +1,146 @@
+"""Texts and images as vectors: CLIP's features, sentence-transformers' pooling, or the mean of last hidden states."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array
+from guidebench.harness.models.backends.transformers_.loaded import Loaded, Source
+
+Pool = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+"""Hidden states [n, m, d] and their mask [n, m] -> [n, d]."""
+
+
+class Vector(NamedTuple):
+    """One item's vector, float32 [d], and the tokens it took; 0 for an image."""
+
+    value: Array
+    tokens: int
+
+
+class Embedding:
+    """Embeds items of one kind together: texts, or images."""
+
+    def __init__(self, loaded: Loaded, source: Source) -> None:
+        self._loaded = loaded
+        self._pool, self._normalised = _pooling(source)
+        limits = loaded.context or 512, loaded.tokenizer.model_max_length, _longest(source)
+        self._limit = min(limit for limit in limits if limit is not None)
+
+    def kind(self, item: str | Array) -> Hashable:
+        return "embed", isinstance(item, str)
+
+    def __call__(self, items: Sequence[Any]) -> list[Vector]:
+        if isinstance(items[0], str):
+            return self._texts(items)
+        return self._images(items)
+
+    def _texts(self, texts: Sequence[str]) -> list[Vector]:
+        """Longer texts than the model reads are cut, as their makers' own code does."""
+        loaded = self._loaded
+        inputs = loaded.tokenizer(
+            list(texts),
+            return_tensors="pt",
+            padding=True,
+            padding_side="right",  # absolute positions begin at a text's own first token
+            truncation=True,
+            max_length=self._limit,
+        ).to(loaded.device)
+        features = getattr(loaded.model, "get_text_features", None)
+        mask = inputs["attention_mask"]
+        if features is not None:
+            found = _pooled(features(**inputs))
+        else:
+            states = loaded.model.base_model(**inputs).last_hidden_state
+            found = self._pool(states.float(), mask[..., None].float())
+        return self._vectors(found, mask.sum(1).tolist())
+
+    def _images(self, images: Sequence[Array]) -> list[Vector]:
+        loaded = self._loaded
+        features = getattr(loaded.model, "get_image_features", None)
+        if features is None or loaded.kind != "embedding":
+            raise UserError(f"model {loaded.name!r} turns no images into vectors; choose one such as CLIP")
+        inputs = loaded.processor.image_processor(list(images), return_tensors="pt", input_data_format="channels_last")
+        pixels = inputs["pixel_values"].to(loaded.device, loaded.model.dtype)
+        return self._vectors(_pooled(features(pixel_values=pixels)), [0] * len(images))
+
+    def _vectors(self, found: torch.Tensor, tokens: Sequence[int]) -> list[Vector]:
+        found = found.float()
+        if self._normalised:
+            found = torch.nn.functional.normalize(found, dim=-1)
+        values = found.cpu().numpy().astype(np.float32)
+        return [Vector(value, int(count)) for value, count in zip(values, tokens, strict=True)]
+
+
+def _pooled(features: Any) -> torch.Tensor:
+    found: torch.Tensor = getattr(features, "pooler_output", features)
+    return found
+
+
+def _mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    return (states * mask).sum(1) / mask.sum(1).clamp(min=1)
+
+
+def _first(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    return states[:, 0]
+
+
+def _largest(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    return states.masked_fill(mask == 0, -torch.inf).amax(1)
+
+
+POOLS: dict[str, Pool] = {"mean": _mean, "cls": _first, "max": _largest}
+
+
+def _pooling(source: Source) -> tuple[Pool, bool]:
+    """How sentence-transformers' own files say to pool, and whether to length 1; the mean if there are none."""
+    modules = _file(source, "modules.json")
+    if modules is None:
+        return _mean, False
+    kinds = [str(module.get("type", "")).rsplit(".", 1)[-1] for module in modules]
+    if strange := [kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")]:
+        raise UserError(
+            f"model {source.model!r} goes through {', '.join(strange)}, which is not supported; expected Transformer, "
+            f"Pooling and perhaps Normalize in its modules.json"
+        )
+    pooling: dict[str, Any] = {}
+    if "Pooling" in kinds:
+        pooling = _file(source, f"{modules[kinds.index('Pooling')]['path']}/config.json") or {}
+    named = pooling.get("pooling_mode") or [
+        name.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
+        for name, chosen in pooling.items()
+        if name.startswith("pooling_mode_") and chosen
+    ]
+    names = [named] if isinstance(named, str) else list(named or ["mean"])
+    if len(names) != 1 or names[0] not in POOLS:
+        raise UserError(f"model {source.model!r} pools by {' and '.join(names)}; expected one of {', '.join(POOLS)}")
+    return POOLS[names[0]], "Normalize" in kinds
+
+
+def _longest(source: Source) -> int | None:
+    """Tokens at which sentence-transformers cuts a text, where its own file says so."""
+    limit = (_file(source, "sentence_bert_config.json") or {}).get("max_seq_length")
+    return None if limit is None else int(limit)
+
+
+def _file(source: Source, name: str) -> Any:
+    """A JSON file beside the weights; None if there is none."""
+    from transformers.utils import cached_file
+
+    from guidebench.harness.models.backends import recipes
+
+    found = cached_file(
+        recipes.repository(source.model),
+        name,
+        revision=source.revision,
+        _raise_exceptions_for_missing_entries=False,
+        _raise_exceptions_for_connection_errors=False,
+    )
+    return None if found is None else json.loads(Path(found).read_text())

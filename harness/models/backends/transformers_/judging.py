@@ -1,0 +1,233 @@
+"""Clips judged: the answer is begun for the model, and the token that it would say next is scored.
+
+P(yes) = p(Yes variants) / (p(Yes variants) + p(No variants)) (VLM-RB, §3.1 and table 3), where a variant is any token
+that reads yes or no but for case and white space. The text of the prompt comes before the clip where the model's own
+chat template keeps that order, so that what was computed for it serves every clip (choice). Templates that put frames
+before text, such as Perception-LM's, leave nothing but their header to share, and there every clip is computed whole.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import sys
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import torch
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array
+from guidebench.harness.models.backends.answers import BEGUN, SPOKEN, answering, yes_or_no
+from guidebench.harness.models.backends.recipes import Scoring
+from guidebench.harness.models.backends.transformers_.batching import out_of_memory
+from guidebench.harness.models.backends.transformers_.loaded import Loaded
+from guidebench.harness.models.backends.transformers_.rendering import frames_of, generated, render
+from guidebench.harness.models.backends.transformers_.seeing import seen_once
+from guidebench.harness.models.calls import Failure, JudgeCall, Usage
+
+PROMPTS = 4
+"""Prompts whose computed prefix is kept."""
+WORTH = 0.05
+"""The least share of a clip's tokens for which a kept prefix is used: attention that continues one is masked token by
+token, which costs more than a few tokens save (choice)."""
+Clips = Literal["video", "images"]
+
+
+class Verdict(NamedTuple):
+    """What the model makes of a clip; `mass` is p(yes) + p(no), nan where it was not looked at."""
+
+    yes: float
+    mass: float
+    tokens_in: int
+    tokens_out: int
+
+
+class Judging:
+    """Judges clips of one shape about one prompt together."""
+
+    def __init__(self, loaded: Loaded, scoring: Scoring, clips: Clips, worth: float = WORTH) -> None:
+        if loaded.kind != "vision":
+            raise UserError(
+                f"model {loaded.name!r} reads no images, so it cannot judge clips; choose one for image-text-to-text"
+            )
+        self._loaded, self._scoring, self._worth = loaded, scoring, worth
+        self._as_video = clips == "video" and getattr(loaded.processor, "video_processor", None) is not None
+        self._yes, self._no = (variants(loaded.tokenizer, word, loaded.name) for word in ("yes", "no"))
+        self._prefixes: OrderedDict[tuple[int, ...], Any] = OrderedDict()
+        self._exact: dict[bool, bool] = {}
+        """Whether the short way gives this architecture's own scores, without and with a kept prefix; the first batch
+        of each is computed both ways and tells."""
+
+    def kind(self, call: JudgeCall) -> Hashable:
+        """Calls of one kind have inputs of one length."""
+        return "judge", call.prompt, call.clip.shape
+
+    def __call__(self, calls: Sequence[JudgeCall]) -> list[Verdict | Failure]:
+        inputs = self.inputs(calls)
+        if self._scoring == "prefill":
+            logits = self.next_token(inputs, [call.clip for call in calls])
+            return [*self._verdicts(logits, inputs["input_ids"].shape[1], 1)]
+        found = self._spoken(inputs) if self._scoring == "logprobs" else self._written(inputs)
+        for failure in found:
+            if isinstance(failure, Failure):
+                failure.usage = Usage(1, inputs["input_ids"].shape[1], SPOKEN, images=len(calls[0].clip))
+        return found
+
+    def inputs(self, calls: Sequence[JudgeCall]) -> dict[str, Any]:
+        """What the model takes for clips of one kind; UserError where a clip is longer than it can read."""
+        prompt, clips = calls[0].prompt, [call.clip for call in calls]
+        parts = [{"type": "video"}] if self._as_video else [{"type": "image"}] * len(clips[0])
+        text = render(self._loaded, [{"role": "user", "content": [{"type": "text", "text": prompt}, *parts]}])
+        text += BEGUN if self._scoring == "prefill" else ""
+        inputs = frames_of(self._loaded, [text] * len(clips), clips, as_video=self._as_video)
+        length, limit = inputs["input_ids"].shape[1], self._loaded.context
+        if limit is not None and length >= limit:
+            raise UserError(
+                f"a clip of {len(clips[0])} frames of {clips[0].shape[2]} x {clips[0].shape[1]} pixels takes {length} "
+                f"tokens and model {self._loaded.name!r} reads {limit}; shorten the clip (replay.clip_length), draw "
+                f"smaller frames, or choose another model"
+            )
+        return inputs
+
+    def next_token(self, inputs: Mapping[str, Any], clips: Sequence[Array]) -> torch.Tensor:
+        """Logits [n, vocabulary] of the next token, float32, by the short way where that is exact."""
+        length = self._shared(inputs["input_ids"])
+        kept = length if length > self._worth * inputs["input_ids"].shape[1] else 0
+        if self._exact.get(kept > 0):
+            return self._short(inputs, clips, kept)
+        whole = self._whole(inputs)
+        if (kept > 0) not in self._exact:
+            self._exact[kept > 0] = self._agrees(inputs, clips, kept, whole)
+        return whole
+
+    def _agrees(self, inputs: Mapping[str, Any], clips: Sequence[Array], kept: int, whole: torch.Tensor) -> bool:
+        """Whether this architecture says by the short way what it says of the whole; that it does not is told in the
+        log, since judging then takes longer."""
+        tolerance = 1e-4 if self._loaded.model.dtype == torch.float32 else 2e-2
+        try:
+            short = self._short(inputs, clips, kept)
+        except (TypeError, ValueError, AttributeError, LookupError, RuntimeError) as error:
+            # an architecture may take no cache or no features, or not ours; too little memory is another matter
+            if isinstance(error, RuntimeError) and out_of_memory(error):
+                raise
+            why = f"{type(error).__name__}: {error}"
+        else:
+            apart = float((whole.softmax(-1) - short.softmax(-1)).abs().max())
+            if apart < tolerance:
+                return True
+            why = f"probabilities differ by {apart:.2g}"
+        print(f"model {self._loaded.name!r} is computed whole for every clip ({why})", file=sys.stderr, flush=True)
+        return False
+
+    def _short(self, inputs: Mapping[str, Any], clips: Sequence[Array], kept: int) -> torch.Tensor:
+        """The same with equal frames looked at once, and continued from what is kept of the first `kept` tokens."""
+        inputs = seen_once(self._loaded.model, inputs, clips)
+        return self._resumed(inputs, kept) if kept else self._whole(inputs)
+
+    def _whole(self, inputs: Mapping[str, Any]) -> torch.Tensor:
+        return self._last(self._loaded.model(**inputs, **self._keeping_last(), use_cache=False))
+
+    def _resumed(self, inputs: Mapping[str, Any], length: int) -> torch.Tensor:
+        """The same from the kept keys and values of the first `length` tokens."""
+        ids = inputs["input_ids"]
+        cache = copy.deepcopy(self._prefix(ids[:1, :length]))
+        cache.batch_repeat_interleave(ids.shape[0])
+        rest = dict(inputs)
+        for name in ("input_ids", "mm_token_type_ids", "token_type_ids"):
+            if name in rest:
+                rest[name] = rest[name][:, length:]
+        positions = self._positions(inputs)
+        if positions is not None:
+            rest["position_ids"] = positions[..., length:]
+        return self._last(self._loaded.model(**rest, **self._keeping_last(), past_key_values=cache, use_cache=True))
+
+    def _prefix(self, ids: torch.Tensor) -> Any:
+        """Keys and values of the first tokens [1, m], kept for the prompts used last."""
+        key = tuple(ids[0].tolist())
+        if key not in self._prefixes:
+            said = self._loaded.model(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=True)
+            self._prefixes[key] = said.past_key_values
+            while len(self._prefixes) > PROMPTS:
+                self._prefixes.popitem(last=False)
+        self._prefixes.move_to_end(key)
+        return self._prefixes[key]
+
+    def _positions(self, inputs: Mapping[str, Any]) -> torch.Tensor | None:
+        """Positions [3, n, m] in time and space, for models that count so (Qwen's); None where they count tokens."""
+        count = getattr(getattr(self._loaded.model, "model", None), "get_rope_index", None)
+        if count is None:
+            return None
+        takes = inspect.signature(count).parameters
+        found: torch.Tensor = count(**{name: value for name, value in inputs.items() if name in takes})[0]
+        return found
+
+    def _shared(self, ids: torch.Tensor) -> int:
+        """Tokens before the first frame's; 0 where frames cannot be told from text."""
+        config, kinds = self._loaded.model.config, ("image_token", "video_token")
+        named = (getattr(config, f"{kind}_{end}", None) for kind in kinds for end in ("id", "index"))
+        frames = torch.tensor([number for number in named if number is not None], device=ids.device)
+        at = torch.isin(ids[0], frames).nonzero()
+        return int(at[0]) if len(at) else 0
+
+    def _keeping_last(self) -> dict[str, int]:
+        """Logits of the last token alone, where the model can be asked for no more."""
+        takes = inspect.signature(self._loaded.model.forward).parameters
+        return {"logits_to_keep": 1} if "logits_to_keep" in takes else {}
+
+    @staticmethod
+    def _last(said: Any) -> torch.Tensor:
+        logits: torch.Tensor = said.logits[:, -1].float()
+        return logits
+
+    def _verdicts(self, logits: torch.Tensor, tokens_in: int, tokens_out: int) -> list[Verdict]:
+        """Logits [n, vocabulary] -> what each row makes of yes and no."""
+        yes, no = (logits[:, which.to(logits.device)].logsumexp(-1) for which in (self._yes, self._no))
+        share = torch.sigmoid(yes - no).tolist()
+        mass = (torch.logaddexp(yes, no) - logits.logsumexp(-1)).exp().tolist()
+        return [Verdict(mine, min(1.0, all_), tokens_in, tokens_out) for mine, all_ in zip(share, mass, strict=True)]
+
+    def _spoken(self, inputs: Mapping[str, Any]) -> list[Verdict | Failure]:
+        """Scores at the token by which the model's own answer says yes or no."""
+        length = inputs["input_ids"].shape[1]
+        said = self._loaded.model.generate(
+            **inputs, max_new_tokens=SPOKEN, do_sample=False, output_logits=True, return_dict_in_generate=True
+        )
+        words = said.sequences[:, length:].cpu()
+        told = torch.isin(words, torch.cat([self._yes, self._no]))
+        found: list[Verdict | Failure] = []
+        for row, text in enumerate(words):
+            texts = [
+                self._loaded.tokenizer.decode(text[: index + 1], skip_special_tokens=True) for index in range(len(text))
+            ]
+            try:
+                step = answering(texts, told[row].tolist())
+            except Failure as failure:
+                found.append(failure)
+                continue
+            found += self._verdicts(said.logits[step][row : row + 1].float(), length, step + 1)
+        return found
+
+    def _written(self, inputs: Mapping[str, Any]) -> list[Verdict | Failure]:
+        """Reads the answer as text: P(yes) is 1 or 0."""
+        length = inputs["input_ids"].shape[1]
+        words = self._loaded.model.generate(**inputs, max_new_tokens=SPOKEN, do_sample=False)[:, length:]
+        found: list[Verdict | Failure] = []
+        for text, tokens_out, _ in generated(self._loaded, words):
+            try:
+                found.append(Verdict(yes_or_no(text), float("nan"), length, tokens_out))
+            except Failure as failure:
+                found.append(failure)
+        return found
+
+
+def variants(tokenizer: Any, word: str, model: str) -> torch.Tensor:
+    """The tokens that read `word` but for case and white space, int64; UserError if there is none."""
+    tokens = ((number, tokenizer.convert_tokens_to_string([token])) for token, number in tokenizer.get_vocab().items())
+    found = sorted(number for number, text in tokens if text.strip().lower() == word)
+    if not found:
+        raise UserError(
+            f"model {model!r} has no token for {word!r}, so its answers cannot be scored; use scoring=literal"
+        )
+    return torch.tensor(found)

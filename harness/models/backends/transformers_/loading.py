@@ -1,0 +1,150 @@
+"""A model and its processor, by name or local path; safetensors only, and no code of a repository's runs unasked."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+from typing import Any
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.models.backends import recipes
+from guidebench.harness.models.backends.transformers_.loaded import Kind, Loaded, Source
+
+
+def load(source: Source) -> Loaded:
+    """UserError for a missing package, an unknown model, weights that are not safetensors, or a missing device."""
+    name = recipes.repository(source.model)
+    if name.endswith((".pt", ".pth", ".bin")):
+        raise UserError(
+            f"model {name!r} is no safetensors file; `bench models convert {name} {Path(name).stem}.safetensors` "
+            f"makes one of it"
+        )
+    device = _device(source.device)
+    if name.endswith(".safetensors"):
+        from guidebench.harness.models.backends.transformers_.open_clip_ import OpenClipEmbedding
+
+        return Loaded(source.model, "embedding", OpenClipEmbedding(name, source.dtype, device), None)
+    transformers = _transformers()
+    from huggingface_hub.errors import StrictDataclassError
+    from safetensors import SafetensorError
+
+    named = {"revision": source.revision, "trust_remote_code": source.trust_remote_code}
+    try:
+        config = transformers.AutoConfig.from_pretrained(name, **named)
+        kind, architecture = _architecture(transformers, config)
+        model = architecture.from_pretrained(
+            name, config=config, dtype=source.dtype, use_safetensors=True, **named
+        ).eval()
+        processor = _processor(transformers, name, kind, named)
+    except ImportError as error:
+        raise _needs_extra(f"model {name!r} needs a package that is missing ({error})") from None
+    except (OSError, ValueError, SafetensorError, StrictDataclassError) as error:
+        raise UserError(_unloadable(name, source, error)) from None
+    tokenizer = getattr(processor, "tokenizer", processor)
+    if getattr(tokenizer, "pad_token", "") is None:
+        tokenizer.pad_token = tokenizer.eos_token  # GPT-2's; what is padded is masked
+    return Loaded(source.model, kind, model.requires_grad_(False).to(device), processor)
+
+
+def check(model: str, revision: str | None = None) -> None:
+    """UserError where `transformers` is not installed, a local path is named at which nothing lies, or a repository
+    whose files are not on this machine: nothing is downloaded unasked."""
+    if importlib.util.find_spec("transformers") is None:
+        raise _needs_extra("transformers is missing")
+    name = recipes.repository(model)
+    if name.startswith(("/", ".")) and not Path(name).exists():
+        raise UserError(f"model={model}: there is nothing at this path; name a model's directory")
+    if where(name, revision) is None:
+        at = f" --revision {revision}" if revision else ""
+        raise UserError(f"model={model}: {absent(name)}; get it with `hf download {name}{at}`")
+
+
+def absent(name: str) -> str:
+    """That a repository's files are not here, how large they are and under which licence, as far as a recipe says."""
+    found = recipes.recipe(name)
+    if found is None:
+        return f"{name} is not on this machine"
+    size = f"about {found.parameters * 2:.1f} GB, " if found.parameters else ""
+    return f"{found.title} ({name}, {size}licence: {found.licence}) is not on this machine"
+
+
+def where(name: str, revision: str | None) -> Path | None:
+    """Where a model's files lie: a local path, or the cache of downloads; None if they are in neither."""
+    if Path(name).exists():
+        return Path(name)
+    try:
+        from huggingface_hub import try_to_load_from_cache
+
+        found = try_to_load_from_cache(name, "config.json", revision=revision)
+    except ImportError:
+        raise _needs_extra("transformers is missing") from None
+    except ValueError:
+        raise UserError(f"{name!r} is neither a directory here nor the name of a repository") from None
+    return Path(found).parent if isinstance(found, str) else None
+
+
+def _transformers() -> Any:
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # workers share the cores
+    try:
+        import transformers
+    except ImportError as error:
+        raise _needs_extra(f"transformers is missing ({error})") from None
+    transformers.utils.logging.disable_progress_bar()
+    return transformers
+
+
+def _needs_extra(what: str) -> UserError:
+    return UserError(f"{what}; install the extra vlm: pip install 'guidebench[vlm]'")
+
+
+def _architecture(transformers: Any, config: Any) -> tuple[Kind, Any]:
+    named = (config.architectures or [""])[0]
+    if type(config) in transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
+        return "vision", transformers.AutoModelForImageTextToText
+    if named.endswith(("ForCausalLM", "LMHeadModel")):
+        return "text", transformers.AutoModelForCausalLM
+    return "embedding", transformers.AutoModel
+
+
+def _processor(transformers: Any, name: str, kind: Kind, named: dict[str, Any]) -> Any:
+    """A vision model's processor has a tokenizer in it; of models that read text alone it is the tokenizer itself."""
+    if kind == "text":
+        return transformers.AutoTokenizer.from_pretrained(name, padding_side="left", **named)
+    processor = transformers.AutoProcessor.from_pretrained(name, **named)
+    if kind == "vision":
+        processor.tokenizer.padding_side = "left"
+    return processor
+
+
+def _device(name: str) -> Any:
+    import torch
+
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise UserError(
+            f"device {name!r} cannot be used ({str(error).splitlines()[0]}); expected cpu, or cuda on a machine with a "
+            f"GPU, or cuda:1 for its second"
+        ) from None
+    return device
+
+
+def _unloadable(name: str, source: Source, error: Exception) -> str:
+    revision = f" at revision {source.revision!r}" if source.revision else ""
+    said = " ".join(str(error).split())[:300]
+    found = recipes.recipe(source.model)
+    note = f". Of {found.title}: {found.note}" if found is not None else ""
+    if "trust_remote_code" in str(error):
+        return (
+            f"model {name!r} brings code of its own, which is not run unasked; read it, and if you trust it set "
+            f"trust_remote_code=true"
+        )
+    if Path(name).is_dir():
+        return f"the model in {name} cannot be loaded: {said}"
+    return (
+        f"model {name!r}{revision} cannot be loaded: there is neither such a directory nor, within reach, such a "
+        f"repository with safetensors weights; check the name, log in if it is gated (`hf auth login`), or name a "
+        f"local path ({said}){note}"
+    )

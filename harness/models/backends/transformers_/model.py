@@ -1,0 +1,83 @@
+"""The three calls of one model that runs here. Calls that wait at the same time are computed together."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import math
+
+import numpy as np
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.models.backends.answers import REPAIRS
+from guidebench.harness.models.backends.recipes import Scoring
+from guidebench.harness.models.backends.transformers_.batching import Batcher
+from guidebench.harness.models.backends.transformers_.chatting import Chatting
+from guidebench.harness.models.backends.transformers_.embedding import Embedding
+from guidebench.harness.models.backends.transformers_.judging import Clips, Judging, Verdict
+from guidebench.harness.models.backends.transformers_.loaded import Source
+from guidebench.harness.models.backends.transformers_.loading import load
+from guidebench.harness.models.backends.transformers_.open_clip_ import OpenClipEmbedding
+from guidebench.harness.models.calls import Call, ChatCall, EmbedCall, JudgeCall, Reply, Usage
+
+
+class TransformersModel:
+    """A model of the transformers library, as a `Model`. Scores of a batch may differ in their last digits from those
+    of other batches: who needs the same bytes again replays a cassette."""
+
+    def __init__(
+        self, source: Source, scoring: Scoring = "prefill", clips: Clips = "video", batch_size: int | None = None
+    ) -> None:
+        """Loads the weights, which blocks; UserError as `load`. `batch_size`: None finds what fits into memory."""
+        self._source, self._scoring, self._clips = source, scoring, clips
+        self._loaded = load(source)
+        self._batcher = Batcher(batch_size, self._loaded.device)
+        self._slowest = 0.0
+
+    async def answer(self, call: Call) -> Reply:
+        """As `Model`; UserError for a call that this model is not made for, or that is longer than it can read."""
+        if isinstance(call, JudgeCall):
+            reply = await self._judge(call)
+        elif isinstance(call, ChatCall):
+            reply = await self._chatting.answer(call)
+        elif isinstance(call, EmbedCall):
+            reply = await self._embed(call)
+        else:
+            raise UserError(f"{self._source.model} runs in transformers, which answers no call of kind {call.kind!r}")
+        self._slowest = max(self._slowest, reply.usage.seconds)
+        return reply
+
+    def estimate(self, call: Call) -> Usage:
+        """Tokens that may be written, images, and the seconds of the slowest call so far; running it costs no money."""
+        written = (1 + REPAIRS) * call.max_tokens if isinstance(call, ChatCall) else 0
+        return Usage(1, tokens_out=written, images=len(call.images()), seconds=self._slowest)
+
+    async def close(self) -> None:
+        self._batcher.close()
+
+    async def _judge(self, call: JudgeCall) -> Reply:
+        done = await self._batcher.put(self._judging.kind(call), self._judging, call)
+        said: Verdict = done.value
+        usage = Usage(1, said.tokens_in, said.tokens_out, len(call.clip), done.seconds)
+        return Reply(said.yes, usage, {} if math.isnan(said.mass) else {"mass": said.mass})
+
+    async def _embed(self, call: EmbedCall) -> Reply:
+        embedding = self._embedding
+        found = await asyncio.gather(*(self._batcher.put(embedding.kind(item), embedding, item) for item in call.items))
+        images = sum(not isinstance(item, str) for item in call.items)
+        tokens = sum(done.value.tokens for done in found)
+        usage = Usage(1, tokens, images=images, seconds=sum(done.seconds for done in found))
+        return Reply(np.stack([done.value.value for done in found]), usage)
+
+    @functools.cached_property
+    def _judging(self) -> Judging:
+        return Judging(self._loaded, self._scoring, self._clips)
+
+    @functools.cached_property
+    def _chatting(self) -> Chatting:
+        return Chatting(self._loaded, self._batcher)
+
+    @functools.cached_property
+    def _embedding(self) -> Embedding | OpenClipEmbedding:
+        whole = self._loaded.model
+        return whole if isinstance(whole, OpenClipEmbedding) else Embedding(self._loaded, self._source)

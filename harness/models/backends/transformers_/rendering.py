@@ -1,0 +1,79 @@
+"""Messages and clips as what a model takes: its own chat template filled in, texts as tokens, frames as pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from guidebench.harness.interfaces import Array
+from guidebench.harness.models.backends.transformers_.loaded import Loaded
+
+FRAMES_PER_SECOND = 2.0
+"""What a clip is said to have, by models that tell the time between frames: the rate at which Qwen2.5-VL samples
+videos; a step of an environment has no length of its own (choice)."""
+
+
+def render(loaded: Loaded, conversation: Sequence[Any]) -> str:
+    """A conversation up to where the model is to speak, as text; without a template, its texts one below the other."""
+    has = getattr(loaded.processor, "chat_template", None) or getattr(loaded.tokenizer, "chat_template", None)
+    if has is None:
+        texts = [part["text"] for message in conversation for part in message["content"] if part["type"] == "text"]
+        return "\n\n".join(texts) + "\n\n"
+    if loaded.kind == "text":
+        conversation = [
+            {"role": message["role"], "content": "".join(part["text"] for part in message["content"])}
+            for message in conversation
+        ]
+    return str(loaded.processor.apply_chat_template(conversation, tokenize=False, add_generation_prompt=True))
+
+
+def tokens_of(loaded: Loaded, texts: Sequence[str], images: Sequence[Sequence[Array]] = ()) -> dict[str, Any]:
+    """Rendered texts, padded on the left, and the images uint8 [height, width, 3] of each."""
+    media = {"images": [[_pixels(image, loaded) for image in row] for row in images]} if any(images) else {}
+    return _prepared(loaded, texts, padding=True, **media)
+
+
+def frames_of(loaded: Loaded, texts: Sequence[str], clips: Sequence[Array], as_video: bool) -> dict[str, Any]:
+    """Rendered texts and a clip uint8 [L, height, width, 3] for each."""
+    if not as_video:
+        return tokens_of(loaded, texts, [list(clip) for clip in clips])
+    told = [
+        {"fps": FRAMES_PER_SECOND, "total_num_frames": len(clip), "frames_indices": list(range(len(clip)))}
+        for clip in clips
+    ]
+    videos = [_pixels(clip, loaded) for clip in clips]
+    return _prepared(loaded, texts, videos=videos, video_metadata=told, do_sample_frames=False)
+
+
+def generated(loaded: Loaded, words: torch.Tensor) -> list[tuple[str, int, bool]]:
+    """Generated tokens [n, m] as texts, each with the number of its tokens up to the one that ends it, and whether one
+    does."""
+    config = loaded.model.generation_config
+    ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
+    ended = torch.isin(words.cpu(), torch.tensor([end for end in ends if end is not None]))
+    found = []
+    for row, ending in zip(words, ended, strict=True):
+        ends_here = bool(ending.any())
+        count = int(ending.nonzero()[0]) + 1 if ends_here else len(row)
+        found.append((loaded.tokenizer.decode(row[:count], skip_special_tokens=True), count, ends_here))
+    return found
+
+
+def _prepared(loaded: Loaded, texts: Sequence[str], **media: Any) -> dict[str, Any]:
+    begins = loaded.tokenizer.bos_token
+    twice = begins is not None and texts[0].startswith(begins)  # a template writes it, and so would the tokenizer
+    prepared = loaded.processor(text=list(texts), return_tensors="pt", add_special_tokens=not twice, **media)
+    found = {}
+    for name, value in prepared.items():
+        if isinstance(value, torch.Tensor):
+            pixels = name.startswith("pixel_values")
+            value = value.to(loaded.device, loaded.model.dtype) if pixels else value.to(loaded.device)
+        found[name] = value
+    return found
+
+
+def _pixels(frames: Array, loaded: Loaded) -> torch.Tensor:
+    """uint8 [..., height, width, 3] -> [..., 3, height, width] on the model's device, where they are then resized."""
+    return torch.from_numpy(frames).movedim(-1, -3).to(loaded.device)

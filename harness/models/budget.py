@@ -1,0 +1,146 @@
+"""What a study may spend on its models, kept in one small file that all its workers on a host share.
+
+A call's largest cost is reserved before it is made and settled after it; what a process had reserved when it was killed
+is released. What was spent stays, so a study continues where it stopped once its budget is raised.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from guidebench.harness.errors import BudgetReached, UserError
+from guidebench.harness.models.calls import Usage
+
+UNITS = {"usd": "USD", "calls": "calls", "seconds": "seconds of models' time"}
+TINY = 1e-9
+"""What adding and taking away prices may leave of nothing."""
+Amounts = dict[str, float]
+
+
+class Limits(NamedTuple):
+    """The most that all calls of a study may take; None leaves it open."""
+
+    usd: float | None = None
+    calls: int | None = None
+    seconds: float | None = None
+
+
+class Budget:
+    """The study's account, as one process sees it."""
+
+    def __init__(self, path: Path, limits: Limits) -> None:
+        """UserError if the file at `path`, made where there is none, is not an account."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path, self._limits = path, limits
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._me = f"{os.getpid()}:{_started(os.getpid())}"
+        with self._account():
+            pass
+
+    def reserve(self, estimate: Usage) -> bool:
+        """Set aside the most that a call can take; False while what others have set aside leaves too little.
+
+        BudgetReached where what is really spent leaves too little.
+        """
+        wanted = _amounts(estimate)
+        with self._account() as account:
+            spent, reserved = account["spent"], account["reserved"]
+            for which, limit in self._limits._asdict().items():
+                if limit is not None and spent[which] + wanted[which] > limit + TINY:
+                    raise BudgetReached(
+                        f"models.budget_{which}={limit:g} is reached: {spent[which]:.6g} {UNITS[which]} are spent and "
+                        f"the next call may take {wanted[which]:.6g}; raise it and run the same command again"
+                    )
+            if not self._fits(account, wanted):
+                for holder in [holder for holder in reserved if not _alive(holder)]:
+                    del reserved[holder]
+                if not self._fits(account, wanted):
+                    return False
+            reserved[self._me] = _plus(reserved.get(self._me, dict.fromkeys(UNITS, 0)), wanted)
+        return True
+
+    def settle(self, estimate: Usage, took: Usage) -> None:
+        """Give back what was reserved for a call and count what it really took."""
+        with self._account() as account:
+            mine = _plus(account["reserved"].pop(self._me, _amounts(estimate)), _amounts(estimate), -1)
+            if any(amount > TINY for amount in mine.values()):
+                account["reserved"][self._me] = mine
+            account["spent"] = _plus(account["spent"], _amounts(took))
+
+    @property
+    def spent(self) -> Mapping[str, float]:
+        """Over all commands of the study: `usd`, `calls`, `seconds`."""
+        with self._account() as account:
+            return dict(account["spent"])
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def _fits(self, account: Mapping[str, Any], wanted: Amounts) -> bool:
+        taken = account["spent"]
+        for amounts in account["reserved"].values():
+            taken = _plus(taken, amounts)
+        limits = self._limits._asdict()
+        return all(limits[each] is None or taken[each] + wanted[each] <= limits[each] + TINY for each in UNITS)
+
+    @contextmanager
+    def _account(self) -> Iterator[dict[str, Any]]:
+        """The account, locked; what is changed is written, unless an error is raised."""
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        try:
+            text = os.pread(self._file, os.fstat(self._file).st_size, 0)
+            account = self._read(text)
+            yield account
+            # One write within a page, which a kill cannot cut in two, and no rename: that waits for the disk.
+            content = json.dumps(account).encode().ljust(len(text))
+            if content != text:
+                os.pwrite(self._file, content, 0)
+        finally:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def _read(self, text: bytes) -> dict[str, Any]:
+        if not text:
+            return {"spent": dict.fromkeys(UNITS, 0), "reserved": {}}
+        try:
+            account = json.loads(text)
+            for amounts in (account["spent"], *account["reserved"].values()):
+                if set(amounts) != set(UNITS) or not all(isinstance(value, (int, float)) for value in amounts.values()):
+                    raise ValueError(f"{amounts} are no amounts")
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UserError(
+                f"{self._path} is not what this program wrote ({error}); restore it, or delete it to count from nothing"
+            ) from None
+        return dict(account)
+
+
+def _amounts(usage: Usage) -> Amounts:
+    return {which: getattr(usage, which) for which in UNITS}
+
+
+def _plus(one: Mapping[str, float], other: Mapping[str, float], sign: int = 1) -> Amounts:
+    return {which: one[which] + sign * other[which] for which in UNITS}
+
+
+def _alive(holder: str) -> bool:
+    """Whether the process that `PID:START` names still runs; a later one of the same number started later."""
+    pid, _, started = holder.partition(":")
+    return pid.isdigit() and _started(int(pid)) == started
+
+
+def _started(pid: int) -> str:
+    """When a process started, in the kernel's clock ticks; "" if there is none, "?" where the system does not tell."""
+    try:
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return "" if state in "ZX" else fields[18]  # a zombie has ended
+    except OSError:
+        try:
+            os.kill(pid, 0)
+        except OSError:
+            return ""
+        return "?"

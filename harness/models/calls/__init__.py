@@ -1,0 +1,45 @@
+"""The calls to a foundation model, one module per kind, and what all kinds share.
+
+A module directly in this folder, or a plug-in's in the entry point group `guidebench.calls`, adds a kind: it registers
+a `Call` with `@register.call("name")`, and nothing else has to be edited.
+"""
+
+from guidebench.harness.models.calls.arrays import Form
+from guidebench.harness.models.calls.base import (
+    ONE_CALL,
+    RETRYABLE,
+    Asker,
+    Call,
+    CallResult,
+    Failure,
+    FailureKind,
+    Json,
+    Model,
+    Reply,
+    Usage,
+    part,
+)
+from guidebench.harness.models.calls.chat import CUT_OFF, ChatCall, Message
+from guidebench.harness.models.calls.embed import EmbedCall
+from guidebench.harness.models.calls.judge import JudgeCall
+
+__all__ = [
+    "CUT_OFF",
+    "ONE_CALL",
+    "RETRYABLE",
+    "Asker",
+    "Call",
+    "CallResult",
+    "ChatCall",
+    "EmbedCall",
+    "Failure",
+    "FailureKind",
+    "Form",
+    "Json",
+    "JudgeCall",
+    "Message",
+    "Model",
+    "Reply",
+    "Usage",
+    "part",
+]

@@ -1,0 +1,119 @@
+"""The call `chat`: a chat to be continued."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
+
+from guidebench.harness.models.calls import schemas
+from guidebench.harness.models.calls.base import Call, Json, Shown, part
+from guidebench.harness.registry import register
+from guidebench.harness.texts import each_text, mended
+from guidebench.harness.types import Array
+
+CUT_OFF: Mapping[str, float | str] = {"cut_off": 1.0}
+"""The detail of a reply whose text the limit of tokens ended."""
+Role = Literal["system", "user", "assistant"]
+
+
+class Message(NamedTuple):
+    """What one side says: texts and images, uint8 [height, width, 3], in order."""
+
+    role: Role
+    content: tuple[str | Array, ...]
+
+
+@register.call("chat")
+@dataclass(frozen=True, eq=False)
+class ChatCall(Call):
+    """A chat to be continued, as free text or, with a JSON schema, as an object that fits it; ValueError for a schema
+    with other keywords than those of `guidebench.harness.models.calls.schemas`."""
+
+    messages: tuple[Message, ...]
+    schema: Mapping[str, Json] | None = None
+    max_tokens: int = 1024
+    temperature: float = 0.0
+
+    kind: ClassVar[str] = "chat"
+
+    def __post_init__(self) -> None:
+        if self.schema is not None:
+            schemas.check(self.schema)
+
+    def form(self, named: Callable[[Array], Json]) -> dict[str, Json]:
+        messages = [
+            {"role": role, "content": [part if isinstance(part, str) else named(part) for part in content]}
+            for role, content in self.messages
+        ]
+        return {
+            "messages": messages,
+            "schema": self.schema,
+            "max_tokens": self.max_tokens,
+            "temperature": self.temperature,
+        }
+
+    @classmethod
+    def read(cls, asked: Mapping[str, Json], image: Callable[[str], Array]) -> Self:
+        match asked:
+            case {
+                "messages": list(messages), "schema": dict() | None as schema,
+                "max_tokens": int(tokens), "temperature": int() | float() as temperature,
+            }:  # fmt: skip
+                return cls(tuple(_message(each, image) for each in messages), schema, tokens, temperature)
+        raise ValueError("a chat has messages, a schema or none, max_tokens and a temperature")
+
+    @classmethod
+    def small(cls) -> Self:
+        return cls((Message("user", ("Say yes.",)),), max_tokens=8)
+
+    @property
+    def sampled(self) -> bool:
+        return self.temperature > 0
+
+    def images(self) -> Sequence[Array]:
+        return [part for message in self.messages for part in message.content if not isinstance(part, str)]
+
+    def fault(self, value: Any) -> str:
+        if self.schema is None:
+            return "" if isinstance(value, str) else f"expected str, got {type(value).__name__}"
+        return _misfit(value, self.schema) if isinstance(value, dict) else f"expected dict, got {type(value).__name__}"
+
+    @classmethod
+    def encode(cls, value: Any) -> Json:
+        return {"text": value} if isinstance(value, str) else {"object": value}
+
+    @classmethod
+    def decode(cls, stored: Json) -> Any:
+        match stored:
+            case {"text": str(answer), **rest} if not rest:
+                return mended(answer)
+            case {"object": dict(answer), **rest} if not rest:
+                return each_text(answer, mended)
+        raise ValueError("an answer to a chat is a text or an object")
+
+    def answered_by(self, code: Callable[..., Any]) -> Any:
+        return code(self.messages)
+
+    @classmethod
+    def shown(cls, asked: Mapping[str, Json]) -> Shown:
+        return [(str(message["role"]), message["content"]) for message in asked["messages"]]
+
+    @classmethod
+    def words(cls, value: Any) -> str:
+        return value if isinstance(value, str) else json.dumps(value, indent=1)
+
+
+def _message(given: Json, image: Callable[[str], Array]) -> Message:
+    match given:
+        case {"role": role, "content": list(content)} if role in get_args(Role):
+            return Message(role, tuple(part(each, image) for each in content))
+    raise ValueError(f"{str(given)[:80]!r} is no message of a chat")
+
+
+def _misfit(value: Mapping[str, Json], schema: Mapping[str, Json]) -> str:
+    import jsonschema
+
+    error = next(jsonschema.Draft202012Validator(schema).iter_errors(value), None)
+    return "" if error is None else f"the object does not fit its schema: {error.message:.300}"

@@ -1,0 +1,306 @@
+"""What models answered, kept in SQLite: looked up by a call's key, recorded as it is told.
+
+An answer belongs to the run that was told it, and counts for every other: a run finds its own first, so it is told the
+same again however the answers of several workers are merged. A failure counts in its own run, for its own question,
+alone. Each process writes a shard of its own; what it tells is on disk before anyone hears it. Shards are merged when
+their processes have ended.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.models.calls import Asker, CallResult, Usage
+from guidebench.harness.models.cassette_file import (
+    COLUMNS,
+    PATIENCE,
+    TOOK,
+    WITHIN,
+    InUse,
+    copy,
+    create,
+    decoded,
+    dumps,
+    encoded,
+    faults_of,
+    insert,
+    opened,
+    transaction,
+    uri,
+)
+from guidebench.harness.models.keys import Request
+from guidebench.harness.records.study import Lock
+
+MERGED = "cassette.sqlite"
+SHARDS = "shard-*.sqlite"
+WAL_PAGES = 4_096
+"""Pages of 4 KiB after which a shard's log is folded into it, which has to wait for the disk."""
+FAILURE = (
+    f"SELECT kind, detail, {TOOK} FROM failures WHERE key = ? AND run = ? AND role = ? AND scope = ? AND ordinal = ?"
+)
+ANSWER = f"SELECT run, model, value, detail, {TOOK} FROM answers WHERE key = ? ORDER BY run = ? DESC, run LIMIT 1"
+KEPT = "EXISTS (SELECT 1 FROM arrays WHERE arrays.key = answers.key AND arrays.run = answers.run)"
+"""Of an answer that is an array: its numbers are there too."""
+ARRAY = ANSWER.replace("key = ?", f"key = ? AND {KEPT}")
+ARRAYS = '{"array":"%","shape":[%]}'
+"""How such an answer is written beside them."""
+DATA = "SELECT data FROM arrays WHERE key = ? AND run = ?"
+
+
+class CassetteEntry(NamedTuple):
+    """What a run was told by a model, to be recorded."""
+
+    request: Request
+    asker: Asker
+    model: str
+    told: CallResult
+    images: Mapping[str, bytes]
+    """PNGs by digest."""
+    spent: Usage
+    """On it, just now."""
+
+
+_Stored = tuple[str, bytes | None]
+"""A value as it stands in the file, its text and the bytes of an array; a failure has none."""
+
+
+class _Found(NamedTuple):
+    told: CallResult
+    stored: _Stored
+    run: str
+    model: str
+
+
+class Cassette:
+    """Recorded answers of several files, and the shard to which one process adds."""
+
+    def __init__(self, sources: Sequence[Path], shard: Path | None, keep_images: bool = True) -> None:
+        """`sources`: cassettes to read; `shard`: file to write, made when something is first recorded.
+
+        UserError for a source that is damaged or no cassette.
+        """
+        self._shard, self._keep_images = shard, keep_images
+        self._sources = {path: opened(path) for path in sources}
+        self._own: sqlite3.Connection | None = None
+
+    def find(self, request: Request, asker: Asker) -> CallResult | None:
+        """What is on record for a question: what this run was told, or else what any run was; None if nothing is."""
+        found = self._find(request, asker)
+        return None if found is None else found.told
+
+    def hear(self, request: Request, asker: Asker) -> CallResult | None:
+        """As `find`, but an answer that another run was told is from now on this run's too."""
+        found = self._find(request, asker)
+        if found is None:
+            return None
+        if found.run != asker.run:
+            with self._writing() as db:
+                insert(db, "requests", [(request.key, request.text)])
+                _tell(db, request.key, asker, found.model, found.told, found.stored)
+        return found.told
+
+    def lacks(self, digests: Iterable[str]) -> set[str]:
+        """Those of the images that recording still needs; none where images are not kept."""
+        wanted = set(digests) if self._keep_images else set()
+        if self._own is not None and wanted:
+            marks = ", ".join("?" * len(wanted))
+            known = self._own.execute(f"SELECT digest FROM images WHERE digest IN ({marks})", [*wanted])
+            wanted.difference_update(digest for (digest,) in known)
+        return wanted
+
+    def record(self, *entries: CassetteEntry) -> None:
+        """Keep what runs were told, all of it in one transaction. UserError if the disk is full."""
+        with self._writing() as db:
+            for request, asker, model, told, images, spent in entries:
+                stored = ("", None) if told.failure else encoded(type(request.call), told.value)
+                insert(db, "images", images.items())
+                insert(db, "requests", [(request.key, request.text)])
+                _tell(db, request.key, asker, model, told, stored)
+                if spent.calls:
+                    insert(db, "spent", [(asker.run, model, *spent)])
+
+    def dropped(self, request: Request) -> bool:
+        """Whether an answer that is not found was an array, on record without its numbers."""
+        query = f"SELECT EXISTS (SELECT 1 FROM answers WHERE key = ? AND NOT {KEPT})"
+        array = request.call.array is not None
+        return array and any(db.execute(query, (request.key,)).fetchone()[0] for _, db in self._files())
+
+    def spend(self, run: str, model: str, usage: Usage) -> None:
+        """Keep what was really asked of a model for a run, whatever came of it."""
+        with self._writing() as db:
+            insert(db, "spent", [(run, model, *usage)])
+
+    def close(self) -> None:
+        for _, db in self._files():
+            db.close()
+        self._sources, self._own = {}, None
+
+    def _find(self, request: Request, asker: Asker) -> _Found | None:
+        key = request.key
+        for path, db in self._files():
+            with _reading(path):
+                row = db.execute(FAILURE, (key, asker.run, asker.role, asker.scope, asker.ordinal)).fetchone()
+                if row is not None:
+                    kind, detail, *took = row
+                    told = CallResult(None, kind, Usage(*took), detail=json.loads(detail))
+                    return _Found(told, ("", None), asker.run, "")
+        found, kind = None, type(request.call)
+        array = kind.array is not None
+        for path, db in self._files():
+            with _reading(path):
+                row = db.execute(ARRAY if array else ANSWER, (key, asker.run)).fetchone()
+                if row is not None and (found is None or row[0] == asker.run):
+                    run, model, text, detail, *took = row
+                    data = db.execute(DATA, (key, run)).fetchone()[0] if array else None
+                    answer = decoded(kind, text, data)
+                    if array and (wrong := request.call.fault(answer)):
+                        raise ValueError(wrong)
+                    told = CallResult(answer, "", Usage(*took), detail=json.loads(detail))
+                    found = _Found(told, (text, data), run, model)
+                    if run == asker.run:
+                        return found
+        return found
+
+    def _files(self) -> Iterator[tuple[Path, sqlite3.Connection]]:
+        yield from self._sources.items()
+        if self._own is not None and self._shard is not None:
+            yield self._shard, self._own
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction on the shard."""
+        assert self._shard is not None, "this cassette is only read"
+        with faults_of(self._shard):
+            if self._own is None:
+                self._own = _begun(self._shard)
+            with transaction(self._own):
+                yield self._own
+
+
+def _begun(shard: Path) -> sqlite3.Connection:
+    """A new shard, which nobody may take for abandoned before it is written."""
+    lock = Lock(shard.parent, "cassette")
+    lock.acquire(PATIENCE)
+    try:
+        create(shard)
+        db = opened(shard, "rw")
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        db.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
+        with transaction(db):
+            pass  # from now on the file is held
+        return db
+    finally:
+        lock.release()
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        with faults_of(path):
+            yield
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path} is damaged ({error}); restore it, or delete it to ask its calls again") from None
+
+
+def _tell(db: sqlite3.Connection, key: str, asker: Asker, model: str, told: CallResult, stored: _Stored) -> None:
+    rest = (asker.role, asker.scope, asker.ordinal, asker.step, model, dumps(dict(told.detail)), *told.usage)
+    if told.failure:
+        insert(db, "failures", [(key, asker.run, told.failure, *rest)])
+    else:
+        text, data = stored
+        insert(db, "answers", [(key, asker.run, text, *rest)])
+        if data is not None:
+            insert(db, "arrays", [(key, asker.run, data)])
+
+
+def check(path: Path) -> None:
+    """UserError if a file is no cassette."""
+    opened(path).close()
+
+
+def files(directory: Path) -> list[Path]:
+    """The cassettes of a directory: the merged one, and the shards that are not in it yet."""
+    merged = directory / MERGED
+    if not merged.exists():
+        return sorted(directory.glob(SHARDS))
+    with closing(opened(merged)) as db, faults_of(merged):
+        done = {name for (name,) in db.execute("SELECT shard FROM merged")}
+    return [merged, *sorted(path for path in directory.glob(SHARDS) if path.name not in done)]
+
+
+def lost(paths: Iterable[Path], runs: Iterable[str]) -> dict[str, int]:
+    """Model -> how many of the answers that these runs (`CELL/SEED`) were told are arrays of which no file holds the
+    numbers any more; models of which nothing is lost are left out."""
+    found: dict[str, str] = {}
+    with ExitStack() as stack:
+        files = {path: stack.enter_context(closing(opened(path))) for path in paths}
+        query = f"SELECT key, model FROM answers WHERE {WITHIN} AND value LIKE '{ARRAYS}' AND NOT {KEPT}"
+        for path, db in files.items():
+            with faults_of(path):
+                for key, model in db.execute(query, (dumps([*runs]),)):
+                    kept = "SELECT 1 FROM arrays WHERE key = ? LIMIT 1"
+                    if key not in found and not any(each.execute(kept, (key,)).fetchone() for each in files.values()):
+                        found[key] = model
+    return dict(Counter(found.values()))
+
+
+def merge(directory: Path, finished: Collection[str] = ()) -> None:
+    """Add every shard whose process has ended to the directory's cassette and remove it; those in use are left. Arrays
+    that the runs `finished` were told are dropped.
+
+    Killed at any moment, it is finished by the next call. UserError, once all others are merged, for damaged shards.
+    """
+    lock = Lock(directory, "cassette")
+    lock.acquire(PATIENCE)
+    damaged = []
+    try:
+        create(directory / MERGED)
+        with closing(opened(directory / MERGED, "rw")) as db:
+            for shard in sorted(directory.glob(SHARDS)):
+                try:
+                    _merge(db, shard, finished)
+                except UserError as error:
+                    damaged.append(str(error))
+            if finished:
+                with faults_of(directory / MERGED):
+                    dropped = db.execute(f"DELETE FROM arrays WHERE {WITHIN}", (dumps([*finished]),)).rowcount
+                    if dropped:
+                        with suppress(sqlite3.OperationalError):  # a full disk; later rows then take the room
+                            db.execute("VACUUM")
+    finally:
+        lock.release()
+    if damaged:
+        raise UserError("\n".join(damaged))
+
+
+def _merge(db: sqlite3.Connection, shard: Path, finished: Collection[str]) -> None:
+    if not _abandoned(shard):
+        return
+    with faults_of(shard):
+        db.execute("ATTACH ? AS shard", (uri(shard, "ro"),))
+        try:
+            with transaction(db):
+                if not db.execute("SELECT 1 FROM merged WHERE shard = ?", (shard.name,)).fetchone():
+                    copy(db, COLUMNS, "shard", finished)
+                    db.execute("INSERT INTO merged VALUES (?)", (shard.name,))
+        finally:
+            db.execute("DETACH shard")
+    shard.unlink()
+
+
+def _abandoned(shard: Path) -> bool:
+    """Whether no process has a shard open; its log is then folded into it."""
+    try:
+        with closing(opened(shard, "rw", timeout=0.0)) as db, faults_of(shard):
+            db.execute("PRAGMA journal_mode = DELETE")  # granted only to the one process that has the file open
+    except InUse:
+        return False
+    return True

@@ -1,0 +1,168 @@
+"""What a row of a stranger's cassette has to be: exactly what this program would have written.
+
+The file is data. It is opened read-only and without its journals, and only if its layout is ours to the letter, so that
+no view, trigger or generated column of it is run; then each row is looked at: types, sizes, hashes, and that an answer
+is one to its question. Whoever calls `verify` does so in a process of its own (`guidebench.harness.apart`), which has
+`seconds`.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from guidebench.harness import registry
+from guidebench.harness.errors import UserError
+from guidebench.harness.models import keys
+from guidebench.harness.models.backends.images import pixels
+from guidebench.harness.models.calls import Call, FailureKind, Usage
+from guidebench.harness.models.cassette_file import COLUMNS, STRANGERS, NotKept, faults_of, opened, read
+from guidebench.harness.texts import JSON
+
+LONGEST = 2**26
+"""Bytes of one value: 64 MiB, the vectors of a large batch."""
+NAME = 1_000
+"""Characters of a run's or a model's name."""
+DETAIL = 2**16
+SECONDS, SPEED = 60.0, 2**19
+"""For looking at a file: so long, and a second more for so many of its bytes."""
+MOST = 2**48
+"""Of anything that is counted; their sums have to fit into 64 bits."""
+BLANK = np.zeros((1, 1, 3), np.uint8)
+StoredCall = Mapping[str, Any]
+
+
+class UnknownKind(UserError):
+    """A request is of a kind that is not registered here."""
+
+
+def verify(file: Path) -> None:
+    """UserError naming the first row that this program would not have written."""
+    if any(file.with_name(f"{file.name}{end}").exists() for end in ("-wal", "-journal")):
+        raise UserError(f"{file} is being written, or was not closed; import what `bench models export` makes of it")
+    with closing(opened(file, STRANGERS)) as db, faults_of(file):
+        db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
+        found = db.execute("PRAGMA integrity_check(1)").fetchone()
+        if found != ("ok",):
+            raise UserError(f"{file} is damaged ({printable(str(found))}); ask for another copy")
+        for table, check in CHECKS.items():
+            names = COLUMNS[table].split(", ")
+            for number, row in enumerate(db.execute(f"SELECT {COLUMNS[table]} FROM {table}"), 1):
+                try:
+                    check(dict(zip(names, row, strict=True)), db)
+                except sqlite3.Error:
+                    raise
+                except UnknownKind as unknown:
+                    raise UserError(f"{file}: row {number} of {table} {unknown}; nothing was taken") from None
+                except Exception as error:  # what a stranger wrote may make anything fail
+                    said = printable(str(error) or type(error).__name__)
+                    raise UserError(
+                        f"{file}: row {number} of {table} is not what this program records ({said}); nothing was taken"
+                    ) from None
+
+
+def seconds(file: Path) -> float:
+    """What looking at a file may take."""
+    return SECONDS + (file.stat().st_size / SPEED if file.is_file() else 0)
+
+
+def printable(text: str) -> str:
+    """A stranger's text, short and without what would steer a terminal."""
+    return "".join(letter if letter.isprintable() else "?" for letter in str(text)[:200])
+
+
+def _image(row: StoredCall, _: sqlite3.Connection) -> None:
+    if not isinstance(row["png"], bytes):
+        raise ValueError(f"expected bytes, got {type(row['png']).__name__}")
+    if keys.image_digest(pixels(row["png"])) != row["digest"]:
+        raise ValueError("the image has another digest")
+
+
+def _request(row: StoredCall, _: sqlite3.Connection) -> None:
+    if keys.key_of(_text(row["text"], LONGEST)) != row["key"]:
+        raise ValueError("the request has another key")
+    _parsed(row["text"])
+
+
+def _answer(row: StoredCall, db: sqlite3.Connection) -> None:
+    asked = _asked(row, db)
+    _text(row["value"], LONGEST)
+    try:
+        answer = read(db, type(asked), row["key"], row["run"])
+    except NotKept:
+        return  # whoever needs it asks again
+    if fault := asked.fault(answer):
+        raise ValueError(f"no answer to a call of kind {asked.kind!r}: {fault}")
+
+
+def _array(row: StoredCall, db: sqlite3.Connection) -> None:
+    """Its bytes are looked at with the answer to which they belong."""
+    query = "SELECT text FROM answers JOIN requests USING (key) WHERE key = ? AND run = ?"
+    found = db.execute(query, (row["key"], row["run"])).fetchone()
+    if found is None or _parsed(found[0]).array is None:
+        raise ValueError("there is no answer that is an array with its key and run")
+
+
+def _failure(row: StoredCall, db: sqlite3.Connection) -> None:
+    _asked(row, db)
+    if row["kind"] not in get_args(FailureKind):
+        raise ValueError(f"no kind of failure: {row['kind']!r}")
+
+
+CHECKS: Mapping[str, Callable[[StoredCall, sqlite3.Connection], None]] = {
+    "images": _image,
+    "requests": _request,
+    "answers": _answer,
+    "arrays": _array,
+    "failures": _failure,
+}
+"""Table -> what raises ValueError for a row that is not ours."""
+
+
+def _asked(row: StoredCall, db: sqlite3.Connection) -> Call:
+    """The request of an answer or a failure, once what both have in common is checked: who was told, what it took."""
+    for name in ("run", "model", "role", "scope"):
+        _text(row[name], NAME)
+    for name in ("ordinal", "step", *Usage._fields):
+        fits = isinstance(row[name], (int, float) if name in ("seconds", "usd") else int)
+        if not fits or not 0 <= row[name] <= MOST:
+            raise ValueError(f"{name} is {row[name]!r}")
+    detail = JSON.decode(_text(row["detail"], DETAIL))
+    if not isinstance(detail, dict) or not all(isinstance(value, (str, float)) for value in detail.values()):
+        raise ValueError("detail is no mapping of names to numbers and texts")
+    found = db.execute("SELECT text FROM requests WHERE key = ?", (row["key"],)).fetchone()
+    if found is None:
+        raise ValueError("there is no request with its key")
+    return _parsed(found[0])
+
+
+def _parsed(text: str) -> Call:
+    """The call of a request; every image of it is blank, since none has to be on record."""
+    match json.loads(text):
+        case {"kind": str(kind), "model": dict()} as asked:
+            return kind_of(kind).read(asked, lambda digest: BLANK)
+    raise ValueError("no request for an answer of a model")
+
+
+def kind_of(name: str) -> type[Call]:
+    """The kind of call that a request names; UnknownKind where nothing installed here defines it."""
+    try:
+        found: type[Call] = registry.get("call", name)
+    except UserError as error:
+        raise UnknownKind(
+            f"is a call of kind {printable(name)[:40]!r}, which cannot be read here; install the package that brings "
+            f"it ({printable(str(error))})"
+        ) from None
+    return found
+
+
+def _text(value: Any, longest: int) -> str:
+    if not isinstance(value, str) or len(value) > longest:
+        raise ValueError(f"expected a text of at most {longest} characters, got {type(value).__name__}")
+    return value

@@ -1,0 +1,190 @@
+"""Whether a foundation model can be asked from this machine: its files or its server, and a tiny call put to it."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import os
+import time
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from guidebench.harness import registry
+from guidebench.harness.errors import UserError
+from guidebench.harness.findings import Finding
+from guidebench.harness.models import once
+from guidebench.harness.models.backends import recipes
+from guidebench.harness.models.calls import Call, Failure
+from guidebench.harness.plan import answering
+
+GIB = 2**30
+BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+WORKING = 1.5
+"""Memory that a model takes at work, in sizes of its weights (choice; long clips in large batches take more)."""
+
+
+def findings(config: Any, kind: str = "judge") -> Iterator[Finding]:
+    """The checks of a foundation model, by its built configuration (of a judge, a chat or an embedder: `kind`), in the
+    order in which they are made."""
+    if (known := _recipe(config.model)) is not None:
+        yield known
+    if config.backend == "openai":
+        yield from _server(config, kind)
+        return
+    if config.backend == "transformers":
+        there = yield from _weights(config)
+        if not there:
+            return
+    yield _asked("call", config, tiny(config, kind))
+
+
+def _recipe(model: str) -> Finding | None:
+    found = recipes.recipe(model)
+    if found is None:
+        return None
+    price = {"free": "free by the token where its weights run", "unknown": "price unknown"}.get(found.pricing)
+    if found.price is not None:
+        price = f"{found.price.usd_in:g} / {found.price.usd_out:g} USD per million tokens, {found.price.held}"
+    return Finding("recipe", bool(found.calls), f"{found.title}; {price}; {found.licence}. {found.note}")
+
+
+def tiny(config: Any, kind: str) -> Call:
+    """A small call as this kind of part is put. A judge's model whose recipe says that it judges nothing is put a call
+    that the recipe says it serves, and a model that declares other kinds the first of these."""
+    answers, found = answering.answered(kind, config), recipes.recipe(config.model)
+    usual = answering.USUAL[kind]
+    if kind == "judge" and found is not None and "judge" not in found.calls:
+        usual = "chat" if "chat" in found.calls else "embed"
+    small: Call = registry.get("call", usual if usual in answers else answers[0]).small()
+    return small
+
+
+def _asked(name: str, config: Any, call: Call, missing: bool | None = False) -> Finding:
+    """What became of a call; `missing` is the verdict where it got no answer."""
+    started = time.perf_counter()
+    try:
+        reply = once.ask(config, call)
+    except UserError as error:
+        return Finding(name, missing, str(error))
+    seconds = time.perf_counter() - started
+    if isinstance(reply, Failure):
+        return Finding(name, missing, f"{reply.kind}: {reply}")
+    if fault := call.fault(reply.value):
+        return Finding(name, missing, f"malformed: {fault}")
+    said = f"answered {reply.value[:40]!r}" if isinstance(reply.value, str) else call.words(reply.value)[:80]
+    if "mass" in reply.detail:
+        said += f" of a mass of {float(reply.detail['mass']):.3f} for yes and no"
+    served = f", by {reply.detail['served_by']} as it says" if reply.detail.get("served_by") else ""
+    took = f"{reply.usage.seconds:.2f} s" + (f", {seconds:.1f} s with loading" if config.backend != "openai" else "")
+    return Finding(name, True, f"{said}{served}; {took}; {reply.usage.tokens_in} tokens in")
+
+
+def _weights(config: Any) -> Generator[Finding, None, bool]:
+    """Files and memory of a model that runs here; ends with whether the model can be loaded without a download."""
+    from guidebench.harness.models.backends.transformers_.loading import absent, where
+
+    try:
+        name = recipes.repository(config.model)
+        place = where(name, config.revision)
+    except UserError as error:
+        yield Finding("files", False, str(error))
+        return False
+    if place is None:
+        yield Finding("files", None, f"{absent(name)}; get it with `hf download {name}`")
+        return False
+    files = [place] if place.is_file() else sorted(place.glob("*.safetensors"))
+    try:
+        lacking = _lacking(place, files)
+        count, size = sum(_parameters(file) for file in files), sum(file.stat().st_size for file in files)
+    except Exception as error:  # a damaged file may raise anything
+        lacking = f"{place} is damaged ({type(error).__name__}: {error}); download it again"
+    if lacking:
+        yield Finding("files", False, lacking)
+        return False
+    yield Finding("files", True, f"{count / 1e9:.3g} billion parameters, {size / GIB:.2f} GiB safetensors in {place}")
+    device = config.device or once.device()
+    needed, free = WORKING * count * BYTES.get(config.dtype, 4), _free_memory(device)
+    text = f"about {needed / GIB:.2f} GiB at work in {config.dtype} on {device}, {free / GIB:.1f} GiB free"
+    yield Finding("memory", needed < free, text + ("" if needed < free else "; choose a smaller model or dtype"))
+    return True
+
+
+def _lacking(place: Path, files: list[Path]) -> str:
+    """What a model's directory lacks, or ""."""
+    if place.is_file():
+        return (
+            "" if place.suffix == ".safetensors" else f"{place} is no safetensors file; see `bench models convert -h`"
+        )
+    if not (place / "config.json").is_file():
+        return f"{place} has no config.json; name the directory that a model was saved into"
+    index = place / "model.safetensors.index.json"
+    listed = set(json.loads(index.read_text())["weight_map"].values()) if index.is_file() else set()
+    if missing := sorted(listed - {file.name for file in files}):
+        return f"{place} lacks {', '.join(missing[:3])}, of {len(listed)} files of weights; download it again"
+    if not files:
+        return f"{place} holds no *.safetensors; no other form of weights is loaded (see `bench models convert`)"
+    return ""
+
+
+def _parameters(file: Path) -> int:
+    from safetensors import safe_open
+
+    with safe_open(file, framework="numpy") as opened:
+        names = opened.keys()
+        return sum(int(np.prod(opened.get_slice(name).get_shape())) for name in names)
+
+
+def _free_memory(device: str) -> float:
+    """Bytes."""
+    if device.startswith("cuda"):
+        import torch
+
+        return float(torch.cuda.mem_get_info(device)[0])
+    try:
+        lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+        return float(lines["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+
+
+def _server(config: Any, kind: str) -> Iterator[Finding]:
+    """Whether a server answers, serves the model, and which ways of scoring it bears, by trying each."""
+    from guidebench.harness.models.backends.openai_.server import Server
+
+    async def listed() -> tuple[str, list[str] | Failure | UserError]:
+        server = Server(config.base_url, config.key_variable, config.timeout, kind)
+        try:
+            return server.name, await server.models()
+        except (Failure, UserError) as error:
+            return server.name, error
+        finally:
+            await server.close()
+
+    key = bool(os.environ.get(config.key_variable, "").strip())
+    yield Finding("key", key or None, f"{config.key_variable} is {'set' if key else 'not set'}")
+    try:
+        wanted, (address, found) = recipes.served(config.model), asyncio.run(listed())
+    except UserError as error:
+        yield Finding("server", False, str(error))
+        return
+    if isinstance(found, Exception):
+        away = isinstance(found, UserError) or found.kind in ("connection", "timeout")
+        yield Finding("server", False if away else None, f"{address} lists no models: {found}")
+        if away:
+            return
+    else:
+        others = ", ".join(found[:8]) or "nothing"
+        text = f"lists {wanted!r}" if wanted in found else f"does not list {wanted!r}, but {others}"
+        yield Finding("server", True if wanted in found else None, f"{address} {text}")
+    call = tiny(config, kind)
+    if call.kind != "judge":
+        yield _asked("call", config, call)
+        return
+    for scoring in get_args(recipes.Scoring):
+        chosen = scoring == config.scoring
+        tried = dataclasses.replace(config, scoring=scoring)
+        yield _asked(scoring, tried, call, missing=False if chosen else None)

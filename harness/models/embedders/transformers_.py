@@ -1,0 +1,52 @@
+"""The embedder `transformers`: a CLIP-like model that runs here, by recipe, repository id or local path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from guidebench.harness.models.access import Local
+from guidebench.harness.models.backends import recipes
+from guidebench.harness.parts import There
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Unit
+
+if TYPE_CHECKING:
+    from guidebench.harness.models.calls import Model
+
+
+@register.embedder("transformers")
+@dataclass(frozen=True)
+class Transformers(Local):
+    """Turns frames and texts into vectors of one space, here."""
+
+    model: str = "clip_vit_l14"
+    """Recipe, repository id or local path; weights are safetensors (VLM-RM, figure 4: one of its four CLIPs, and
+    the largest that has a recipe)."""
+    revision: str | None = None
+    """Branch, tag or commit of the repository; null is its main branch (choice)."""
+    dtype: Literal["bfloat16", "float16", "float32"] = "float32"
+    """Of weights and computation (choice: rewards are small differences of vectors)."""
+    delay: Annotated[int | None, Bounds(0), Unit("environment steps")] = 0
+    """Steps between a question and the use of its answer; 0 has training wait for each, null applies it on arrival,
+    which is not reproducible (VLM-RM, §3.3: what was collected is rewarded before it is learnt from)."""
+    trust_remote_code: bool = False
+    """Whether code that comes with the repository may run here, with all your rights (choice: never unasked)."""
+
+    version: ClassVar[int] = 1
+    title: ClassVar[str] = "a model of images and texts that runs here"
+
+    def fits(self, there: There) -> str:
+        """Why this embedder cannot answer there, or ""."""
+        found = recipes.recipe(self.model)
+        if found is None or "embed" in found.calls:
+            return ""
+        return f"its model {self.model!r} ({found.title}) embeds nothing; choose another embedder.model, such as clip"
+
+    def spawn_model(self, device: str) -> Model:
+        """The model, loaded; `device` is the worker's. UserError for a missing package, an unknown model or device."""
+        from guidebench.harness.models.backends.transformers_.loaded import Source
+        from guidebench.harness.models.backends.transformers_.model import TransformersModel
+
+        source = Source(self.model, self.revision, self.dtype, self.device or device, self.trust_remote_code)
+        return TransformersModel(source, batch_size=self.batch_size)

@@ -1,0 +1,186 @@
+"""Recorded calls across studies: what is on record, all of it in one file, and a file that comes from elsewhere."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from guidebench.harness import apart
+from guidebench.harness.errors import UserError
+from guidebench.harness.models import cassette_checks
+from guidebench.harness.models.backends.faults import REMOVED, secrets
+from guidebench.harness.models.calls import Usage
+from guidebench.harness.models.cassette import MERGED, files
+from guidebench.harness.models.cassette_file import (
+    PATIENCE,
+    STRANGERS,
+    TOOK,
+    copy,
+    create,
+    faults_of,
+    opened,
+    transaction,
+    uri,
+)
+from guidebench.harness.records.study import Lock
+
+TAKEN = ("images", "requests", "answers", "arrays", "failures")
+"""What goes elsewhere; what was spent stays with the study that spent it."""
+GATHERED = {
+    "answers": f"key, model, {TOOK}, PRIMARY KEY (key)",
+    "failures": "key, run, ordinal, model, kind, PRIMARY KEY (key, run, ordinal)",
+    "images": "digest, length, PRIMARY KEY (digest)",
+    "spent": f"model, {TOOK}",
+}
+"""What is counted: each question, failure and image once, in however many files it is."""
+
+
+class ModelRecords(NamedTuple):
+    """What is on record of one model."""
+
+    model: str
+    answers: Usage
+    """What the answers took when they were asked for; `calls` counts the questions."""
+    failures: Mapping[str, int]
+    """Kind -> how often a run was told of one."""
+    spent: Usage
+    """What was really asked of it for this study."""
+
+
+class Stats(NamedTuple):
+    """What is on record, of each model, and the images that go with it."""
+
+    models: list[ModelRecords]
+    images: int
+    image_bytes: int
+
+
+def stats(source: Path) -> Stats:
+    """Of a study's directory, or of a cassette."""
+    paths = _files(source)
+    with closing(sqlite3.connect("", uri=True, isolation_level=None)) as db:  # temporary, on disk where it is large
+        for table, columns in GATHERED.items():
+            db.execute(f"CREATE TABLE {table} ({columns})")
+        for path in paths:
+            with _attached(db, path):
+                for table, columns in GATHERED.items():
+                    named = columns.partition(", PRIMARY")[0].replace("length", "length(png)")
+                    db.execute(f"INSERT OR IGNORE INTO main.{table} SELECT {named} FROM origin.{table}")
+        with faults_of(source):
+            answers, spent = _usage(db, "answers", "COUNT(*)"), _usage(db, "spent", "SUM(calls)")
+            failures: dict[str, dict[str, int]] = {}
+            for model, kind, count in db.execute("SELECT model, kind, COUNT(*) FROM failures GROUP BY model, kind"):
+                failures.setdefault(model, {})[kind] = count
+            images, size = db.execute("SELECT COUNT(*), COALESCE(SUM(length), 0) FROM images").fetchone()
+    models = [
+        ModelRecords(model, answers.get(model, Usage()), failures.get(model, {}), spent.get(model, Usage()))
+        for model in sorted({*answers, *spent, *failures})
+    ]
+    return Stats(models, images, size)
+
+
+def export(study: Path, file: Path) -> int:
+    """Write every recorded call of a study to a new file, there as a whole or not at all; how many."""
+    if file.exists():
+        raise UserError(f"{file} is there already; name a new file, or remove it")
+    paths = _files(study)
+    beside = file.with_name(f".{file.name}.{os.getpid()}.part")
+    try:
+        create(beside)
+        with closing(opened(beside, "rw")) as db:
+            for path in paths:
+                with _attached(db, path), transaction(db):
+                    copy(db, TAKEN, "origin")
+            with transaction(db):
+                _scrub(db, study)
+            count = _count(db)
+        os.replace(beside, file)
+    finally:
+        beside.unlink(missing_ok=True)
+    return count
+
+
+def _scrub(db: sqlite3.Connection, study: Path) -> None:
+    """Take the keys that this process's environment holds out of answers and of what is told of them; UserError for a
+    question that holds one, whose own key is a hash of its text."""
+    for name, secret in secrets().items():
+        (count,) = db.execute("SELECT COUNT(*) FROM requests WHERE instr(text, ?)", (secret,)).fetchone()
+        if count:
+            raise UserError(
+                f"{count} of the questions recorded in {study} hold the value of {name}, so nothing was exported; "
+                f"answer them anew without it, or change that key and unset {name}"
+            )
+        for table, column in (("answers", "value"), ("answers", "detail"), ("failures", "detail")):
+            db.execute(
+                f"UPDATE {table} SET {column} = replace({column}, ?, ?) WHERE instr({column}, ?)",
+                (secret, REMOVED, secret),
+            )
+
+
+def import_(file: Path, study: Path) -> int:
+    """Take the calls of a file into a study's cassette, all of them or none; how many the file holds.
+
+    UserError naming the first row that is not what this program records. The file is read in a process of its own.
+    """
+    if study.exists() and not study.is_dir():
+        raise UserError(f"{study} is a file; name the directory of a study, or a new one")
+    seconds = cassette_checks.seconds(file)
+    apart.call(f"{file}: looking at it", seconds, cassette_checks.verify, file)
+    return apart.call(f"{file}: importing it", seconds, _import, file, study)
+
+
+def _import(file: Path, study: Path) -> int:
+    directory = study / "models"
+    lock = Lock(directory, "cassette")
+    lock.acquire(PATIENCE)
+    try:
+        create(directory / MERGED)
+        with (
+            closing(opened(directory / MERGED, "rw")) as db,
+            _attached(db, file, STRANGERS),
+            faults_of(directory / MERGED),
+            transaction(db),
+        ):
+            copy(db, TAKEN, "origin")
+    finally:
+        lock.release()
+    with closing(opened(file, STRANGERS)) as db:
+        return _count(db)
+
+
+def _files(source: Path) -> list[Path]:
+    """The cassettes of a study, or the one that is named."""
+    found = [source] if source.is_file() else files(source / "models")
+    if not found:
+        raise UserError(f"{source} holds no recorded calls; name a study that recorded some, or a cassette")
+    return found
+
+
+@contextmanager
+def _attached(db: sqlite3.Connection, path: Path, mode: str = "ro") -> Iterator[None]:
+    """A cassette as `origin`."""
+    opened(path, mode).close()
+    with faults_of(path):
+        db.execute("PRAGMA trusted_schema = OFF")
+        db.execute("ATTACH ? AS origin", (uri(path, mode),))
+        try:
+            yield
+        finally:
+            db.execute("DETACH origin")
+
+
+def _usage(db: sqlite3.Connection, table: str, calls: str) -> dict[str, Usage]:
+    sums = ", ".join(f"SUM({name})" for name in Usage._fields[1:])
+    return {
+        model: Usage(*took) for model, *took in db.execute(f"SELECT model, {calls}, {sums} FROM {table} GROUP BY model")
+    }
+
+
+def _count(db: sqlite3.Connection) -> int:
+    """Answers and failures, as many as runs were told."""
+    (count,) = db.execute("SELECT (SELECT COUNT(*) FROM answers) + (SELECT COUNT(*) FROM failures)").fetchone()
+    return int(count)

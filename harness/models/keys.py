@@ -1,0 +1,70 @@
+"""What names a call: a hash of everything that can change its answer, and of nothing else.
+
+The key is the SHA-256 of a canonical JSON text, which is kept beside the answer, so that anyone can check one against
+the other. Images stand in it by their digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from guidebench.harness.interfaces import Array
+from guidebench.harness.models.calls import Asker, Call
+
+DIGEST = 40
+"""Hexadecimal digits of an image's digest: 160 bits."""
+CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, default=dict)
+
+
+class Request(NamedTuple):
+    """A call as it is recorded."""
+
+    key: str
+    text: str
+    """Canonical JSON of the call's `kind`, the `model`'s identity, and the call's own form."""
+    images: Mapping[str, Array]
+    """Digest -> image, each once."""
+    call: Call
+
+
+def image_digest(image: Array) -> str:
+    """Hash of an image's shape and bytes; SHA-256, for which processors have instructions, cut to 160 bits."""
+    assert image.dtype == np.uint8, f"an image of {image.dtype}"
+    hashed = hashlib.sha256(",".join(map(str, image.shape)).encode() + b":")
+    hashed.update(np.ascontiguousarray(image).data)
+    return hashed.hexdigest()[:DIGEST]
+
+
+def request(identity: Mapping[str, Any], call: Call, asker: Asker | None) -> Request:
+    """The call as it is recorded for a model: `identity` holds whatever can change the model's answers, and no more.
+
+    Calls whose answers are sampled belong to who asks, so that equal questions of two runs, in two roles, or twice in
+    one are answered independently.
+    """
+    images: dict[str, Array] = {}
+
+    def named(image: Array) -> dict[str, str]:
+        digest = image_digest(image)
+        images[digest] = image
+        return {"image": digest}
+
+    asked: dict[str, Any] = dict(**call.form(named), kind=call.kind, model=identity)
+    if call.sampled and asker is not None:
+        asked["asker"] = [asker.run, asker.role, asker.scope, asker.ordinal]
+    text = CANONICAL.encode(asked)
+    return Request(key_of(text), text, images, call)
+
+
+def key_of(text: str) -> str:
+    """The key of a request's canonical text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def call_key(identity: Mapping[str, Any], call: Call, asker: Asker | None) -> str:
+    """The key of a call."""
+    return request(identity, call, asker).key

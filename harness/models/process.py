@@ -1,0 +1,203 @@
+"""The model process: snapshots in, answers out; frames are drawn and models asked in one process beside the training.
+
+Only snapshots go in and only pixels reach a model. The process is watched: if it dies or hangs it is started again and
+asked again. What a model cannot answer comes back as a failure that is counted; a process that cannot even be kept
+alive, or a judge that cannot be built, is an error.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import select
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+from guidebench.harness import apart
+from guidebench.harness.errors import BudgetReached, Stopped, UserError
+from guidebench.harness.models.calls import CallResult
+from guidebench.harness.models.messages import FAREWELL, Assignment, ProcessReply, Sent
+from guidebench.harness.models.questions import InFlight, Memory
+
+LOOK = 0.2
+"""Seconds between two looks at whether to stop, while an answer is waited for."""
+DEATHS = 2
+"""How often the process may end without one answer in between before that is an error."""
+
+
+class ModelProcess:
+    """Answers questions in all roles of one model, several at a time if the model bears it; a Backend."""
+
+    def __init__(self, assignment: Assignment, patience: float, window: int = 2) -> None:
+        """`patience`: seconds without any answer after which it counts as hung; `window`: questions sent ahead of the
+        answers (two keep a scripted judge fed, and more would only wait in the pipe)."""
+        self._assignment, self._patience, self._window = assignment, patience, window
+        self._waiting: deque[Sent] = deque()
+        self._ahead: deque[Sent] = deque()
+        """Questions that somebody stands waiting for; they are sent before the others."""
+        self._sent: dict[int, Sent] = {}
+        self._answers: dict[int, CallResult] = {}
+        self._missing: dict[int, str] = {}
+        """Questions that were never recorded, in words: an error only where an answer is needed, for a recorded run
+        ends with questions that nobody waited for."""
+        self._deaths = 0
+        self._process: Any = None
+        self._connection: Connection | None = None
+        self._arrivals = select.poll()
+        """Tells whether an answer has come at a fraction of what `Connection.poll` costs; it is asked at every step."""
+        self._since = 0.0
+        self.halted = ""
+        """Which budget kept it from answering, in words; "" if none did."""
+        self.restarts = 0
+        self.seconds = 0.0
+        """Drawing, and models' time for what was really asked of them."""
+        self.clips = 0
+        self.memory = Memory()
+
+    def ask(self, item: InFlight, ahead: bool = False) -> None:
+        """Of the question only its number, who asks in which role, its snapshots, uint8 [L, n], and its content go
+        out."""
+        ask = item.ask
+        queue = self._ahead if ahead else self._waiting
+        queue.append(
+            Sent(
+                item.number, ask.to, ask.row, item.scope, item.ordinal, item.step, ask.snapshots, ask.content,
+                len(ask.key),
+            )
+        )  # fmt: skip
+        self.poll()
+
+    def poll(self) -> None:
+        """Collect answers that have arrived and send what may be sent; never blocks."""
+        try:
+            while self._connection is not None and self._sent and self._arrivals.poll(0):
+                self._receive()
+        except (EOFError, OSError) as error:
+            self._restart(error)
+        self._send()
+
+    def arrived(self, number: int) -> bool:
+        self.poll()
+        return number in self._answers or number in self._missing
+
+    def wait(self, number: int, stop: Callable[[], bool] | None = None) -> bool:
+        """Whether the question was answered; waits until it is, or until a budget is reached. Stopped where `stop`,
+        which is asked several times a second, says so."""
+        while number not in self._answers:
+            if number in self._missing:
+                raise UserError(self._missing[number])
+            if self.halted:
+                return False
+            self._send()
+            if not self._sent:
+                raise KeyError(f"question {number} was never asked")
+            assert self._connection is not None
+            try:
+                left = max(0.0, self._since + self._patience - time.monotonic())
+                if stop is not None and stop():
+                    raise Stopped
+                if self._connection.poll(left if stop is None else min(left, LOOK)):
+                    self._receive()
+                elif time.monotonic() - self._since >= self._patience:
+                    self._restart(TimeoutError(f"no answer within {self._patience:g} s"))
+            except (EOFError, OSError) as error:
+                self._restart(error)
+        return True
+
+    def take(self, number: int, stop: Callable[[], bool] | None = None) -> tuple[CallResult, float]:
+        """The answer to a question and the seconds waited for it; BudgetReached where a budget kept it from being
+        asked, UserError where the process cannot give one, Stopped as `wait`."""
+        started = time.monotonic()
+        if not self.wait(number, stop):
+            raise BudgetReached(self.halted)
+        return self._answers.pop(number), time.monotonic() - started
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    def close(self) -> None:
+        """End the process; unanswered questions are dropped."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if self._process is not None:
+            self._process.join(FAREWELL + 2)
+            if self._process.is_alive():
+                self._process.kill()
+                self._process.join()
+            self._process = None
+
+    def _start(self) -> None:
+        from guidebench.harness.models.serving import serve
+
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._arrivals = select.poll()
+        self._arrivals.register(self._connection.fileno(), select.POLLIN)
+        self._process = context.Process(target=serve, args=(theirs, self._assignment), daemon=True, name="model")
+        with apart.guarded():
+            self._process.start()
+        theirs.close()
+
+    def _send(self) -> None:
+        if self.halted:
+            return
+        if (self._ahead or self._waiting) and self._process is None:
+            self._start()
+        while (self._ahead or self._waiting) and len(self._sent) < self._window and self._connection is not None:
+            item = (self._ahead or self._waiting).popleft()
+            if not self._sent:
+                self._since = time.monotonic()
+            self._sent[item.number] = item
+            try:
+                self._connection.send(item)
+            except (BrokenPipeError, ConnectionError) as error:
+                self._restart(error)
+                return
+
+    def _receive(self) -> None:
+        assert self._connection is not None
+        message: ProcessReply = self._connection.recv()
+        self._since, self._deaths = time.monotonic(), 0
+        if message.error:
+            raise UserError(message.error)
+        if message.budget:
+            self.halted = message.budget
+            return
+        del self._sent[message.number]
+        if message.missing:
+            self._missing[message.number] = message.missing
+            return
+        assert message.told is not None
+        self.seconds += message.drawing + message.told.billed.seconds
+        self.clips += 1
+        self.memory = self.memory.with_(message.memory)
+        self._answers[message.number] = message.told
+
+    def _restart(self, cause: BaseException) -> None:
+        """Start the process anew and put the questions it had back at the head of the queue."""
+        exit_code = None
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            exit_code = self._process.exitcode
+        self._process = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        ended = f"{cause or type(cause).__name__}; exit code {exit_code}"
+        self._deaths += bool(self._sent)
+        if self._deaths >= DEATHS:
+            raise UserError(
+                f"the process of {self._assignment.model} ended {DEATHS} times without an answer ({ended}); "
+                f"its log is in the run's log file"
+            )
+        self.restarts += 1
+        print(f"model process ended ({ended}); restarted", file=sys.stderr, flush=True)
+        self._ahead.extendleft(reversed(self._sent.values()))
+        self._sent.clear()
+        self._send()

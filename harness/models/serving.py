@@ -1,0 +1,263 @@
+"""What runs in the model process: questions come in as snapshots or as text, are asked, and answered as they come.
+
+Drawing has one thread of its own, which a hand-written judge shares; a real model's calls are all in flight at a time
+as far as its desk allows. The process ends when the other side hangs up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import itertools
+import json
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from guidebench.harness import processes
+from guidebench.harness.errors import BudgetReached, MissingCall, UserError, count, in_role
+from guidebench.harness.execution import Models
+from guidebench.harness.interfaces import Array, Dialogue
+from guidebench.harness.models.backends.scripted import ScriptedModel
+from guidebench.harness.models.calls import Asker, Call, CallResult, JudgeCall, Model, Usage
+from guidebench.harness.models.messages import FAREWELL, Assignment, ProcessReply, Registered, Sent
+from guidebench.harness.models.questions import Memory
+from guidebench.harness.plan import answering, arrays
+from guidebench.harness.plan.arrays import Declared
+
+
+class Answers(Protocol):
+    """What a drawn clip is put to."""
+
+    async def answer(self, call: Call, asker: Asker) -> CallResult: ...
+
+    async def close(self, grace: float) -> None: ...
+
+
+class Unaided:
+    """A scripted model asked directly: free and always the same, it needs neither cassette nor retries."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    async def answer(self, call: Call, asker: Asker) -> CallResult:
+        reply = await self._model.answer(call)
+        return CallResult(reply.value, usage=reply.usage, billed=reply.usage, detail=reply.detail)
+
+    async def close(self, grace: float) -> None:
+        await self._model.close()
+
+
+def serve(connection: Connection, assignment: Assignment) -> None:
+    """Answer until the other side hangs up, and end this process."""
+    processes.begin()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the worker's to handle; it closes the pipe
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    asyncio.run(_serve(connection, assignment))
+    processes.leave(0)
+
+
+async def _serve(connection: Connection, assignment: Assignment) -> None:
+    hand, loop = ThreadPoolExecutor(1), asyncio.get_running_loop()
+    heard: asyncio.Queue[Sent | Exception] = asyncio.Queue()
+    threading.Thread(target=_listen, args=(connection, loop, heard), daemon=True, name="ear").start()
+    answering: set[asyncio.Task[None]] = set()
+    desk: Answers | None = None
+    try:
+        studio: Studio | None = None
+        broken = ""
+        try:
+            desk = answers(assignment, hand)
+            studio = await loop.run_in_executor(hand, Studio, assignment)
+        except UserError as error:
+            broken = str(error)
+        except Exception:  # as for a clip, below
+            broken = f"{assignment.model} cannot be built:\n{traceback.format_exc()}"
+        while True:
+            item = await heard.get()
+            if isinstance(item, (EOFError, OSError)):
+                return
+            if isinstance(item, Exception):
+                raise item
+            if broken or studio is None or desk is None:
+                _send(connection, ProcessReply(item.number, error=in_role(broken, assignment.model.kind, item.role)))
+                continue
+            task = asyncio.create_task(_answer(connection, assignment, studio, desk, item, hand))
+            answering.add(task)
+            task.add_done_callback(answering.discard)
+            await asyncio.sleep(0)  # it begins before the next is looked at, which may be that the other side hung up
+    finally:
+        if desk is not None:
+            await desk.close(FAREWELL)
+        for task in answering:
+            task.cancel()
+        hand.shutdown(wait=False, cancel_futures=True)
+
+
+def _listen(connection: Connection, loop: asyncio.AbstractEventLoop, heard: asyncio.Queue[Sent | Exception]) -> None:
+    """Take in questions as they come, until the other side hangs up. It has a thread of its own: while a large answer
+    waits to be read the other side may be sending, and if neither read both would wait for ever."""
+    with contextlib.suppress(RuntimeError):  # the process ends, and nobody hears any more
+        try:
+            while True:
+                loop.call_soon_threadsafe(heard.put_nowait, connection.recv())
+        except Exception as error:
+            loop.call_soon_threadsafe(heard.put_nowait, error)
+
+
+async def _answer(
+    connection: Connection, assignment: Assignment, studio: Studio, desk: Answers, item: Sent, hand: ThreadPoolExecutor
+) -> None:
+    try:
+        drawing, frames = 0.0, None
+        if item.snapshots is not None:
+            frames, drawing = await asyncio.get_running_loop().run_in_executor(hand, studio.draw, item)
+        run = assignment.runs[item.row]
+        spoken = studio.spoken[item.role]
+        if spoken.dialogue is not None:
+            told = await _converse(spoken, spoken.dialogue, desk, frames, item, run)
+        else:
+            assert frames is not None, "a clip has snapshots"
+            asker = Asker(run, item.ordinal, item.step, item.role, item.scope)
+            told = await desk.answer(JudgeCall(frames, spoken.prompt), asker)
+        message = ProcessReply(item.number, told, drawing, _memory())
+    except BudgetReached as reached:
+        message = ProcessReply(item.number, budget=str(reached))
+    except MissingCall as error:
+        message = ProcessReply(item.number, missing=str(error))
+    except UserError as error:
+        message = ProcessReply(item.number, error=in_role(str(error), assignment.model.kind, item.role))
+    except Exception:  # a plug-in may raise anything; the worker is told, traceback and all
+        message = ProcessReply(item.number, error=f"{assignment.model} failed on a question:\n{traceback.format_exc()}")
+    _send(connection, message)
+
+
+async def _converse(
+    spoken: Spoken, dialogue: Dialogue, desk: Answers, frames: Array | None, item: Sent, run: str
+) -> CallResult:
+    """What a dialogue ends with, and all that its calls took; the last of them that failed, if it ends with nothing.
+    UserError for an array that is not what the asking part declares."""
+    made: list[CallResult] = []
+    begun = itertools.count()
+
+    async def ask(call: Call) -> CallResult:
+        if (number := next(begun)) >= dialogue.calls:
+            raise UserError(
+                f"the dialogue in the role {item.role!r} makes more than the {count(dialogue.calls, 'call')} that it "
+                f"says it makes; correct its `calls`"
+            )
+        asker = Asker(run, item.ordinal * dialogue.calls + number, item.step, item.role, item.scope)
+        made.append(await desk.answer(spoken.sampled(call), asker))
+        return made[-1]
+
+    value, wrong = await dialogue(_read(item, spoken.speaker), frames, ask), ""
+    if spoken.array is None:
+        arrays.undeclared(value, spoken.speaker, item.role)
+    elif value is not None:
+        value, wrong = arrays.fitted(value, spoken.array, item.keys)
+    usage = functools.reduce(Usage.plus, (told.usage for told in made), Usage())
+    billed = functools.reduce(Usage.plus, (told.billed for told in made), Usage())
+    failures = [] if wrong else [told.failure for told in made if told.failure]
+    failure = (failures or ["malformed"])[-1] if value is None else ""
+    return CallResult(value, failure, usage, billed, {"message": wrong} if wrong else {})
+
+
+def _read(item: Sent, speaker: str) -> Any:
+    """What a question is about; UserError where that is not JSON."""
+    try:
+        return json.loads(item.content or "null")
+    except json.JSONDecodeError as error:
+        raise UserError(
+            f"{speaker} asks in the role {item.role!r} with the content {item.content[:80]!r}, which is not JSON "
+            f"({error}); write it with json.dumps"
+        ) from None
+
+
+def _memory() -> Memory:
+    """What this process holds of a GPU, where its model has loaded torch and put it to use."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return Memory()
+    return Memory(torch.cuda.memory_allocated() / 2**30, torch.cuda.max_memory_allocated() / 2**30)
+
+
+def _send(connection: Connection, message: ProcessReply) -> None:
+    with contextlib.suppress(OSError):  # the other side is gone; the next recv tells
+        connection.send(message)
+
+
+class Spoken(NamedTuple):
+    """What is said to the model in one role."""
+
+    clip_length: int
+    prompt: str
+    sampled: Callable[[Call], Call]
+    """A call with the role's settings of sampling."""
+    dialogue: Dialogue | None
+    """None for a judge, which is shown a clip."""
+    speaker: str
+    """Whose dialogue it is, in words."""
+    array: Declared | None
+
+
+class Studio:
+    """Draws the frames of a task, in the thread that builds it, and knows what is to be said about them."""
+
+    def __init__(self, assignment: Assignment) -> None:
+        suite = built(assignment.suite)
+        self._draw: Callable[[Array], Array] | None = None
+        if assignment.drawing is not None:
+            self._draw = suite.drawing(**assignment.drawing).spawn(assignment.task)
+        self.spoken = {
+            role: Spoken(
+                voice.clip_length, str(voice.model.settings.get("prompt", "")), built(voice.model).sampled,
+                built(voice.speaker).dialogue(suite, assignment.task, role) if voice.speaker else None,
+                str(voice.speaker), voice.array,
+            )
+            for role, voice in assignment.voices.items()
+        }  # fmt: skip
+
+    def draw(self, item: Sent) -> tuple[Array, float]:
+        """Frames [L, height, width, 3] of a question's snapshots, of a clip to be judged padded to its length, and the
+        seconds that took."""
+        started = time.perf_counter()
+        assert self._draw is not None and item.snapshots is not None, "snapshots are sent and nothing draws"
+        spoken = self.spoken[item.role]
+        shown = item.snapshots if spoken.dialogue else padded(item.snapshots, spoken.clip_length)
+        return self._draw(shown), time.perf_counter() - started
+
+
+def built(part: Registered) -> Any:
+    """The configuration of a registered thing."""
+    from guidebench.harness import registry
+
+    return registry.get(part.kind, part.name)(**part.settings)
+
+
+def answers(assignment: Assignment, hand: ThreadPoolExecutor) -> Answers:
+    """What answers: hand-written code, or a real model behind a desk."""
+    config, task = built(assignment.model), assignment.task
+    if config.backend == "scripted":
+        kinds = answering.answered(assignment.model.kind, config)
+        spawn = functools.partial(config.spawn, built(assignment.suite), task)
+        return Unaided(ScriptedModel(str(assignment.model), kinds, spawn, hand))
+    from guidebench.harness.models import keeping
+
+    models = Models(**assignment.models)
+    return keeping.desk(config, models, Path(assignment.directory), assignment.device)
+
+
+def padded(snapshots: Array, length: int) -> Array:
+    """A clip of `length` snapshots: a shorter one repeats its first frame on the left (VLM-RB, app. E)."""
+    missing = length - len(snapshots)
+    return snapshots if missing <= 0 else np.concatenate([np.repeat(snapshots[:1], missing, axis=0), snapshots])

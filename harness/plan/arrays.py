@@ -1,0 +1,122 @@
+"""Answers that are arrays: what a part declares for a role, and whether what a dialogue ends with is that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from guidebench.harness import registry
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array, ArraySpec
+from guidebench.harness.parts import AskingPart, There
+
+if TYPE_CHECKING:
+    from guidebench.harness.plan.names import Chosen
+
+DTYPES = ("float16", "float32")
+MOST = 2**20
+"""Numbers of the array for one key: 4 MiB in float32."""
+AXES = 8
+NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+
+
+class Declared(NamedTuple):
+    """The array that the answers in a role are, and which part says so."""
+
+    spec: ArraySpec
+    part: str
+    """In words: guide 'vlm_rm'."""
+    role: str
+
+    @property
+    def bytes(self) -> int:
+        """Of the array for one key."""
+        return int(np.prod(self.spec.shape)) * np.dtype(self.spec.dtype).itemsize
+
+    def __str__(self) -> str:
+        shape = ", ".join(["n", *map(str, self.spec.shape)])
+        return f"{self.part} declares its answers of {self.role!r} as {self.spec.name!r}, {self.spec.dtype} [{shape}]"
+
+
+def every(chosen: Sequence[Chosen], there: There) -> list[Declared]:
+    """The arrays that a cell's parts declare; UserError for a declaration that cannot be kept."""
+    found = []
+    for part in chosen:
+        if getattr(type(there[part.role]), "array", AskingPart.array) is not AskingPart.array:
+            needs = there[part.role].needs.items()
+            found += [_declared(part, there, role) for role, kind in needs if kind in registry.MODELS]
+    return [*filter(None, found)]
+
+
+def of(chosen: Sequence[Chosen], there: There, role: str) -> Declared | None:
+    """What a cell's answers in a role are, None where they are what JSON can hold."""
+    return next((declared for declared in every(chosen, there) if declared.role == role), None)
+
+
+def _declared(chosen: Chosen, there: There, role: str) -> Declared | None:
+    part = there[chosen.role]
+    spec = part.array(there, role)
+    if spec is None:
+        return None
+    if wrong := _misfit(spec) or _unspoken(part.needs[role]):
+        raise UserError(f"{chosen} declares an array of answers in its role {role!r}: {wrong}")
+    return Declared(spec, str(chosen), role)
+
+
+def _misfit(spec: Any) -> str:
+    if not isinstance(spec, ArraySpec):
+        return f"its `array` gave a {type(spec).__name__}; expected an ArraySpec or None"
+    if not (isinstance(spec.name, str) and NAME.fullmatch(spec.name)):
+        return f"the name {spec.name!r:.60} is none; expected lower-case letters, digits and underscores, 40 at most"
+    if spec.dtype not in DTYPES:
+        return f"the dtype of {spec.name!r} is {spec.dtype!r:.60}; expected {' or '.join(DTYPES)}"
+    shape = spec.shape
+    if not isinstance(shape, tuple) or len(shape) > AXES or not all(type(n) is int and n > 0 for n in shape):
+        return (
+            f"the shape of {spec.name!r} is {shape!r:.60}; expected a tuple of at most {AXES} whole numbers above 0, "
+            f"which leaves out the axis of a question's keys"
+        )
+    if (numbers := int(np.prod(shape, dtype=object))) > MOST:
+        return f"{spec.name!r} has {numbers:,} numbers for each key of a question; at most {MOST:,} are taken"
+    return ""
+
+
+def _unspoken(kind: str) -> str:
+    if kind in registry.SPOKEN_TO:
+        return ""
+    return (
+        f"that is a {kind}, whose answers are its own; only dialogues with {' and '.join(sorted(registry.SPOKEN_TO))}"
+    )
+
+
+def fitted(value: Any, declared: Declared, keys: int) -> tuple[Array | None, str]:
+    """What a dialogue ended with, [keys, *shape] in the declared dtype; or None and what is wrong with this one answer:
+    it holds a number that is not finite, before the cast or behind it. UserError for what is no array of floating-point
+    numbers and for one of another shape, since every further answer would be as wrong."""
+    spec, wanted = declared.spec, (keys, *declared.spec.shape)
+    if not (isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.shape == wanted):
+        given = f"{value.dtype} {[*value.shape]}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
+        raise UserError(
+            f"{declared}, and its dialogue ended with {given} for a question of {keys} keys, which has to be "
+            f"{[*wanted]}; correct the declaration (`array`) or the dialogue, or choose a model whose answers "
+            f"have that shape with {declared.role}.model=…"
+        )
+    if not np.isfinite(value).all():
+        return None, f"{spec.name} holds a number that is not finite"
+    with np.errstate(over="ignore"):
+        cast = np.ascontiguousarray(value, spec.dtype)
+    if not np.isfinite(cast).all():
+        return None, f"{spec.name} holds {np.abs(value).max():.3g}, which {spec.dtype} cannot; declare float32"
+    return cast, ""
+
+
+def undeclared(value: Any, part: str, role: str) -> None:
+    """UserError for an array where JSON was to come."""
+    if isinstance(value, np.ndarray):
+        raise UserError(
+            f"the dialogue of {part} in the role {role!r} ended with {value.dtype} {[*value.shape]}, and no array is "
+            f"declared for it; have the part's method `array` say what it is, or end with what JSON can hold"
+        )

@@ -1,0 +1,193 @@
+"""Matrices around a reference: a method beside its declared ablations, a judged method beside perturbed frames.
+
+Each cell of a plan is a reference. Its variations are cells with one layer of overrides on top; one that turns out to
+be the reference itself is named there and run once.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from guidebench.harness import registry
+from guidebench.harness.errors import UserError, unknown
+from guidebench.harness.plan import config
+from guidebench.harness.plan.config import Cell
+from guidebench.harness.plan.matrix import InMatrix, Plan
+from guidebench.harness.plan.names import Names
+from guidebench.harness.recipes import Layer
+
+FULL = "full"
+STANDARD = "standard"
+"""What frames without perturbation are called."""
+PERTURBATION = "drawing.perturbation"
+
+
+def ablations(plan: Plan, only: Sequence[str] = ()) -> Plan:
+    """The cells of `plan`, each beside the declared ablations of its method.
+
+    `only` keeps some: full names ("lambda_max=0.5") or groups, the part before the "=". UserError for a method
+    without ablations, for one that `only` leaves none, and for an ablation that does not fit its cell.
+    """
+    methods = dict.fromkeys(cell.names.method for cell in plan.cells)
+    declared = {method: registry.get("method", method).ablations for method in methods}
+    _check_only(only, declared)
+    cells: list[Cell] = []
+    places: dict[str, InMatrix] = {}
+    for cell in plan.cells:
+        chosen = {n: layer for n, layer in declared[cell.names.method].items() if not only or _chosen(n, only)}
+        variations = {name: _ablated(cell, name, layer) for name, layer in chosen.items()}
+        names = [name for name, variation in variations.items() if variation.id == cell.id]
+        full = f"{FULL}: {', '.join(names)}" if names else FULL
+        _enter(cells, places, "ablation", cell, full, variations)
+    return _matrix(plan, "ablate", only, cells, places)
+
+
+def perturbations(plan: Plan, only: Sequence[str] = ()) -> Plan:
+    """The judged cells of `plan`, each beside those in which its judge sees perturbed frames; the others as they are.
+
+    `only` keeps some of the perturbations that the suite's drawing defines. UserError if no cell has a judge, if a
+    judge does not look at frames, for a suite without perturbations and for one that it does not define.
+    """
+    if any(word.startswith(f"{PERTURBATION}=") for word in plan.command):
+        raise UserError(f"{PERTURBATION}= is what this command varies; choose with --only, or use bench run")
+    judged = [cell for cell in plan.cells if cell.names.of("judge")]
+    if not judged:
+        methods = ", ".join(dict.fromkeys(cell.names.method for cell in plan.cells))
+        raise UserError(f"no chosen method has a judge ({methods}), and perturbations change only what a judge sees")
+    drawn: dict[tuple[str, str], str] = {}
+    for cell in judged:
+        look = repr(cell.section("drawing"))
+        if drawn.setdefault((cell.names.suite, cell.names.task), look) != look:
+            raise UserError("drawing.* is given several values, and there is one set of sample frames: give it one")
+    cells: list[Cell] = []
+    places: dict[str, InMatrix] = {}
+    for cell in plan.cells:
+        variations = {}
+        if cell.names.of("judge"):
+            for name in _perturbations(cell, only):
+                variations[name] = _varied(cell, {PERTURBATION: name}, f"perturbation {name}")
+            _enter(cells, places, "perturbation", cell, STANDARD, variations)
+        else:
+            cells.append(cell)
+    return _matrix(plan, "perturb", only, cells, places)
+
+
+def _check_only(only: Sequence[str], declared: Mapping[str, Mapping[str, Layer]]) -> None:
+    for method, layers in declared.items():
+        if not layers:
+            others = [name for name in registry.names("method") if registry.get("method", name).ablations]
+            raise UserError(f"method {method!r} declares no ablations (those that do: {', '.join(others)})")
+        if only and not any(_chosen(name, only) for name in layers):
+            raise _unknown_ablation(repr(method), only[0], layers)
+    every = [name for layers in declared.values() for name in layers]
+    for given in only:
+        if not any(_chosen(name, [given]) for name in every):
+            raise _unknown_ablation(" or ".join(map(repr, declared)), given, every)
+
+
+def _unknown_ablation(methods: str, given: str, names: Iterable[str]) -> UserError:
+    return unknown(f"ablation of method {methods}:", given, names if "=" in given else _groups(names))
+
+
+def _chosen(name: str, only: Sequence[str]) -> bool:
+    return name in only or name.partition("=")[0] in only
+
+
+def _groups(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(name.partition("=")[0] for name in names))
+
+
+def _ablated(cell: Cell, name: str, layer: Layer) -> Cell:
+    try:
+        return _varied(cell, layer, f"ablation {name}")
+    except UserError as error:
+        groups = _groups(registry.get("method", cell.names.method).ablations)
+        others = ",".join(group for group in groups if group != name.partition("=")[0])
+        raise UserError(
+            f"ablation {name!r} of method {cell.names.method!r}: {error}; leave it out with --only {others}"
+        ) from None
+
+
+def _perturbations(cell: Cell, only: Sequence[str]) -> list[str]:
+    """The perturbations of the cell's frames that `only` keeps, without the absence of any."""
+    suite, judges = cell.names.suite, cell.names.of("judge")
+    if all(cell.section(judge.role).backend == "oracle" for judge in judges):
+        raise UserError(f"{judges[0]} is told the task's own events: no perturbation of frames reaches it")
+    field = config.cell_fields(cell.names)["drawing"].get(PERTURBATION.partition(".")[2])
+    if field is None:
+        raise UserError(f"suite {suite!r} defines no perturbations of its frames")
+    known = [name for name in typing.get_args(field.type) if name != field.default]
+    for name in only:
+        if name not in known:
+            raise unknown(f"perturbation of suite {suite!r}:", name, known)
+    return [name for name in known if not only or name in only]
+
+
+def _varied(cell: Cell, layer: Layer, source: str) -> Cell:
+    """`cell` with a layer of overrides on top, which may name parts; what else was set stays where it has a place.
+
+    UserError if the layer sets what this cell does not have, or if its parts do not fit.
+    """
+    names = cell.names
+    swapped = {role: name for role, name in layer.items() if "." not in role}
+    parts = {part.role: part.name for part in names.parts} | swapped
+    names = names._replace(parts=config.parts_of(names.suite, names.task, names.method, names.profile, parts))
+    if missing := next((role for role in swapped if not names.part(role)), None):
+        raise UserError(
+            f"it names a {missing}, which {names.suite}/{names.task} with {_described(names)} does not have"
+        )
+    values, overrides = dict(config.base_settings(names)), {}
+    for key, given in cell.overrides.items():
+        if names.part(key) or key in values:
+            overrides[key] = given
+        if key in values:
+            values[key] = cell.settings[key]
+    overrides |= swapped
+    for key, value in config.laid(names, {key: layer[key] for key in layer if key not in swapped}, source):
+        if value is None:
+            raise UserError(f"it sets {key}, which {names.suite}/{names.task} with {_described(names)} does not have")
+        overrides[key], values[key] = value.value, value
+    found = config.evaluated_once(Cell(names, values, overrides))
+    config.validate(found)
+    return found
+
+
+def _described(names: Names) -> str:
+    return ", ".join(part.words for part in names.parts)
+
+
+def _enter(
+    cells: list[Cell],
+    places: dict[str, InMatrix],
+    kind: Literal["ablation", "perturbation"],
+    reference: Cell,
+    name: str,
+    variations: Mapping[str, Cell],
+) -> None:
+    """Add a reference and its variations; those that are one cell share a row, under all their names."""
+    by_id: dict[str, list[str]] = {reference.id: [name]}
+    found = {reference.id: reference}
+    for title, cell in variations.items():
+        if cell.id != reference.id:
+            by_id.setdefault(cell.id, []).append(title)
+            found.setdefault(cell.id, cell)
+    for cell_id, names in by_id.items():
+        place = InMatrix(kind, ", ".join(names), reference.id, reference.variant)
+        if cell_id in places:
+            raise UserError(
+                f"{', '.join(names)} of {reference.names.method!r} ({reference.variant or 'as given'}) would stand in "
+                f"two matrices, that of {places[cell_id].given or 'the method as it is'} too: "
+                f"give what this command varies one value"
+            )
+        places[cell_id] = place
+        cells.append(found[cell_id])
+
+
+def _matrix(
+    plan: Plan, command: str, only: Sequence[str], cells: Sequence[Cell], places: Mapping[str, InMatrix]
+) -> Plan:
+    words = ("bench", command, *plan.command[2:], *(("--only", ",".join(only)) if only else ()))
+    return replace(plan, cells=tuple(cells), matrix=places, command=words)

@@ -1,0 +1,192 @@
+"""A trained run tested again: its parameters loaded, its episodes played on fresh layouts, drawn if asked."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from guidebench.harness import registry
+from guidebench.harness.errors import UserError
+from guidebench.harness.execution import Models
+from guidebench.harness.identity.cells import record, recorded
+from guidebench.harness.interfaces import Actions, Agent, Array, Drawer, Observations, Score, Task
+from guidebench.harness.loop import asking
+from guidebench.harness.loop.building import make_build
+from guidebench.harness.loop.evaluation import Evaluator, Result
+from guidebench.harness.loop.job import Job
+from guidebench.harness.models import keeping
+from guidebench.harness.plan import answering, config
+from guidebench.harness.plan.config import Cell
+from guidebench.harness.plan.names import Names
+from guidebench.harness.records.files import read_json
+from guidebench.harness.records.study import RunDirectory
+
+ASKED = "eval"
+"""The folder of a run in which its evaluations by themselves keep what models answered."""
+SHIFT = 2**32
+"""Added to the seed, so that a re-evaluation never replays layouts of training or of a run's own evaluations."""
+
+
+class Recording(Protocol):
+    """Watches the episodes of an evaluation, and writes what it saw."""
+
+    told: str
+    """What was written, in words."""
+
+    def __call__(self, number: int, task: Task) -> None:
+        """After each reset and step of the number-th episode."""
+
+    def write(self, suite: Any, names: Names, results: Sequence[Result]) -> None:
+        """After the last episode; `suite` and `names` are those of the evaluation. UserError where it cannot write."""
+
+
+class Film:
+    """Collects snapshots of the first episodes and draws them to a video file."""
+
+    def __init__(self, path: Path, episodes: int, frames_per_second: int = 10) -> None:
+        if path.suffix.lower() not in (".mp4", ".gif"):
+            raise UserError(f"--video {path}: end the file's name in .mp4 or .gif")
+        self.path, self._episodes, self._rate = path, episodes, frames_per_second
+        self._snapshots: dict[int, list[Array]] = {}
+        self.told = f"video: {path}"
+
+    def __call__(self, number: int, task: Task) -> None:
+        if number < self._episodes:
+            self._snapshots.setdefault(number, []).append(task.snapshot())
+
+    def write(self, suite: Any, names: Names, results: Sequence[Result]) -> None:
+        """Draw what was collected, as the suite draws unless told; an episode's last frame stays for half a second."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._write(suite.drawing().spawn(names.task))
+        except OSError as error:
+            raise UserError(f"--video {self.path} cannot be written ({error.strerror or error})") from None
+
+    def _write(self, draw: Drawer) -> None:
+        import imageio.v2 as imageio
+
+        settings: dict[str, Any] = {"duration": 1000 / self._rate, "loop": 0}
+        if self.path.suffix.lower() == ".mp4":
+            settings = {"fps": self._rate, "macro_block_size": 2, "codec": "libx264"}
+        writer: Any
+        with imageio.get_writer(self.path, **settings) as writer:
+            for number in sorted(self._snapshots):
+                frames = draw(np.stack(self._snapshots[number]))
+                for frame in [*frames, *([frames[-1]] * (self._rate // 2))]:
+                    writer.append_data(frame)
+
+
+def score_of(directory: Path, suite: str | None, task: str | None) -> Score:
+    """What the episodes of `evaluate_run` are judged by."""
+    names = load_run(directory)[0].names
+    return config.score_of(suite or names.suite, task or names.task)
+
+
+def evaluate_run(
+    directory: Path,
+    suite: str | None,
+    task: str | None,
+    *,
+    episodes: int,
+    seed: int,
+    recordings: Sequence[Recording] = (),
+    models: Models | None = None,
+) -> list[Result]:
+    """Results of `episodes` greedy episodes of a finished run on its own or on a named task; of one episode where
+    every other would repeat it.
+
+    An agent that consults models is answered from the calls that earlier evaluations recorded in RUN/eval, and asks
+    what is not there only where `models` says so (models.mode=record). MissingCall for an answer that is not there."""
+    cell, run = load_run(directory)
+    names = cell.names._replace(suite=suite or cell.names.suite, task=task or cell.names.task)
+    config.task_of(names.suite, names.task)
+    home = cell.section("suite") if names.suite == cell.names.suite else registry.get("suite", names.suite)()
+    home = home.of_run(int(run.read()["seed"]))
+    trained, tested = cell.section("suite").spaces(cell.names.task), home.spaces(names.task)
+    if differs := _differing(trained, tested):
+        raise UserError(
+            f"{names.suite}/{names.task} does not fit a policy of {cell.names.suite}/{cell.names.task}: {differs}"
+        )
+    consulted, home_task = sorted(answering.consulted(cell.names.parts)), (cell.names.suite, cell.names.task)
+    if consulted and (names.suite, names.task) != home_task:
+        raise UserError(
+            f"the agent of {directory} asks its {' and '.join(consulted)} about {'/'.join(home_task)}, so it is "
+            f"evaluated there alone"
+        )
+    with tempfile.TemporaryDirectory() as scratch:
+        agent = load_agent(cell, run, Path(scratch), tested)
+        streams = make_build(cell, [seed + SHIFT], "cpu", [Path(scratch)]).streams
+        if home.repeats(names.task) and agent.deterministic:
+            episodes = 1
+        score = config.score_of(names.suite, names.task)
+        evaluator = Evaluator(lambda row: home.make(names.task), episodes, streams, score)
+        kept = asdict(models or Models(mode="replay"))
+        job = Job("eval", str(run.path / ASKED), record(cell), (int(run.read()["seed"]),), "cpu", models=kept)
+
+        def watch(number: int, task: Task) -> None:
+            for recording in recordings:
+                recording(number, task)
+
+        with asking.consultations(job, cell, make_build(cell, list(job.seeds), "cpu", [Path(scratch)])) as within:
+            results = evaluator(agent, 0, [0], watch, within(f"eval/{seed}"))
+        keeping.settle(keeping.folder(run.path / ASKED))
+    for recording in recordings:
+        recording.write(home, names, results)
+    return results
+
+
+def load_run(directory: Path) -> tuple[Cell, RunDirectory]:
+    """The cell and directory of a finished run; UserError if it is none."""
+    run = RunDirectory(directory)
+    if not (directory / "run.json").exists():
+        what = "is not a run" if directory.exists() else "does not exist"
+        raise UserError(f"{directory} {what}; give a directory such as STUDY/SUITE/TASK/METHOD-CELL/seed-0")
+    if run.status != "finished":
+        raise UserError(f"{directory} is {run.status}, not finished; the command that began it continues it")
+    return recorded(read_json(directory.parent / "cell.json")), run
+
+
+def load_agent(cell: Cell, run: RunDirectory, scratch: Path, spaces: tuple[Any, Any]) -> Agent:
+    """The run's agent with its trained parameters; it can act, nothing else."""
+    from safetensors.numpy import load_file
+
+    build = make_build(cell, [int(run.read()["seed"])], "cpu", [scratch])
+    build = replace(build, observations=spaces[0], actions=spaces[1], capacity=2, slots=4)
+    agent: Agent = build.parts["agent"].spawn(build)
+    agent.load_parameters(0, load_file(run.path / "policy.safetensors"))
+    return agent
+
+
+def _differing(trained: tuple[Observations, Actions], tested: tuple[Observations, Actions]) -> str:
+    """What of the spaces keeps a policy of the first from acting in the second, or "". Grids of another size fit a
+    convolutional encoder; everything else must be equal, named parts in their order too."""
+    (before, actions_before), (after, actions_after) = trained, tested
+    if actions_before != actions_after:
+        return f"{actions_after} against {actions_before}"
+    if [*before.parts] != [*after.parts]:
+        told = [", ".join(each.parts) or "one array" for each in (after, before)]
+        return f"its observations are {told[0]}, against {told[1]}"
+    for name in before.parts or ("",):
+        one, other = (each.parts.get(name, each) for each in (before, after))
+        if not _fits(one, other):
+            which = f"part {name!r} of its observations is" if name else "its observations are"
+            return f"{which} {_told(other)}, against {_told(one)}"
+    return ""
+
+
+def _told(part: Observations) -> str:
+    codes = f" of {list(part.categories)} codes" if part.categories else ""
+    stack = f", {part.stack} frames" if part.stack > 1 else ""
+    return f"{part.dtype} {list(part.shape)}{codes}{stack}{f', for {part.encoder}' if part.encoder else ''}"
+
+
+def _fits(one: Observations, other: Observations) -> bool:
+    grids = all(part.categories is not None and len(part.shape) == 3 for part in (one, other))
+    if grids and one.shape[2] == other.shape[2]:
+        return replace(one, shape=other.shape) == other
+    return one == other

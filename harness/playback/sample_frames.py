@@ -1,0 +1,59 @@
+"""What a judge is shown, as pictures: one episode of each task of a perturbation matrix, drawn in each way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from guidebench.harness.interfaces import Array
+from guidebench.harness.plan.config import Cell
+from guidebench.harness.plan.matrix import Plan
+from guidebench.harness.records.study import frames_file
+
+SEED = 0
+GAP = 8
+"""White pixels between two moments."""
+
+
+def write(plan: Plan, directory: Path) -> None:
+    """A PNG for each task and perturbation of `plan`, below `directory`: moments of one episode, left to right."""
+    import imageio.v2 as imageio
+
+    judged = [
+        (cell.names.suite, cell.names.task, plan.matrix[cell.id].name, cell)
+        for cell in plan.cells
+        if cell.id in plan.matrix
+    ]
+    taken = {(suite, task): moments(cell) for suite, task, _, cell in judged}
+    for suite, task, name, cell in judged:
+        file = directory / frames_file(suite, task, name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        imageio.imwrite(file, strip(cell.section("drawing").spawn(task)(taken[suite, task])))
+
+
+def moments(cell: Cell) -> Array:
+    """Snapshots [m, n] of an episode of random actions on a fixed layout: its start and the first of each event, or,
+    if there is none, its end."""
+    suite, names = cell.section("suite"), cell.names
+    task, (_, actions) = suite.make(names.task), suite.spaces(names.task)
+    rng = np.random.default_rng(SEED)
+    task.reset(SEED)
+    found = [task.snapshot()]
+    seen = np.zeros(len(suite.events), bool)
+    done = False
+    while not done:
+        action = rng.integers(actions.count) if actions.discrete else rng.uniform(-1, 1, actions.shape)
+        step = task.step(action)
+        done = step.terminated or step.truncated
+        new = task.events() & ~seen
+        seen |= new
+        if new.any() or (done and len(found) == 1):
+            found.append(task.snapshot())
+    return np.stack(found)
+
+
+def strip(frames: Array) -> Array:
+    """uint8 [m, height, width, 3] side by side, with white between them."""
+    gap = np.full((frames.shape[1], GAP, 3), 255, np.uint8)
+    return np.concatenate([part for frame in frames for part in (gap, frame)][1:], axis=1)

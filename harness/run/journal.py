@@ -1,0 +1,275 @@
+"""What a worker writes into its run directories, and from where a run can be continued."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from guidebench.harness import logs
+from guidebench.harness.errors import Notice
+from guidebench.harness.identity.cells import record
+from guidebench.harness.interfaces import Agent, Array, State
+from guidebench.harness.logs import Log
+from guidebench.harness.loop import checkpoints
+from guidebench.harness.loop.evaluation import Result
+from guidebench.harness.loop.job import Job
+from guidebench.harness.loop.probes import Point
+from guidebench.harness.models.questions import Account, Backend, Due
+from guidebench.harness.plan.config import Cell
+from guidebench.harness.records.files import Rows, write_bytes
+from guidebench.harness.records.schema import EVALUATION, LOGS, SCORE, Identity, evaluation
+from guidebench.harness.records.study import Lock, RunDirectory, StudyDirectory
+from guidebench.harness.run.pace import Pace
+
+TELL_EVERY = 0.5
+"""Seconds between two messages to the launcher about a worker's progress."""
+LIVE_EVERY = 2.0
+"""Seconds between two writings of where a run stands now, for `bench status` and other programs."""
+PATIENCE = 15.0
+"""Seconds to wait for the lock of a run whose last worker is just writing its checkpoint."""
+
+
+class RunJournal:
+    """The run directories of a worker's seeds: the Journal of its loop."""
+
+    def __init__(self, job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None]) -> None:
+        study = StudyDirectory(Path(job.directory))
+        self._job, self._cell, self._tell = job, cell, tell
+        self._columns = tuple(evaluation(cell.score))
+        self.runs = [study.run(cell.directory, seed) for seed in job.seeds]
+        self._locks = [Lock(run.path, "run") for run in self.runs]
+        for lock in self._locks:
+            lock.acquire(PATIENCE)
+        for run in self.runs:
+            run.hide()  # what a killed worker left
+        self._identities = [Identity(**self._identity(seed)) for seed in job.seeds]
+        self._rows: list[dict[str, Rows]] = []
+        self._boards: list[Any] = []
+        self._dropped: set[int] = set()
+        self._score: list[float | None] = [run.read().get("score") for run in self.runs]
+        self._told = self._shown = 0.0
+        self._pace = Pace()
+        self._backends: Sequence[Backend] = ()
+
+    def _identity(self, seed: int) -> dict[str, Any]:
+        content = record(self._cell)
+        names = {key: content[key] for key in EVALUATION if key in content and key != "study"}
+        return {**names, "study": self._job.study, "seed": seed}
+
+    def open(self, offsets: Sequence[Mapping[str, int]], step: int, backends: Sequence[Backend]) -> None:
+        """Open the logs at the byte offsets of a checkpoint of `step` (empty mappings and 0: anew). `backends`: what is
+        asked."""
+        self._backends, self._kept = backends, step
+        for number, (run, offset) in enumerate(zip(self.runs, offsets, strict=True)):
+            self._score[number] = self._score[number] if offset else None
+            names = ("evaluations", *LOGS, *self._cell.logs)
+            self._rows.append({name: Rows(run.path / f"{name}.jsonl", int(offset.get(name, 0))) for name in names})
+            if self._job.tensorboard:
+                from torch.utils.tensorboard import SummaryWriter
+
+                # What was written after the checkpoint comes again, so TensorBoard is told to drop it.
+                purged = step + 1 if offset else 0
+                self._boards.append(SummaryWriter(str(run.path / "tensorboard"), purge_step=purged))
+
+    def evaluated(self, step: int, results: Sequence[Result]) -> None:
+        for result in results:
+            row = self._identities[result.row].row(
+                step=step, episode=result.episode, success=result.success, length=result.length
+            )
+            row |= {"return": result.ret, SCORE: result.score}
+            self._rows[result.row]["evaluations"].append({name: row[name] for name in self._columns})
+            for subgoal, met in result.subgoals.items():
+                told = {"step": step, "episode": result.episode, "subgoal": subgoal, "met": met}
+                self._rows[result.row]["subgoals"].append(told)
+        for number in {result.row for result in results}:
+            self._score[number] = float(np.mean([result.score for result in results if result.row == number]))
+        for number, board in enumerate(self._boards):
+            mine = [result for result in results if result.row == number]
+            if mine:
+                board.add_scalar("evaluation/success", float(np.mean([result.success for result in mine])), step)
+                board.add_scalar("evaluation/return", float(np.mean([result.ret for result in mine])), step)
+                if self._cell.score.recorded:
+                    worth = float(np.mean([result.score for result in mine]))
+                    board.add_scalar(f"evaluation/{self._cell.score.name}", worth, step)
+
+    def measured(self, row: int, step: int, metrics: dict[str, float]) -> None:
+        finite = {name: value if np.isfinite(value) else None for name, value in metrics.items()}
+        self._rows[row]["metrics"].append({"step": step, **finite})
+        if self._boards:
+            for name, value in metrics.items():
+                self._boards[row].add_scalar(name, value, step)
+
+    def judged(self, due: Due, step: int) -> None:
+        """`events`: how many the clip holds, for diagnosis; not there if the task tells of none. An answer has a
+        `score`, and a `mass` if its model told one; what got no answer has a `failure`."""
+        item, answer, told = due
+        row: dict[str, Any] = {"ordinal": item.ordinal, "asked": item.step, "applied": step}
+        row |= {} if answer.to == "judge" else {"role": answer.to}
+        extra: dict[str, Any] = {"failure": told.failure} if told.failure else {"score": float(answer.value)}
+        extra |= {"mass": told.detail["mass"]} if "mass" in told.detail else {}
+        extra |= {"events": int(item.ask.events.sum())} if item.ask.events.shape[1] else {}
+        self._rows[answer.row]["judgements"].append({**row, "slots": len(answer.key), **extra})
+
+    def noted(self, log: str, row: int, step: int, values: Mapping[str, Any]) -> None:
+        if log not in self._cell.logs:
+            raise logs.undeclared(log, self._cell.logs)
+        where = f"a row that {self._cell.logged_by(log)} notes in the log {log!r}"
+        self._rows[row][log].append(logs.fitting({"step": step, **values}, self._cell.logs[log], where))
+
+    def probed(self, row: int, step: int, points: Iterable[Point]) -> None:
+        for point in points:
+            self._rows[row]["probes"].append({"step": step, **point._asdict()})
+
+    def timed(self, step: int, clock: dict[str, float], accounts: Mapping[str, Sequence[Account]]) -> None:
+        extra: dict[str, float] = {}
+        if self._backends:
+            extra = {
+                "clips": sum(backend.clips for backend in self._backends),
+                "judge_seconds": sum(backend.seconds for backend in self._backends),
+                "judge_restarts": sum(backend.restarts for backend in self._backends),
+            }
+            if any(backend.memory.peak for backend in self._backends):
+                extra["judge_gibibytes_load"] = sum(backend.memory.load for backend in self._backends)
+                extra["judge_gibibytes_peak"] = sum(backend.memory.peak for backend in self._backends)
+        for rows in self._rows:
+            rows["timings"].append({"step": step, "seeds": len(self.runs), **clock, **extra})
+        for rows, *mine in zip(self._rows, *accounts.values(), strict=True) if accounts else ():
+            rows["ledger"].append({"step": step, **_spent(functools.reduce(Account.plus, mine))})
+            for role, account in zip(accounts, mine, strict=True) if len(mine) > 1 else ():
+                rows["spending"].append({"step": step, "role": role, **_spent(account)})
+
+    def checkpoint(self, step: int, states: Callable[[int], State]) -> None:
+        self._kept = step
+        for number, run in enumerate(self.runs):
+            if number in self._dropped:
+                continue
+            offsets = {name: rows.flush() for name, rows in self._rows[number].items()}
+            checkpoints.save(run.path, step, {"offsets": offsets, "loop": states(number)})
+            run.update(status="running", step=step, score=self._score[number])
+        for board in self._boards:
+            board.flush()
+
+    def diverged(self, row: int, step: int) -> None:
+        self._dropped.add(row)
+        message = f"action, loss or gradient were no longer finite at step {step}; the last checkpoint before is kept"
+        self.runs[row].update(status="failed", step=step, error=message)
+        self._tell({"event": "failed", "seed": self._job.seeds[row], "error": message})
+
+    def progress(
+        self, step: int, score: Array, waited: float, accounts: Callable[[], Sequence[Account]], phase: str
+    ) -> None:
+        """Tell the launcher every `TELL_EVERY` seconds, and whoever reads the directory every `LIVE_EVERY`. `accounts`:
+        what each seed's questions took, looked at when something is told; `phase`: the name of the present one, ""
+        where the run has only one."""
+        now = time.monotonic()
+        if now - self._told < TELL_EVERY and step != self._cell.steps:
+            return
+        self._told = now
+        rate = self._pace(step)
+        latest = [before if np.isnan(value) else float(value) for value, before in zip(score, self._score, strict=True)]
+        shown: dict[str, Any] = {"step": step, "rate": rate, "waited": round(waited, 3), "phase": phase}
+        told = {"event": "progress", **shown, "score": latest}
+        if found := accounts():
+            total = functools.reduce(Account.plus, found)
+            told["answers"] = {"questions": total.questions, "failures": total.failures}
+        self._tell(told)
+        if now - self._shown >= LIVE_EVERY:
+            self._shown = now
+            for number, run in enumerate(self.runs):
+                if number not in self._dropped:
+                    run.show(**shown, score=latest[number])
+
+    def finish(self, agent: Agent) -> None:
+        """Compact the rows, keep what acting needs, mark finished, then drop what only training needs."""
+        from safetensors.numpy import save
+
+        from guidebench.harness.records.compact import log_to_parquet, to_parquet
+
+        for number, run in enumerate(self.runs):
+            for rows in self._rows[number].values():
+                rows.flush()
+                rows.close()
+            if number in self._dropped:
+                continue
+            to_parquet(run.path / "evaluations.jsonl", run.path / "evaluations.parquet", self._columns)
+            for name, log in compacted(self._cell).items():
+                log_to_parquet(run.path / f"{name}.jsonl", run.path / f"{name}.parquet", log)
+            policy = {name: np.ascontiguousarray(value) for name, value in agent.parameters(number).items()}
+            write_bytes(run.path / "policy.safetensors", save(policy))
+            run.update(status="finished", step=self._cell.steps, score=self._score[number], error=None)
+            tidy(run, self._cell, self._job.keep_replay)
+
+    def stopped(self, reason: str = "") -> None:
+        """The runs go on from their last checkpoint, whose step they show."""
+        for number, run in enumerate(self.runs):
+            if number not in self._dropped:
+                run.update(status="stopped", step=self._kept, error=reason or None)
+
+    def close(self) -> None:
+        """Let go of everything; rows that a broken loop left in memory reach their files now, and not at some later
+        time, behind those of a loop that went on from the checkpoint."""
+        for own in self._rows:
+            for rows in own.values():
+                rows.close()
+        for board in self._boards:
+            board.close()
+        for run in self.runs:
+            run.hide()
+        for lock in self._locks:
+            lock.release()
+
+
+def _spent(account: Account) -> dict[str, float]:
+    """The columns of a ledger."""
+    billed = {f"billed_{name}": value for name, value in account.billed._asdict().items()}
+    counts = {"questions": account.questions, "failures": account.failures}
+    return {**counts, **account.would_be._asdict(), **billed}
+
+
+def compacted(cell: Cell) -> dict[str, Log]:
+    """Logs that a finished run keeps as Parquet. Its ledger stays text, since the last row of it is read by itself."""
+    return {name: log for name, log in {**LOGS, **cell.logs}.items() if name != "ledger"}
+
+
+def tidy(run: RunDirectory, cell: Cell, keep_replay: bool) -> None:
+    """Drop what only training needs from a finished run; its JSON lines last, to tell whether this was cut short."""
+    if not keep_replay:
+        shutil.rmtree(run.path / "replay", ignore_errors=True)
+        checkpoints.drop_after(run.path, -1)
+    for name in compacted(cell):
+        (run.path / f"{name}.jsonl").unlink(missing_ok=True)
+    (run.path / "evaluations.jsonl").unlink(missing_ok=True)
+
+
+def resume_point(runs: Sequence[RunDirectory]) -> list[checkpoints.Checkpoint | None]:
+    """The newest checkpoint of each run such that all stand at one step; None for all if there is no such step."""
+    found = [checkpoints.newest(run.path, partial(_lacks, run)) for run in runs]
+    while len({checkpoint.step if checkpoint else None for checkpoint in found}) > 1:
+        if None in found:
+            warnings.warn(Notice("not every seed has a checkpoint left; all begin anew"), stacklevel=1)
+            return [None] * len(found)
+        step = min(checkpoint.step for checkpoint in found if checkpoint)
+        found = [
+            checkpoint if checkpoint and checkpoint.step == step else
+            checkpoints.newest(run.path, partial(_lacks, run), before=step)
+            for run, checkpoint in zip(runs, found, strict=True)
+        ]  # fmt: skip
+    return found
+
+
+def _lacks(run: RunDirectory, checkpoint: checkpoints.Checkpoint) -> str:
+    """What a checkpoint counts on and the run's directory has no longer, or ""."""
+    for name, offset in checkpoint.state["offsets"].items():
+        path = run.path / f"{name}.jsonl"
+        size = path.stat().st_size if path.exists() else 0
+        if size < int(offset):
+            return f"{path.name} has {size} of the {offset} bytes that were written by then"
+    return ""

@@ -1,0 +1,297 @@
+"""What one sees while a study runs: bars on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from guidebench.harness.errors import count
+from guidebench.harness.launchers.local import Event
+from guidebench.harness.loop.job import Job
+from guidebench.harness.plan.matrix import Plan
+from guidebench.harness.records.schema import label
+from guidebench.harness.records.shown import counted
+from guidebench.harness.run import pace
+from guidebench.harness.run.pace import Standing
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+EVERY, LONGEST = 10.0, 600.0
+"""Seconds between two reports in plain lines, at first and at most: a thirtieth of the time that has passed, so that
+the log of a study of days stays readable."""
+MANY = 8
+"""Workers beyond which plain lines tell of the study as a whole only."""
+BAR = 12
+"""Characters of a bar."""
+
+
+def display(plan: Plan, quiet: bool = False) -> Display:
+    """The display that suits standard output; nothing at all if `quiet`."""
+    if quiet:
+        return Display(plan)
+    return Bars(plan) if sys.stdout.isatty() else Lines(plan)
+
+
+class Display:
+    """Keeps how far every run is; says nothing."""
+
+    def __init__(self, plan: Plan, clock: Callable[[], float] = time.monotonic) -> None:
+        from guidebench.harness.run import study
+
+        self.study = study.name_of(plan)
+        self.rows = {cell.id: plan.row(cell) for cell in plan.cells}
+        self._clock = clock
+        self.started = clock()
+        self._jobs: dict[Any, Job] = {}
+        """Jobs that a worker has begun and not ended."""
+        self._answers: dict[Any, Mapping[str, int]] = {}
+        """Of each job: questions to models that ended, and those that ended without an answer."""
+        self.runs = {
+            (cell.id, seed): Standing("waiting", 0, cell.steps, measure=cell.score.name)
+            for cell in plan.cells
+            for seed in plan.seeds
+        }
+        if study.directory_of(plan).is_dir():
+            for run in study.look(plan).runs:
+                if run.status == "finished":
+                    self._stand(run.cell.id, run.seed, status="finished", step=run.cell.steps)
+
+    def __enter__(self) -> Display:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def __call__(self, event: Event) -> None:
+        job, content = event.job, event.content
+        cell = str(job.cell["cell"])
+        if event.kind in ("started", "progress"):
+            self._jobs[_key(job)] = job
+            if "answers" in content:
+                self._answers[_key(job)] = content["answers"]
+            scores = content.get("score") or [None] * len(job.seeds)
+            for seed, latest in zip(job.seeds, scores, strict=True):
+                if self.runs[cell, seed].status != "failed":
+                    self._stand(
+                        cell, seed, status="running", step=content["step"], rate=content.get("rate"), score=latest,
+                        phase=content.get("phase", ""),
+                    )  # fmt: skip
+        elif event.kind == "failed":
+            self._stand(cell, content["seed"], status="failed", rate=None)
+        elif event.kind in ("retry", "finished", "stopped", "crashed", "error"):
+            self._jobs.pop(_key(job), None)
+            ended = {"retry": "waiting", "finished": "finished", "stopped": "stopped"}.get(event.kind, "failed")
+            for seed in job.seeds:
+                if self.runs[cell, seed].status != "failed":
+                    step = {"step": job.cell["steps"]} if ended == "finished" else {}
+                    self._stand(cell, seed, status=ended, rate=None, **step)
+
+    def _stand(self, cell: str, seed: int, **values: Any) -> None:
+        self.runs[cell, seed] = self.runs[cell, seed]._replace(**values)
+
+    def standing(self, job: Job) -> Standing:
+        """How far a job is: its seeds go together; of their scores the mean."""
+        runs = [self.runs[job.cell["cell"], seed] for seed in job.seeds]
+        known = [run.score for run in runs if run.score is not None]
+        first = next((run for run in runs if run.status == "running"), runs[0])
+        return first._replace(score=sum(known) / len(known) if known else None)
+
+    def name(self, job: Job) -> str:
+        return f"{job.cell['task']} {self.rows[job.cell['cell']]} {seeds(job)}"
+
+    def sentence(self, event: Event) -> str:
+        """One line about a fault, by the last line of its error."""
+        error = str(event.content.get("error", "")).splitlines()
+        last = f": {error[-1]}" if error else ""
+        if event.kind == "retry":
+            return f"{self.name(event.job)}: crashed, retried once{last} (whole error in {event.content['log']})"
+        return f"{self.name(event.job)}: {event.kind}{last}"
+
+    def demonstrated(self, content: Mapping[str, Any]) -> str:
+        return f"demonstration {content['found']} of {content['count']} after {content['attempts']} attempts"
+
+    def answered(self, jobs: Iterable[Job]) -> str:
+        """How many of the questions of jobs to models were answered so far, in words; "" where none was asked."""
+        counts = [self._answers.get(_key(job), {}) for job in jobs]
+        asked, failed = (sum(each.get(which, 0) for each in counts) for which in ("questions", "failures"))
+        return f"{asked - failed:,} of {count(asked, 'question')} answered" if asked else ""
+
+
+class Lines(Display):
+    """One plain line when something happens, and from time to time how far each worker and the whole study are."""
+
+    def __init__(self, plan: Plan, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(plan, clock)
+        self._told = self.started
+        done = sum(run.status == "finished" for run in self.runs.values())
+        before = f", {done} of {len(self.runs)} runs finished before" if done else ""
+        cells, each = count(len(plan.cells), "cell"), count(len(plan.seeds), "seed")
+        self._say(f"{self.study}: {cells} × {each}{before}")
+
+    def __call__(self, event: Event) -> None:
+        super().__call__(event)
+        job = event.job
+        if event.kind == "progress":
+            now = self._clock()
+            if now - self._told >= min(LONGEST, max(EVERY, (now - self.started) / 30)):
+                self._told = now
+                self._report()
+        elif event.kind == "demonstrations":
+            self._say(f"{job.cell['suite']}/{job.cell['task']}: {self.demonstrated(event.content)}")
+        elif event.kind == "started":
+            at = event.content["step"]
+            self._say(f"{self.name(job)}: {f'resumed at step {at:,}' if at else 'started'}")
+        elif event.kind == "finished":
+            if any(self.runs[job.cell["cell"], seed].status == "finished" for seed in job.seeds):
+                self._say(f"{self.name(job)}: finished")
+        else:
+            self._say(self.sentence(event))
+
+    def _report(self) -> None:
+        if len(self._jobs) <= MANY:
+            for job in self._jobs.values():
+                told = filter(None, (in_words(self.standing(job)), self.answered([job])))
+                self._say(f"{self.name(job)}: {', '.join(told)}")
+        if len(self.runs) > 1:
+            runs = self.runs.values()
+            self._say(f"study: {pace.ahead(runs)}, {counted(run.status for run in runs)}")
+
+    def _say(self, text: str) -> None:
+        print(f"[{self._clock() - self.started:6.0f} s] {text}", flush=True)
+
+
+class Bars(Display):
+    """A bar per running worker and one for the whole study, which fit on a line of 80 characters each."""
+
+    def __init__(self, plan: Plan, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(plan, clock)
+        from rich.live import Live
+
+        self._short = short_names(plan)
+        self._demonstrations = ""
+        self._live = Live(get_renderable=self.table, refresh_per_second=4)
+
+    def __enter__(self) -> Display:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._live.stop()
+
+    def __call__(self, event: Event) -> None:
+        super().__call__(event)
+        if event.kind == "demonstrations":
+            self._demonstrations = f"{event.job.cell['task']}: {self.demonstrated(event.content)}"
+        elif event.kind in ("started", "progress", "finished"):
+            self._demonstrations = ""
+        else:
+            self._live.console.print(self.sentence(event), markup=False)
+
+    def table(self) -> Group:
+        """What is on the screen now."""
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        measures = {run.measure for run in self.runs.values()}
+        measure = measures.pop() if len(measures) == 1 else "score"
+        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+        for heading in ("", "", "", "step", measure, "left"):
+            table.add_column(heading, no_wrap=heading != "" or bool(table.columns), justify="right")
+        table.columns[0].justify = table.columns[1].justify = "left"
+
+        def add(name: str, which: str, done: int, total: int, step: str, score: str, seconds: float | None) -> None:
+            remaining = "" if seconds is None else pace.duration(seconds)
+            table.add_row(Shortened(name), which, ProgressBar(total, done, width=BAR), step, score, remaining)
+
+        runs = list(self.runs.values())
+        steps, done = (sum(getattr(run, which) for run in runs) for which in ("steps", "step"))
+        finished = f"{sum(run.status == 'finished' for run in runs)}/{count(len(runs), 'run')}"
+        add(self.study, pace.share(runs), done, steps, finished, "", pace.left(runs))
+        for job in self._jobs.values():
+            run = self.standing(job)
+            score = "" if run.score is None else run.told if measure == "score" else f"{run.score:.2f}"
+            name = f"  {self._short[job.cell['cell']]}"
+            add(name, seeds(job), run.step, run.steps, f"{run.step:,}/{run.steps:,}", score, run.left)
+        # Below the table: in it they would be cut at the width of the names.
+        further = filter(None, (self.answered(self._jobs.values()), self._demonstrations))
+        return Group(table, *(Text(f"  {line}", no_wrap=True, overflow="ellipsis") for line in further))
+
+
+class Shortened:
+    """A name that gives way to what stands beside it: its middle is left out, since names differ at their ends."""
+
+    LEAST = 10
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __rich_measure__(self, console: Any, options: Any) -> Any:
+        from rich.measure import Measurement
+
+        return Measurement(min(self.LEAST, len(self.text)), len(self.text))
+
+    def __rich_console__(self, console: Any, options: Any) -> Any:
+        from rich.text import Text
+
+        yield Text(shortened(self.text, options.max_width), no_wrap=True)
+
+
+def shortened(text: str, width: int) -> str:
+    """`text` on `width` characters, two thirds of them from its beginning.
+
+    >>> shortened("vlm_rb (replay.lambda_max=0.25)", 16)
+    'vlm_rb (re…0.25)'
+    """
+    if len(text) <= width:
+        return text
+    tail = max(0, (width - 1) // 3)
+    return text[: max(0, width - 1 - tail)] + "…" + text[len(text) - tail :]
+
+
+def short_names(plan: Plan) -> dict[str, str]:
+    """Cell id -> its name beside the others of the plan, without what they all share."""
+    names = [cell.names for cell in plan.cells]
+    tasks, profiles = {(name.suite, name.task) for name in names}, {name.profile for name in names}
+    suites = {suite for suite, _ in tasks}
+    variants = [set(plan.variant(cell).split(", ")) for cell in plan.cells]
+    shared = set.intersection(*variants) if len(variants) > 1 else set()
+    found = {}
+    for cell in plan.cells:
+        name = cell.names
+        models = {other.model for other in plan.cells if other.names.method == name.method}
+        variant = ", ".join(piece for piece in plan.variant(cell).split(", ") if piece not in shared)
+        model, profile = cell.model if len(models) > 1 else "", name.profile if len(profiles) > 1 else ""
+        where = f"{name.suite}/{name.task} " if len(suites) > 1 else f"{name.task} " if len(tasks) > 1 else ""
+        found[cell.id] = where + label(name.method, "", model, profile, variant)
+    if len(set(found.values())) < len(found):
+        return {cell.id: f"{cell.names.task} {plan.row(cell)}" for cell in plan.cells}
+    return found
+
+
+def seeds(job: Job) -> str:
+    """The seeds of a job in words: "seed 3", "seeds 0,1,2", "seeds 0…9"."""
+    if len(job.seeds) == 1:
+        return f"seed {job.seeds[0]}"
+    return f"seeds {','.join(map(str, job.seeds))}" if len(job.seeds) <= 4 else f"seeds {job.seeds[0]}…{job.seeds[-1]}"
+
+
+def in_words(run: Standing) -> str:
+    """Step, speed, score and time left of a run in a line."""
+    parts = [f"step {run.step:,} of {run.steps:,}" + (f" (phase {run.phase})" if run.phase else "")]
+    parts += [f"{run.rate:,.0f} steps/s"] if run.rate else []
+    parts += [run.told] if run.told else []
+    parts += [f"about {pace.duration(run.left)} left"] if run.left else []
+    return ", ".join(parts)
+
+
+def _key(job: Job) -> Any:
+    """A job apart from where it runs: a retried one goes on in its own bar."""
+    return (job.cell["cell"], job.seeds)

@@ -1,0 +1,80 @@
+"""What a plan needs and this machine has not, found out before any work: a GPU, packages, files, recorded answers."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+
+from guidebench.harness.errors import UserError, in_role
+from guidebench.harness.execution import Models
+from guidebench.harness.launchers import local
+from guidebench.harness.models import keeping
+from guidebench.harness.plan import answering
+from guidebench.harness.plan.config import Cell
+from guidebench.harness.plan.matrix import Plan
+from guidebench.harness.records.study import StudyDirectory
+
+
+def missing(plan: Plan, directory: Path, cells: Collection[Cell] | None = None) -> list[str]:
+    """What is missing, each once, with what to do. `directory`: the study's; `cells`: those that are to be trained,
+    None for all. Nothing is loaded, drawn or asked."""
+    wanted = plan.cells if cells is None else cells
+    found: dict[str, None] = {}
+
+    def tried(check: Callable[[], object]) -> None:
+        try:
+            check()
+        except UserError as error:
+            found[str(error)] = None
+
+    if plan.execution.tensorboard:
+        tried(_tensorboard)
+    if wanted and local.slots(plan.execution)[0].device == "cuda":
+        tried(_gpu)
+    for suite, task in dict.fromkeys((cell.section("suite"), cell.names.task) for cell in wanted):
+        tried(lambda suite=suite, task=task: suite.ready(task))  # type: ignore[misc]
+    for drawing in dict.fromkeys(cell.section("drawing") for cell in wanted):
+        if drawing is not None:
+            tried(drawing.ready)
+    for dataset in dict.fromkeys(cell.section(part.role) for cell in wanted for part in cell.names.of("dataset")):
+        tried(dataset.ready)
+    asked = dict.fromkeys((cell.section(part.role), part.kind, part.role) for cell in wanted for part in cell.models)
+    models = {entry: entry[0] for entry in asked if keeping.recorded(entry[0])}
+    tried(lambda: consultable(plan.execution.models, wanted))
+    known = StudyDirectory(directory)
+    runs = [
+        f"{cell.id}/{seed}" for cell in wanted for seed in plan.seeds
+        if known.run(cell.directory, seed).status != "finished"
+    ]  # fmt: skip
+    tried(lambda: keeping.answerable(plan.execution.models, keeping.folder(directory), [*models.values()], runs))
+    for (_, kind, role), model in models.items():
+        for reason in keeping.unready(plan.execution.models, [model]):
+            found[in_role(reason, kind, role)] = None
+    return list(found)
+
+
+def consultable(models: Models, cells: Iterable[Cell]) -> None:
+    """UserError where answers are waited for at once and not recorded: a run that is interrupted within a step repeats
+    it, and would ask, and pay, anew and hear something else."""
+    if models.mode != "live":
+        return
+    for cell in cells:
+        for role in answering.consulted(cell.names.parts):
+            if keeping.recorded(cell.section(role)):
+                raise UserError(
+                    f"models.mode=live records nothing, and method {cell.names.method!r} waits for what {role!r} "
+                    f"answers while it acts, so an interrupted run could not go on; use models.mode=record"
+                )
+
+
+def _tensorboard() -> None:
+    if importlib.util.find_spec("tensorboard") is None:
+        raise UserError("tensorboard=true needs a package that is missing: pip install 'guidebench[tensorboard]'")
+
+
+def _gpu() -> None:
+    import torch
+
+    if not torch.cuda.is_available():
+        raise UserError(f"torch {torch.__version__} finds no GPU here; use device=cpu, or install its CUDA build")

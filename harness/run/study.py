@@ -1,0 +1,473 @@
+"""A study carried out: what is done is skipped, what broke resumes, the rest is packed onto this machine's workers."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from guidebench.harness.episodes import datasets, demonstrations
+from guidebench.harness.errors import UserError, in_role
+from guidebench.harness.identity.cells import record, write_cell
+from guidebench.harness.identity.provenance import commit
+from guidebench.harness.identity.sources import Sources, differing
+from guidebench.harness.launchers import local
+from guidebench.harness.launchers.local import Event, Slot
+from guidebench.harness.loop import checkpoints
+from guidebench.harness.loop.building import most_stored, ring_slots
+from guidebench.harness.loop.job import Job
+from guidebench.harness.models import keeping
+from guidebench.harness.parts import AskingPart
+from guidebench.harness.plan import answering, arrays, config, matrix
+from guidebench.harness.plan.config import Cell
+from guidebench.harness.plan.matrix import Plan
+from guidebench.harness.records import shown
+from guidebench.harness.records.study import Lock, RunDirectory, StudyDirectory
+from guidebench.harness.run import estimates, readiness
+from guidebench.harness.run.journal import tidy
+from guidebench.harness.settings import show
+
+SHOWN = 6
+"""Most changed parts that are named in an error."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a study, after the fact."""
+
+    cell: Cell
+    seed: int
+    directory: Path
+    status: str
+    error: str | None
+
+
+@dataclass(frozen=True, repr=False)
+class Study:
+    """A study on disk. `print(study)` is a line; a notebook shows a table of its runs."""
+
+    name: str
+    directory: Path
+    runs: tuple[Run, ...]
+    stopped: bool = False
+
+    @property
+    def finished(self) -> bool:
+        return all(run.status == "finished" for run in self.runs)
+
+    def __repr__(self) -> str:
+        return shown.line(self.name, self.directory, (run.status for run in self.runs))
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (*(run.cell.names[:2]), run.cell.names.method, run.cell.variant, run.cell.model, run.cell.names.profile,
+             str(run.seed), run.status, shown.last_line(run.error))
+            for run in self.runs
+        ]  # fmt: skip
+        headings = ("suite", "task", "method", "variant", "model", "profile", "seed", "status", "error")
+        return shown.table(repr(self), headings, rows)
+
+
+def directory_of(plan: Plan) -> Path:
+    return Path(plan.execution.output or f"runs/{plan.name}")
+
+
+def name_of(plan: Plan) -> str:
+    """The study's name: that of the study which the directory holds already, else the plan's."""
+    directory = directory_of(plan)
+    known = StudyDirectory(directory).read() if (directory / "study.json").exists() else {}
+    return str(known.get("study", plan.name))
+
+
+def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -> Study:
+    """Train every run of `plan` that is not finished; nothing finished is touched."""
+    directory = directory_of(plan)
+    study = StudyDirectory(directory)
+    if lacking := readiness.missing(plan, directory, _unfinished(plan, study)):
+        raise UserError("\n".join(lacking))
+    _check_directory(directory)
+    lock = Lock(directory, "study")
+    lock.acquire()
+    try:
+        entries = {
+            cell.id: {
+                "directory": cell.directory,
+                "seeds": list(plan.seeds),
+                "label_variant": plan.variant(cell),
+                **plan.place(cell),
+            }
+            for cell in plan.cells
+        }
+        _check_sources(plan, study)
+        _check_matrices(plan, study)
+        places = local.slots(plan.execution)
+        name = name_of(plan)
+        jobs = _jobs(plan, name, study, places)
+        _check_disk(plan, jobs, len(places), directory, _gather(plan, jobs, study))
+        _check_models(plan, jobs, directory)
+        _warn_of_budget(plan, jobs, study, watch)
+        _contact(plan, jobs, places[0].device, directory, watch)
+        _demonstrate(plan, jobs, study, watch)
+        _check_parts(plan, jobs, study)
+        study.write(name, list(plan.command), entries)
+        for cell in plan.cells:
+            write_cell(study, cell)
+        recorder = _Recorder(study, watch)
+        stopped = False
+        try:
+            local.launch(jobs, places, directory / "logs", recorder)
+        except local.Stopping:
+            stopped = True
+        _settle(plan, study)
+        return look(plan, stopped, recorder.failed)
+    finally:
+        lock.release()
+
+
+def run(*overrides: str, **settings: Any) -> Study:
+    """Train what `bench run` would, and return the study.
+
+    `guidebench.run("suite=classic", "method=uer", seeds=3)`: settings as strings of the command line's grammar, or as
+    keywords (`method=["uer", "per"]` sweeps; dotted names by `**{"learner.lr": 1e-4}`). Raises UserError on a mistake
+    before anything starts. A run that fails does not raise: look at `study.runs`. Reports and comparisons are written
+    by `bench report` and `bench compare`, so `report` and `against` do nothing here.
+    """
+    texts = [
+        *overrides,
+        *(f"{key}={_text(value) if key != 'seeds' else show(value)}" for key, value in settings.items()),
+    ]
+    return carry_out(matrix.plan(texts))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return ",".join(show(item) for item in value)
+    return show(value)
+
+
+def look(plan: Plan, stopped: bool = False, failed: Mapping[Path, str] | None = None) -> Study:
+    """The runs of a plan as they stand on disk; `failed` are errors that a full disk could not take."""
+    study = StudyDirectory(directory_of(plan))
+    runs = []
+    for cell, seed in itertools.product(plan.cells, plan.seeds):
+        run = study.run(cell.directory, seed)
+        content = run.read()
+        if failed and run.path in failed:
+            content |= {"status": "failed", "error": failed[run.path]}
+        runs.append(Run(cell, seed, run.path, content.get("status", "waiting"), content.get("error")))
+    return Study(name_of(plan), study.path, tuple(runs), stopped)
+
+
+@dataclass
+class _Recorder:
+    """Writes into run.json what a dead worker no longer can."""
+
+    study: StudyDirectory
+    watch: Callable[[Event], None]
+    failed: dict[Path, str] = field(default_factory=dict)
+    """Errors by run directory that could not be written."""
+
+    def __call__(self, event: Event) -> None:
+        if event.kind in ("crashed", "error"):
+            for run in _runs_of(self.study, event.job):
+                if run.status != "finished":
+                    try:
+                        run.update(status="failed", error=event.content["error"])
+                    except OSError:  # the disk is full, which may be the very error
+                        self.failed[run.path] = event.content["error"]
+        elif event.kind == "stopped":  # some were killed before they could say so
+            for run in _runs_of(self.study, event.job):
+                if run.status == "running":
+                    run.update(status="stopped")
+        self.watch(event)
+
+
+def _runs_of(study: StudyDirectory, job: Job) -> list[RunDirectory]:
+    cell = job.cell
+    where = f"{cell['suite']}/{cell['task']}/{cell['method']}-{cell['cell']}"
+    return [study.run(where, seed) for seed in job.seeds]
+
+
+def _jobs(plan: Plan, name: str, study: StudyDirectory, places: Sequence[Slot]) -> list[Job]:
+    """Unfinished runs as jobs; a job's seeds stand at the same step. Round robin over cells, so that all advance."""
+    execution = plan.execution
+    on_gpu = places[0].device != "cpu"
+    by_cell: list[list[Job]] = []
+    for cell in plan.cells:
+        at_step: dict[int, list[int]] = {}
+        for seed in plan.seeds:
+            run = study.run(cell.directory, seed)
+            if run.status == "finished":
+                if (run.path / "evaluations.jsonl").exists():  # killed between its last two moves
+                    tidy(run, cell, execution.keep_replay)
+                continue
+            saved = checkpoints.existing(run.path)
+            at_step.setdefault(checkpoints.step_of(saved[-1]) if saved else 0, []).append(seed)
+        pack = execution.pack or (len(plan.seeds) if on_gpu else 1)
+        packs = [tuple(group) for seeds in at_step.values() for group in _batched(seeds, pack)]
+        by_cell.append(
+            [
+                Job(
+                    study=name,
+                    directory=str(study.path),
+                    cell=record(cell),
+                    seeds=seeds,
+                    checkpoint_every=execution.checkpoint_every,
+                    probes=execution.probes,
+                    keep_replay=execution.keep_replay,
+                    tensorboard=execution.tensorboard,
+                    models=asdict(execution.models),
+                )
+                for seeds in packs
+            ]
+        )
+    return [job for turn in itertools.zip_longest(*by_cell) for job in turn if job is not None]
+
+
+def _batched(items: Sequence[int], size: int) -> Iterable[list[int]]:
+    for start in range(0, len(items), size):
+        yield list(items[start : start + size])
+
+
+def _unfinished(plan: Plan, study: StudyDirectory) -> list[Cell]:
+    """The cells of which some run is to be trained."""
+    return [
+        cell for cell in plan.cells if any(study.run(cell.directory, seed).status != "finished" for seed in plan.seeds)
+    ]
+
+
+def _check_directory(directory: Path) -> None:
+    if directory.exists() and not directory.is_dir():
+        raise UserError(f"output={directory} is a file; name a directory")
+    foreign = directory.exists() and any(directory.iterdir()) and not (directory / "study.json").exists()
+    own = keeping.folder(directory)  # what a first call cost stands there even if nothing came of the study
+    if foreign and any(not path.name.startswith(".") and path != own for path in directory.iterdir()):
+        raise UserError(f"output={directory} holds files but is not a study; name an empty or a new directory")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"output={directory} cannot be made ({error.strerror}); name another directory") from None
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise UserError(f"output={directory} cannot be written to; change its permissions or name another directory")
+
+
+def _check_sources(plan: Plan, study: StudyDirectory) -> None:
+    """UserError where runs of the plan, finished ones too, were made by other code than would make them now. One that
+    left no checkpoint, such as one that failed at once, begins anew by the code as it is.
+
+    Records of before sources were hashed are compared by their commit.
+    """
+    if plan.execution.mixed_commits:
+        return
+    head, _ = commit()
+    now = Sources()
+    changed: dict[str, list[str]] = {}
+    commits: set[str] = set()
+    for cell, seed in itertools.product(plan.cells, plan.seeds):
+        run = study.run(cell.directory, seed)
+        content = run.read()
+        if content.get("status") != "finished" and not checkpoints.existing(run.path):
+            continue
+        begun = content.get("provenance", {})
+        if "sources" in begun:
+            found = differing(begun["sources"], now.of(cell.names))
+        else:
+            found = [] if begun.get("commit", head) == head else [f"commit {head[:10] or 'unknown'}"]
+        for group in found:
+            changed.setdefault(group, []).append(content.get("status", "waiting"))
+            commits.add(begun.get("commit", "")[:10] or "unknown")
+    if changed:
+        statuses = max(changed.values(), key=len)
+        counts = ", ".join(f"{statuses.count(status)} {status}" for status in dict.fromkeys(statuses))
+        shown = ", ".join(list(changed)[:SHOWN]) + (f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else "")
+        raise UserError(
+            f"{study.path} holds runs ({counts}) that were made by other code than is here now: {shown} changed since "
+            f"commit {', '.join(sorted(commits))}. Decide what is meant:\n"
+            f"  output=…              train all runs anew, in another directory\n"
+            f"  mixed_commits=true    keep what is there and train what is missing by the code as it is now\n"
+            f"  neither               keep what is there alone: bench report {study.path}; or undo the change"
+        )
+
+
+def _check_matrices(plan: Plan, study: StudyDirectory) -> None:
+    """UserError where a cell has a place in another matrix of the directory: it would lose it."""
+    known = study.read()["cells"] if (study.path / "study.json").exists() else {}
+    for cell in plan.cells:
+        here, there = (entry.get("matrix") for entry in (plan.place(cell), known.get(cell.id, {})))
+        if here and there and any(here[key] != there[key] for key in ("kind", "reference")):
+            raise UserError(
+                f"{study.path} holds the {there['kind']} matrix in which {cell.directory} is {there['name']!r}, and "
+                f"would lose it to this one, in which it is {here['name']!r} ({here['kind']}): choose another output=…"
+            )
+
+
+def _demonstrate(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watch: Callable[[Event], None]) -> None:
+    """Make what runs begin with before their workers look for it; no run of a cell may have begun with other things."""
+    cells = {cell.id: cell for cell in plan.cells}
+    for job in {job.cell["cell"]: job for job in jobs}.values():
+        cell = cells[job.cell["cell"]]
+        count = cell.section("training").demonstrations
+
+        def tell(found: int, attempts: int, job: Job = job, count: int = count) -> None:
+            watch(Event(job, "demonstrations", {"found": found, "count": count, "attempts": attempts}))
+
+        digests: dict[Any, str] = {}
+        for seed in plan.seeds:
+            what = demonstrations.wanted(cell, seed)
+            if what not in digests:
+                digests[what] = demonstrations.prepare(cell, seed, tell).digest
+            digest = digests[what]
+            begun = study.run(cell.directory, seed).read().get("provenance", {}).get("demonstrations", digest)
+            if begun != digest:
+                raise UserError(
+                    f"seed {seed} of {cell.directory} in {study.path} began with other demonstrations ({begun[:10]}) "
+                    f"than are made here ({digest[:10]}), by other packages: choose another output=…"
+                )
+
+
+def _gather(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> dict[str, int]:
+    """Gather the datasets of runs before their workers look for them: cell -> most transitions of a run's. No run of a
+    cell may have begun with others."""
+    cells = {cell.id: cell for cell in plan.cells}
+    found = {}
+    for name in dict.fromkeys(job.cell["cell"] for job in jobs):
+        cell = cells[name]
+        known = datasets.given(cell, plan.seeds)
+        for seed, (digests, _) in known.items():
+            begun = (study.run(cell.directory, seed).read().get("provenance") or {}).get("datasets", digests)
+            for role, digest in digests.items():
+                if begun.get(role) != digest:
+                    raise UserError(
+                        f"seed {seed} of {cell.directory} in {study.path} began with another dataset {role!r} "
+                        f"({str(begun.get(role))[:10]}) than is there now ({digest[:10]}): choose another output=…"
+                    )
+        found[name] = max(given.length for given in known.values())
+    return found
+
+
+def _check_parts(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> None:
+    """Refuse to train where a part finds that it could not do its work later; runs that began were checked then."""
+    cells = {cell.id: cell for cell in plan.cells}
+    asked = set()
+    for job in jobs:
+        cell = cells[job.cell["cell"]]
+        there = config.there(cell)
+        for seed in (seed for seed in job.seeds if not study.run(cell.directory, seed).path.exists()):
+            suite = there.suite.of_run(seed)
+            for part in (part for part in there.parts.values() if isinstance(part, AskingPart)):
+                if (cell.id, suite, part) not in asked:
+                    asked.add((cell.id, suite, part))
+                    part.ready(replace(there, parts={**there.parts, "suite": suite}))
+
+
+def _check_disk(plan: Plan, jobs: Sequence[Job], places: int, directory: Path, given: Mapping[str, int]) -> None:
+    """Refuse to start what cannot be stored: the rings of the jobs that run at a time, less what they hold already.
+    `given`: cell -> transitions of its datasets."""
+    cells = {cell.id: cell for cell in plan.cells}
+    study = StudyDirectory(directory)
+    needs = []
+    for job in jobs:
+        cell = cells[job.cell["cell"]]
+        rings = [study.run(cell.directory, seed).path / "replay" for seed in job.seeds]
+        needs.append(sum(max(0, ring_bytes(cell, given[cell.id]) - _allocated(ring)) for ring in rings))
+    needed, free = sum(sorted(needs, reverse=True)[:places]), shutil.disk_usage(directory).free
+    if needed > free:
+        raise UserError(
+            f"the stored transitions need up to {_size(needed)} and {directory} has {_size(free)} free; "
+            f"free some room, choose another output=…, or lower training.capacity or workers"
+        )
+
+
+def _check_models(plan: Plan, jobs: Sequence[Job], directory: Path) -> None:
+    """Merge what a killed study left apart; refuse to train where recorded answers are wanted and there are none."""
+    _settle(plan, StudyDirectory(directory))
+    unfinished = {job.cell["cell"] for job in jobs}
+    readiness.consultable(plan.execution.models, [cell for cell in plan.cells if cell.id in unfinished])
+    asked = {
+        (part.kind, part.role, model): model
+        for cell in plan.cells
+        if cell.id in unfinished
+        for part in cell.models
+        if keeping.recorded(model := cell.section(part.role))
+    }
+    for (kind, role, _), model in asked.items():
+        for reason in keeping.unready(plan.execution.models, [model]):
+            raise UserError(in_role(reason, kind, role))
+    runs = [f"{job.cell['cell']}/{seed}" for job in jobs for seed in job.seeds]
+    keeping.check(plan.execution.models, keeping.folder(directory), [*asked.values()], runs)
+
+
+def _settle(plan: Plan, study: StudyDirectory) -> None:
+    """Gather what the study's models answered; arrays that finished runs were told are dropped where they are not to be
+    kept."""
+    finished = [
+        f"{cell.id}/{seed}" for cell, seed in itertools.product(plan.cells, plan.seeds)
+        if plan.execution.models.keep_arrays == "finished" and study.run(cell.directory, seed).status == "finished"
+    ]  # fmt: skip
+    keeping.settle(keeping.folder(study.path), finished)
+
+
+def _warn_of_budget(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watch: Callable[[Event], None]) -> None:
+    """Say before the start that the models' budget will end before the runs do."""
+    if not plan.execution.models.budgeted or plan.execution.models.mode == "replay":
+        return
+    cells = {cell.id: cell for cell in plan.cells}
+    left: dict[str, float] = {}
+    for job in jobs:
+        cell = cells[job.cell["cell"]]
+        steps = [int(study.run(cell.directory, seed).read().get("step", 0)) for seed in job.seeds]
+        left[cell.id] = left.get(cell.id, 0.0) + sum(1 - step / cell.steps for step in steps)
+    needed = estimates.all_questions((cells[name], runs) for name, runs in left.items())
+    if said := keeping.shortfall(plan.execution.models, keeping.folder(study.path), needed):
+        watch(Event(jobs[0], "notice", {"error": said}))
+
+
+def _contact(plan: Plan, jobs: Sequence[Job], device: str, directory: Path, watch: Callable[[Event], None]) -> None:
+    """Ask every model of the runs to come one small question: a server that is not there must not cost a training."""
+    from guidebench.harness.models import contact
+
+    first = {job.cell["cell"]: job for job in reversed(jobs)}
+    asked = {
+        contact.Asked(part.role, part.kind, cell.section(part.role)): first[cell.id]
+        for cell in reversed(plan.cells)
+        if cell.id in first
+        for part in cell.models
+        if keeping.recorded(cell.section(part.role))
+    }
+
+    def tell(each: contact.Asked, said: str) -> None:
+        watch(Event(asked[each], "notice", {"error": said}))
+
+    contact.check(asked, plan.execution.models, keeping.folder(directory), device, tell)
+
+
+def ring_bytes(cell: Cell, given: int = 0) -> int:
+    """Most bytes that one run's stored transitions can take on disk (first stacks of frames and last observations of
+    episodes left out), with datasets of `given` transitions."""
+    observations, actions = cell.section("suite").spaces(cell.names.task)
+    action = 2 if actions.discrete else 4 * int(np.prod(actions.shape))
+    parts = observations.parts.values() or (observations,)
+    seen = sum(math.prod(part.shape) * part.numpy.itemsize // part.stack for part in parts)
+    per_slot = seen + action + 7
+    asking = (part for part in cell.sections.values() if isinstance(part, AskingPart))
+    per_slot += sum(part.stored_bytes(cell.sections, cell.names.task) for part in asking)
+    now = answering.consulted(cell.names.parts)
+    declared = arrays.every(cell.names.parts, config.there(cell))
+    per_slot += sum(each.bytes for each in declared if each.role not in now)  # in late columns
+    return int(min(ring_slots(cell), most_stored(cell, given)) * per_slot)
+
+
+def _allocated(directory: Path) -> int:
+    """Bytes on disk of the files in a directory; sparse ones count what was written."""
+    return sum(file.stat().st_blocks * 512 for file in directory.glob("*")) if directory.exists() else 0
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"

@@ -1,0 +1,232 @@
+"""A worker: one process that trains some seeds of one cell, from wherever they stand to the end.
+
+It reads its assignment as JSON from standard input, tells its progress as JSON lines on standard output, and answers
+SIGTERM, Ctrl-C and the loss of its parent with a checkpoint and exit code 75.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from guidebench.harness import processes
+from guidebench.harness.episodes import datasets, demonstrations
+from guidebench.harness.episodes.datasets import Dataset
+from guidebench.harness.errors import BudgetReached, Notice, Stopped, UserError, of_system
+from guidebench.harness.identity.cells import recorded
+from guidebench.harness.identity.provenance import provenance
+from guidebench.harness.identity.sources import differing
+from guidebench.harness.interfaces import Agent, Task
+from guidebench.harness.loop import asking, checkpoints
+from guidebench.harness.loop.building import checkpoint_spacing, make_build
+from guidebench.harness.loop.evaluation import Evaluator
+from guidebench.harness.loop.job import EXIT_STOPPED, EXIT_USER_ERROR, Job
+from guidebench.harness.loop.probes import Probes
+from guidebench.harness.loop.training import Loop, phases_of
+from guidebench.harness.models.questions import Backend
+from guidebench.harness.plan import answering
+from guidebench.harness.records.study import dumps
+from guidebench.harness.run import timing
+from guidebench.harness.run.journal import RunJournal, resume_point
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+"""Of glibc's malloc.h: free bytes at the heap's end from which on they are returned; bytes of an allocation of its
+own."""
+
+
+def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bool]) -> None:
+    """Train the job's seeds to the end; Stopped if `stop` asks for it."""
+    import torch
+
+    torch.set_num_threads(job.threads)
+    _keep_memory()
+    if job.device == "cuda" and not torch.cuda.is_available():
+        raise UserError(f"torch {torch.__version__} finds no GPU here; use device=cpu, or install its CUDA build")
+    cell = recorded(job.cell)
+    journal = RunJournal(job, cell, tell)
+    backends: dict[str, Backend] = {}
+    try:
+        found = resume_point(journal.runs)
+        for run, checkpoint in zip(journal.runs, found, strict=True):
+            checkpoints.drop_after(run.path, checkpoint.step if checkpoint else -1)
+        # One that continues has its demonstrations in the ring, as everything else that is stored.
+        begins = [demonstrations.prepare(cell, seed) for seed in job.seeds] if found[0] is None else []
+        given = datasets.given(cell, job.seeds) if found[0] is None else {}
+        origin = provenance(job.device, cell)
+        for row, (run, seed) in enumerate(zip(journal.runs, job.seeds, strict=True)):
+            begun = run.read() if found[0] is not None else {}
+            shown: dict[str, Any] = {}
+            if begins and begins[row].episodes:
+                shown["demonstrations"] = begins[row].digest
+            if given and given[seed].digests:
+                shown["datasets"] = dict(given[seed].digests)
+            before = begun.get("provenance")
+            run.update(
+                status="running", seed=seed, step=found[0].step if found[0] else 0, steps=cell.steps, error=None,
+                provenance=_continued(before, origin) if before else {**origin, **shown}, success=begun.get("success"),
+            )  # fmt: skip
+        build = make_build(cell, job.seeds, job.device, [run.path for run in journal.runs])
+        spacing = checkpoint_spacing(cell, job.checkpoint_every)
+        agent: Agent = build.parts["agent"].spawn(build)
+        tasks: list[Task] = [build.suite(row).make(cell.names.task) for row in range(build.rows)]
+        for task, streams in zip(tasks, build.streams, strict=True):
+            task.reset(int(streams.environment.integers(2**31)))
+        asked = asking.asked_of(cell, agent)
+        for roles in asking.sharing(cell, asked):
+            backend = asking.backend_of(roles, job, cell, build)
+            backends |= dict.fromkeys(roles, backend)
+        every, now = asking.asks_of(backends, job, cell), answering.consulted(cell.names.parts)
+        asks = {role: every[role] for role in every if role not in now}
+        evaluation = build.parts["evaluation"]
+        loading = datasets.loading(cell, job.seeds)
+        fed = {role: functools.partial(_as_begun, journal, role, load) for role, load in loading.items()}
+        end = sum(phase.steps for phase in phases_of(agent, cell.steps, fed))
+        probes = Probes(build, cell.names.task, job.probes, end, journal.probed)
+        loop = Loop(
+            agent, tasks, build.streams,
+            Evaluator(
+                lambda row: build.suite(row).make(cell.names.task), evaluation.episodes, build.streams, cell.score
+            ),
+            journal, evaluate_every=evaluation.every, checkpoint_every=spacing, asks=asks,
+            consulted={role: every[role] for role in every if role in now}, probe=probes, stop=stop,
+            demonstrations=demonstrations.beside([each.episodes for each in begins]), datasets=fed,
+        )  # fmt: skip
+        if found[0] is not None:
+            for number, checkpoint in enumerate(found):
+                assert checkpoint is not None
+                loop.load_state(number, checkpoint.state["loop"])
+        offsets = [checkpoint.state["offsets"] if checkpoint else {} for checkpoint in found]
+        journal.open(offsets, loop.step, asking.distinct(backends))
+        if threading.current_thread() is threading.main_thread():
+            # How the launcher knows a full disk under the ring; pygame, which a suite may import, makes it an abort.
+            signal.signal(signal.SIGBUS, signal.SIG_DFL)
+        tell({"event": "started", "step": loop.step})
+        try:
+            new = [row for row, written in enumerate(offsets) if not written.get("probes")]
+            judge = cell.judge if cell.judge in asked else ""
+            probes.describe(new, backends.get(judge), stop, judge)
+            loop.run()
+        except Stopped as stopped:
+            journal.stopped(str(stopped))
+            raise
+        journal.finish(agent)
+        if found[0] is None:  # a run that went on elsewhere, or later, tells less of how long one takes
+            timing.record_run(cell, job, loop.clock, sum(backend.seconds for backend in asking.distinct(backends)))
+    finally:
+        for backend in asking.distinct(backends):
+            backend.close()
+        journal.close()
+
+
+def _as_begun(journal: RunJournal, role: str, load: Callable[[], list[Dataset]]) -> list[Dataset]:
+    """The dataset in a role of each seed; UserError where it is not the one that the run began with."""
+    found = load()
+    for run, dataset in zip(journal.runs, found, strict=True):
+        begun = (run.read().get("provenance") or {}).get("datasets", {}).get(role, dataset.digest)
+        if begun != dataset.digest:
+            raise UserError(
+                f"{run.path} began with another dataset {role!r} ({begun[:10]}) than is there now "
+                f"({dataset.digest[:10]}); restore its files, or delete the run's directory"
+            )
+    return found
+
+
+def _continued(begun: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """The origin of a run that goes on: as it began, with the groups of sources that have changed since."""
+    changed = set(begun.get("continued_by", ()))
+    if "sources" in begun:
+        changed.update(differing(begun["sources"], now["sources"]))
+    return begun | ({"continued_by": sorted(changed)} if changed else {})
+
+
+def _keep_memory() -> None:
+    """Have glibc keep what an update frees for the next one: given back to the system, it returns as hundreds of page
+    faults, a tenth of the time of an update of SAC. Elsewhere nothing happens."""
+    with contextlib.suppress(OSError, AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(M_MMAP_THRESHOLD, 32 * 2**20)
+        mallopt(M_TRIM_THRESHOLD, 256 * 2**20)
+
+
+@dataclass
+class Stop:
+    """Set by a signal or by the loss of the parent."""
+
+    asked: bool = False
+    parent: int = field(default_factory=os.getppid)
+
+    def __call__(self) -> bool:
+        return self.asked
+
+    def listen(self) -> None:
+        def handle(*_: Any) -> None:
+            self.asked = True
+
+        signal.signal(signal.SIGTERM, handle)
+        signal.signal(signal.SIGINT, handle)
+
+        def watch() -> None:
+            while os.getppid() == self.parent:
+                time.sleep(0.5)
+            self.asked = True
+
+        threading.Thread(target=watch, daemon=True).start()
+
+
+def main() -> int:
+    """Entry point of a worker process."""
+    stop = Stop()
+    stop.listen()
+    job = Job.loads(sys.stdin.read())
+    telling = threading.Lock()
+
+    def tell(event: dict[str, Any]) -> None:
+        try:
+            with telling:
+                print(dumps(event), flush=True)
+        except BrokenPipeError:  # the parent is gone; the watcher stops the run at its next step
+            stop.asked = True
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+
+    def warn(message: Warning | str, *_: Any, **__: Any) -> None:
+        print(f"warning: {message}", file=sys.stderr, flush=True)
+        if isinstance(message, Notice):
+            tell({"event": "notice", "error": str(message)})
+
+    warnings.showwarning = warn
+    try:
+        work(job, tell, stop)
+    except BudgetReached as reached:
+        tell({"event": "halted", "error": str(reached)})
+        return EXIT_STOPPED
+    except Stopped:
+        return EXIT_STOPPED
+    except UserError as error:
+        tell({"event": "error", "error": str(error)})
+        return EXIT_USER_ERROR
+    except OSError as error:
+        if told := of_system(error):
+            tell({"event": "error", "error": told})
+            return EXIT_USER_ERROR
+        traceback.print_exc()
+        return 1
+    except Exception:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    processes.begin()
+    processes.leave(main())

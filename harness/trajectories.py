@@ -1,0 +1,44 @@
+"""Episodes as arrays: a trajectory of a dataset, and a demonstration of a suite's solver."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from guidebench.harness.types import Array
+
+
+class Trajectory(NamedTuple):
+    """One episode of T steps, or its beginning: the last step is terminated or truncated, and no other."""
+
+    task: str
+    """Of the suite."""
+    observation: Array  # [T, …]
+    action: Array  # [T, …]
+    reward: Array  # [T] float32
+    terminated: Array  # [T] bool
+    truncated: Array  # [T] bool
+    success: Array  # [T] bool
+    next_observation: Array  # [T, …]
+
+    @property
+    def length(self) -> int:
+        return len(self.reward)
+
+
+class Demonstration(NamedTuple):
+    """One episode of T steps that begins with `reset(seed)` and in which the solver succeeds at some step."""
+
+    seed: int
+    observation: Array  # [T, …]
+    action: Array  # [T, …]
+    reward: Array  # [T] float32
+    terminated: Array  # [T] bool
+    truncated: Array  # [T] bool
+    success: Array  # [T] bool
+    next_observation: Array  # [T, …]
+    events: Array  # [T, E] bool
+    snapshot: Array  # [T, n] uint8, of the state after each step
+
+    @property
+    def length(self) -> int:
+        return len(self.reward)

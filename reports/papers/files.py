@@ -1,0 +1,69 @@
+"""The files of a paper's report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from guidebench.reports.papers import text
+from guidebench.reports.papers.filled import Filled
+from guidebench.reports.papers.report import PaperReport, plain
+from guidebench.reports.rendering.latex import escape
+from guidebench.results import published
+
+if TYPE_CHECKING:
+    pass
+
+
+def contents(found: PaperReport) -> dict[str, bytes]:
+    """The files of a report, by name."""
+    from guidebench.reports.papers import page
+
+    made = {
+        f"{found.name}.html": page.render(found).encode(),
+        f"{found.name}.tex": "\n".join(_latex(found, table) for table in found.tables).encode(),
+        f"{found.name}.json": (json.dumps(plain(found), indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(),
+    }
+    for drawing in found.figures.drawings:
+        made[f"{drawing.name}.pdf"], made[f"{drawing.name}.png"] = drawing.pdf, drawing.png
+    for picture in found.samples:
+        made[f"figure-{found.paper.samples}-{picture.where.rpartition('/')[2]}-{picture.name}.png"] = picture.png
+    made[f"{found.name}-document.tex"] = document(found, list(made)).encode()
+    return made
+
+
+def _latex(found: PaperReport, table: Filled) -> str:
+    caption = f"{published.PAPERS[found.name]}, table {table.layout.table}: {table.layout.title}."
+    used = {reason: found.letters[reason] for reason in text.letters([table], [])}
+    note = f"{table.layout.note} {found.note_of(used)}".strip()
+    return text.latex(table, found.letters, caption, note)
+
+
+def document(found: PaperReport, names: Sequence[str]) -> str:
+    """A whole LaTeX document that shows the tables and figures; `pdflatex` compiles it where it lies."""
+    samples = [name for name in names if name.startswith(f"figure-{found.paper.samples}-") and name.endswith(".png")]
+    lines = [
+        r"\documentclass{article}",
+        r"\usepackage[a4paper,landscape,margin=15mm]{geometry}",
+        r"\usepackage[T1]{fontenc}",
+        r"\usepackage{array,booktabs,graphicx}",
+        r"\begin{document}",
+        rf"\section*{{{escape(found.paper.title)}}}",
+        escape(f"Studies: {', '.join(found.studies)}."),
+        rf"\input{{{found.name}.tex}}",
+        r"\clearpage",
+    ]
+    for drawing in found.figures.drawings:
+        lines += [_figure(f"{drawing.name}.pdf", drawing.where)]
+    for name in samples:
+        kind = name.removesuffix(".png").rpartition("-")[2].replace("_", " ")
+        lines += [_figure(name, f"Figure {found.paper.samples}: frames as the judge sees them, {kind}")]
+    return "\n".join([*lines, r"\end{document}", ""])
+
+
+def _figure(file: str, caption: str) -> str:
+    return (
+        rf"\begin{{figure}}[p]\centering\includegraphics[width=.8\linewidth,height=.7\textheight,keepaspectratio]"
+        rf"{{{file}}}\caption*{{{escape(caption)}}}\end{{figure}}"
+    ).replace(r"\caption*", r"\par\small ")

@@ -1,0 +1,325 @@
+"""Figures at column width in one style: lines with bands, heat maps, and learning curves.
+
+The same numbers give the same bytes. matplotlib is imported when a figure is drawn.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from guidebench.reports.statistics import Array, Interval
+from guidebench.reports.summary import comparability, scoring
+from guidebench.reports.summary.rows import ReportRow
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+WIDTH_INCHES = 3.3
+DPI = 300
+PACKED = 3
+"""Level of PNG's compression: half the seconds of the usual 6 for a fifteenth more bytes."""
+LABEL_CHARACTERS = 50
+FEW = 4
+"""Curves that share one axis; of more, each has a panel of its own with the others behind it."""
+PANEL_CHARACTERS = 27
+"""Of a row's name in a line above its panel."""
+ROW_CHARACTERS = 24
+"""Of a row's name beside a heat map."""
+LUMINANCE = (0.299, 0.587, 0.114)
+"""How bright red, green and blue are."""
+CHARACTERS = 200
+"""Of a file's name, without its ending."""
+SUCCESS = "success rate"
+RETURN = "mean return"
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+"""Colours that readers with any common colour blindness tell apart (Okabe and Ito), best contrast first."""
+LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)), (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)))
+BEHIND = "#BBBBBB"
+"""Of the other curves in a panel."""
+SEQUENTIAL, DIVERGING = "cividis", "PuOr"
+"""Colour maps that readers with any common colour blindness can order."""
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+STYLE: Any = {
+    "font.size": 8,
+    "axes.labelsize": 8,
+    "axes.titlesize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "pdf.fonttype": 42,
+    "svg.hashsalt": "guidebench",
+}
+
+
+class Drawing(NamedTuple):
+    """A figure as files, and in words for those who cannot see it."""
+
+    where: str
+    name: str
+    """Start of its file names."""
+    png: bytes
+    pdf: bytes
+    alt: str
+    chart: Chart | None = None
+    """Its numbers, where it is lines that a page can draw itself."""
+
+
+class Gallery(NamedTuple):
+    """Figures that belong together, under one heading of the page."""
+
+    title: str
+    remark: str
+    """How to read them, in a sentence or two; may be empty."""
+    drawings: Sequence[Drawing]
+
+
+class Curve(NamedTuple):
+    """A named line and its band: `values` [n] at `x` [n]."""
+
+    label: str
+    x: Array
+    values: Interval
+
+
+class Chart(NamedTuple):
+    """Lines over one axis."""
+
+    title: str
+    xlabel: str
+    ylabel: str
+    curves: Sequence[Curve]
+    unit_interval: bool = True
+    """Whether values are shares, drawn from 0 to 1."""
+    steps: bool = False
+    """Whether a value holds up to the next x rather than being joined with it."""
+
+
+def learning_curves(rows: Sequence[ReportRow]) -> list[Drawing]:
+    """One drawing per place of `rows`, in their order; where a task has several, its title says which."""
+    named = comparability.headings(row.place for row in rows)
+    several = Counter(place.where for place in named)
+    tasks: dict[str, list[ReportRow]] = {}
+    for row in rows:
+        tasks.setdefault(row.where if several[row.where] == 1 else named[row.place], []).append(row)
+    places = styles(row.label for row in rows)
+    names: list[str] = []
+    drawings = []
+    for where, members in tasks.items():
+        name = file_name("curves", where, names)
+        names.append(name)
+        chart = _learning(where, members)
+        drawings.append(Drawing(where, name, *lines(chart, places), _words(where, members), chart))
+    return drawings
+
+
+def styles(labels: Iterable[str]) -> dict[str, int]:
+    """Label -> its place among colours and lines, the same in every figure of a study."""
+    return {label: index for index, label in enumerate(dict.fromkeys(labels))}
+
+
+def file_name(kind: str, what: str, taken: Sequence[str]) -> str:
+    """`KIND-WHAT` with only safe characters, no longer than a file's name may be, numbered if it is taken."""
+    name = (f"{kind}-" + re.sub(r"[^A-Za-z0-9_.]+", "-", what).strip("-."))[:CHARACTERS]
+    return name if name not in taken else f"{name}-{len(taken) + 1}"
+
+
+def _learning(where: str, rows: Sequence[ReportRow]) -> Chart:
+    """The score over training."""
+    score = rows[0].score
+    share = (score.low, score.high) == (0, 1)
+    curves = [Curve(row.label, row.steps, row.curve) for row in rows]
+    return Chart(where, "environment steps per seed", scoring.mean_of(score), curves, share)
+
+
+@contextmanager
+def canvas(height: float, width: float = WIDTH_INCHES) -> Iterator[Figure]:
+    """A figure of so many inches, one column wide, to be drawn and `saved` within the block."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(STYLE):
+        yield Figure(figsize=(width, height), dpi=DPI, layout="constrained")
+
+
+def saved(figure: Figure) -> tuple[bytes, bytes]:
+    """PNG and PDF, the same bytes for the same figure."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from PIL import Image
+
+    png, pdf = io.BytesIO(), io.BytesIO()
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB").save(
+        png, "PNG", dpi=(DPI, DPI), compress_level=PACKED
+    )
+    figure.set_layout_engine(None)  # what was laid out once stands in both files
+    figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, "Producer": None, "Creator": None})
+    return png.getvalue(), pdf.getvalue()
+
+
+def lines(chart: Chart, places: Mapping[str, int]) -> tuple[bytes, bytes]:
+    """PNG and PDF of a chart, in panels where it has more than `FEW` curves; `places` as from `styles`."""
+    return _together(chart, places) if len(chart.curves) <= FEW else _panels(chart, places)
+
+
+def _panels(chart: Chart, places: Mapping[str, int]) -> tuple[bytes, bytes]:
+    """A panel for each curve, two beside each other: the curve and its band before grey lines of all the others."""
+    names = [textwrap.fill(literal(curve.label), PANEL_CHARACTERS) for curve in chart.curves]
+    heights = [max(name.count("\n") for name in names[at : at + 2]) for at in range(0, len(names), 2)]
+    title = textwrap.fill(literal(chart.title), LABEL_CHARACTERS)
+    with canvas(0.4 + 0.13 * title.count("\n") + sum(1.15 + 0.13 * lines for lines in heights)) as figure:
+        grid = figure.subplots(len(heights), 2, sharex=True, sharey=True, squeeze=False)
+        for axes, name, curve in zip(grid.flat, names, chart.curves, strict=False):
+            plot(axes, chart._replace(title="", xlabel="", ylabel="", curves=[curve]), places)
+            for other in chart.curves:
+                if other is not curve:
+                    style = "steps-post" if chart.steps else "default"
+                    axes.plot(other.x, other.values.estimate, color=BEHIND, linewidth=0.6, drawstyle=style, zorder=1)
+            axes.set_title(name, fontsize=7)
+        _shared_ends(grid.flat[0], chart)
+        for axes in grid.flat[len(names) :]:
+            axes.set_axis_off()
+        if len(names) % 2:
+            grid[-2, 1].tick_params(labelbottom=True)  # nothing stands below it
+        figure.suptitle(title, fontsize=8)
+        figure.supxlabel(literal(chart.xlabel), fontsize=8)
+        figure.supylabel(literal(chart.ylabel), fontsize=8)
+        return saved(figure)
+
+
+def _together(chart: Chart, places: Mapping[str, int]) -> tuple[bytes, bytes]:
+    labels = [textwrap.fill(literal(curve.label), LABEL_CHARACTERS) for curve in chart.curves]
+    columns = 2 if max(map(len, labels)) <= LABEL_CHARACTERS // 2 and len(labels) > 1 else 1
+    below = sum(label.count("\n") + 1 for label in labels)
+    with canvas(2.1 + 0.15 * -(-below // columns)) as figure:
+        handles = plot(figure.add_subplot(), chart, places)
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, handlelength=3.2)
+        return saved(figure)
+
+
+def plot(axes: Axes, chart: Chart, places: Mapping[str, int]) -> list[Line2D]:
+    """The lines of a chart on `axes`, with their bands where there are intervals; their handles for a legend."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    handles = []
+    for label, x, (centre, low, high) in chart.curves:
+        index = places[label]
+        colour = PALETTE[index % len(PALETTE)]
+        handles += axes.plot(
+            x,
+            centre,
+            color=colour,
+            linestyle=LINES[index % len(LINES)],
+            linewidth=1.2,
+            marker=MARKERS[index % len(MARKERS)],
+            markersize=2.8,
+            markevery=max(1, len(x) // 8),
+            drawstyle="steps-post" if chart.steps else "default",
+            zorder=3,
+            clip_on=False,
+        )
+        if np.isfinite(low).all():
+            step: Any = "post" if chart.steps else None
+            many = len(chart.curves) > FEW  # bands lie over each other: their edges tell them apart
+            filled, edge = ((colour, 0.06), 0.4) if many else ((colour, 0.18), 0.0)
+            axes.fill_between(x, low, high, step=step, facecolor=filled, edgecolor=colour, linewidth=edge)
+    if chart.unit_interval:
+        axes.set_ylim(0, 1)
+    last = _shared_ends(axes, chart)
+    axes.set(xlabel=chart.xlabel, ylabel=chart.ylabel)
+    axes.set_title(textwrap.fill(literal(chart.title), LABEL_CHARACTERS))
+    axes.set_axisbelow(True)
+    axes.grid(axis="y", linewidth=0.4, color="#DDDDDD")
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=last > 1))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+    return handles
+
+
+def _shared_ends(axes: Axes, chart: Chart) -> float:
+    """Let the axis reach over all curves of the chart; the last x."""
+    first, last = min(curve.x[0] for curve in chart.curves), max(curve.x[-1] for curve in chart.curves)
+    axes.set_xlim(0 if first <= last / 2 else first - 1, last if last > 0 else 1)
+    return float(last)
+
+
+class Cells(NamedTuple):
+    """A table as colours: `values` and `texts` [rows, columns], NaN where there is none; `bold` those to look at."""
+
+    values: Array
+    texts: Sequence[Sequence[str]]
+    bold: Array
+    rows: Sequence[str]
+    columns: Sequence[str]
+    scale: tuple[float, float]
+    colours: str = SEQUENTIAL
+
+
+def heat_map(title: str, cells: Cells, xlabel: str, ylabel: str = "") -> tuple[bytes, bytes]:
+    """PNG and PDF of a table with a number in every cell, dark or light as its colour asks for."""
+    names = [textwrap.fill(literal(name), ROW_CHARACTERS) for name in cells.rows]
+    lines = [part for line in title.split("\n") for part in textwrap.wrap(literal(line), LABEL_CHARACTERS)]
+    height = sum(max(0.24, 0.11 * (name.count("\n") + 1)) for name in names)
+    with canvas(height + 0.65 + 0.13 * len(lines)) as figure:
+        axes = figure.add_subplot()
+        shown = np.ma.masked_invalid(cells.values)
+        image = axes.imshow(
+            shown, cmap=cells.colours, vmin=cells.scale[0], vmax=cells.scale[1], aspect="auto", interpolation="nearest"
+        )
+        for (row, column), value in np.ndenumerate(cells.values):
+            dark = np.isfinite(value) and np.dot(image.cmap(image.norm(value))[:3], LUMINANCE) < 0.5
+            axes.text(
+                column,
+                row,
+                cells.texts[row][column],
+                ha="center",
+                va="center",
+                fontsize=7 if len(cells.columns) <= 8 else 6,
+                color="white" if dark else "black",
+                fontweight="bold" if cells.bold[row, column] else "normal",
+            )
+        axes.set_xticks(range(len(cells.columns)), [literal(name) for name in cells.columns])
+        axes.set_yticks(range(len(names)), names)
+        axes.set_xticks(np.arange(0.5, len(cells.columns) - 1), minor=True)
+        axes.set_yticks(np.arange(0.5, len(names) - 1), minor=True)
+        axes.grid(which="minor", color="white", linewidth=0.8)
+        axes.tick_params(which="both", length=0)
+        axes.spines[:].set_visible(False)
+        axes.set(xlabel=literal(xlabel), ylabel=literal(ylabel))
+        figure.suptitle("\n".join(lines), fontsize=8)
+        return saved(figure)
+
+
+def short(value: float) -> str:
+    for size, unit in ((1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:g}{unit}"
+    return f"{value:g}"
+
+
+def literal(text: str) -> str:
+    """Text that matplotlib does not read as mathematics."""
+    return text.replace("$", r"\$")
+
+
+def _words(where: str, rows: Sequence[ReportRow]) -> str:
+    chart = _learning(where, rows)
+    digits = scoring.digits(float(curve.values.estimate[-1]) for curve in chart.curves)
+    ends = [
+        f"{row.label} ends at {curve.values.estimate[-1]:.{digits}f} after {row.last:,} steps"
+        for row, curve in zip(rows, chart.curves, strict=True)
+    ]
+    band = ", with shaded 95 % intervals over seeds" if any(len(row.seeds) > 1 for row in rows) else ""
+    return f"Learning curves on {where}: {chart.ylabel} against environment steps{band}. {'; '.join(ends)}."

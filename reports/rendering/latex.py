@@ -1,0 +1,450 @@
+"""The summary as LaTeX tables to paste: booktabs, as wide as the text around them, readable at 3.3 inches."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from guidebench import results
+from guidebench.harness.errors import unknown
+from guidebench.reports import statistics
+from guidebench.reports.rendering import legends
+from guidebench.reports.rendering import wording as words
+from guidebench.reports.rendering.legends import INTERVAL, PM
+from guidebench.reports.rendering.tables import aggregates_by_label, by_task, columns, matrix_digits, number
+from guidebench.reports.rendering.wording import (
+    AGGREGATES,
+    DIFFERENCES,
+    FURTHER,
+    PLAIN,
+    RESULTS,
+    USUAL,
+    Wording,
+    numbered,
+)
+from guidebench.reports.statistics import Array, Interval, standard_error
+from guidebench.reports.summary import matrices, scoring
+from guidebench.reports.summary.grids import Grid
+from guidebench.reports.summary.matrices import Line
+from guidebench.reports.summary.rows import ReportRow
+from guidebench.reports.summary.summaries import Summary, summarise
+
+if TYPE_CHECKING:
+    from pylatexenc.latexencode import UnicodeToLatexEncoder
+
+METRICS = {"mean": "Mean", "median": "Median", "iqm": "IQM"}
+DAGGER = r"\rlap{$^{\dagger}$}"
+LINES = 44
+"""Of numbers in one table: what a page holds beside caption and note."""
+SIUNITX = (
+    "detect-weight=true,separate-uncertainty=true,table-align-uncertainty=false,retain-zero-uncertainty=true,"
+    "group-separator={,},group-minimum-digits=4"
+)
+"""How S columns write numbers: bold as text is, ±0.00 kept, thousands by commas."""
+BREAKS = {r"[;,]": 0, r"[=+/]": 300, r"\\_|(?<=[a-z])\.(?=[a-z])": 3000}
+"""After what a long name may go on in the next line, and how reluctantly (TeX's penalty)."""
+
+
+class Style(NamedTuple):
+    """How numbers are set."""
+
+    spread: str = INTERVAL
+    siunitx: bool = False
+    wording: Wording = PLAIN
+    """Captions, labels, names and columns, as `wording.resolved` makes it."""
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """What the preamble must load."""
+        return ("booktabs", "tabularx", *(("siunitx",) if self.siunitx else ()))
+
+
+class TableCell(NamedTuple):
+    """A number between what stands before and after it (LaTeX); a dash where `number` is empty."""
+
+    number: str
+    before: str = ""
+    error: str = ""
+    """Standard error, with as many decimals."""
+    after: str = ""
+    bold: bool = False
+
+    def plain(self) -> str:
+        """As text."""
+        if not self.number:
+            return "---"
+        shown = f"{self.before}{_minus(self._grouped())}"
+        error = rf" {{\scriptsize$\pm$\,{self.error}}}" if self.error else ""
+        return (rf"\textbf{{{shown}}}" if self.bold else shown) + error + self.after
+
+    def siunitx(self) -> str:
+        """As an S column reads it."""
+        if not self.number:
+            return "{---}"
+        parts = [
+            f"{{{self.before}}}" if self.before else "",
+            r"\bfseries" if self.bold else "",
+            self.number,
+            f"+- {self.error}" if self.error else "",
+            rf"{{\mdseries{self.after}}}" if self.after else "",
+        ]
+        return " ".join(filter(None, parts))
+
+    def _grouped(self) -> str:
+        return f"{int(self.number):,}" if "." not in self.number else self.number
+
+
+Group = Sequence[tuple[str, Sequence[TableCell]]]
+"""Names with their numbers."""
+
+
+def latex(summary: Summary, style: Style | None = None) -> str:
+    """Tables of the rows, of the aggregates over tasks and of the matrices, with what the preamble needs."""
+    style = style or Style()
+    summary = words.renamed(summary, style.wording)
+    tables = [text for make in (_results, _aggregates, differences) for text in make(summary, style)]
+    return "\n".join([needs(style), *tables])
+
+
+def typeset(
+    study: str | Path,
+    *,
+    caption: str | Mapping[str, str] = "",
+    label: str = "",
+    rename: Mapping[str, str] = MappingProxyType({}),
+    columns: Sequence[str] = (),
+    spread: str = INTERVAL,
+    siunitx: bool = False,
+    resamples: int = statistics.REPS,
+) -> str:
+    """The tables of a study's directory for a paper: of its rows, of aggregates over tasks and of its matrices.
+
+    `caption`: of the table of rows, or table -> caption (`wording.TABLES`). `label`: of the table of rows; the others
+    have their kind after it, as in tab:main-aggregates. `rename`: row, task or column -> what to call it; the start of
+    a row's name is enough where no other row has it. `columns`: of the table of rows, in this order
+    (`wording.COLUMNS`). Every text is escaped. `spread`: "interval", or "pm" for ± the standard error. UserError for a
+    directory that holds no study and for names that its tables lack.
+    """
+    if spread not in legends.SPREADS:
+        raise unknown("spread", spread, legends.SPREADS)
+    captions = ({RESULTS: caption} if caption else {}) if isinstance(caption, str) else caption
+    asked = words.wording(captions, label, rename, columns)
+    read = results.study(study)
+    found = summarise(read, results.load(read), reps=resamples)
+    return latex(found, Style(spread, siunitx, words.resolved(asked, found)))
+
+
+def needs(style: Style) -> str:
+    """A comment that says what the preamble must load."""
+    return "% needs " + "".join(rf"\usepackage{{{name}}}" for name in style.packages)
+
+
+def table(
+    caption: str,
+    headers: Sequence[str],
+    groups: Mapping[str, Group],
+    note: str,
+    style: Style,
+    which: str = RESULTS,
+) -> Iterator[str]:
+    """`table` environments, more than one where the rows are too many for a page; every text given is escaped.
+
+    The first column takes the width that the numbers leave; in headers a line break is kept. A group's name stands
+    over it, nothing where that is empty. `which` of the tables it is says what the wording of `style` calls it.
+    """
+    wording = style.wording
+    caption = wording.captions.get(which, caption).removesuffix(".")
+    parts = list(_parts(groups))
+    columns = list(zip(*(cells for group in groups.values() for _, cells in group), strict=True))
+    kinds = "".join(map(_column, columns)) if style.siunitx else "r" * len(headers)
+    for index, part in enumerate(parts, 1):
+        of = f" (part {index} of {len(parts)})" if len(parts) > 1 else ""
+        label = wording.called(which, index)
+        body = []
+        for heading, group in part:
+            body.append(r"\midrule")
+            if heading:
+                span = rf"\multicolumn{{{len(headers) + 1}}}{{@{{}}p{{\linewidth}}@{{}}}}"
+                body.append(rf"{span}{{\raggedright\emph{{{_name(wording.names.get(heading, heading))}}}}} \\")
+            for name, cells in group:
+                shown = (cell.siunitx() if style.siunitx else cell.plain() for cell in cells)
+                body.append(" & ".join([_name(wording.names.get(name, name)), *shown]) + r" \\")
+        head = " & ".join([escape(wording.header("row", "Row")), *map(_header, headers)])
+        yield floating(
+            "table",
+            [
+                r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
+                *([rf"\sisetup{{{SIUNITX}}}"] if style.siunitx else []),
+                rf"\caption{{{_name(caption + of)}.}}" + (rf"\label{{{label}}}" if label else ""),
+            ],
+            ("tabularx", rf"{{\linewidth}}{{@{{}}>{{\raggedright\arraybackslash\hangindent=1em}}X{kinds}@{{}}}}"),
+            [head + r" \\", *body],
+            rf"\scriptsize\raggedright {_name(note)}",
+        )
+
+
+def floating(environment: str, before: Sequence[str], tabular: tuple[str, str], lines: Sequence[str], note: str) -> str:
+    """A floating table as LaTeX; everything given is LaTeX already.
+
+    `environment`: "table" or "table*". `before`: what stands above the table, the caption included.
+    `tabular`: the environment of the table itself and its arguments. `lines`: its head, then its body. `note`: set as
+    wide as the text below it."""
+    kind, arguments = tabular
+    return "\n".join(
+        [
+            rf"\begin{{{environment}}}[t]",
+            *before,
+            rf"\begin{{{kind}}}{arguments}",
+            r"\toprule",
+            *lines,
+            r"\bottomrule",
+            rf"\end{{{kind}}}",
+            "",
+            r"\smallskip",
+            rf"\parbox{{\linewidth}}{{{note}}}",
+            rf"\end{{{environment}}}",
+            "",
+        ]
+    )
+
+
+def estimate(
+    interval: Interval, style: Style, error: float = np.nan, bold: bool = False, mark: str = "", digits: int = 2
+) -> TableCell:
+    """A number with its interval, or ± `error`, as `style` says; neither where it is not defined."""
+    shown, after, pm = _digits(interval.estimate, digits), mark, ""
+    if style.spread == PM:
+        pm = _digits(error, digits)
+    elif np.isfinite(interval.low):
+        low, high = (_minus(number(end, digits)) for end in (interval.low, interval.high))
+        after += rf"\ {{\scriptsize [{low}, {high}]}}"
+    return TableCell(shown, error=pm, after=after, bold=bold)
+
+
+def _results(summary: Summary, style: Style) -> Iterator[str]:
+    if not summary.rows:
+        return
+    several = any(columns([row]).iqm for row in summary.rows)
+    chosen = style.wording.columns or tuple(name for name in USUAL if several or name != "iqm")
+    names = dict.fromkeys(row.score.name for row in summary.rows)
+    measure = next(iter(names)) if len(names) == 1 else "score"
+    usual = {name: column.header for name, column in _columns(summary.rows, style, measure).items()}
+    headers = [style.wording.header(name, usual[name]) for name in chosen]
+    groups = {}
+    for heading, rows in by_task(summary.rows).items():
+        known = _columns(rows, style, measure)
+        groups[heading] = [(row.label, [known[name].cell(row) for name in chosen]) for row in rows]
+    same = "" if several or style.wording.columns else "With three seeds or fewer the interquartile mean is the mean. "
+    told = legends.results(summary, "Bold", style.spread, style.wording.columns or None)
+    note = f"{told} {same}{legends.setting(summary)}"
+    means = scoring.means(row.score for row in summary.rows)
+    yield from table(f"{means[0].upper()}{means[1:]}, study {summary.study}", headers, groups, note, style)
+
+
+class TableColumn(NamedTuple):
+    """A column of the table of rows."""
+
+    header: str
+    cell: Callable[[ReportRow], TableCell]
+
+
+def _columns(rows: Sequence[ReportRow], style: Style, measure: str) -> dict[str, TableColumn]:
+    """Every column that the table of rows can have (`wording.COLUMNS`), with the decimals that these rows need."""
+    digits = columns(rows).digits
+    returns = scoring.digits(float(row.final_return.estimate) for row in rows)
+
+    def score(row: ReportRow) -> TableCell:
+        mark = DAGGER if row.alone else ""
+        return estimate(row.final, style, _error(row.scores[:, -1]), row.leading, mark, digits)
+
+    return {
+        "score": TableColumn(f"Final\n{measure}", score),
+        "iqm": TableColumn("IQM", lambda row: TableCell(_digits(row.final_iqm.estimate, digits))),
+        "auc": TableColumn("AUC", lambda row: TableCell(_digits(row.area.estimate, digits))),
+        "best": TableColumn("Best", lambda row: TableCell(_digits(row.best, digits))),
+        "maxima": TableColumn("Mean of\nmaxima", lambda row: TableCell(_digits(row.mean_of_best, digits))),
+        "steps": TableColumn("Steps\nto best", _reached),
+        "return": TableColumn("Final\nreturn", lambda row: TableCell(_digits(row.final_return.estimate, returns))),
+        "success": TableColumn("Success\nrate", lambda row: TableCell(_digits(row.final_success.estimate))),
+        "seeds": TableColumn("Seeds", lambda row: TableCell(str(len(row.seeds)))),
+    }
+
+
+def _aggregates(summary: Summary, style: Style) -> Iterator[str]:
+    groups = {
+        heading: [
+            (
+                label,
+                [
+                    estimate(each.interval, style, each.error, each.leading, DAGGER if each.missing else "")
+                    for each in entries
+                    if each.metric in METRICS
+                ],
+            )
+            for label, entries in labels.items()
+        ]
+        for heading, labels in aggregates_by_label(summary.aggregates).items()
+    }
+    if groups:
+        note = f"{legends.aggregates(summary, style.spread)} {legends.setting(summary)}"
+        headers = [style.wording.header(name, text) for name, text in METRICS.items()]
+        yield from table(f"Final score over tasks, study {summary.study}", headers, groups, note, style, AGGREGATES)
+
+
+def differences(summary: Summary, style: Style) -> Iterator[str]:
+    """A table around each reference of a summary's matrices."""
+    for index, matrix in enumerate(summary.matrices, 1):
+        reference, digits = matrix.lines[0].row, matrix_digits(matrix)
+        counts = sorted({len(line.row.seeds) for line in matrix.lines})
+        named = {"final": "Final", "difference": "Difference", "p": "p", "detectable": "Detec-\ntable"}
+        named |= {"seeds": "Seeds"} if len(counts) > 1 else {}
+        headers = [style.wording.header(name, text) for name, text in named.items()]
+        group = [
+            (
+                line.name,
+                [
+                    TableCell(_digits(line.row.final.estimate, digits), after=DAGGER if line.row.alone else ""),
+                    _difference(line, reference, style, digits),
+                    _p_value(line),
+                    TableCell(_digits(line.comparison.detectable, digits) if line.comparison else ""),
+                    *([TableCell(str(len(line.row.seeds)))] if len(counts) > 1 else []),
+                ],
+            )
+            for line in matrix.lines
+        ]
+        note = [
+            f"Final: mean over {legends.many(counts, 'seed')} of the {scoring.mean_of(reference.score)} at the last "
+            "evaluation.",
+            matrices.legend([matrix], style.spread == PM),
+            legends.setting(summary),
+        ]
+        which = numbered(DIFFERENCES, index)
+        yield from table(f"{matrix.heading}, study {summary.study}", headers, {"": group}, " ".join(note), style, which)
+
+
+def grids(found: Sequence[Grid], setting: str, style: Style | None = None) -> str:
+    """Tables of further estimates, a line each, always with intervals; `setting` stands in every note."""
+    style = (style or Style())._replace(spread=INTERVAL)
+    tables: list[str] = []
+    for index, each in enumerate(found, 1):
+        groups = {
+            label: [(name, [estimate(value, style)]) for name, value in zip(each.names, line, strict=True)]
+            for label, line in each.lines.items()
+        }
+        note = " ".join(filter(None, [each.note, "In brackets: 95 % bootstrap interval over seeds.", setting]))
+        header = style.wording.header("estimate", "Estimate")
+        tables += table(each.heading, [header], groups, note, style, numbered(FURTHER, index))
+    return "\n".join(tables)
+
+
+def _difference(line: Line, reference: ReportRow, style: Style, digits: int) -> TableCell:
+    if line.comparison is None:
+        return TableCell("")
+    ours, theirs = line.row.scores[:, -1], reference.scores[:, -1]
+    error = standard_error(ours, theirs, line.comparison.paired)
+    return estimate(line.comparison.adjusted, style, error, digits=digits)
+
+
+def _p_value(line: Line) -> TableCell:
+    value = line.comparison.adjusted_p if line.comparison else np.nan
+    return TableCell("0.001", before="$<$") if value < 0.001 else TableCell(_digits(value, 3))
+
+
+def _reached(row: ReportRow) -> TableCell:
+    if row.target is None:
+        return TableCell("")
+    return TableCell(str(row.reached)) if row.reached is not None else TableCell(str(row.budget), before=r"$>$\,")
+
+
+def _error(scores: Array) -> float:
+    """Standard error of a mean of scores [runs]; NaN for one run."""
+    return float(np.std(scores, ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else float("nan")
+
+
+def _digits(value: float | Array, digits: int = 2) -> str:
+    return number(value, digits) if np.isfinite(value) else ""
+
+
+def _minus(text: str) -> str:
+    return text.replace("-", "$-$")
+
+
+def _header(text: str) -> str:
+    lines = text.split("\n")
+    return f"{{{stacked(lines)}}}"
+
+
+def stacked(lines: Sequence[str]) -> str:
+    """Text in lines one below the other, aligned at the right, each escaped."""
+    text = r" \\ ".join(map(escape, lines))
+    return text if len(lines) == 1 else rf"\shortstack[r]{{{text}}}"
+
+
+def _column(cells: Iterable[TableCell]) -> str:
+    """An S column with room for the widest of `cells` on either side of the decimal point."""
+    shown = [cell for cell in cells if cell.number] or [TableCell("0")]
+    whole, _, decimals = max(
+        (cell.number.lstrip("-").partition(".") for cell in shown), key=lambda parts: len(parts[0])
+    )
+    sign = "-" if any(cell.number.startswith("-") for cell in shown) else ""
+    error = max((len(cell.error.replace(".", "").lstrip("0")) for cell in shown), default=0)
+    options = [f"table-format={sign}{len(whole)}.{len(decimals)}" + (f"({error})" if error else "")]
+    for side, texts in (("pre", [cell.before for cell in shown]), ("post", [cell.after for cell in shown])):
+        if any(texts):
+            options.append(f"table-space-text-{side}={{{max(texts, key=len)}}}")
+    return f"S[{','.join(options)}]"
+
+
+def _parts(groups: Mapping[str, Group]) -> Iterator[list[tuple[str, Group]]]:
+    """Groups in tables of at most `LINES` lines, a group too long for one continued in the next."""
+    part: list[tuple[str, Group]] = []
+    left = LINES
+    for heading, group in groups.items():
+        rest = list(group)
+        while rest:
+            if part and left < min(len(rest), LINES - 1) + 1:
+                yield part
+                part, left = [], LINES
+            taken, rest = rest[: left - 1], rest[left - 1 :]
+            part.append((heading, taken))
+            left -= len(taken) + 1
+            if left <= 1:
+                yield part
+                part, left = [], LINES
+    if part:
+        yield part
+
+
+def _name(text: str) -> str:
+    """Escaped text whose long words may be broken."""
+    text = escape(text).replace(r" \%", r"~\%")
+    for pattern, penalty in BREAKS.items():
+        text = re.sub(pattern, rf"\g<0>\\penalty{penalty}{{}}", text)
+    return text
+
+
+def escape(text: str) -> str:
+    """Text as LaTeX sets it literally, in ASCII; a character without a name in LaTeX is shown by its code point."""
+    escaped: str = _encoder().unicode_to_latex(text)
+    return escaped
+
+
+@functools.cache
+def _encoder() -> UnicodeToLatexEncoder:
+    from pylatexenc.latexencode import RULE_DICT, UnicodeToLatexConversionRule, UnicodeToLatexEncoder
+
+    # | is ASCII to the library, and a dash in TeX's own font encoding
+    bar = UnicodeToLatexConversionRule(RULE_DICT, {ord("|"): r"\textbar"})
+    return UnicodeToLatexEncoder(
+        non_ascii_only=False,
+        conversion_rules=[bar, "defaults"],
+        replacement_latex_protection="braces-after-macro",
+        unknown_char_policy=lambda char: f"[U+{ord(char):04X}]",
+        unknown_char_warning=False,
+    )

@@ -1,0 +1,130 @@
+"""What the numbers of a table are, in a paragraph that belongs under it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from guidebench.reports.statistics import coverage
+from guidebench.reports.summary import judges, matrices, scoring
+from guidebench.reports.summary.summaries import Summary
+
+BEST = "t tests of all pairs of rows, Holm-corrected, at 5 %"
+"""What decides which rows are marked."""
+
+INTERVAL, PM = SPREADS = ("interval", "pm")
+"""How a number's uncertainty is shown: its interval in brackets, or ± its standard error."""
+
+
+def whole(summary: Summary, mark: str) -> str:
+    """Of everything that a terminal or a page shows; `mark` is how the best are marked there."""
+    parts = [
+        results(summary, mark),
+        "Seeds: in parentheses those whose own curve reaches it too.",
+        aggregates(summary) if summary.aggregates else "",
+        matrices.legend(summary.matrices),
+    ]
+    return " ".join([*filter(None, parts), setting(summary)])
+
+
+def results(summary: Summary, mark: str, spread: str = INTERVAL, columns: Collection[str] | None = None) -> str:
+    """Of the rows of each task; `columns` are those shown (`wording.COLUMNS`) where they are not the usual ones."""
+    counts = sorted({len(row.seeds) for row in summary.rows})
+    evaluations = sorted({len(row.steps) for row in summary.rows})
+    episodes = sorted({count for row in summary.rows for count in row.episodes})
+    baselines = ", ".join(dict.fromkeys(row.baseline for row in summary.rows))
+    shown = f"in brackets the bootstrap 95 % interval over seeds ({summary.reps:,} resamples)"
+    if spread == PM:
+        shown = "± its standard error, the standard deviation between seeds by the root of their number"
+    means, best = (find(row.score for row in summary.rows) for find in (scoring.means, scoring.best))
+    told = {
+        "score": f"Mean over {many(counts, 'seed')} of the {means} over {many(episodes, 'episode')} at the last "
+        f"evaluation; {shown}. {mark}: the {best}, or not told apart from it: {BEST}.",
+        "auc": "AUC: area under the curve over training, divided by the steps it spans.",
+        "best": f"Best: {best} over evaluations of the mean over seeds ({many(evaluations, 'evaluation')}).",
+        "steps": f"Steps to best: environment steps until the mean over seeds reaches the best of {baselines}.",
+    }
+    if columns is not None:
+        told |= {
+            "iqm": f"IQM: interquartile mean over {many(counts, 'seed')} at the last evaluation.",
+            "maxima": f"Mean of maxima: mean over seeds of each seed's own best ({many(evaluations, 'evaluation')}).",
+            "return": f"Final return: mean over {many(counts, 'seed')} of the return at the last evaluation.",
+            "success": f"Success rate: mean over {many(counts, 'seed')} at the last evaluation.",
+        }
+    parts = [text for name, text in told.items() if columns is None or name in columns]
+    if any(row.alone for row in summary.rows):
+        parts.append(matrices.ALONE)
+    return " ".join(parts)
+
+
+def aggregates(summary: Summary, spread: str = INTERVAL) -> str:
+    """Of the aggregates over tasks."""
+    counts = sorted({len(entry.seeds) for entry in summary.aggregates})
+    shown = "in brackets the bootstrap 95 % interval, stratified by task"
+    if spread == PM:
+        shown = "± the standard deviation over resamples, stratified by task"
+    by = "" if summary.engine == "own" else f" by {summary.engine}"
+    resamples = f"{summary.engine_reps or summary.reps:,} resamples{by}"
+    names = scoring.means(entry.score for entry in summary.aggregates)
+    alone = f" {matrices.ALONE}" if any(entry.missing for entry in summary.aggregates) else ""
+    scaled = any(entry.score.name == scoring.NORMALISED for entry in summary.aggregates)
+    normalised = "Normalised: 0 is the worst and 1 the best of the range of each task's score. " if scaled else ""
+    return (
+        f"Over tasks: mean, median over tasks of the mean over seeds, and interquartile mean over all runs and tasks, "
+        f"of the final {names} of {many(counts, 'seed')}; {shown} ({resamples}). "
+        f"{normalised}Optimality gap: 1 minus the mean.{alone}"
+    )
+
+
+def setting(summary: Summary) -> str:
+    """What must stand beside every number: profile, judges, and what so few seeds or unfinished runs cannot show."""
+    profiles = sorted({row.cell.profile for row in summary.rows})
+    judged = sorted(
+        {
+            (judges.answering(row.cell), row.cell.model or row.cell.backend, row.cell.backend, judges.remark(row.cell))
+            for row in summary.rows
+            if row.cell.backend
+        }
+    )
+    parts = [f"Profile: {', '.join(profiles)}."]
+    for kind, name, backend, remark in judged:
+        judge = (
+            f"{' and '.join(kind.split('+')).capitalize()} {name}: {backend}"
+            if judges.is_judge(backend)
+            else "External"
+        )
+        parts.append(f"{judge}{f', {remark}' if remark else ''}.")
+    seeds = {len(row.seeds) for row in summary.rows}
+    few = sorted(seeds & set(range(2, coverage.ENOUGH)))
+    if few:
+        parts.append(narrow(few))
+    if 1 in seeds:
+        parts.append("A single seed has no interval.")
+    if not summary.complete:
+        parts.append("Partial: not every run is finished.")
+    return " ".join(parts)
+
+
+def narrow(counts: Sequence[int]) -> str:
+    """That bootstrap intervals of so few seeds are too narrow, with their coverage; `counts` are at least 2."""
+
+    def shares(index: int) -> str:
+        return " / ".join(f"{100 * coverage.coverage(count)[index]:.0f} %" for count in counts)
+
+    of = " / ".join(map(str, counts))
+    return (
+        f"Fewer than {coverage.ENOUGH} seeds: the bootstrap interval of a mean over {of} seeds of one task is too "
+        f"narrow. It holds the true mean in {shares(0)} of cases where scores are normal, in {shares(1)} where each "
+        f"seed solves the task with a chance of {coverage.SOLVED:g} or fails."
+    )
+
+
+def many(counts: Sequence[int], what: str) -> str:
+    """Rising numbers of things as "1 seed" or "3 to 5 seeds"."""
+    return f"{span(counts)} {what}{'' if [*counts] == [1] else 's'}"
+
+
+def span(counts: Sequence[int]) -> str:
+    """Rising numbers as "3" or "3 to 5"."""
+    if not counts:
+        return "no"
+    return f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"

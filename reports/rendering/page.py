@@ -1,0 +1,190 @@
+"""One self-contained HTML page: no network, no script but our own, everything that came from a file escaped."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from guidebench.harness.errors import count
+from guidebench.reports import statistics
+from guidebench.reports.rendering import charts, figures, inline, legends, tables
+from guidebench.reports.rendering import latex as tex
+from guidebench.reports.rendering.figures import Chart, Gallery
+from guidebench.reports.summary import judges, scoring
+from guidebench.reports.summary.grids import Grid
+from guidebench.reports.summary.listings import Listing
+from guidebench.reports.summary.rows import ReportRow
+from guidebench.reports.summary.summaries import Summary
+from guidebench.results import CellRecord, Picture, StudyRecord
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+TEMPLATES = Path(__file__).parent / "templates"
+SCRIPTS = ("elements.js", "theme.js", "tables.js", "charts.js")
+"""What tables that can be sorted, charts, and a switch of light and dark need."""
+
+
+class Origin(NamedTuple):
+    """What some runs were made with, in words."""
+
+    commit: str
+    packages: str
+    hardware: str
+    runs: int
+
+
+def render(
+    study: StudyRecord,
+    summary: Summary,
+    galleries: Sequence[Gallery],
+    listed: Sequence[tuple[str, Sequence[Listing]]] = (),
+    pictures: Sequence[Picture] = (),
+    style: tex.Style | None = None,
+    grids: Sequence[Grid] = (),
+    run_pages: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """The page of a study; `listed`: headings, each with its tables of texts; `style` is that of the LaTeX tables that
+    it shows. `run_pages`: run directory -> link to the run's own page, for those that have one."""
+    columns, differing = differences(study, summary)
+    script = inline.script(*SCRIPTS)
+    places = figures.styles(row.label for row in summary.rows)
+    return (
+        environment()
+        .get_template("report.html.j2")
+        .render(
+            policy=inline.policy(script, charts.bundle()),
+            script=script,
+            vega=charts.packed_bundle(),
+            drawn=lambda chart: interactive(chart, places),
+            run_pages=run_pages,
+            summary=summary,
+            command=" ".join(study.command),
+            counts=_counts(study),
+            tasks=tables.by_task(summary.rows),
+            aggregates=tables.aggregates_by_label(summary.aggregates),
+            metrics=[tables.METRIC_NAMES[name] for name in statistics.METRICS],
+            galleries=[gallery for gallery in galleries if gallery.drawings],
+            pictures=pictures,
+            listed=[(title, on) for title, all_ in listed if (on := [each for each in all_ if each.on != "terminal"])],
+            grids=grids,
+            latex=tex.latex(summary, style) + tex.grids(grids, legends.setting(summary), style),
+            packages=(style or tex.Style()).packages,
+            legend=legends.whole(summary, "Bold with *"),
+            columns=columns,
+            differences=differing,
+            origins=origins(study),
+            columns_of=tables.columns,
+            matrix_digits=tables.matrix_digits,
+            title=scoring.title,
+            number=tables.number,
+            finite=np.isfinite,
+            reached=tables.reached,
+            seeds=tables.seeds,
+            steps=lambda value: f"{value:,.0f}" if np.isfinite(value) else "not reached",
+            p_value=tables.p_value,
+            remark=_remark,
+            base64=lambda content: base64.b64encode(content).decode("ascii"),
+        )
+    )
+
+
+def interactive(chart: Chart, places: Mapping[str, int]) -> Markup:
+    """A chart as templates/charts.js draws it; `places` as from `figures.styles`."""
+    rows = [
+        {"series": places[label], "x": x, "value": value, "low": low, "high": high}
+        for label, steps, values in chart.curves
+        for x, value, low, high in zip(steps.tolist(), *(each.tolist() for each in values), strict=True)
+        if np.isfinite(value)
+    ]
+    domain = (0.0, 1.0) if chart.unit_interval else None
+    band = any(np.isfinite(row["low"]) for row in rows)
+    specification = charts.curves(chart.xlabel, chart.ylabel, domain, band)
+    return inline.inert({"specification": specification, "rows": rows, "names": list(places)})
+
+
+def environment() -> Environment:
+    """Where templates are found; everything that goes into one is escaped."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    loader = FileSystemLoader(TEMPLATES)
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+
+
+def _remark(row: ReportRow) -> str:
+    return judges.remark(row.cell)
+
+
+def _counts(study: StudyRecord) -> str:
+    statuses = [run.status for run in study.runs]
+    parts = [f"{statuses.count(status)} {status}" for status in dict.fromkeys(statuses)]
+    return f"{count(len(statuses), 'run')} of {count(len(study.cells), 'configuration')}: {', '.join(parts)}"
+
+
+def differences(study: StudyRecord, summary: Summary) -> tuple[list[str], dict[str, list[tuple[str, str]]]]:
+    """Columns (configurations) and, per setting in which they differ, each one's value and the layer that set it.
+
+    Configurations with the same settings share a column; one that lacks a setting has a dash.
+    """
+    names = {row.cell.id: row.label for row in summary.rows}
+    groups: dict[str, list[CellRecord]] = {}
+    for cell in study.cells:
+        key = json.dumps({name: _value(entry) for name, entry in cell.settings.items()}, sort_keys=True, default=str)
+        groups.setdefault(key, []).append(cell)
+    labels = {key: {names.get(cell.id, cell.label) for cell in cells} for key, cells in groups.items()}
+    columns = []
+    for key, cells in groups.items():
+        elsewhere = set().union(*(others for other, others in labels.items() if other != key))
+        columns.append(
+            "; ".join(
+                dict.fromkeys(
+                    f"{label} on {cell.suite}/{cell.task}" if label in elsewhere else label
+                    for cell in cells
+                    for label in [names.get(cell.id, cell.label)]
+                )
+            )
+        )
+    settings = [cells[0].settings for cells in groups.values()]
+    keys = dict.fromkeys(name for entries in settings for name in entries)
+    found = {}
+    for name in keys:
+        values = [_shown(entries[name]) if name in entries else ("—", "") for entries in settings]
+        if len({value for value, _ in values}) > 1:
+            found[name] = values
+    return columns, found
+
+
+def _value(entry: Any) -> Any:
+    return entry.get("value") if isinstance(entry, Mapping) else entry
+
+
+def _shown(entry: Any) -> tuple[str, str]:
+    value = _value(entry)
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return text, str(entry.get("layer") or "") if isinstance(entry, Mapping) else ""
+
+
+def origins(study: StudyRecord) -> list[Origin]:
+    """The different provenances among the runs, with how many runs have each."""
+    counts: dict[tuple[str, str, str], int] = {}
+    for run in study.runs:
+        if run.status == "waiting":
+            continue
+        made = run.provenance
+        commit = str(made.get("commit") or "unknown")[:12] + ("+ (uncommitted changes)" if made.get("dirty") else "")
+        key = (commit, _pairs(made.get("packages")), _pairs(made.get("hardware")))
+        counts[key] = counts.get(key, 0) + 1
+    return [Origin(*key, runs) for key, runs in counts.items()]
+
+
+def _pairs(content: Any) -> str:
+    if not isinstance(content, Mapping):
+        return "unknown" if content is None else str(content)
+    return ", ".join(f"{name} {value}" for name, value in content.items())

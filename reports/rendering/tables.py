@@ -1,0 +1,241 @@
+"""The summary as tables for a terminal (rich), and how every table writes a number."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from guidebench.harness.interfaces import Score
+from guidebench.reports import statistics
+from guidebench.reports.statistics import Array, Interval
+from guidebench.reports.summary import comparability, scoring
+from guidebench.reports.summary.aggregates import TOLERANCE, Aggregate
+from guidebench.reports.summary.grids import Grid
+from guidebench.reports.summary.listings import Listing
+from guidebench.reports.summary.matrices import Line, Matrix
+from guidebench.reports.summary.rows import ReportRow
+from guidebench.reports.summary.summaries import Summary
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+HEADER_CHARACTERS = 18
+"""Of a column's name on one line, where it is a phrase."""
+METRIC_NAMES = {"mean": "mean", "median": "median", "iqm": "IQM", "optimality_gap": "optimality gap"}
+
+
+def number(value: float | Array, digits: int = 2) -> str:
+    """A fixed number of decimals; a dash where it is not defined, no sign before a rounded zero."""
+    if not np.isfinite(value):
+        return "—"
+    return f"{round(float(value), digits) + 0.0:.{digits}f}"
+
+
+def spread(interval: Interval, digits: int = 2) -> str:
+    """`0.82 [0.71, 0.90]`, without brackets where there is no interval."""
+    if not np.isfinite(interval.low):
+        return number(interval.estimate, digits)
+    return f"{number(interval.estimate, digits)} [{number(interval.low, digits)}, {number(interval.high, digits)}]"
+
+
+def mark(row: ReportRow) -> str:
+    """After a final number: `*` for the best and what the test does not tell from it, † if compared with none."""
+    return "*" if row.leading else "†" if row.alone else ""
+
+
+def reached(row: ReportRow) -> str:
+    """Steps to the baseline's best: a step, `> budget` if not reached, a dash if the baseline never succeeded."""
+    if row.target is None:
+        return "—"
+    return f"{row.reached:,}" if row.reached is not None else f"> {row.budget:,}"
+
+
+def seeds(row: ReportRow) -> str:
+    """How many there are, in parentheses how many of them reach the baseline's best by themselves."""
+    count = len(row.seeds)
+    return f"{count}" if row.arrival is None else f"{count} ({round(float(row.arrival.share.estimate) * count)})"
+
+
+def best(row: ReportRow, digits: int = 2) -> str:
+    """Best of the mean over seeds, in parentheses the mean of each seed's best."""
+    return f"{number(row.best, digits)} ({number(row.mean_of_best, digits)})"
+
+
+class Columns(NamedTuple):
+    """Which columns the table of some rows has, of one score: those that would say nothing are left out."""
+
+    score: Score
+    digits: int
+    """Decimals of the score."""
+    iqm: bool
+    """Whether it differs from the mean for any row, as it does with more than three seeds."""
+    area: bool
+    steps: bool
+    success: bool
+    """Beside another score, where any episode succeeded."""
+    returns: int | None
+    """Decimals of the return; None where it is the score."""
+
+
+def columns(rows: Sequence[ReportRow]) -> Columns:
+    """The columns of rows of one score."""
+    score = rows[0].score
+    others = [float(row.final_return.estimate) for row in rows]
+    return Columns(
+        score,
+        scoring.digits([float(row.final.estimate) for row in rows] + [row.best for row in rows]),
+        any(abs(float(row.final_iqm.estimate - row.final.estimate)) > TOLERANCE for row in rows),
+        any(np.isfinite(row.area.estimate) for row in rows),
+        any(row.target is not None for row in rows),
+        score.name != "success" and any(row.success.any() for row in rows),
+        None if score.name == "return" else scoring.digits(others),
+    )
+
+
+def by_task(rows: Sequence[ReportRow]) -> dict[str, list[ReportRow]]:
+    """The rows of each place, under what a heading calls them."""
+    headings = comparability.headings(row.place for row in rows)
+    groups: dict[str, list[ReportRow]] = {}
+    for row in rows:
+        groups.setdefault(headings[row.place], []).append(row)
+    return groups
+
+
+def aggregates_by_label(aggregates: Sequence[Aggregate]) -> dict[str, dict[str, list[Aggregate]]]:
+    """Heading of what is compared -> label -> its metrics, in the order of `statistics.METRICS`."""
+    groups: dict[str, dict[str, list[Aggregate]]] = {}
+    for entry in aggregates:
+        groups.setdefault(entry.heading, {}).setdefault(entry.label, []).append(entry)
+    return groups
+
+
+def terminal(summary: Summary) -> list[Table]:
+    """One table per task and profile, then one of aggregates per suite."""
+    tables = []
+    for heading, rows in by_task(summary.rows).items():
+        tables.append(_table(heading, *_results(rows)))
+    for heading, labels in aggregates_by_label(summary.aggregates).items():
+        cells = {
+            label: [
+                spread(entry.interval) + ("*" if entry.leading else "†" if entry.missing else "") for entry in entries
+            ]
+            for label, entries in labels.items()
+        }
+        tables.append(
+            _table(f"{heading}: final score", [METRIC_NAMES[name] for name in statistics.METRICS], cells.items())
+        )
+    return [*tables, *map(matrix, summary.matrices)]
+
+
+def _results(rows: Sequence[ReportRow]) -> tuple[list[str], list[tuple[str, list[str]]]]:
+    """Heads and cells of the table of some rows of one place."""
+    shown = columns(rows)
+    digits, returns = shown.digits, shown.returns or 0
+    name = rows[0].baseline if len(rows[0].baseline) <= 16 else "the baseline"
+    heads = {
+        f"final {scoring.title(shown.score)}": True,
+        "IQM": shown.iqm,
+        "AUC": shown.area,
+        f"best (mean\nof {'maxima' if shown.score.sign > 0 else 'minima'})": True,
+        textwrap.fill(f"steps to best of {name}", 16): shown.steps,
+        "final\nsuccess": shown.success,
+        "final\nreturn": shown.returns is not None,
+        "seeds\n(reach)" if shown.steps else "seeds": True,
+    }
+
+    def cells(row: ReportRow) -> list[str]:
+        return [
+            spread(row.final, digits) + mark(row),
+            spread(row.final_iqm, digits),
+            number(row.area.estimate, digits),
+            best(row, digits),
+            reached(row),
+            number(row.final_success.estimate),
+            number(row.final_return.estimate, returns),
+            seeds(row),
+        ]
+
+    wanted = list(heads.values())
+    kept = [(row.label, [cell for cell, keep in zip(cells(row), wanted, strict=True) if keep]) for row in rows]
+    return [head for head, keep in heads.items() if keep], kept
+
+
+def matrix(found: Matrix) -> Table:
+    """Differences from the first row."""
+    score, digits = found.lines[0].row.score, matrix_digits(found)
+    headers = [
+        f"final {scoring.title(score)}",
+        "difference from\nthe first row",
+        "p\n(Holm)",
+        "detectable\ndifference",
+        "seeds",
+    ]
+    cells = {
+        line.name: [
+            spread(line.row.final, digits) + "†" * line.row.alone,
+            *compared(line, digits),
+            str(len(line.row.seeds)),
+        ]
+        for line in found.lines
+    }
+    return _table(found.heading, headers, cells.items())
+
+
+def matrix_digits(found: Matrix) -> int:
+    """Decimals of the scores and differences of a matrix."""
+    return scoring.digits(float(line.row.final.estimate) for line in found.lines)
+
+
+def compared(line: Line, digits: int = 2) -> list[str]:
+    """Difference with its corrected interval, corrected p value, detectable difference; dashes for the reference."""
+    found = line.comparison
+    if found is None:
+        return ["—"] * 3
+    return [spread(found.adjusted, digits), p_value(found.adjusted_p), number(found.detectable, digits)]
+
+
+def p_value(value: float) -> str:
+    """Three decimals, `< 0.001` below them, a dash where there is none."""
+    return "< 0.001" if value < 0.001 else number(value, 3)
+
+
+def grids(found: Sequence[Grid]) -> list[Table]:
+    """Estimates with their intervals."""
+    return [
+        _table(
+            each.heading,
+            [textwrap.fill(name, HEADER_CHARACTERS) for name in each.names],
+            [(label, [spread(estimate) for estimate in line]) for label, line in each.lines.items()],
+        )
+        for each in found
+    ]
+
+
+def listings(found: Sequence[Listing]) -> list[Table]:
+    """Tables of texts, those that the terminal shows."""
+    return [
+        _table(each.heading, each.names, [(name, cells) for name, *cells in each.lines])
+        for each in found
+        if each.on != "page"
+    ]
+
+
+def _table(heading: str, headers: Sequence[str], rows: Collection[tuple[str, Sequence[str]]]) -> Table:
+    """A table whose numbers keep their line; where room is short the names in the first column are wrapped."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=Text(heading), title_justify="left", header_style="bold", box=box.SIMPLE_HEAD, collapse_padding=True
+    )
+    table.add_column("row", overflow="fold")
+    for index, header in enumerate(headers):
+        width = max(map(len, [*header.split("\n"), *(cells[index] for _, cells in rows)]))
+        table.add_column(Text(header), justify="right", min_width=width)
+    for label, cells in rows:
+        table.add_row(Text(label), *(Text(cell, style="bold" if cell.endswith("*") else "") for cell in cells))
+    return table

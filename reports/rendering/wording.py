@@ -1,0 +1,192 @@
+"""What the LaTeX tables of a paper are called and show: captions, labels, names of rows, tasks and columns, and which
+columns. Whatever names something that the study's tables lack is refused with the names that they have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import NamedTuple
+
+from guidebench.harness.errors import UserError, unknown
+from guidebench.reports.rendering.tables import aggregates_by_label, by_task
+from guidebench.reports.summary.grids import Grid
+from guidebench.reports.summary.summaries import Summary
+
+RESULTS, AGGREGATES, DIFFERENCES, FURTHER = TABLES = ("results", "aggregates", "differences", "further")
+"""Kinds of tables: rows by task, aggregates over tasks, a matrix beside its reference, what guides note."""
+COLUMNS = ("score", "iqm", "auc", "best", "maxima", "steps", "return", "success", "seeds")
+"""Of the table of rows, by the names that choose and rename them."""
+USUAL = ("score", "iqm", "auc", "best", "steps")
+"""Those that are there unless others are chosen, `iqm` only where it is not the mean."""
+OTHERS = ("row", "mean", "median", "final", "difference", "p", "detectable", "estimate")
+"""Further columns that can be renamed: the column of names, and those of the other tables."""
+LABEL = re.compile(r"[A-Za-z0-9:._/+-]+")
+ENDS = (" ", ",")
+"""What follows the part of a row's or task's name that is enough to name it."""
+
+
+class Wording(NamedTuple):
+    """Empty fields leave a table as it is. `resolved` says whether names are those of a study's tables in full."""
+
+    captions: Mapping[str, str] = MappingProxyType({})
+    """Table -> its caption: a kind of `TABLES`, a second of the kind with -2 after it, and so on."""
+    label: str = ""
+    """Of the table of rows; other tables have -TABLE after it, a second part -part2."""
+    names: Mapping[str, str] = MappingProxyType({})
+    """Row, task or column -> what to call it."""
+    columns: tuple[str, ...] = ()
+    """Of the table of rows, in this order; of `COLUMNS`."""
+
+    def header(self, column: str, usual: str) -> str:
+        """What a column is called."""
+        return self.names.get(column, usual)
+
+    def called(self, table: str, part: int) -> str:
+        """The label of a part of a table; empty without labels."""
+        ends = [self.label, *([table] if table != RESULTS else []), *([f"part{part}"] if part > 1 else [])]
+        return "-".join(ends) if self.label else ""
+
+
+PLAIN = Wording()
+
+
+def wording(
+    captions: Mapping[str, str] = MappingProxyType({}),
+    label: str = "",
+    names: Sequence[str] | Mapping[str, str] = (),
+    columns: Iterable[str] = (),
+) -> Wording:
+    """UserError for what is wrong whatever the study. `names` as a mapping, or as texts OLD=NEW, which
+    `resolved` takes apart, since names have = in them too."""
+    chosen = tuple(columns)
+    for column in chosen:
+        if column not in COLUMNS:
+            raise unknown("column", column, COLUMNS)
+    twice = [column for index, column in enumerate(chosen) if column in chosen[:index]]
+    if twice:
+        raise UserError(f"column {twice[0]!r} is chosen twice; name each column once")
+    if label and not LABEL.fullmatch(label):
+        raise UserError(
+            f"the label {label!r} is none that LaTeX can refer to; use letters, digits and : . _ / + - as in tab:main"
+        )
+    if not isinstance(names, Mapping):
+        for text in names:
+            if "=" not in text.strip("="):
+                raise UserError(f"the new name {text!r}: give the name and what to call it, as in uer=Uniform")
+        names = dict.fromkeys(names, "")
+    for name, new in names.items():
+        if not new.strip() and "=" not in name:
+            raise UserError(f"{name!r} is to be called {new!r}; give a name")
+    return Wording(dict(captions), label, dict(names), chosen)
+
+
+def captions(texts: Iterable[str]) -> dict[str, str]:
+    """Captions by table, of texts as `results=TEXT`; a text that begins with no table is that of the rows."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, rest = text.partition("=")
+        named = bool(equals) and re.sub(r"-\d+$", "", name.strip()) in TABLES
+        table, caption = (name.strip(), rest) if named else (RESULTS, text)
+        if not caption.strip():
+            raise UserError(f"the caption of {table!r} is empty; give a text, as in results='Success on DoorKey.'")
+        if table in found:
+            raise UserError(f"two captions are given for the table {table!r}; give one")
+        found[table] = caption.strip()
+    return found
+
+
+def resolved(wording: Wording, summary: Summary, grids: Sequence[Grid] = ()) -> Wording:
+    """With every name in full. UserError for one that is in no table, or that leaves two rows with one name."""
+    if wording == PLAIN:
+        return wording
+    tables = _tables(summary, grids)
+    for table in wording.captions:
+        if table not in tables:
+            raise unknown("table", table, tables)
+    groups = [*_groups(summary), *([label] for grid in grids for label in grid.lines)]
+    rows = [name for group in groups for name in group]
+    headings = [*by_task(summary.rows), *aggregates_by_label(summary.aggregates)]
+    known = dict.fromkeys([*rows, *headings, *(name for grid in grids for name in grid.names), *COLUMNS, *OTHERS])
+    names: dict[str, str] = {}
+    for given, new in wording.names.items():
+        old, new = (given, new) if new else _parted(given, list(known))
+        full = _full(old, list(known))
+        if names.get(full, new) != new:
+            raise UserError(f"{full!r} is given two names, {names[full]!r} and {new!r}; give it one")
+        names[full] = new
+    for group in groups:
+        shown: dict[str, str] = {}
+        for name in group:
+            other = shown.setdefault(names.get(name, name), name)
+            if other != name:
+                raise UserError(
+                    f"{other!r} and {name!r} would both be called {names.get(name, name)!r} in one table; "
+                    "give them different names"
+                )
+    return wording._replace(names=names)
+
+
+def renamed(summary: Summary, wording: Wording) -> Summary:
+    """The summary whose captions and notes call rows as `wording` does; tables rename their rows themselves."""
+    names = wording.names
+    rows = tuple(replace(row, baseline=names.get(row.baseline, row.baseline)) for row in summary.rows)
+    matrices = []
+    for matrix in summary.matrices:
+        label = matrix.lines[0].row.label
+        before = matrix.heading.removesuffix(label)
+        changed = before != matrix.heading and label in names
+        matrices.append(matrix._replace(heading=before + names[label]) if changed else matrix)
+    return replace(summary, rows=rows, matrices=tuple(matrices))
+
+
+def _tables(summary: Summary, grids: Sequence[Grid]) -> list[str]:
+    """The names of the tables that there are."""
+    counts = {
+        RESULTS: bool(summary.rows),
+        AGGREGATES: bool(summary.aggregates),
+        DIFFERENCES: len(summary.matrices),
+        FURTHER: len(grids),
+    }
+    return [numbered(kind, index) for kind, count in counts.items() for index in range(1, count + 1)]
+
+
+def numbered(kind: str, index: int) -> str:
+    """The name of the table of a kind that comes at this place, from 1."""
+    return kind if index == 1 else f"{kind}-{index}"
+
+
+def _groups(summary: Summary) -> list[list[str]]:
+    """The names of rows that stand together in a table."""
+    return [
+        *([row.label for row in rows] for rows in by_task(summary.rows).values()),
+        *(list(labels) for labels in aggregates_by_label(summary.aggregates).values()),
+        *([line.name for line in matrix.lines] for matrix in summary.matrices),
+    ]
+
+
+def _parted(text: str, known: Sequence[str]) -> tuple[str, str]:
+    """OLD and NEW of a text OLD=NEW: parted where what stands before names something, else at the first =."""
+    places = [index for index, char in enumerate(text) if char == "=" and text[:index] and text[index + 1 :].strip()]
+    for place in reversed(places):
+        if text[:place] in known or _matches(text[:place], known):
+            return text[:place], text[place + 1 :].strip()
+    place = places[0] if places else text.index("=")
+    return text[:place], text[place + 1 :].strip()
+
+
+def _matches(given: str, known: Sequence[str]) -> list[str]:
+    return [name for name in known if name.startswith(tuple(given + end for end in ENDS))]
+
+
+def _full(given: str, known: Sequence[str]) -> str:
+    """The one of `known` that is called so, or the only one whose name begins so."""
+    if given in known:
+        return given
+    found = _matches(given, known)
+    if len(found) > 1:
+        raise UserError(f"{given!r} names {len(found)} rows or tasks; give one in full: {', '.join(map(repr, found))}")
+    if not found:
+        raise unknown("row, task or column", given, known)
+    return found[0]

@@ -1,0 +1,147 @@
+"""Two settings crossed: where a study's cells differ in exactly two and have every pair of their values, a heat map."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from guidebench.harness.interfaces import Score
+from guidebench.harness.records import schema
+from guidebench.reports.rendering import figures
+from guidebench.reports.rendering.figures import Cells, Drawing
+from guidebench.reports.summary import scoring
+from guidebench.reports.summary.rows import ReportRow
+from guidebench.results import CellRecord
+
+REMARK = (
+    "The final score, the mean over seeds, for every pair of two settings. Bold: the best of the task, or not told "
+    "apart from it. The intervals are in the tables."
+)
+
+
+class SweepGrid(NamedTuple):
+    """One method on one task; `rows[i][j]` has the i-th value of the first field and the j-th of the second.
+
+    None where a cell has not been evaluated yet.
+    """
+
+    where: str
+    label: str
+    fields: tuple[str, str]
+    values: tuple[tuple[str, ...], tuple[str, ...]]
+    rows: tuple[tuple[ReportRow | None, ...], ...]
+
+    @property
+    def score(self) -> Score:
+        """What the numbers are."""
+        return next(row.score for line in self.rows for row in line if row)
+
+    @property
+    def share(self) -> bool:
+        """Whether they lie between 0 and 1."""
+        return (self.score.low, self.score.high) == (0, 1)
+
+    def text(self, row: ReportRow | None) -> str:
+        """A number as it stands in the map."""
+        digits = scoring.digits(float(each.final.estimate) for line in self.rows for each in line if each)
+        return "—" if row is None else f"{row.final.estimate:.{digits}f}"
+
+
+def grids(cells: Sequence[CellRecord], rows: Sequence[ReportRow]) -> list[SweepGrid]:
+    """The full grids among `cells`: one task, method, learner, judge and profile, exactly two fields that differ."""
+    groups: dict[tuple[str, ...], list[CellRecord]] = {}
+    for cell in cells:
+        key = (cell.suite, cell.task, cell.method, cell.learner, cell.backend, cell.model, cell.profile)
+        groups.setdefault(key, []).append(cell)
+    by_cell = {row.cell.id: row for row in rows}
+    learners = {cell.learner for cell in cells}
+    found = []
+    for members in groups.values():
+        first, fields = members[0], _differing(members)
+        if len(fields) != 2:
+            continue
+        pairs = {tuple(_text(cell, field) for field in fields): cell for cell in members}
+        axes = [_ordered({pair[index]: None for pair in pairs}) for index in (0, 1)]
+        if len(pairs) != len(members) or set(pairs) != set(product(*axes)):
+            continue
+        if len(axes[0]) > len(axes[1]):  # the longer across
+            fields, axes = fields[::-1], axes[::-1]
+            pairs = {pair[::-1]: cell for pair, cell in pairs.items()}
+        table = tuple(tuple(by_cell.get(pairs[high, wide].id) for wide in axes[1]) for high in axes[0])
+        if any(row for line in table for row in line):
+            method = f"{first.method} + {first.learner}" if len(learners) > 1 else first.method
+            label = schema.label(method, first.backend, first.model, first.profile)
+            found.append(
+                SweepGrid(
+                    f"{first.suite}/{first.task}",
+                    label,
+                    (fields[0], fields[1]),
+                    (tuple(axes[0]), tuple(axes[1])),
+                    table,
+                )
+            )
+    return found
+
+
+def _differing(cells: Sequence[CellRecord]) -> list[str]:
+    names = dict.fromkeys(name for cell in cells for name in cell.settings)
+    return [name for name in names if len({_text(cell, name) for cell in cells}) > 1]
+
+
+def _text(cell: CellRecord, field: str) -> str:
+    """A setting's value as JSON; a dash where the cell has no such setting."""
+    if field not in cell.settings:
+        return "—"
+    entry: Any = cell.settings[field]
+    value = entry.get("value") if isinstance(entry, Mapping) else entry
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _ordered(values: Mapping[str, None]) -> list[str]:
+    """Numbers by size and before words, words as the command named them."""
+
+    def size(text: str) -> float:
+        try:
+            return float(text)
+        except ValueError:
+            return np.inf
+
+    return sorted(values, key=size)
+
+
+def drawings(found: Sequence[SweepGrid]) -> list[Drawing]:
+    """A heat map per grid."""
+    names: list[str] = []
+    drawn = []
+    for grid in found:
+        what = f"{grid.where}: {grid.label}"
+        name = figures.file_name("crossed", f"{grid.where}-{grid.label}", names)
+        names.append(name)
+        values = np.array(
+            [[np.nan if row is None else row.final.estimate for row in line] for line in grid.rows], float
+        )
+        cells = Cells(
+            values,
+            [[grid.text(row) + ("†" if row is not None and row.alone else "") for row in line] for line in grid.rows],
+            np.array([[row is not None and row.leading for row in line] for line in grid.rows]),
+            *grid.values,
+            scale=(0.0, 1.0) if grid.share else (float(np.nanmin(values)), float(np.nanmax(values))),
+        )
+        title = f"final {scoring.title(grid.score)}, {what}"
+        png, pdf = figures.heat_map(title, cells, grid.fields[1], grid.fields[0])
+        drawn.append(Drawing(what, name, png, pdf, _words(grid, what)))
+    return drawn
+
+
+def _words(grid: SweepGrid, what: str) -> str:
+    down, across = grid.fields
+    parts = [
+        f"{down}={high}, {across}={wide}: {'not evaluated' if row is None else grid.text(row)}"
+        for high, line in zip(grid.values[0], grid.rows, strict=True)
+        for wide, row in zip(grid.values[1], line, strict=True)
+    ]
+    return f"Heat map of final {grid.score.name} on {what}, {down} down, {across} across. {'; '.join(parts)}."

@@ -1,0 +1,111 @@
+"""Segments that a teacher imagined, beside those that it was shown: paths of what moves, seen from one side.
+
+From the rows `imagined` that runs wrote, one query of each session (RL-SaLLM-F, figure 7).
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from guidebench.reports.rendering import figures
+from guidebench.reports.rendering.figures import Drawing, literal
+from guidebench.reports.statistics import Array
+from guidebench.results import CellRecord
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = ("query", "segment", "t", "name", *"xyz")
+"""Of the log `imagined`."""
+AXES = ("x", "y", "z")
+SEGMENTS = ("imagined", "preferred", "other")
+REMARK = (
+    "One pair of segments of the last session of one seed, and the segment that the teacher imagined to be better than "
+    "the one it preferred: from the ring to the end of each line, along the two axes on which most happens. Stars: "
+    "things that stay where they are."
+)
+
+
+class Sketch(NamedTuple):
+    """One query of one run."""
+
+    label: str
+    where: str
+    seed: int
+    step: int
+    paths: Mapping[tuple[str, str], Array]
+    """(segment, thing) -> [n, 3], NaN along an axis that is not told."""
+
+
+def sketches(cells: Iterable[CellRecord], rows: pd.DataFrame, labels: Mapping[str, str]) -> list[Sketch]:
+    """One entry per cell whose teacher imagined segments, from the rows of `imagined`: of its first seed, the last
+    query on record. `labels`: cell id -> row label."""
+    found = []
+    for cell in cells:
+        mine = rows[rows["cell"] == cell.id]
+        if len(mine):
+            mine = mine[mine["seed"] == mine["seed"].min()]
+            mine = mine[mine["query"] == mine["query"].max()]
+            paths = {
+                (str(segment), str(name)): points.sort_values("t")[[*AXES]].to_numpy(float)
+                for (segment, name), points in mine.groupby(["segment", "name"], sort=False)
+            }
+            first = mine.iloc[0]
+            label = labels.get(cell.id, cell.label)
+            found.append(Sketch(label, f"{cell.suite}/{cell.task}", int(first["seed"]), int(first["step"]), paths))
+    return found
+
+
+def drawings(found: Sequence[Sketch]) -> list[Drawing]:
+    """One per sketch."""
+    drawn: list[Drawing] = []
+    for each in found:
+        name = figures.file_name("paths", f"{each.where}-{each.label}", [drawing.name for drawing in drawn])
+        drawn.append(draw(each, name))
+    return drawn
+
+
+def draw(sketch: Sketch, name: str) -> Drawing:
+    """The paths, projected on the two axes of largest extent."""
+    across, up = _axes(sketch)
+    with figures.canvas(2.6) as canvas:
+        axes = canvas.subplots()
+        things = list(dict.fromkeys(thing for _, thing in sketch.paths))
+        for (segment, thing), path in sketch.paths.items():
+            colour = figures.PALETTE[SEGMENTS.index(segment)] if segment in SEGMENTS else "#555555"
+            line = figures.LINES[things.index(thing) % len(figures.LINES)]
+            if len(path) == 1:
+                axes.plot(path[:, across], path[:, up], "*", color=colour, markersize=7)
+                continue
+            label = f"{segment}: {thing}"
+            axes.plot(path[:, across], path[:, up], color=colour, linestyle=line, linewidth=1.1, label=literal(label))
+            axes.plot(path[:1, across], path[:1, up], "o", color=colour, markersize=4, fillstyle="none")
+        axes.set(xlabel=AXES[across], ylabel=AXES[up])
+        axes.set_title(textwrap.fill(literal(f"{sketch.where}, step {sketch.step:,}"), figures.LABEL_CHARACTERS))
+        canvas.legend(loc="outside lower center", ncols=2, frameon=False)
+        png, pdf = figures.saved(canvas)
+    words = f"Imagined and sampled segments on {sketch.where}, {sketch.label}, seed {sketch.seed}, step {sketch.step:,}"
+    return Drawing(sketch.where, name, png, pdf, f"{words}: {_words(sketch)}.")
+
+
+def _axes(sketch: Sketch) -> tuple[int, int]:
+    every = np.concatenate(list(sketch.paths.values()))
+    extent = [float(np.ptp(along)) if np.isfinite(along).all() else -1.0 for along in every.T]
+    across, up = sorted(sorted(range(3), key=lambda axis: -extent[axis])[:2])
+    return across, up
+
+
+def _words(sketch: Sketch) -> str:
+    """How far each thing ends from each that stays where it is."""
+    fixed = {thing: path[0] for (_, thing), path in sketch.paths.items() if len(path) == 1}
+    told = [
+        f"{thing} of the {segment} one ends {float(np.sqrt(np.nansum((path[-1] - place) ** 2))):.3f} from {other}"
+        for (segment, thing), path in sketch.paths.items()
+        if len(path) > 1
+        for other, place in fixed.items()
+    ]
+    return "; ".join(told) if told else "paths alone"

@@ -1,0 +1,133 @@
+"""Which phases of a task a replay's draws served, beside what was stored (VLM-RB, app. D).
+
+From the rows of metrics that runs wrote, `drawn/EVENT` and `stored/EVENT`: shares of the transitions on the way to an
+event, means over seeds.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from guidebench.reports.rendering import figures
+from guidebench.reports.rendering.figures import Drawing, literal, short
+from guidebench.results import CellRecord
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+REMARK = (
+    "Of the transitions that were learnt from, the shares on the way to each event of the task, means over seeds; "
+    "dashed lines bound the same shares of all that was stored, which a uniform replay follows. Events are privileged "
+    "information, for diagnosis only."
+)
+COLUMNS = 2
+DRAWN, STORED = "drawn/", "stored/"
+
+
+class Spread(NamedTuple):
+    """One label on one task; frames are indexed by step, a column an event."""
+
+    label: str
+    where: str
+    drawn: pd.DataFrame
+    stored: pd.DataFrame
+    seeds: int
+
+
+def spreads(
+    cells: Iterable[CellRecord], rows: pd.DataFrame, seen: pd.DataFrame, labels: Mapping[str, str]
+) -> list[Spread]:
+    """One entry per cell whose runs tell phases, from the rows of `metrics` and, for the order of events, `probes`;
+    `labels`: cell id -> row label."""
+    first = seen.groupby("quantity")["t"].min()  # in a reference episode events come in their usual order
+    events = [name.removeprefix(DRAWN) for name in map(str, rows) if name.startswith(DRAWN)]
+    events.sort(key=lambda event: (first.get(f"event/{event}", np.inf), event))
+    found = []
+    for cell in cells:
+        mine = rows[rows["cell"] == cell.id]
+        own = [event for event in events if mine[DRAWN + event].notna().any()]
+        if not own:
+            continue
+        columns, seeds = [kind + event for kind in (DRAWN, STORED) for event in own], mine["seed"].nunique()
+        told = mine.dropna(subset=columns).groupby("step")
+        means = told[columns].mean()[told["seed"].nunique() == seeds]  # as curves: the same seeds at every step
+        if means.empty:
+            continue
+        drawn, stored = (means[[kind + event for event in own]].set_axis(own, axis=1) for kind in (DRAWN, STORED))
+        label = labels.get(cell.id, cell.label)
+        found.append(Spread(label, f"{cell.suite}/{cell.task}", drawn, stored, seeds))
+    return found
+
+
+def drawings(found: Sequence[Spread]) -> list[Drawing]:
+    """One drawing per task, a panel per label."""
+    tasks: dict[str, list[Spread]] = {}
+    for spread in found:
+        tasks.setdefault(spread.where, []).append(spread)
+    names: list[str] = []
+    drawn = []
+    for where, members in tasks.items():
+        name = figures.file_name("phases", where, names)
+        names.append(name)
+        drawn.append(Drawing(where, name, *_draw(members), _words(where, members)))
+    return drawn
+
+
+def _draw(members: Sequence[Spread]) -> tuple[bytes, bytes]:
+    from matplotlib.patches import Patch
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    columns = min(COLUMNS, len(members))
+    rows = -(-len(members) // columns)
+    with figures.canvas(1.3 * rows + 0.7) as figure:
+        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
+        for axes, spread in zip(grid, members, strict=False):
+            _panel(axes, spread)
+        for axes in grid[len(members) :]:
+            axes.set_visible(False)
+        grid[0].set(ylim=(0, 1), xlim=(0, max(int(spread.drawn.index.max()) for spread in members)))
+        grid[0].xaxis.set_major_locator(MaxNLocator(nbins=3, integer=True))
+        grid[0].xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+        events = list(dict.fromkeys(str(event) for spread in members for event in spread.drawn))
+        patches = [Patch(color=_colour(number), alpha=0.5) for number in range(len(events))]
+        figure.supylabel("share of draws", fontsize=8)
+        for axes in grid[max(0, len(members) - columns) : len(members)]:
+            axes.set_xlabel("environment steps")
+            axes.tick_params(labelbottom=True)
+        words = [f"to the {literal(event)}" for event in events]
+        figure.legend(patches, words, loc="outside lower center", ncols=3, frameon=False, handlelength=1.2)
+        return figures.saved(figure)
+
+
+def _panel(axes: Axes, spread: Spread) -> None:
+    """Shares of the draws as bands, bounds of what is stored as dashed lines."""
+    steps = spread.drawn.index.to_numpy()
+    colours = [_colour(number) for number in range(spread.drawn.shape[1])]
+    axes.stackplot(steps, spread.drawn.to_numpy().T, colors=colours, alpha=0.5, linewidth=0)
+    bounds = np.cumsum(spread.stored.to_numpy(), axis=1)[:, :-1]
+    for bound in bounds.T:
+        axes.plot(steps, bound, color="black", linewidth=0.7, linestyle=(0, (3, 2)))
+    axes.set_title(textwrap.fill(literal(spread.label), figures.LABEL_CHARACTERS // COLUMNS), fontsize=7)
+
+
+def _colour(number: int) -> str:
+    return figures.PALETTE[number % len(figures.PALETTE)]
+
+
+def _words(where: str, members: Sequence[Spread]) -> str:
+    """The picture in words: the second half of training, where replays differ most."""
+    parts = []
+    for spread in members:
+        late = spread.drawn.index >= spread.drawn.index.max() / 2
+        drawn, stored = spread.drawn[late].mean(), spread.stored[late].mean()
+        shares = ", ".join(f"{event} {drawn[event]:.2f} ({stored[event]:.2f})" for event in spread.drawn)
+        parts.append(f"{spread.label} (seeds: {spread.seeds}): {shares}")
+    return (
+        f"Shares of draws on {where} by the phase of the task, in brackets those of all stored transitions; means over "
+        f"the second half of training. {'; '.join(parts)}."
+    )

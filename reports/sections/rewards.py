@@ -1,0 +1,222 @@
+"""The learned reward beside the task's own: along the reference episode (RL-SaLLM-F, figure 5), and how often it
+prefers the better segment of pairs that no run has seen (table 6).
+
+From the rows that runs wrote (`probes`). A learned reward has no scale of its own: along the episode every run's is
+shifted and scaled to [0, 1], as the task's is, and how closely the two go together is said by their correlation.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from guidebench.reports import statistics
+from guidebench.reports.rendering import figures
+from guidebench.reports.rendering.figures import Chart, Curve, Drawing, literal
+from guidebench.reports.statistics import Array, Interval
+from guidebench.reports.summary import export, grids
+from guidebench.reports.summary.grids import Grid
+from guidebench.reports.summary.rows import NONE
+from guidebench.results import CellRecord
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+REMARK = (
+    "The learned reward at each move of the task's reference episode, at the last look at it, shifted and scaled to "
+    "[0, 1] for each run, then their mean; dashed: the task's own, likewise; grey: random moves. Below, how often the "
+    "learned reward prefers the segment with more of the task's own reward, of pairs of mixed quality that no run has "
+    "seen. With 95 % intervals over seeds. Where a run's seed decides its layout, each run is held to an episode of "
+    "its own, and the random moves are those of the first."
+)
+NOTE = (
+    "At the last look that all runs have had. Correlation (Pearson's) with the task's own reward over the moves of the "
+    "reference episode; accuracy: of preferences on pairs of segments that no run has seen."
+)
+CORRELATION, ACCURACY = "correlation with the task's reward", "accuracy on unseen pairs"
+
+
+class Learned(NamedTuple):
+    """One label on one task; intervals are over its runs."""
+
+    label: str
+    where: str
+    seeds: int
+    random: Array
+    """Moves of the reference episode that chance made; of the first run, where each has an episode of its own."""
+    true: Array
+    """The task's own reward of each of its moves, in [0, 1], [T]; the mean where each run has an episode of its own."""
+    learned: Interval
+    """The learned one at the last look that all runs have had, in [0, 1], [T]."""
+    correlation: Interval
+    steps: Array
+    """Of the looks that all runs have had, [n]."""
+    accuracy: Interval | None
+    """On unseen pairs, [n]; None where the task has none."""
+
+
+def learned(
+    cells: Iterable[CellRecord], rows: pd.DataFrame, labels: Mapping[str, str], reps: int = statistics.REPS
+) -> list[Learned]:
+    """One entry per cell whose runs have looked at the reward they learnt, from the rows of `probes`; `labels`: cell
+    id -> row label."""
+    found = []
+    for cell in cells:
+        mine = rows[rows["cell"] == cell.id]
+        by_name = {str(name): entries for name, entries in mine.groupby("quantity")}
+        if not {"reward", "true_reward", "expert"} <= by_name.keys():
+            continue
+        looks = by_name["reward"].groupby("step")["seed"].nunique()
+        steps = np.array(looks.index[looks == by_name["reward"]["seed"].nunique()], dtype=int)
+        if not len(steps):
+            continue
+        label = labels.get(cell.id, cell.label)
+        last = by_name["reward"][by_name["reward"]["step"] == steps[-1]]
+        told = last.pivot(index="seed", columns="t", values="value")
+        paid = by_name["true_reward"].groupby(["seed", "t"])["value"].first().unstack().reindex(told.index)
+        along, true = told.to_numpy(float), paid.to_numpy(float)  # [runs, T]
+        if along.shape != true.shape or not (np.isfinite(along) & np.isfinite(true)).all():
+            continue  # a reward that was no number at some move
+        expert = by_name["expert"].groupby("t")["value"].first().to_numpy() > 0
+        together = np.array([_correlation(run, own) for run, own in zip(along, true, strict=True)])
+        scaled = np.stack([_scaled(run) for run in true])
+        found.append(
+            Learned(
+                label=label,
+                where=f"{cell.suite}/{cell.task}",
+                seeds=len(along),
+                random=np.flatnonzero(~expert),
+                true=scaled[0] if (scaled == scaled[0]).all() else scaled.mean(axis=0),
+                learned=_over_runs(np.stack([_scaled(run) for run in along]), reps, label),
+                correlation=grids.over_runs(together, reps, label),
+                steps=steps,
+                accuracy=_accuracy(by_name.get("label_accuracy"), steps, reps, label),
+            )
+        )
+    return found
+
+
+def accuracy_of_runs(rows: pd.DataFrame) -> dict[int, float]:
+    """Seed -> accuracy on unseen pairs at its last look, from rows of one cell's probes."""
+    told = rows[rows["quantity"] == "label_accuracy"].sort_values("step").groupby("seed").tail(1)
+    return {int(seed): float(value) for seed, value in zip(told["seed"], told["value"], strict=True)}
+
+
+def _accuracy(rows: pd.DataFrame | None, steps: Array, reps: int, label: str) -> Interval | None:
+    if rows is None:
+        return None
+    table = rows.pivot(index="seed", columns="step", values="value").reindex(columns=steps).to_numpy(float)
+    return _over_runs(table, reps, label) if np.isfinite(table).all() else None
+
+
+def _over_runs(curves: Array, reps: int, label: str) -> Interval:
+    """Means of curves [runs, n], each with its interval."""
+    few = min(reps, statistics.CURVE_REPS)
+    return statistics.intervals(curves[:, None], ["mean"], few, statistics.name_seed(label, 0))["mean"]
+
+
+def _scaled(values: Array) -> Array:
+    """Shifted and scaled to [0, 1]; a constant becomes 0."""
+    span = values.max() - values.min()
+    return (values - values.min()) / span if span > 0 else np.zeros_like(values)
+
+
+def _correlation(first: Array, second: Array) -> float:
+    """Pearson's; NaN where one of them is constant."""
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        return float("nan")
+    return float(np.corrcoef(first, second)[0, 1])
+
+
+def tables(found: Sequence[Learned]) -> list[Grid]:
+    """One per task."""
+    made = []
+    for where, members in _by_task(found).items():
+        lines = {}
+        for each in members:
+            accuracy = NONE if each.accuracy is None else Interval(*(end[-1] for end in each.accuracy))
+            lines[each.label] = (each.correlation, accuracy)
+        made.append(Grid(f"{where}: learned reward beside the task's own", (CORRELATION, ACCURACY), lines, NOTE))
+    return made
+
+
+def drawings(found: Sequence[Learned], places: Mapping[str, int]) -> list[Drawing]:
+    """Per task the rewards along the reference episode, and accuracies over training; `places`: `figures.styles`."""
+    drawn: list[Drawing] = []
+    for where, members in _by_task(found).items():
+        known = {each.label: each for each in members if each.label in places}
+        if known:
+            name = figures.file_name("rewards", where, [drawing.name for drawing in drawn])
+            drawn.append(along(where, name, known, places))
+            drawn += _accuracies(where, [drawing.name for drawing in drawn], known, places)
+    return drawn
+
+
+def along(where: str, name: str, members: Mapping[str, Learned], places: Mapping[str, int]) -> Drawing:
+    """Rewards along the reference episode, a panel each over the task's own; `members` by what they are called."""
+    with figures.canvas(0.85 * len(members) + 0.7) as canvas:
+        every = np.atleast_1d(canvas.subplots(len(members), 1, sharex=True, sharey=True))
+        for axes, (label, each) in zip(every, members.items(), strict=True):
+            moves = np.arange(len(each.true))
+            stretches = np.split(each.random, np.flatnonzero(np.diff(each.random) > 1) + 1) if len(each.random) else []
+            for stretch in stretches:
+                axes.axvspan(stretch[0], stretch[-1] + 1, color="#E6E6E6", linewidth=0)
+            axes.plot(moves, each.true, color="black", linewidth=0.9, linestyle=(0, (4, 2)))
+            colour = figures.PALETTE[places[label] % len(figures.PALETTE)]
+            axes.plot(moves, each.learned.estimate, color=colour, linewidth=1.1)
+            if np.isfinite(each.learned.low).all():
+                ends = (each.learned.low, each.learned.high)
+                axes.fill_between(moves, *ends, color=colour, alpha=0.18, linewidth=0)
+            axes.set_title(textwrap.shorten(literal(label), 60, placeholder="…"), loc="left", pad=2, fontsize=7)
+            axes.set(ylim=(-0.05, 1.05), yticks=(0, 1), xlim=(0, len(moves)))
+        every[-1].set_xlabel("move of the reference episode")
+        canvas.supylabel("reward, scaled to [0, 1]", fontsize=8)
+        canvas.suptitle(textwrap.fill(literal(where), figures.LABEL_CHARACTERS), fontsize=8)
+        png, pdf = figures.saved(canvas)
+    words = "; ".join(
+        f"{label}: correlation {float(each.correlation.estimate):.2f} after {each.steps[-1]:,} steps"
+        for label, each in members.items()
+    )
+    return Drawing(where, name, png, pdf, f"Learned reward beside the task's own on {where}. {words}.")
+
+
+def _accuracies(
+    where: str, taken: Sequence[str], members: Mapping[str, Learned], places: Mapping[str, int]
+) -> list[Drawing]:
+    curves = [Curve(label, each.steps, each.accuracy) for label, each in members.items() if each.accuracy is not None]
+    if not curves:
+        return []
+    chart = Chart(where, "environment steps per seed", ACCURACY, curves)
+    name = figures.file_name("reward-accuracy", where, taken)
+    ends = "; ".join(f"{curve.label} ends at {curve.values.estimate[-1]:.2f}" for curve in curves)
+    words = f"Accuracy of the learned reward's preferences on unseen pairs on {where}. {ends}."
+    return [Drawing(f"{where}: {ACCURACY}", name, *figures.lines(chart, places), words, chart)]
+
+
+def _by_task(found: Sequence[Learned]) -> dict[str, list[Learned]]:
+    tasks: dict[str, list[Learned]] = {}
+    for each in found:
+        tasks.setdefault(each.where, []).append(each)
+    return tasks
+
+
+def plain(found: Sequence[Learned]) -> list[dict[str, Any]]:
+    """Learned rewards beside the task's own, per row and task."""
+    return [
+        {
+            "label": each.label,
+            "task": each.where,
+            "seeds": each.seeds,
+            "step": int(each.steps[-1]),
+            "correlation": export.spread(each.correlation),
+            "true": each.true.tolist(),
+            "learned": export.curve("move", np.arange(len(each.true)), each.learned),
+            "accuracy_on_unseen_pairs": []
+            if each.accuracy is None
+            else export.curve("step", each.steps, each.accuracy),
+        }
+        for each in found
+    ]

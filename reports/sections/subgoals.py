@@ -1,0 +1,74 @@
+"""How often each part of a task's success held at the end of an evaluation episode, where a suite tells of such parts.
+
+From the rows `subgoals` that runs wrote; privileged, for evaluation only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from guidebench.reports import statistics
+from guidebench.reports.statistics import Interval
+from guidebench.reports.summary import export
+from guidebench.reports.summary.grids import Grid
+from guidebench.results import CellRecord
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+HEADING = "subgoals met at the end of an episode"
+
+
+class Subgoals(NamedTuple):
+    """One task: `rates` has for each row label the share of episodes that met each of `names`."""
+
+    where: str
+    names: tuple[str, ...]
+    rates: Mapping[str, tuple[Interval, ...]]
+
+
+def subgoals(
+    cells: Iterable[CellRecord], rows: pd.DataFrame, labels: Mapping[str, str], reps: int = statistics.REPS
+) -> list[Subgoals]:
+    """Means over seeds at the last evaluation that all seeds of a cell have, from the rows of `subgoals`; `labels`:
+    cell id -> row label."""
+    by_task: dict[str, dict[str, pd.DataFrame]] = {}
+    for cell in cells:
+        mine = rows[rows["cell"] == cell.id]
+        shared = mine.groupby("step")["seed"].nunique()
+        shared = shared[shared == mine["seed"].nunique()]
+        if len(shared):
+            last = mine[mine["step"] == shared.index.max()]
+            rates = last.groupby(["seed", "subgoal"], sort=False)["met"].mean().unstack()
+            by_task.setdefault(f"{cell.suite}/{cell.task}", {})[labels.get(cell.id, cell.label)] = rates
+    return [_table(where, rates, reps) for where, rates in by_task.items()]
+
+
+def tables(found: Sequence[Subgoals]) -> list[Grid]:
+    """One per task."""
+    return [Grid(f"{each.where}: {HEADING}", each.names, each.rates) for each in found]
+
+
+def _table(where: str, rates: Mapping[str, pd.DataFrame], reps: int) -> Subgoals:
+    names = tuple(dict.fromkeys(name for frame in rates.values() for name in frame.columns))
+    found = {}
+    for label, frame in rates.items():
+        scores = frame.reindex(columns=names).to_numpy(float)[:, None]  # [seeds, 1, subgoals]
+        means = statistics.intervals(scores, ["mean"], reps, statistics.name_seed(label, 0))["mean"]
+        found[label] = tuple(Interval(*ends) for ends in zip(*means, strict=True))
+    return Subgoals(where, names, found)
+
+
+def plain(found: Sequence[Subgoals]) -> list[dict[str, Any]]:
+    """The tables of subgoals: task, and per row the share of episodes that met each."""
+    return [
+        {
+            "task": each.where,
+            "rows": [
+                {"label": label, **{name: export.spread(rate) for name, rate in zip(each.names, rates, strict=True)}}
+                for label, rates in each.rates.items()
+            ],
+        }
+        for each in found
+    ]

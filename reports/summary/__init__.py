@@ -1,0 +1,1 @@
+"""What is known of a study before anything is drawn: rows, aggregates, matrices, comparisons, costs, citations."""

@@ -1,0 +1,328 @@
+"""Rows of several tasks as one: the scores that all have, aggregates of them, and how methods stand to each other.
+
+What is left out because some task or row lacks it is named in the notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from guidebench.harness.interfaces import Score
+from guidebench.reports import statistics
+from guidebench.reports.statistics import Array, Contrast, Interval
+from guidebench.reports.statistics.resampling import ends
+from guidebench.reports.summary import comparability, scoring
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from guidebench.reports.summary.comparability import Place
+    from guidebench.reports.summary.rows import ReportRow
+
+STEPS = "environment steps per seed and task"
+SHARE = "share of a task's training steps"
+TOLERANCE = 1e-12
+TEST_REPS = 5_000
+"""Resamples of a standard error: chance moves it by a hundredth."""
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """A metric of the final scores of one label over all tasks of a suite."""
+
+    label: str
+    suite: str
+    profile: str
+    heading: str
+    """What the labels that it is compared with have in common."""
+    score: Score
+    """What its number is."""
+    metric: str
+    interval: Interval
+    error: float
+    """Standard deviation of the metric over resamples, NaN with one run."""
+    seeds: tuple[int, ...]
+    tasks: tuple[str, ...]
+    leading: bool = False
+    """The highest of its peers (the lowest gap), or not told apart from it by the test (`statistics.leading`)."""
+    missing: bool = False
+    """A planned seed of some task has failed or is missing, so it is compared with no other."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of the labels that have all tasks of a suite in the same places, of the seeds that all of them have."""
+
+    suite: str
+    profile: str
+    conditions: str
+    """See `comparability.words`."""
+    score: Score
+    """What the numbers are, higher ones better (a score of which lower ones are better is negated)."""
+    one_scale: bool
+    """Whether the numbers of different tasks may be averaged, since the range of each task's score is known."""
+    tasks: tuple[str, ...]
+    seeds: Mapping[str, tuple[int, ...]]
+    final: Mapping[str, Array]
+    """Label -> [runs, tasks] at the last evaluation."""
+    steps: Array
+    """Where every row has an evaluation, in `unit`, [checkpoints]."""
+    unit: str
+    curves: Mapping[str, Array]
+    """Label -> [runs, tasks, checkpoints] at `steps`."""
+    missing: frozenset[str] = frozenset()
+    """Labels of which a planned seed of some task has failed or is missing."""
+
+    @property
+    def place(self) -> str:
+        """The suite, with the task where there is only one."""
+        return self.suite if len(self.tasks) > 1 else f"{self.suite}/{self.tasks[0]}"
+
+    @property
+    def where(self) -> str:
+        """What a heading calls them."""
+        several = len(self.tasks) > 1
+        tasks = f"{len(self.tasks)} tasks" if several else ""
+        measure = "" if self.score.name == "success" else f"by {scoring.title(self.score)}" if self.one_scale else ""
+        parts = [self.place, tasks, f"{self.profile} profile", self.conditions, measure]
+        return ", ".join(filter(None, parts))
+
+
+class Overview(NamedTuple):
+    """How the labels of `scores` stand to each other; of a single task only `improvement` says more than its rows."""
+
+    scores: Scores
+    improvement: Mapping[tuple[str, str], Interval]
+    """(first, second) -> probability that a run of the first beats one of the second, ties counted half."""
+    thresholds: Array
+    """Every score among the final ones, 0 and 1: where performance profiles change."""
+    profiles: Mapping[str, Interval]
+    """Share of runs above each of `thresholds`, which holds up to the next."""
+    efficiency: Mapping[str, Interval]
+    """IQM over runs and tasks at each of `scores.steps`."""
+    ranks: pd.DataFrame | None
+    """Columns method, rank, probability: how often a run of a label has each rank on a task, ties sharing ranks."""
+    apart: frozenset[tuple[str, str]]
+    """Ordered pairs of labels whose means the test of all pairs tells apart, of those without a missing seed."""
+
+
+def gather(rows: Sequence[ReportRow], notes: list[str]) -> list[Scores]:
+    """The scores of rows in the same places: of labels that have all of the tasks, over the seeds that all have."""
+    found = []
+    for members in _alike(rows):
+        suite = members[0].cell.suite
+        tasks = tuple(dict.fromkeys(row.cell.task for row in members))
+        chosen: dict[str, list[ReportRow]] = {}
+        seeds: dict[str, tuple[int, ...]] = {}
+        for label in dict.fromkeys(row.label for row in members):
+            own = {row.cell.task: row for row in members if row.label == label}
+            why, shared = _incomplete(own, tasks)
+            if why and len(tasks) > 1:
+                notes.append(f"{suite}, {label}: left out of the aggregates over tasks ({why})")
+            if why:
+                continue
+            unused = sorted(set().union(*(row.seeds for row in own.values())) - set(shared))
+            if unused:
+                numbers = ", ".join(map(str, unused))
+                notes.append(f"{suite}, {label}: seeds {numbers} are not in the aggregates: some tasks lack them")
+            chosen[label], seeds[label] = [own[task] for task in tasks], shared
+        if chosen:
+            found.append(_scores(tasks, chosen, seeds, notes))
+    return found
+
+
+def _alike(rows: Sequence[ReportRow]) -> list[list[ReportRow]]:
+    """Rows of one suite by labels, such that those of one task are in the same place."""
+    labels: dict[tuple[object, str], list[ReportRow]] = {}
+    for row in rows:
+        shared = row.cell.suite, row.cell.profile, row.place.version, row.place.conditions
+        labels.setdefault((shared, row.label), []).append(row)
+    groups: list[tuple[object, dict[str, Place], list[ReportRow]]] = []
+    for (kind, _), own in labels.items():
+        fitting = (
+            (places, members)
+            for known, places, members in groups
+            if known == kind and all(places.get(row.cell.task, row.place) == row.place for row in own)
+        )
+        places, members = next(fitting, ({}, []))
+        if not members:
+            groups.append((kind, places, members))
+        places |= {row.cell.task: row.place for row in own}
+        members += own
+    return [members for _, _, members in groups]
+
+
+def _incomplete(own: Mapping[str, ReportRow], tasks: Iterable[str]) -> tuple[str, tuple[int, ...]]:
+    """Why a label's rows cannot be aggregated, empty if they can, and the seeds that all of them have."""
+    lacking = [task for task in tasks if task not in own]
+    behind = [task for task, row in own.items() if row.behind]
+    seeds = tuple(sorted(set.intersection(*(set(row.seeds) for row in own.values()))))
+    if lacking:
+        return f"no evaluations of {', '.join(lacking)}", seeds
+    if behind:
+        return f"not far enough on {', '.join(behind)}", seeds
+    return "" if seeds else "no seed that every task has", seeds
+
+
+def _scores(
+    tasks: tuple[str, ...],
+    chosen: Mapping[str, Sequence[ReportRow]],
+    seeds: Mapping[str, tuple[int, ...]],
+    notes: list[str],
+) -> Scores:
+    rows = [row for own in chosen.values() for row in own]
+    first = next(iter(chosen.values()))
+    suite, several = rows[0].cell.suite, len(tasks) > 1
+    unknown = [row for row in first if row.score.span is None]
+    if several and unknown:
+        named = ", ".join(f"{row.score.name} on {row.cell.task}" for row in unknown)
+        notes.append(f"{suite}: there are no aggregates over tasks, since no range is known of {named}")
+    score = scoring.together([row.score for row in first]) if not (several and unknown) else unknown[0].score
+    unit = STEPS if len({row.cell.steps for row in rows}) == 1 else SHARE
+    places = [{_place(step, row, unit): index for index, step in enumerate(row.steps)} for row in rows]
+    steps = sorted(set.intersection(*map(set, places)))
+    most = max(map(len, places))
+    if len(tasks) > 1 and len(steps) < most:
+        notes.append(
+            f"{suite}: curves over tasks show {len(steps)} of up to {most} evaluations, those that all rows share"
+        )
+    at = {id(row): [place[step] for step in steps] for row, place in zip(rows, places, strict=True)}
+    final, curves = {}, {}
+    for label, own in chosen.items():
+        kept = [[row.seeds.index(seed) for seed in seeds[label]] for row in own]
+        of_seeds = [_oriented(row, several and not unknown)[at] for row, at in zip(own, kept, strict=True)]
+        final[label] = np.stack([values[:, -1] for values in of_seeds], axis=1)
+        curves[label] = np.stack([each[:, at[id(row)]] for row, each in zip(own, of_seeds, strict=True)], axis=1)
+    missing = frozenset(label for label, own in chosen.items() if any(row.lacks for row in own))
+    conditions, profile = comparability.words(rows[0].place.conditions), rows[0].cell.profile
+    return Scores(
+        suite, profile, conditions, score, not (several and unknown), tasks, dict(seeds), final, np.array(steps), unit,
+        curves, missing,
+    )  # fmt: skip
+
+
+def _oriented(row: ReportRow, share: bool) -> Array:
+    """A row's scores such that higher is better, on a scale from 0 to 1 if `share`."""
+    return scoring.normalised(row.score, row.scores) if share else row.oriented
+
+
+def _place(step: int, row: ReportRow, unit: str) -> float:
+    return float(step) if unit == STEPS else round(step / max(row.cell.steps, 1), 9)
+
+
+def aggregates(scores: Scores, reps: int, seed: int = 0) -> list[Aggregate]:
+    """Every metric of every label over the tasks of `scores`; none for a single task, whose rows say it all, and none
+    where tasks have no common scale.
+
+    Intervals are those of `statistics.aggregate`; all metrics of a label are of the same resamples.
+    """
+    if len(scores.tasks) < 2 or not scores.one_scale:
+        return []
+    points = {
+        metric: [float(rule.point(own)) for own in scores.final.values()] for metric, rule in statistics.METRICS.items()
+    }
+    ahead = _leading(scores, min(reps, TEST_REPS), seed)
+    resamples = [_resamples(own, reps, statistics.name_seed(label, seed)) for label, own in scores.final.items()]
+    found = []
+    for index, label in enumerate(scores.final):
+        for metric, values in points.items():
+            own = resamples[index][metric]
+            found.append(
+                Aggregate(
+                    label,
+                    scores.suite,
+                    scores.profile,
+                    scores.where,
+                    scores.score,
+                    metric,
+                    Interval(np.asarray(values[index]), *ends(own)),
+                    float(np.std(own)),
+                    scores.seeds[label],
+                    scores.tasks,
+                    label in ahead[metric],
+                    label in scores.missing,
+                )
+            )
+    return found
+
+
+def _resamples(scores: Array, reps: int, seed: int) -> dict[str, Array]:
+    """Metric -> its values over resamples [reps], NaN with one run; scores [runs, tasks] of several tasks."""
+    if len(scores) < 2:
+        return {metric: np.full(1, np.nan) for metric in statistics.METRICS}
+    values, _ = statistics.distribution(scores[:, :, None], list(statistics.METRICS), reps, np.random.default_rng(seed))
+    return {metric: each[0] for metric, each in values.items()}
+
+
+def _leading(scores: Scores, reps: int, seed: int) -> dict[str, set[str]]:
+    """Metric -> labels that lead, among those without a missing seed.
+
+    Of the mean and of the optimality gap, which is a mean too, the test is the t test; of the others it is a t test
+    with the bootstrap's standard error. All labels are resampled with the same draws, so that those with the same
+    seeds are paired.
+    """
+    labels = [label for label in scores.final if label not in scores.missing]
+    tables = [scores.final[label] for label in labels]
+    seeds = [scores.seeds[label] for label in labels]
+    resampled = [_resamples(own, reps, seed) for own in tables]
+    found = {}
+    for metric, rule in statistics.METRICS.items():
+        values = [float(rule.point(own)) for own in tables]
+        if metric == "mean":
+            pairs = statistics.all_pairs(tables, seeds)
+        elif metric == "optimality_gap":
+            values = [-value for value in values]
+            pairs = statistics.all_pairs([np.minimum(own, 1.0) for own in tables], seeds)
+        else:
+            pairs = {
+                (i, j): _contrast(metric, values[i] - values[j], tables, resampled, (i, j), seeds[i] == seeds[j]).p
+                for i, j in combinations(range(len(labels)), 2)
+            }
+        ahead = statistics.leading(values, pairs)
+        found[metric] = {label for label, leads in zip(labels, ahead, strict=True) if leads}
+    return found
+
+
+def _contrast(
+    metric: str,
+    gap: float,
+    tables: Sequence[Array],
+    resampled: Sequence[Mapping[str, Array]],
+    pair: tuple[int, int],
+    paired: bool,
+) -> Contrast:
+    several = metric != "median"
+    scores, values = [tables[index] for index in pair], [resampled[index][metric] for index in pair]
+    if paired:
+        return statistics.told(gap, statistics.bootstrapped(values[0] - values[1], scores[0] - scores[1], several))
+    both = (statistics.bootstrapped(own, table, several) for own, table in zip(values, scores, strict=True))
+    return statistics.told(gap, *both)
+
+
+def overview(scores: Scores, reps: int, seed: int = 0) -> Overview | None:
+    """How the labels of `scores` stand to each other; None for a single label of a single task."""
+    several = len(scores.tasks) > 1
+    averaged = several and scores.one_scale
+    if len(scores.final) < 2 and not averaged:
+        return None
+    improvement = statistics.improvements(scores.final, reps=reps, seed=seed)
+    few = min(reps, statistics.CURVE_REPS)
+    thresholds = np.unique(np.concatenate([[0.0, 1.0], *(own.ravel() for own in scores.final.values())]))
+    profiles, efficiency = {}, {}
+    for label in scores.final if averaged else ():
+        own = statistics.name_seed(label, seed)
+        profiles[label] = statistics.performance_profile(scores.final[label], thresholds, reps=few, seed=own)
+        if len(scores.steps):
+            efficiency[label] = statistics.intervals(scores.curves[label], ["iqm"], few, own)["iqm"]
+    ranked = several and len(scores.final) > 1
+    ranks = statistics.ranks(scores.final, reps=reps, seed=seed) if ranked else None
+    labels = [label for label in scores.final if label not in scores.missing and scores.one_scale]
+    pairs = statistics.all_pairs([scores.final[label] for label in labels], [scores.seeds[label] for label in labels])
+    told = {(labels[i], labels[j]) for i, j in statistics.apart(pairs)}
+    told |= {(second, first) for first, second in told}
+    return Overview(scores, improvement, thresholds, profiles, efficiency, ranks, frozenset(told))

@@ -1,0 +1,74 @@
+"""BibTeX entries in a text: enough of its grammar to tell entries apart and to see that one is whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+_HEAD = re.compile(r"@(\w+)\s*\{\s*([^\s,{}]+)\s*,")
+_FIELD = re.compile(r"\s*(\w+)\s*=\s*")
+
+
+class BibEntry(NamedTuple):
+    """One entry: its kind (article, misc, …), key, fields as written between their braces, and its text."""
+
+    kind: str
+    key: str
+    fields: Mapping[str, str]
+    text: str
+
+
+def text(citation: str | Path) -> str:
+    """The BibTeX of a part's `citation`, which is either a `.bib` file or the text itself; OSError if it is missing."""
+    return citation.read_text(encoding="utf-8") if isinstance(citation, Path) else citation
+
+
+def entries(text: str) -> list[BibEntry]:
+    """The entries of a text, none if it has only comments (lines that begin with %).
+
+    ValueError says what is amiss: something that is no entry, a brace left open, a field not in braces or given twice.
+    """
+    text = "".join(line for line in text.splitlines(keepends=True) if not line.lstrip().startswith("%"))
+    found: list[BibEntry] = []
+    at = 0
+    while text[at:].strip():
+        at += len(text[at:]) - len(text[at:].lstrip())
+        head = _HEAD.match(text, at)
+        if head is None:
+            raise ValueError(f"expected an entry as @article{{key, …}}, found {text[at : at + 40]!r}")
+        end = _closing(text, text.index("{", at))
+        fields = _fields(text[head.end() : end], head[2])
+        found.append(BibEntry(head[1].lower(), head[2], fields, text[at : end + 1]))
+        at = end + 1
+    return found
+
+
+def _fields(body: str, key: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    at = 0
+    while body[at:].strip():
+        name = _FIELD.match(body, at)
+        if name is None or name.end() >= len(body) or body[name.end()] != "{":
+            raise ValueError(f"entry {key}: expected a field as name = {{value}}, found {body[at:].strip()[:40]!r}")
+        if name[1].lower() in found:
+            raise ValueError(f"entry {key}: the field {name[1]} is given twice")
+        end = _closing(body, name.end())
+        found[name[1].lower()] = body[name.end() + 1 : end]
+        rest = body[end + 1 :].lstrip()
+        if rest and not rest.startswith(","):
+            raise ValueError(f"entry {key}: expected a comma after {name[1]}, found {rest[:40]!r}")
+        at = len(body) - len(rest) + 1
+    return found
+
+
+def _closing(text: str, opening: int) -> int:
+    """Where the brace at `opening` is closed; a brace after a backslash is a character."""
+    depth = 0
+    for at in range(opening, len(text)):
+        if text[at] in "{}" and text[at - 1 : at] != "\\":
+            depth += 1 if text[at] == "{" else -1
+            if depth == 0:
+                return at
+    raise ValueError(f"the brace in {text[opening : opening + 40]!r} is not closed")

@@ -1,0 +1,106 @@
+"""What a study used, and the BibTeX entries that the registered things give for themselves."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from guidebench.harness import registry
+from guidebench.harness.errors import UserError
+from guidebench.reports.summary import bibtex
+from guidebench.results import StudyRecord
+
+GUIDEBENCH = Path(__file__).with_name("guidebench.bib")
+"""The entry of this program; VERSION in it stands for the installed version."""
+RLIABLE = Path(__file__).with_name("rliable.bib")
+EXTERNAL = "external"
+"""Backend of runs that were made elsewhere."""
+
+
+class CitedEntries(NamedTuple):
+    """BibTeX with a comment above each entry that says what uses it, and what no entry is known of."""
+
+    text: str
+    missing: tuple[str, ...]
+
+
+class _Use(NamedTuple):
+    what: str
+    citation: str
+    problem: str = ""
+
+
+@functools.cache
+def _version() -> str:
+    return version("guidebench")
+
+
+def _registered(kind: str, name: str) -> Any:
+    try:
+        return registry.get(kind, name)
+    except UserError:
+        return None
+
+
+def cite(study: StudyRecord, get: Callable[[str, str], Any] = _registered) -> CitedEntries:
+    """Every entry that a study calls for, once, in the order of first use.
+
+    `get`: kind and name -> what is registered, None where nothing is.
+    """
+    uses = [
+        _Use("this benchmark", bibtex.text(GUIDEBENCH).replace("VERSION", _version())),
+        _Use("aggregates and intervals", bibtex.text(RLIABLE)),
+        *(_use(get, *thing) for thing in things(study)),
+    ]
+    entries: dict[str, tuple[bibtex.BibEntry, list[str]]] = {}
+    plain: list[str] = []
+    missing: list[str] = []
+    for what, citation, problem in uses:
+        try:
+            own = bibtex.entries(citation)
+        except ValueError as error:
+            own, problem = [], f"its citation is not BibTeX ({error})"
+        for entry in own:
+            first, names = entries.setdefault(entry.key, (entry, []))
+            names.append(what)
+            if first.text != entry.text:
+                missing.append(f"{what}: its entry has the key {entry.key}, as a different one of {names[0]}")
+        if problem or not citation:
+            missing.append(f"{what}: {problem or 'it gives no citation'}")
+        elif not own:
+            plain.append(f"{what}: nothing to cite: {' '.join(citation.replace('%', ' ').split())}")
+    blocks = [f"% {', '.join(names)}\n{entry.text}\n" for entry, names in entries.values()]
+    blocks += [f"% {line}\n" for line in [*plain, *missing]]
+    return CitedEntries("\n".join(blocks), tuple(missing))
+
+
+def things(study: StudyRecord) -> tuple[tuple[str, str, bool], ...]:
+    """Kind and name of all that the cells are made of, once, and whether it was made elsewhere."""
+    return tuple(dict.fromkeys(_things(study)))
+
+
+def _things(study: StudyRecord) -> Iterable[tuple[str, str, bool]]:
+    for cell in study.cells:
+        external = cell.backend == EXTERNAL
+        found = [("suite", cell.suite, False), ("method", cell.method, external)]
+        if cell.parts:
+            found += [(part.kind, part.name, external) for part in cell.parts.values()]
+        else:
+            found += [("learner", cell.learner, external), ("judge", cell.model, external)]
+        yield from ((kind, name, elsewhere) for kind, name, elsewhere in found if name)
+
+
+def _use(get: Callable[[str, str], Any], kind: str, name: str, external: bool) -> _Use:
+    what = f"{kind} {name}"
+    if external:
+        return _Use(what, "", "made elsewhere; its entry is not known here")
+    found = get(kind, name)
+    if found is None:
+        return _Use(what, "", "not installed here; install the package that it comes from")
+    try:
+        return _Use(what, bibtex.text(getattr(found, "citation", "")))
+    except OSError as error:
+        return _Use(what, "", f"its citation cannot be read ({error})")

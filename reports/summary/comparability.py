@@ -1,0 +1,197 @@
+"""Which runs may stand beside which: those of one task, one score and one protocol, by the same profile and length.
+
+Profiles differ in budget, network and layout of tasks; a suite's version is raised when its results change, and its
+settings and demonstrations make another problem of a task. So numbers across any of these are compared only when asked
+for. Everything that groups rows asks here: tables, matrices, aggregates, comparisons and the leaderboard.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from guidebench.harness import settings
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import SUCCESS, Score
+from guidebench.harness.recipes import Training
+from guidebench.harness.records import schema
+from guidebench.harness.settings import Cited
+from guidebench.reports.summary import registered, scoring
+from guidebench.results import CellRecord
+
+PROFILES = "`bench compare --mixed-profiles`"
+PROTOCOLS = "`bench compare --mixed-protocols`"
+DEMONSTRATIONS = "training.demonstrations"
+QUOTE = '"'
+
+
+class Mixing(NamedTuple):
+    """What may be mixed because it was asked for."""
+
+    profiles: bool = False
+    protocols: bool = False
+
+
+UNMIXED = Mixing()
+
+
+class Place(NamedTuple):
+    """What a configuration was run on and under which protocol."""
+
+    where: str
+    method: str
+    profile: str
+    version: int | None
+    """Of the suite; None where the record does not tell, as of runs made elsewhere."""
+    steps: int
+    conditions: tuple[tuple[str, str], ...] = ()
+    """See `conditions`."""
+    score: Score = SUCCESS
+
+
+def place(cell: CellRecord) -> Place:
+    version = cell.versions.get("suite")
+    known = version if type(version) is int else None
+    where = f"{cell.suite}/{cell.task}"
+    return Place(where, cell.method, cell.profile, known, cell.steps, conditions(cell), cell.score)
+
+
+def places(cells: Sequence[CellRecord]) -> list[Place]:
+    """Where each cell belongs among the others: those that share one may stand beside each other. It has no method, and
+    a version that is not on record is taken to be the newest there."""
+    found = [place(cell)._replace(method="") for cell in cells]
+    newest: dict[Place, int] = {}
+    for each in found:
+        if each.version is not None:
+            key = each._replace(version=None)
+            newest[key] = max(each.version, newest.get(key, each.version))
+    return [each._replace(version=newest.get(each)) if each.version is None else each for each in found]
+
+
+def headings(found: Iterable[Place]) -> dict[Place, str]:
+    """Place -> what a heading calls it: task, profile, conditions, a score that is not success, and further what it
+    differs in from the other places of the task."""
+    named = {}
+    distinct = list(dict.fromkeys(found))
+    for each in distinct:
+        parts = [each.where, f"{each.profile} profile", words(each.conditions)]
+        alike = [other for other in distinct if other[:3] == each[:3] and other.conditions == each.conditions]
+        if len({other.steps for other in alike}) > 1:
+            parts.append(f"{each.steps:,} steps")
+        if len({other.version for other in alike}) > 1:
+            parts.append("version unknown" if each.version is None else f"version {each.version}")
+        if each.score.name != "success" or len({other.score for other in alike}) > 1:
+            parts.append(f"by {scoring.title(each.score)}")
+        named[each] = ", ".join(filter(None, parts))
+    return named
+
+
+def planned(record: Mapping[str, Any]) -> Place:
+    """The place of a cell that is about to run, by its record (`guidebench.harness.identity.cells.record`)."""
+    suite, task, profile = record["suite"], record["task"], record["profile"]
+    return Place(
+        f"{suite}/{task}", record["method"], profile, record["versions"]["suite"], record["steps"],
+        _conditions(suite, task, profile, record["settings"]), schema.score_of(record),
+    )  # fmt: skip
+
+
+def conditions(cell: CellRecord) -> tuple[tuple[str, str], ...]:
+    """The settings that make another problem of a task (those of the suite, and demonstrations), where they are not
+    what suite and profile say: names and values as JSON, by name.
+
+    What a record does not tell, such as one made elsewhere, is taken to be as usual. Of a suite that is not installed
+    every setting on record is told, and demonstrations where there are any.
+    """
+    return _conditions(cell.suite, cell.task, cell.profile, cell.settings)
+
+
+def _conditions(suite: str, task: str, profile: str, given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    usual = _usual(suite, task, profile)
+    found = {}
+    for name, entry in given.items():
+        if name.startswith("suite.") or name == DEMONSTRATIONS:
+            text = _text(entry.get("value") if isinstance(entry, Mapping) else entry)
+            if text != usual.get(name):
+                found[name] = text
+    return tuple(sorted(found.items()))
+
+
+def words(found: Iterable[tuple[str, str]]) -> str:
+    """Conditions as headings have them: `goal=hidden, demonstrations=5`."""
+    return ", ".join(f"{name.partition('.')[2]}={value.strip(QUOTE)}" for name, value in found)
+
+
+@functools.lru_cache(maxsize=4096)
+def _usual(suite: str, task: str, profile: str) -> Mapping[str, str]:
+    """What a suite that is installed, and its profile, say of a task; of one that is not, that nothing is shown."""
+    usual = {DEMONSTRATIONS: _text(Training.demonstrations)}
+    home = registered.get("suite", suite)
+    if home is None:
+        return usual
+    usual |= {f"suite.{name}": _text(field.default) for name, field in settings.fields(home).items()}
+    own = home.profiles.get(profile, {})
+    layers = (home.defaults, home.defaults.get("by_task", {}).get(task, {}), own, own.get("by_task", {}).get(task, {}))
+    for layer in layers:
+        for name, value in layer.items():
+            if name in usual:
+                usual[name] = _text(value.value if isinstance(value, Cited) else value)
+    return usual
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, default=str)
+
+
+def obstacle(one: Place, other: Place, mixing: Mixing) -> str:
+    """Why runs of the same task are not compared, with the flag that allows it; "" if they are."""
+    if None not in (one.version, other.version) and one.version != other.version and not mixing.protocols:
+        return f"protocol version {one.version} beside {other.version}; {PROTOCOLS} compares them all the same"
+    if one.score != other.score:
+        return f"scored by {one.score.name} beside {other.score.name}, which nothing makes comparable"
+    if one.conditions != other.conditions and not mixing.protocols:
+        here, there = (words(each.conditions) or "the suite's own settings" for each in (one, other))
+        return f"{here} beside {there}; {PROTOCOLS} compares them all the same"
+    if mixing.profiles:
+        return ""
+    if one.profile != other.profile:
+        return f"profile {one.profile} beside {other.profile}; {PROFILES} compares them all the same"
+    if one.steps != other.steps:
+        return f"{one.steps:,} beside {other.steps:,} steps; {PROFILES} compares them all the same"
+    return ""
+
+
+def require(
+    new: Iterable[Place], stored: Iterable[Place], mixing: Mixing, names: tuple[str, str], strict: bool = True
+) -> list[str]:
+    """Notes on the tasks of which nothing can be compared, where both sides have runs.
+
+    `names`: what the two sides are called. UserError if no runs match at all and, if `strict`, for any such task.
+    """
+    ours, theirs = (dict.fromkeys(entry for entry in side if entry.profile) for side in (new, stored))
+    shared = [where for where in dict.fromkeys(entry.where for entry in ours) if where in {t.where for t in theirs}]
+    blocked = {}
+    for where in shared:
+        pairs = [(one, two) for one in ours if one.where == where for two in theirs if two.where == where]
+        reasons = dict.fromkeys(obstacle(*pair, mixing) for pair in pairs)
+        if "" not in reasons:
+            blocked[where] = f"{where}: not compared: {' / '.join(reasons)}"
+    if not shared:
+        raise UserError(
+            f"no runs match: {names[0]} has {listed(ours)}; {names[1]} has {listed(theirs)}; "
+            f"name studies that share a task, or other --task and --method"
+        )
+    if blocked and (strict or len(blocked) == len(shared)):
+        raise UserError(f"{names[0]} and {names[1]} cannot be compared as they are: {'; '.join(blocked.values())}")
+    return list(blocked.values())
+
+
+def listed(places: Iterable[Place]) -> str:
+    """What there is, by task: `grid/8x8 (uer, per; quick)`."""
+    by_task: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
+    for entry in places:
+        methods, profiles = by_task.setdefault(entry.where, ({}, {}))
+        methods[entry.method] = profiles[entry.profile] = None
+    parts = [f"{where} ({', '.join(methods)}; {', '.join(profiles)})" for where, (methods, profiles) in by_task.items()]
+    return ", ".join(parts[:10]) + (f", … ({len(parts)})" if len(parts) > 10 else "") if parts else "none"

@@ -1,0 +1,235 @@
+"""New runs beside stored ones: each row's difference from a reference on the same task, and what would be found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from guidebench.harness.errors import UserError
+from guidebench.reports import statistics
+from guidebench.reports.summary import comparability, matrices, summaries
+from guidebench.reports.summary.comparability import UNMIXED, Mixing, Place, place
+from guidebench.reports.summary.matrices import Line, Matrix
+from guidebench.reports.summary.rows import BASELINES, ReportRow, lacking
+from guidebench.reports.summary.summaries import Summary
+from guidebench.results import CellRecord, Joined
+
+
+class Compared(NamedTuple):
+    """Rows, notes, and as matrices a table around each reference; and where the rows come from."""
+
+    summary: Summary
+    origins: Mapping[str, tuple[str, ...]]
+    """Cell id -> names of the studies that its runs come from."""
+
+
+def compare(
+    joined: Joined,
+    new: Iterable[str],
+    stored: Iterable[str],
+    *,
+    every: bool = True,
+    mixing: Mixing = UNMIXED,
+    reps: int = statistics.REPS,
+    seed: int = 0,
+) -> Compared:
+    """Rows of the cells `new` beside those of the cells `stored`, intervals from `reps` resamples of the seeds.
+
+    Each stored row is a reference if `every`, else the baseline of each task, profile, protocol version and length.
+    Resampled seeds are the same on both sides where the two rows have the same seeds. UserError if nothing is left to
+    compare.
+    """
+    notes: list[str] = []
+    new, stored = set(new), set(stored)
+    rows = summaries.evaluated(joined.study, joined.evaluations, notes, reps, seed)
+    references = [row for row in rows if row.cell.id in stored]
+    if not every:
+        references = _baselines(references)
+    tables = []
+    apart: dict[tuple[str, str], tuple[dict[str, None], dict[str, None]]] = {}
+    for reference in references:
+        others = [row for row in rows if row.cell.id in new and row.where == reference.where and row is not reference]
+        fitting = []
+        for row in others:
+            reason = comparability.obstacle(place(row.cell), place(reference.cell), mixing)
+            if reason:
+                ours, theirs = apart.setdefault((row.where, reason), ({}, {}))
+                ours[row.label] = theirs[reference.label] = None
+            else:
+                fitting.append(row)
+                notes.extend(_remarks(row, reference))
+        if fitting:
+            tables.append(_table(reference, fitting))
+    for (where, reason), (ours, theirs) in apart.items():
+        notes.append(f"{where}: {', '.join(ours)} not compared with {', '.join(theirs)}: {reason}")
+    notes += _pooled(joined.study.cells, new & stored, joined.origins)
+    if not tables:
+        raise UserError("there is nothing to compare" + "".join(f"\n- {note}" for note in dict.fromkeys(notes)))
+    notes.extend(summaries.mixtures(joined.study))
+    shown = [row for row in rows if any(line.row.cell.id == row.cell.id for table in tables for line in table.lines)]
+    known = {*new, *(row.cell.id for row in shown)}
+    names = _names(shown, joined.origins)
+    found = Summary(
+        study=" + ".join(_short(joined.origins).values()),
+        reps=reps,
+        rows=tuple(replace(row, label=names[row.cell.id]) for row in shown),
+        aggregates=(),
+        notes=tuple(dict.fromkeys(notes)),
+        complete=all(run.status == "finished" for run in joined.study.runs if run.cell.id in known),
+        matrices=tuple(
+            table._replace(lines=tuple(line._replace(name=names[line.row.cell.id]) for line in table.lines))
+            for table in tables
+        ),
+    )
+    return Compared(found, joined.origins)
+
+
+def _baselines(rows: Sequence[ReportRow]) -> list[ReportRow]:
+    """Of rows that may stand beside each other, the first baseline, else the first."""
+    groups: dict[Place, list[ReportRow]] = {}
+    for row in rows:
+        groups.setdefault(place(row.cell)._replace(method=""), []).append(row)
+    return [
+        next((row for name in BASELINES for row in group if row.cell.method == name), group[0])
+        for group in groups.values()
+    ]
+
+
+def _table(reference: ReportRow, rows: Sequence[ReportRow]) -> Matrix:
+    level = [replace(row, behind=not _level(row, reference)) for row in rows]
+    lines = matrices.lines(reference, level)
+    return Matrix("comparison", f"{reference.where}: beside {reference.label}", tuple(lines))
+
+
+def _names(rows: Sequence[ReportRow], origins: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Cell id -> its row's label, with its studies where the rows of its task come from different ones."""
+    short = _short(origins)
+    studies = {row.cell.id: ", ".join(short[name] for name in origins[row.cell.id]) for row in rows}
+    tasks: dict[str, set[str]] = {}
+    for row in rows:
+        tasks.setdefault(row.where, set()).add(studies[row.cell.id])
+    return {
+        row.cell.id: f"{row.label} ({studies[row.cell.id]})" if len(tasks[row.where]) > 1 else row.label for row in rows
+    }
+
+
+def _short(origins: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Names of studies -> their last part, where no other ends in the same."""
+    names = list(dict.fromkeys(name for found in origins.values() for name in found))
+    ends = [Path(name).name for name in names]
+    return {name: end if end and ends.count(end) == 1 else name for name, end in zip(names, ends, strict=True)}
+
+
+def _level(row: ReportRow, reference: ReportRow) -> bool:
+    """Whether both are at their end, or at the same step on the way to it."""
+    return (row.complete and reference.complete) or row.last == reference.last
+
+
+def _remarks(row: ReportRow, reference: ReportRow) -> Iterable[str]:
+    """What sets the two apart besides what they are meant to differ in."""
+    where, pair = row.where, f"{row.label} and {reference.label}"
+    one, other = place(row.cell), place(reference.cell)
+    if one.profile != other.profile:
+        yield f"{where}: profiles {one.profile} and {other.profile} stand side by side, as asked for"
+    if one.steps != other.steps:
+        yield f"{where}: {pair} trained for {one.steps:,} and {other.steps:,} steps"
+    if not _level(row, reference):
+        yield f"{where}: {pair} are not compared yet: they stand at steps {row.last:,} and {reference.last:,}"
+    for each in (row, reference):
+        if each.lacks:
+            yield f"{where}: {pair} are not compared: {each.label} has {lacking(each)}"
+    if row.episodes != reference.episodes:
+        yield f"{where}: {pair} have {row.episodes[1]} and {reference.episodes[1]} episodes in an evaluation"
+    for kind, name, versions in _versions(row.cell, reference.cell):
+        what = "protocol (suite)" if kind == "suite" else f"{kind} {name}"
+        yield f"{where}: {what} has version {versions[0]} in {row.label} and {versions[1]} in {reference.label}"
+    for label, entry in ((row.label, one), (reference.label, other)):
+        if entry.version is None:
+            yield f"{where}: {label} was made elsewhere; that its protocol is the same is not on record"
+
+
+def _versions(one: CellRecord, other: CellRecord) -> Iterable[tuple[str, str, tuple[Any, Any]]]:
+    """Things of the same kind and name whose versions differ."""
+    for kind in sorted(one.versions.keys() & other.versions.keys()):
+        names = [_named(cell, kind) for cell in (one, other)]
+        versions = one.versions[kind], other.versions[kind]
+        if names[0] == names[1] and versions[0] != versions[1]:
+            yield kind, names[0], versions
+
+
+def _named(cell: CellRecord, what: str) -> str:
+    """The name of a cell's suite, method, or part in a role."""
+    if what in ("suite", "method"):
+        return cell.suite if what == "suite" else cell.method
+    return cell.parts[what].name if what in cell.parts else ""
+
+
+def _pooled(cells: Sequence[CellRecord], both: set[str], origins: Mapping[str, Sequence[str]]) -> Iterable[str]:
+    """Configurations that several studies ran."""
+    for cell in cells:
+        if len(origins[cell.id]) > 1:
+            why = ", so they stand on both sides" if cell.id in both else ""
+            yield (
+                f"{cell.suite}/{cell.task}, {cell.label}: one configuration in {' and '.join(origins[cell.id])}; its "
+                f"runs are pooled, each counted once{why}"
+            )
+
+
+def plain(found: Compared) -> dict[str, Any]:
+    """As JSON data; what is not defined is null."""
+
+    def number(value: Any) -> float | None:
+        return float(value) if np.isfinite(value) else None
+
+    def spread(interval: statistics.Interval) -> dict[str, float | None]:
+        return {name: number(value) for name, value in interval._asdict().items()}
+
+    def row(entry: ReportRow) -> dict[str, Any]:
+        return {
+            "label": entry.label,
+            "studies": list(found.origins[entry.cell.id]),
+            "cell": entry.cell.id,
+            "profile": entry.cell.profile,
+            "protocol_version": place(entry.cell).version,
+            "seeds": list(entry.seeds),
+            "runs": list(entry.directories),
+            "last_step": entry.last,
+            "steps": entry.cell.steps,
+            "complete": entry.complete,
+            "score": asdict(entry.score),
+            "final": spread(entry.final),
+        }
+
+    def beside(entry: Line) -> dict[str, Any]:
+        result = entry.comparison
+        if result is None:
+            return {"difference": None}
+        return {
+            "difference": spread(result.difference),
+            "holm_interval": spread(result.adjusted),
+            "p": number(result.p),
+            "holm_p": number(result.adjusted_p),
+            "paired": result.paired,
+            "detectable_difference": number(result.detectable),
+        }
+
+    return {
+        "complete": found.summary.complete,
+        "resamples": found.summary.reps,
+        "level": statistics.LEVEL,
+        "notes": list(found.summary.notes),
+        "tables": [
+            {
+                "heading": table.heading,
+                "suite": table.lines[0].row.cell.suite,
+                "task": table.lines[0].row.cell.task,
+                "reference": row(table.lines[0].row),
+                "rows": [{**row(entry.row), **beside(entry)} for entry in table.lines[1:]],
+            }
+            for table in found.summary.matrices
+        ],
+    }

@@ -1,0 +1,157 @@
+"""The summary as JSON data, for programs; what is not defined is null."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from guidebench.reports import statistics
+from guidebench.reports.statistics import Array, Comparison, Interval
+from guidebench.reports.summary.aggregates import STEPS
+from guidebench.reports.summary.summaries import Summary
+
+
+def plain(summary: Summary) -> dict[str, Any]:
+    """Rows with their curves and runs, aggregates, matrices, how rows stand to each other, notes."""
+
+    def compared(found: Comparison | None) -> dict[str, Any]:
+        if found is None:
+            names = ("difference", "adjusted_difference", "p", "adjusted_p", "paired", "detectable_difference")
+            return dict.fromkeys(names)
+        return {
+            "difference": spread(found.difference),
+            "adjusted_difference": spread(found.adjusted),
+            "p": number(found.p),
+            "adjusted_p": number(found.adjusted_p),
+            "paired": found.paired,
+            "detectable_difference": number(found.detectable),
+        }
+
+    return {
+        "study": summary.study,
+        "complete": summary.complete,
+        "resamples": summary.reps,
+        "level": statistics.LEVEL,
+        "statistics": {"engine": summary.engine, "resamples": summary.engine_reps or summary.reps},
+        "notes": list(summary.notes),
+        "rows": [
+            {
+                "label": row.label,
+                "suite": row.cell.suite,
+                "task": row.cell.task,
+                "profile": row.cell.profile,
+                "conditions": dict(row.place.conditions),
+                "steps": row.cell.steps,
+                "cell": row.cell.id,
+                "seeds": list(row.seeds),
+                "runs": list(row.directories),
+                "complete": row.complete,
+                "missing_seeds": list(row.missing),
+                "evaluations": len(row.steps),
+                "episodes_per_evaluation": list(row.episodes),
+                "last_step": row.last,
+                "score": asdict(row.score),
+                "final": spread(row.final),
+                "final_iqm": spread(row.final_iqm),
+                "final_success": spread(row.final_success),
+                "final_return": spread(row.final_return),
+                "leading": row.leading,
+                "best": row.best,
+                "best_step": row.best_step,
+                "mean_of_best_per_seed": row.mean_of_best,
+                "baseline": row.baseline,
+                "baseline_best": row.target,
+                "steps_to_baseline_best": row.reached,
+                "seeds_to_baseline_best": {name: spread(found) for name, found in row.arrival._asdict().items()}
+                if row.arrival
+                else None,
+                "area_under_curve": spread(row.area),
+                "curve": [
+                    {"step": int(step), "score": spread(Interval(*scores)), "return": spread(Interval(*returns))}
+                    for step, scores, returns in zip(
+                        row.steps,
+                        zip(*row.curve, strict=True),
+                        zip(*row.return_curve, strict=True),
+                        strict=True,
+                    )
+                ],
+            }
+            for row in summary.rows
+        ],
+        "aggregates": [
+            {
+                "label": entry.label,
+                "suite": entry.suite,
+                "profile": entry.profile,
+                "score": asdict(entry.score),
+                "metric": entry.metric,
+                **spread(entry.interval),
+                "standard_error": number(entry.error),
+                "seeds": list(entry.seeds),
+                "tasks": list(entry.tasks),
+                "leading": entry.leading,
+                "missing_seeds": entry.missing,
+            }
+            for entry in summary.aggregates
+        ],
+        "matrices": [
+            {
+                "kind": matrix.kind,
+                "heading": matrix.heading,
+                "rows": [
+                    {
+                        "name": line.name,
+                        "cell": line.row.cell.id,
+                        "final": spread(line.row.final),
+                        **compared(line.comparison),
+                        "seeds": list(line.row.seeds),
+                    }
+                    for line in matrix.lines
+                ],
+            }
+            for matrix in summary.matrices
+        ],
+        "overviews": [
+            {
+                "suite": each.scores.suite,
+                "profile": each.scores.profile,
+                "conditions": each.scores.conditions,
+                "score": asdict(each.scores.score),
+                "tasks": list(each.scores.tasks),
+                "seeds": {label: list(seeds) for label, seeds in each.scores.seeds.items()},
+                "probability_of_improvement": [
+                    {"first": first, "second": second, **spread(found)}
+                    for (first, second), found in each.improvement.items()
+                ],
+                "performance_profiles": {
+                    label: curve("score", each.thresholds, found) for label, found in each.profiles.items()
+                },
+                "iqm_curves": {
+                    label: curve("step" if each.scores.unit == STEPS else "share_of_steps", each.scores.steps, found)
+                    for label, found in each.efficiency.items()
+                },
+                "ranks": [] if each.ranks is None else each.ranks.to_dict("records"),
+            }
+            for each in summary.overviews
+        ],
+    }
+
+
+def curve(name: str, places: Array, found: Interval) -> list[dict[str, float | None]]:
+    """Estimates [n] at `places` [n], which are called `name`."""
+    return [
+        {name: float(place), **spread(Interval(*values))}
+        for place, values in zip(places, zip(*found, strict=True), strict=True)
+    ]
+
+
+def number(value: Any) -> float | None:
+    """A number as JSON has it; null where it is not defined."""
+    return float(value) if np.isfinite(value) else None
+
+
+def spread(interval: Interval) -> dict[str, float | None]:
+    """An interval with its ends, likewise."""
+    return {name: number(value) for name, value in interval._asdict().items()}

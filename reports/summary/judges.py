@@ -1,0 +1,262 @@
+"""What judging took and how often it agreed with the task's own events, per label and task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from guidebench.reports.summary.listings import Listing, maybe
+from guidebench.results import CellRecord
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KINDS = {
+    "scripted": "hand-written for this task",
+    "oracle": "privileged: it is told the task's own events",
+    "external": "recorded by its own script",
+    "human": "a person",
+}
+"""What a reader must know of a backend that is no foundation model."""
+TAUGHT = "privileged: it is told the task's own reward"
+"""The same of an oracle that teaches."""
+SERVED = {"openai": "served: what the model is, is its server's word"}
+"""What a reader must know of a foundation model by how it is reached."""
+THRESHOLD = 0.5
+"""A score above this counts as positive where the method has no threshold of its own."""
+
+COLUMNS = ("asked", "applied", "score")
+"""Of the log `judgements`."""
+BESIDE_EVENTS = "Judges beside the task's own events: privileged information, for diagnosis only"
+"""What stands over every number of an `Agreement`."""
+
+
+class Share(NamedTuple):
+    """`part` of `whole` clips."""
+
+    part: int
+    whole: int
+
+    def __str__(self) -> str:
+        return f"{self.part / self.whole:.3f} of {self.whole:,}" if self.whole else "—"
+
+
+class Agreement(NamedTuple):
+    """A judge's word beside the task's own events, over the clips whose events are on record."""
+
+    agree: Share
+    """Positive with an event or not positive without one, of all these clips."""
+    hits: Share
+    """Positive, of those with an event: the true-positive rate."""
+    false_alarms: Share
+    """Positive, of those without: the false-positive rate."""
+
+
+class Judging(NamedTuple):
+    """Judging of one label on one task, summed over its runs; None where it was not recorded."""
+
+    label: str
+    where: str
+    judge: str
+    """With its role, where there are several."""
+    remark: str
+    positive: Share
+    """Clips that the method counts as positive, of those that got an answer."""
+    unanswered: Share
+    """Clips that got no usable answer, of all that were asked about."""
+    agreement: Agreement | None
+    """None where the task tells of no events."""
+    delay: float | None
+    """Mean number of steps from question to application."""
+    waited: float | None
+    """Seconds that training waited for late answers."""
+    waited_share: float | None
+    """The same as a share of the runs' time."""
+    seconds_per_clip: float | None
+    judging_share: float | None
+    """Drawing and judging, beside the training, as a share of the runs' time."""
+    steps_per_second: float | None
+    """Environment steps of a worker while it trains, each seed's counted: evaluation and checkpoints left out, waiting
+    for answers not."""
+
+
+def is_judge(backend: str) -> bool:
+    """Whether a cell of this backend asked a judge; rows of `guidebench.Recorder` carry a backend and have none."""
+    return backend not in ("", "external")
+
+
+def answering(cell: CellRecord) -> str:
+    """Which kinds of part answer in a cell, joined by "+"; a judge, where a record does not say."""
+    return "+".join(dict.fromkeys(part.kind for part in cell.parts.values() if part.answers)) or "judge"
+
+
+def remark(cell: CellRecord) -> str:
+    """What a table must say beside a row of this cell, or "": of all that answers in it."""
+    return _remark([(part.backend, part.kind) for part in cell.parts.values() if part.answers] or [(cell.backend, "")])
+
+
+def _remark(answering: Iterable[tuple[str, str]]) -> str:
+    """The same of these backends and kinds of part."""
+    known = {**KINDS, **SERVED}
+    remarks = (TAUGHT if each == ("oracle", "teacher") else known.get(each[0], "") for each in answering)
+    return "; ".join(dict.fromkeys(filter(None, remarks)))
+
+
+def judging(
+    cells: Iterable[CellRecord], judged: pd.DataFrame, timed: pd.DataFrame, labels: Mapping[str, str]
+) -> list[Judging]:
+    """One entry per cell and judge, from the rows of `judgements` and `timings`; `labels`: cell id -> row label.
+
+    Clocks count all of a cell's judges together, so where there are several, none is said to have taken their time.
+    """
+    found = []
+    for cell in cells:
+        if not (is_judge(cell.backend) and "judge" in answering(cell).split("+") and "judgements" in cell.logs):
+            continue
+        own = judged[judged["cell"] == cell.id]
+        clocks = [clock(rows) for _, rows in timed[timed["cell"] == cell.id].groupby("seed")]
+        total = {name: sum(entry.get(name, 0.0) for entry in clocks) for name in {key for e in clocks for key in e}}
+        roles = [role for role, part in cell.parts.items() if part.kind == "judge" and part.answers]
+        for role in roles or ["judge"]:
+            alone = len(roles) < 2
+            asked = own if alone else own[_role(own) == role]
+            found.append(_judging(cell, role, asked, total, alone)._replace(label=labels.get(cell.id, cell.label)))
+    return found
+
+
+def _role(rows: pd.DataFrame) -> pd.Series[str]:
+    """Of the judge that each row is of."""
+    import pandas as pd
+
+    return rows["role"].fillna("judge") if "role" in rows else pd.Series("judge", index=rows.index)
+
+
+def _judging(cell: CellRecord, role: str, asked: pd.DataFrame, total: Mapping[str, float], alone: bool) -> Judging:
+    """What a cell's judge in a role said in the rows `asked`; `alone`: whether it is the only one."""
+    scores = asked[asked["score"].notna()]
+    part = cell.parts.get(role)
+    model, backend = (part.model, part.backend) if part is not None else (cell.model, cell.backend)
+    threshold = _threshold(cell) if alone or role == "judge" else THRESHOLD
+    own = total if alone else {}
+    return Judging(
+        label=cell.label,
+        where=f"{cell.suite}/{cell.task}",
+        judge=f"{'' if alone else f'{role}: '}{model} ({backend})",
+        remark=_remark([(backend, "judge")]),
+        positive=Share(int((scores["score"] > threshold).sum()), len(scores)),
+        unanswered=Share(len(asked) - len(scores), len(asked)),
+        agreement=_agreement(scores, threshold),
+        delay=float((scores["applied"] - scores["asked"]).mean()) if len(scores) else None,
+        waited=own.get("wait_seconds"),
+        waited_share=_ratio(own.get("wait_seconds"), own.get("seconds")),
+        seconds_per_clip=seconds_per_clip(own),
+        judging_share=_ratio(own.get("judge_seconds"), own.get("seconds")),
+        steps_per_second=steps_per_second(total),
+    )
+
+
+def listings(found: Sequence[Judging]) -> list[Listing]:
+    """What was judged and what it took; then, where tasks tell of events, how often judges agreed with them."""
+    if not found:
+        return []
+    took = Listing(
+        "What was judged, and what it took",
+        ("Task", "Judge", "Positive, of clips judged", "Mean delay, steps", "Waited, s", "Waited, share of run",
+         "Seconds per clip", "Judging, share of run", "Unanswered, of clips", "Steps per second"),
+        [
+            (
+                each.label, each.where, each.judge, str(each.positive), maybe(each.delay, 0), maybe(each.waited, 1),
+                maybe(each.waited_share, 3), maybe(each.seconds_per_clip, 4), maybe(each.judging_share, 3),
+                str(each.unanswered), maybe(each.steps_per_second, 1),
+            )
+            for each in found
+        ],
+        on="page",
+        words=2,
+        tags={each.judge: each.remark for each in found if each.remark},
+    )  # fmt: skip
+    known = [(each, each.agreement) for each in found if each.agreement]
+    if not known:
+        return [took]
+    beside = Listing(
+        BESIDE_EVENTS,
+        ("Task", "Agreement, of clips", "Hit rate, of clips with an event", "False-alarm rate, of clips without"),
+        [(each.label, f"{each.where}{_which(each, found)}", *map(str, agreement)) for each, agreement in known],
+        on="page",
+        words=1,
+    )
+    brief = Listing(
+        BESIDE_EVENTS,
+        ("positive,\nof clips judged", "agreement", "hit rate, of\nclips with event",
+         "false-alarm rate,\nof the others"),
+        [
+            (f"{each.label} on {each.where}{_which(each, found)}", str(each.positive), *map(str, agreement))
+            for each, agreement in known
+        ],
+        on="terminal",
+    )  # fmt: skip
+    return [took, beside, brief]
+
+
+def _which(one: Judging, found: Sequence[Judging]) -> str:
+    """Which judge it is, where its row has several there."""
+    several = sum((each.label, each.where) == (one.label, one.where) for each in found) > 1
+    return f", {one.judge}" if several else ""
+
+
+def _threshold(cell: CellRecord) -> float:
+    """What a score must exceed to count for this cell's replay."""
+    entry = cell.settings.get("replay.threshold")
+    value = entry.get("value") if isinstance(entry, Mapping) else None
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else THRESHOLD
+
+
+def _agreement(scores: pd.DataFrame, threshold: float) -> Agreement | None:
+    known = scores[scores["events"].notna()] if "events" in scores else scores.iloc[:0]
+    if known.empty:
+        return None
+    positive, eventful = known["score"] > threshold, known["events"] > 0
+
+    def share(part: pd.Series[bool], whole: pd.Series[bool]) -> Share:
+        return Share(int((part & whole).sum()), int(whole.sum()))
+
+    return Agreement(
+        agree=Share(int((positive == eventful).sum()), len(known)),
+        hits=share(positive, eventful),
+        false_alarms=share(positive, ~eventful),
+    )
+
+
+def clock(rows: pd.DataFrame) -> dict[str, float]:
+    """A run's share of its worker's clock.
+
+    The clock is cumulative, starts anew where a resumed worker did not restore it, and is written alike to every
+    seed that the worker packs.
+    """
+    ordered = rows.sort_values("step")
+    packed = ordered["seeds"].to_numpy(float) if "seeds" in ordered else np.ones(len(ordered))
+    spent = {}
+    for name in ("seconds", "evaluation_seconds", "checkpoint_seconds", "wait_seconds", "judge_seconds", "clips"):
+        if name in ordered:
+            values = ordered[name].fillna(0.0).to_numpy(float)
+            change = np.diff(values, prepend=0.0)
+            spent[name] = float(np.sum(np.where(change < 0, values, change) / packed))
+    spent["steps"] = float(ordered["step"].max())
+    return spent
+
+
+def seconds_per_clip(clock: Mapping[str, float]) -> float | None:
+    """Of drawing and judging."""
+    return _ratio(clock.get("judge_seconds"), clock.get("clips"))
+
+
+def steps_per_second(clock: Mapping[str, float]) -> float | None:
+    """While a worker trains; see `Judging.steps_per_second`."""
+    training = clock.get("seconds", 0.0) - clock.get("evaluation_seconds", 0.0) - clock.get("checkpoint_seconds", 0.0)
+    return _ratio(clock.get("steps"), training)
+
+
+def _ratio(part: Any, whole: Any) -> float | None:
+    return part / whole if part is not None and whole else None

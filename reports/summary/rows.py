@@ -1,0 +1,158 @@
+"""A row of a report: the runs of one cell under one label, their curves, final numbers and comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from guidebench.harness.interfaces import Score
+from guidebench.harness.records import schema
+from guidebench.reports.statistics import Array, Interval, Survival
+from guidebench.reports.summary.comparability import Place
+from guidebench.reports.summary.ledger import Answered
+from guidebench.results import CellRecord
+
+if TYPE_CHECKING:
+    pass
+
+
+BASELINES = ("uer", "per")
+NONE = Interval(*(np.asarray(np.nan) for _ in Interval._fields))
+
+
+@dataclass(frozen=True)
+class ReportRow:
+    """One label on one task. Arrays over checkpoints hold the steps at which every seed was evaluated."""
+
+    label: str
+    cell: CellRecord
+    place: Place
+    """What it is compared within (`comparability.places`)."""
+    seeds: tuple[int, ...]
+    directories: tuple[str, ...]
+    """Where the numbers come from: one run directory per seed, relative to the study."""
+    episodes: tuple[int, int]
+    """Fewest and most episodes in one evaluation of one seed."""
+    steps: Array
+    scores: Array
+    """Mean score of the episodes of each evaluation (`CellRecord.score`), [seeds, checkpoints]."""
+    success: Array
+    """Success rate per evaluation, [seeds, checkpoints]."""
+    returns: Array
+    """Mean return per evaluation, [seeds, checkpoints]."""
+    complete: bool
+    """Whether every planned seed reached the planned number of steps."""
+    curve: Interval
+    """Of `scores`, as the following ones but `final_success` and `final_return`."""
+    return_curve: Interval
+    final: Interval
+    """Mean over seeds at the last checkpoint."""
+    final_iqm: Interval
+    final_success: Interval
+    final_return: Interval
+    best: float
+    """Best over evaluations of the mean over seeds, first reached at `best_step`."""
+    best_step: int
+    mean_of_best: float
+    """Mean over seeds of each seed's own best."""
+    area: Interval
+    """Mean over seeds of the area under the curve, divided by the steps it spans; NaN for a single evaluation."""
+    baseline: str = ""
+    target: float | None = None
+    """The baseline's `best`; None if that is the worst that a score can be, as where it never succeeded."""
+    reached: int | None = None
+    """First step at which the mean over seeds reaches `target`; None if it does not."""
+    arrival: Survival | None = None
+    """When each seed by itself first reaches `target`; seeds that never do are censored at their last evaluation."""
+    leading: bool = False
+    """`final` is the best of its place, or not told apart from it by the test (`statistics.leading`)."""
+    behind: bool = False
+    """Stands at an earlier step than others of its task, so its final numbers are compared with nobody's."""
+    answered: Answered | None = None
+    """Questions of its runs to foundation models; None where none were asked, or none were counted."""
+    missing: tuple[int, ...] = ()
+    """Planned seeds that have failed or have no evaluations: without them its final numbers may be better than they
+    would be, so they are compared with nobody's either."""
+
+    @property
+    def score(self) -> Score:
+        """What the numbers are."""
+        return self.cell.score
+
+    @property
+    def oriented(self) -> Array:
+        """`scores` such that higher is better."""
+        return self.score.sign * self.scores
+
+    @property
+    def last(self) -> int:
+        return int(self.steps[-1])
+
+    @property
+    def alone(self) -> bool:
+        """Whether its final numbers are compared with nobody's, which a table marks with †."""
+        return self.behind or self.lacks
+
+    @property
+    def lacks(self) -> bool:
+        """Whether its final numbers are not those of what was planned: seeds are missing, or too many answers."""
+        return bool(self.missing) or not (self.answered is None or self.answered.enough)
+
+    @property
+    def budget(self) -> int:
+        """Steps within which `target` could have been reached."""
+        return self.cell.steps if self.complete else self.last
+
+    @property
+    def where(self) -> str:
+        return f"{self.cell.suite}/{self.cell.task}"
+
+
+def row_labels(cells: Iterable[CellRecord], notes: list[str]) -> dict[str, str]:
+    """Cell id -> row label, told apart where two cells of one task would share it: they are never merged."""
+    groups: dict[tuple[str, str, str], list[CellRecord]] = {}
+    for cell in cells:
+        groups.setdefault((cell.suite, cell.task, cell.label), []).append(cell)
+    labels: dict[str, str] = {}
+    for (suite, task, label), same in groups.items():
+        if len(same) == 1:
+            labels[same[0].id] = label
+            continue
+        for tell in (_variant, _learner, _models, _id):
+            if len({tell(cell) for cell in same}) == len(same):
+                break
+        labels.update({cell.id: f"{label} [{tell(cell)}]" for cell in same})
+        notes.append(f"{suite}/{task}: {len(same)} configurations are called {label}; what tells them apart is in [ ]")
+    return labels
+
+
+def _variant(cell: CellRecord) -> str:
+    return cell.variant or "as given"
+
+
+def _learner(cell: CellRecord) -> str:
+    return cell.learner
+
+
+def _models(cell: CellRecord) -> str:
+    """Which model answers in which role: a label names each model once."""
+    return ", ".join(f"{role}={part.model}" for role, part in cell.parts.items() if part.answers)
+
+
+def _id(cell: CellRecord) -> str:
+    return cell.id
+
+
+def lacking(row: ReportRow) -> str:
+    """Which planned seeds have failed or are missing, and whether too few questions were answered, or nobody knows."""
+    found = []
+    if row.missing:
+        numbers = ", ".join(map(str, row.missing))
+        found.append(f"planned seed{'s' if len(row.missing) > 1 else ''} {numbers} failed or missing so far")
+    if row.answered is not None and not row.answered.enough:
+        few = f"less than {schema.ENOUGH_ANSWERED:.0%} of its questions answered"
+        found.append("a ledger that cannot be read" if row.answered.unread else few)
+    return " and ".join(found)

@@ -1,0 +1,299 @@
+"""From evaluation episodes to what is reported: a `ReportRow` per label, suite and task, aggregates, and notes.
+
+Nothing is trimmed in silence: whatever a number leaves out (a seed without evaluations, the tail of a longer curve, a
+half-written evaluation) is named in `Summary.notes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from guidebench.harness.errors import count
+from guidebench.harness.texts import one_line
+from guidebench.reports import statistics
+from guidebench.reports.statistics import Array, Interval, Survival
+from guidebench.reports.summary import aggregates, comparability, ledger, matrices
+from guidebench.reports.summary.aggregates import TOLERANCE, Aggregate, Overview
+from guidebench.reports.summary.comparability import Place
+from guidebench.reports.summary.matrices import Matrix
+from guidebench.results import CellRecord, RunRecord, StudyRecord
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+from guidebench.reports.summary.rows import BASELINES, NONE, ReportRow, lacking, row_labels
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a report shows; `complete` is False while a run is missing, running, stopped or failed."""
+
+    study: str
+    reps: int
+    rows: tuple[ReportRow, ...]
+    aggregates: tuple[Aggregate, ...]
+    notes: tuple[str, ...]
+    complete: bool
+    matrices: tuple[Matrix, ...] = ()
+    overviews: tuple[Overview, ...] = ()
+    """One per suite and profile with more than one row."""
+    engine: str = "own"
+    """What estimated the aggregates, and of the overviews improvement and profiles: another names its version."""
+    engine_reps: int | None = None
+    """Its resamples where they are not `reps`."""
+
+
+def summarise(study: StudyRecord, evaluations: pd.DataFrame, reps: int = statistics.REPS, seed: int = 0) -> Summary:
+    """The summary of a study's evaluation rows (`results.load`), intervals from `reps` resamples of its runs."""
+    notes: list[str] = []
+    rows = _compared(evaluated(study, evaluations, notes, reps, seed), notes, reps, seed)
+    scores = aggregates.gather(rows, notes)
+    overviews = [found for each in scores if (found := aggregates.overview(each, reps, seed)) is not None]
+    around = tuple(matrices.matrices(rows))
+    notes[:0] = matrices.remarks(around)
+    notes.extend(mixtures(study))
+    complete = all(run.status == "finished" for run in study.runs) and all(row.complete for row in rows)
+    return Summary(
+        study.name,
+        reps,
+        tuple(rows),
+        tuple(entry for each in scores for entry in aggregates.aggregates(each, reps, seed)),
+        tuple(dict.fromkeys(notes)),
+        complete,
+        around,
+        tuple(overviews),
+    )
+
+
+def evaluated(
+    study: StudyRecord, evaluations: pd.DataFrame, notes: list[str], reps: int, seed: int = 0
+) -> list[ReportRow]:
+    """The rows of a study by task, compared with nothing yet; what they leave out is added to `notes`."""
+    labels = row_labels(study.cells, notes)
+    rows = []
+    tables = _by_evaluation(evaluations)
+    asked = ledger.answered(study)
+    for cell in study.cells:
+        runs = [run for run in study.runs if run.cell.id == cell.id]
+        name = f"{cell.suite}/{cell.task}, {labels[cell.id]}"
+        notes.extend(_states(name, runs))
+        if cell.id in tables:
+            row = _row(cell, labels[cell.id], name, runs, tables[cell.id], notes, reps, seed)
+            rows.extend([replace(row, answered=asked.get(cell.id))] if row else [])
+            if cell.id in asked and (asked[cell.id].failures or asked[cell.id].unread):
+                notes.append(f"{name}: {asked[cell.id]}")
+    places = comparability.places([row.cell for row in rows])
+    rows = [replace(row, place=place) for row, place in zip(rows, places, strict=True)]
+    order = {where: rank for rank, where in enumerate(dict.fromkeys(row.where for row in rows))}
+    return sorted(matrices.in_order(rows), key=lambda row: order[row.where])
+
+
+def with_notes(summary: Summary, notes: Iterable[str]) -> Summary:
+    """The summary with further notes, each named once."""
+    return replace(summary, notes=tuple(dict.fromkeys([*summary.notes, *notes])))
+
+
+def _states(name: str, runs: Iterable[RunRecord]) -> Iterable[str]:
+    for run in runs:
+        if run.status == "waiting":
+            yield f"{name}: seed {run.seed} has not started"
+        elif run.status != "finished":
+            lines = (run.error or "").strip().splitlines()
+            why = f": {one_line(lines[-1])[:300]}" if lines else ""
+            state = "is running" if run.status == "running" else run.status
+            yield f"{name}: seed {run.seed} {state} at step {run.step:,} of {run.steps:,}{why}"
+
+
+def _by_evaluation(evaluations: pd.DataFrame) -> dict[str, dict[int, pd.DataFrame]]:
+    """Cell -> seed -> mean score, success rate, number of episodes and mean return of each evaluation, by step."""
+    if evaluations.empty:
+        return {}
+    grouped = evaluations.groupby(["cell", "seed", "step"], sort=True)
+    table = grouped.agg(
+        score=("score", "mean"), success=("success", "mean"), episodes=("success", "size"),
+        **{"return": ("return", "mean")},
+    )  # fmt: skip
+    found: dict[str, dict[int, pd.DataFrame]] = {}
+    seed: Any
+    for (cell, seed), curve in table.reset_index(["cell", "seed"]).groupby(["cell", "seed"], sort=False):
+        found.setdefault(str(cell), {})[int(seed)] = curve
+    return found
+
+
+def _row(
+    cell: CellRecord,
+    label: str,
+    name: str,
+    runs: list[RunRecord],
+    evaluations: Mapping[int, pd.DataFrame],
+    notes: list[str],
+    reps: int,
+    seed: int,
+) -> ReportRow | None:
+    by_seed = {run.seed: run for run in runs}
+    usual = max(int(curve["episodes"].max()) for curve in evaluations.values())
+    curves: dict[int, pd.DataFrame] = {}
+    for number, curve in sorted(evaluations.items()):
+        short = curve.index[curve["episodes"] < usual]
+        if len(short) and by_seed[number].status != "finished" and short[-1] == curve.index[-1]:
+            counted = f"{int(curve['episodes'].iloc[-1])} of {usual} episodes"
+            notes.append(f"{name}: seed {number}'s evaluation at step {short[-1]:,} has {counted} so far; left out")
+            curve, short = curve.iloc[:-1], short[:-1]
+        if len(short):
+            notes.append(f"{name}: seed {number} has fewer than {usual} episodes at step {_listed(short)}; counted")
+        if len(curve):
+            curves[number] = curve
+    for number, run in by_seed.items():
+        if number not in curves and run.status != "waiting":
+            notes.append(f"{name}: seed {number} has no evaluations and is left out")
+    if not curves:
+        return None
+    common = sorted(set.intersection(*(set(curve.index) for curve in curves.values())))
+    if not common:
+        notes.append(f"{name}: its seeds share no evaluation step, so no row is shown")
+        return None
+    unshared: dict[str, list[str]] = {}
+    for number, curve in curves.items():
+        left = sorted(set(curve.index) - set(common))
+        if left:
+            unshared.setdefault(_listed(left), []).append(str(number))
+    for steps, numbers in unshared.items():
+        notes.append(
+            f"{name}: evaluations at step {steps} of seed {', '.join(numbers)} are left out, since other seeds lack "
+            f"them; its final numbers are those of step {common[-1]:,}"
+        )
+    if len(curves) == 1:
+        notes.append(f"{name}: {statistics.ONE_RUN}")
+    scores, success, returns = (
+        np.stack([curve[column].to_numpy(float)[curve.index.isin(common)] for curve in curves.values()])
+        for column in ("score", "success", "return")
+    )
+    own = statistics.name_seed(name, seed)
+    score_curve, return_curve = _bands(scores, returns, min(reps, statistics.CURVE_REPS), own)
+    ends = [scores[:, -1], returns[:, -1], success[:, -1]]
+    if len(common) > 1:
+        ends.append(statistics.area_under_curve(scores[:, None], np.asarray(common))[:, 0])
+    found = statistics.intervals(np.stack(ends, axis=1)[:, None], ["mean", "iqm"], reps, own)
+    final, final_return, final_success, *area = _apart(found["mean"])
+    sign = cell.score.sign
+    best = int(np.argmax(sign * score_curve.estimate))
+    reached_end = all(run.status == "finished" for run in runs) and set(by_seed) == set(curves)
+    return ReportRow(
+        label=label,
+        cell=cell,
+        place=comparability.place(cell),
+        seeds=tuple(curves),
+        directories=tuple(by_seed[number].directory for number in curves),
+        episodes=(min(int(curve["episodes"].min()) for curve in curves.values()), usual),
+        steps=np.asarray(common),
+        scores=scores,
+        success=success,
+        returns=returns,
+        complete=reached_end and len(common) == max(len(curve) for curve in curves.values()),
+        curve=score_curve,
+        return_curve=return_curve,
+        final=final,
+        final_iqm=_apart(found["iqm"])[0],
+        final_success=final_success,
+        final_return=final_return,
+        best=float(score_curve.estimate[best]),
+        best_step=int(common[best]),
+        mean_of_best=float(sign * (sign * scores).max(axis=1).mean()),
+        area=area[0] if area else NONE,
+        missing=tuple(
+            number for number, run in sorted(by_seed.items()) if number not in curves or run.status == "failed"
+        ),
+    )
+
+
+def _bands(scores: Array, returns: Array, reps: int, seed: int) -> list[Interval]:
+    """Means over seeds with intervals at each checkpoint, of both [seeds, checkpoints] from the same resamples."""
+    both = np.concatenate([scores, returns], axis=1)[:, None]
+    found = statistics.intervals(both, ["mean"], reps, seed)["mean"]
+    return [Interval(*(part[place] for part in found)) for place in np.split(np.arange(both.shape[2]), 2)]
+
+
+def _apart(interval: Interval) -> list[Interval]:
+    """An interval of arrays as one for each of their numbers."""
+    return [Interval(*map(np.asarray, ends)) for ends in zip(*interval, strict=True)]
+
+
+def _listed(steps: Iterable[int]) -> str:
+    numbers = [f"{int(step):,}" for step in steps]
+    return ", ".join(numbers) if len(numbers) <= 6 else f"{', '.join(numbers[:3])}, …, {numbers[-1]} ({len(numbers)})"
+
+
+def _compared(rows: list[ReportRow], notes: list[str], reps: int, seed: int) -> list[ReportRow]:
+    """Rows with their baseline and leaders, each within its own place."""
+    groups: dict[Place, list[ReportRow]] = {}
+    for row in rows:
+        groups.setdefault(row.place, []).append(row)
+    leaders: set[int] = set()
+    for peers in groups.values():
+        level = [peer for peer in peers if not (peer.lacks or _behind(peer, peers))]
+        finals = [peer.oriented[:, -1:] for peer in level]
+        pairs = statistics.all_pairs(finals, [peer.seeds for peer in level])
+        ahead = statistics.leading([float(np.mean(own)) for own in finals], pairs)
+        leaders |= {id(peer) for peer, leads in zip(level, ahead, strict=True) if leads}
+    compared = []
+    for row in rows:
+        peers = groups[row.place]
+        baseline = next((r for name in BASELINES for r in peers if r.cell.method == name), peers[0])
+        target = None if _at_worst(baseline) else baseline.best
+        if target is None:
+            never = "succeeded" if row.score.name == "success" else f"had a {row.score.name} but the worst"
+            notes.append(f"{row.where}: {baseline.label} never {never}, so steps to its best are not defined")
+        sign = row.score.sign
+        hits = row.steps[:0]
+        if target is not None:
+            hits = row.steps[sign * row.curve.estimate >= sign * target - TOLERANCE]
+        behind = _behind(row, peers)
+        if behind:
+            notes.append(f"{row.where}, {row.label}: stands at step {row.last:,}, so it is compared with no other row")
+        if row.lacks and len(peers) > 1:
+            notes.append(f"{row.where}, {row.label}: {lacking(row)}, so it is compared with no other row")
+        compared.append(
+            replace(
+                row,
+                baseline=baseline.label,
+                target=target,
+                reached=int(hits[0]) if len(hits) else None,
+                arrival=None if target is None else _arrival(row, target, reps, seed),
+                behind=behind,
+                leading=id(row) in leaders,
+            )
+        )
+    return compared
+
+
+def _at_worst(row: ReportRow) -> bool:
+    """Whether a row's best is the worst that there is."""
+    worst = row.score.low if row.score.sign > 0 else row.score.high
+    return worst is not None and abs(row.best - worst) < TOLERANCE
+
+
+def _arrival(row: ReportRow, target: float, reps: int, seed: int) -> Survival:
+    reached = statistics.steps_to_threshold(row.oriented[:, None], row.steps, row.score.sign * target - TOLERANCE)
+    return statistics.survival(reached, min(reps, statistics.CURVE_REPS), statistics.name_seed(row.label, seed))
+
+
+def _behind(row: ReportRow, peers: Iterable[ReportRow]) -> bool:
+    return not row.complete and row.last < max(peer.last for peer in peers)
+
+
+def mixtures(study: StudyRecord) -> Iterable[str]:
+    """Notes on runs that should not silently stand side by side."""
+    commits: dict[str, list[str]] = {}
+    for run in study.runs:
+        if run.provenance:
+            state = f"{str(run.provenance.get('commit') or 'unknown')[:12]}{'+' if run.provenance.get('dirty') else ''}"
+            commits.setdefault(state, []).append(run.directory)
+    if len(commits) > 1:
+        listed = "; ".join(f"{state}: {count(len(directories), 'run')}" for state, directories in commits.items())
+        yield f"runs of different commits stand side by side ({listed})"
+    if any(state.endswith("+") for state in commits):
+        yield "some runs were made with uncommitted changes (marked + in the provenance)"

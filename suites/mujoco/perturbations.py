@@ -1,0 +1,115 @@
+"""Misleading or meaningless looks for any MuJoCo model (as VLM-RB, app. F.3, has for MiniGrid).
+
+They alter the model that frames are drawn with, which is no one else's; what a camera sees moves as ever.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array
+from guidebench.suites.mujoco.drawing import LOOKS, Change
+
+Colour = tuple[float, float, float]
+INKS = np.array([(0, 0, 0), (255, 0, 0), (0, 255, 0), (0, 0, 255)], np.uint8)
+"""A pattern is of one of these and its complement, so that every channel of every patch is at an end of its range."""
+PATCHES = 8
+"""Patches along the side of a pattern, of which a cube of texture has six."""
+PIXELS = 8
+"""Pixels along the side of a patch, so that its edges stay sharp."""
+OF_MATERIAL = (0.5, 0.5, 0.5, 1.0)
+"""The colour of a geom that takes its material's (MuJoCo's default)."""
+
+
+def exchange(pairs: Sequence[tuple[str, str]]) -> Change:
+    """Sprite swap: the looks of each pair of geoms or materials change places.
+
+    A name is `geom:NAME` or `material:NAME`. Two materials exchange gloss and reflectance too, anything else its colour
+    alone. UserError for another kind of name.
+    """
+
+    def change(model: mujoco.MjModel) -> None:
+        for pair in pairs:
+            (fields, row), (others, at) = (_looks(model, name) for name in pair)
+            for field, other in zip(fields, others, strict=False):
+                here, there = getattr(model, field), getattr(model, other)
+                here[row], there[at] = there[at].copy(), here[row].copy()
+
+    return change
+
+
+def invert(names: Sequence[str], one: Colour, other: Colour) -> Change:
+    """Sprite swap: of these geoms and materials (named as for `exchange`), what has the colour `one` is shown in
+    `other` and the reverse; anything else stays."""
+
+    def change(model: mujoco.MjModel) -> None:
+        for (colour, *_), row in (_looks(model, name) for name in names):
+            rgb = getattr(model, colour)[row, :3]
+            for seen, shown in ((one, other), (other, one)):
+                if np.allclose(rgb, seen, atol=1e-3):
+                    rgb[:] = shown
+                    break
+
+    return change
+
+
+def _looks(model: mujoco.MjModel, name: str) -> tuple[list[str], int]:
+    """The fields that say how a geom or material looks, its colour first, and its row in them."""
+    kind, _, rest = name.partition(":")
+    if kind == "geom":
+        return ["geom_rgba"], model.geom(rest).id
+    if kind == "material":
+        return [field for field in LOOKS if field.startswith("mat_")], model.material(rest).id
+    raise UserError(f"{name!r} names no look; expected geom:NAME or material:NAME")
+
+
+def texture(spec: mujoco.MjSpec, seed: int) -> mujoco.MjModel:
+    """Compile `spec` with two-coloured noise on everything but the world: one pattern for each material and for each
+    geom without one, all of which follow from `seed` alone.
+
+    What has a colour of its own in a snapshot is tinted by it, so that states are told apart as before; `turned`
+    keeps that colour from being the usual one.
+    """
+    random = np.random.default_rng(seed)
+    inks = itertools.cycle(random.permutation(INKS))
+    patterns: dict[str, Array] = {}
+
+    def cover(material: Any) -> None:
+        name, ink = f"noise {len(patterns)}", next(inks)
+        noise = np.where(random.integers(0, 2, (6 * PATCHES, PATCHES, 1)), ink, 255 - ink).astype(np.uint8)
+        patterns[name] = noise.repeat(PIXELS, axis=0).repeat(PIXELS, axis=1)
+        kind, flat, side = mujoco.mjtTexture.mjTEXTURE_CUBE, mujoco.mjtBuiltin.mjBUILTIN_FLAT, PATCHES * PIXELS
+        spec.add_texture(name=name, type=kind, builtin=flat, width=side, height=side)
+        material.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = name
+        material.rgba[:3] = 1
+
+    of_world = {geom.material for geom in spec.worldbody.geoms}
+    for material in spec.materials:
+        if material.name not in of_world:
+            cover(material)
+    for geom in spec.geoms:
+        if geom.parent.name == spec.worldbody.name:
+            continue
+        geom.rgba = OF_MATERIAL
+        if not geom.material:
+            geom.material = f"noisy {len(patterns)}"
+            cover(spec.add_material(name=geom.material))
+    model = spec.compile()
+    for name, noise in patterns.items():
+        start = int(model.tex_adr[model.texture(name).id])
+        model.tex_data[start : start + noise.size] = noise.ravel()
+    return model
+
+
+def turned(model: mujoco.MjModel) -> None:
+    """Every colour but the world's with its channels turned round, red to green to blue; grey stays grey (a Change)."""
+    of_world = model.geom_bodyid == 0
+    others = np.setdiff1d(np.arange(model.nmat), model.geom_matid[of_world])
+    for rgba, rows in ((model.geom_rgba, ~of_world), (model.mat_rgba, others)):
+        rgba[rows, :3] = rgba[rows][:, [2, 0, 1]]

@@ -1,0 +1,509 @@
+"""The command line: what it prints for people and for programs, and how a mistake looks on the screen."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guidebench.harness import registry
+from guidebench.harness.commands import cli
+
+SMOKE = ("suite=minigrid_doorkey", "profile=smoke")
+
+TABLE_3 = {
+    "learner.lr": 4e-5,
+    "learner.batch_size": 128,
+    "learner.discount": 0.95,
+    "learner.target_every": 1_000,
+    "learner.target_rate": 1.0,
+    "learner.learning_starts": 500,
+    "learner.train_every": 4,
+    "learner.max_grad_norm": 1.0,
+    "learner.epsilon_start": 1.0,
+    "learner.epsilon_end": 0.05,
+    "learner.exploration_share": 0.5,
+    "learner.double": True,
+    "replay.threshold": 0.5,
+    "replay.clip_length": 32,
+    "replay.lambda_max": 0.5,
+}
+"""VLM-RB, table 3: the DQN column and the rows of VLM-RB, by the settings that hold them."""
+TABLE_3_PER = {"replay.alpha": 0.7, "replay.beta": 1.0, "replay.importance_weights": True}
+
+
+@pytest.fixture
+def bench(capsys: pytest.CaptureFixture[str]):
+    """`bench("list", "--json")` -> (exit code, standard output, standard error), in this process."""
+
+    def run(*words: str) -> tuple[int, str, str]:
+        try:
+            code = cli.main(words)
+        except SystemExit as exit:  # argparse
+            code = exit.code
+        return (code, *capsys.readouterr())
+
+    return run
+
+
+def one_screen(code: int, out: str, err: str) -> str:
+    """The text of a refused command: one short message on standard error and nothing else."""
+    assert code == 2 and out == ""
+    assert err.startswith("bench: ") and "Traceback" not in err
+    assert len(err) < 1_000 and err.count("\n") <= 5, err
+    return err.removeprefix("bench: ")
+
+
+def test_every_registered_name_stands_in_the_list_as_a_json_string(bench) -> None:
+    code, out, _ = bench("list", "--json")
+    listed = json.loads(out)
+    assert code == 0
+    assert listed == {kind: registry.names(kind) for kind in registry.KINDS}
+    assert {"uer", "per", "vlm_rb"} <= set(listed["replay"]) and "minigrid_doorkey" in listed["suite"]
+    assert all(f'"{name}"' in out for names in listed.values() for name in names)
+
+
+def test_one_kind_can_be_listed_in_the_singular_or_plural(bench) -> None:
+    assert json.loads(bench("list", "judges", "--json")[1]) == {"judge": registry.names("judge")}
+    assert "sprite" in bench("list", "judge")[1]
+    assert "did you mean 'judge'" in one_screen(*bench("list", "juge"))
+
+
+def test_help_names_every_command_and_imports_nothing_heavy() -> None:
+    program = (
+        "import sys; from guidebench.harness.commands import cli\n"
+        "try: cli.main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print(sorted({'torch', 'hydra', 'rich', 'numpy', 'pandas', 'gymnasium'} & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    *text, heavy = result.stdout.splitlines()
+    assert heavy == "[]"
+    commands = [line.split()[0] for line in text if re.match(r" {4}[a-z]", line)]
+    assert set(commands) == {
+        *cli.COMMANDS,
+        "cite",
+        "compare",
+        "export",
+        "import",
+        "label",
+        "leaderboard",
+        "report",
+        "submit",
+        "verify",
+    }
+
+
+def test_an_unknown_command_is_refused_and_the_known_ones_named(bench) -> None:
+    code, _, err = bench("rnu", "suite=minigrid_doorkey")
+    assert code == 2 and "unknown command 'rnu'; did you mean 'run'" in err and "report" in err
+    code, _, err = bench("run", *SMOKE, "--dry-rnu")
+    assert code == 2 and "--dry-rnu" in err
+
+
+def settings(bench, *overrides: str) -> dict[str, dict[str, Any]]:
+    code, out, _ = bench("show", "--json", *overrides)
+    assert code == 0
+    cells = json.loads(out)
+    assert len({json.dumps(cell["settings"]) for cell in cells}) == 1
+    return cells[0]["settings"]
+
+
+@pytest.mark.parametrize("overrides", [("suite=minigrid_doorkey", "method=vlm_rb"), ("method=vlm_rb",)])
+def test_show_lets_one_check_table_3_with_the_source_of_each_value(bench, overrides: tuple[str, ...]) -> None:
+    shown = settings(bench, *overrides)
+    for key, value in TABLE_3.items():
+        assert shown[key]["value"] == value, key
+        assert type(shown[key]["value"]) is type(value), key
+        assert shown[key]["source"].startswith("VLM-RB, table 3"), key
+    # 500k steps, as a share of the run
+    assert shown["replay.schedule_share"]["value"] * shown["training.steps"]["value"] == 500_000
+    assert "table 3: 500k steps" in shown["replay.schedule_share"]["source"]
+    per = settings(bench, *overrides[:-1], "method=per")
+    for key, value in TABLE_3_PER.items():
+        assert per[key]["value"] == value and "table" in per[key]["source"] and "3" in per[key]["source"], key
+
+
+@pytest.mark.parametrize("overrides", [("suite=minigrid_doorkey", "method=vlm_rb"), ("method=vlm_rb",)])
+def test_show_prints_setting_value_and_source_on_one_line(bench, overrides: tuple[str, ...]) -> None:
+    from guidebench.harness.settings import show
+
+    code, out, _ = bench("show", *overrides)
+    assert code == 0
+    assert "vlm_rb on minigrid_doorkey (8x8, 12x12, 16x16), profile paper" in out and "judge transformers" in out
+    for key, value in TABLE_3.items():
+        line = next(line for line in out.splitlines() if line.startswith(f"{key} "))
+        assert line.split()[1] == show(value), line
+        assert "VLM-RB, table 3" in line, line
+
+
+def test_the_paper_is_judged_by_its_model_and_what_is_missing_of_it_is_said_first(bench, tmp_path, monkeypatch) -> None:
+    constants = pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.chdir(tmp_path)
+    command = ("suite=minigrid_doorkey", "task=8x8", "method=vlm_rb", "profile=paper", "seeds=1")
+    get = "get it with `hf download facebook/Perception-LM-1B`"
+    code, out, _ = bench("run", *command, "--dry-run")
+    assert code == 1 and "vlm_rb · perception_lm_1b · paper" in out
+    assert "missing: judge=transformers judge.model=perception_lm_1b: Perception-LM 1B" in out and get in out
+    code, out, _ = bench("run", *command, "--dry-run", "--json")
+    assert code == 1 and get in json.loads(out)["missing"][0]
+    code, _, told = bench("run", *command, "output=study")
+    assert code == 2 and get in told and "bench doctor judge=transformers" in told
+    assert not list(tmp_path.rglob("run.json"))
+    code, out, _ = bench("run", *command, "models.mode=replay", "--dry-run")
+    assert code == 1 and "holds no recorded calls" in out and get not in out, "replay needs answers and no weights"
+    assert bench("run", *command[:3], "profile=quick", "--dry-run")[0] == 0
+
+
+def test_show_lists_the_ablations_that_a_method_declares(bench) -> None:
+    declared = registry.get("method", "vlm_rb").ablations
+    code, out, _ = bench("show", *SMOKE, "method=vlm_rb")
+    assert code == 0 and f"ablations, run by bench ablate: {', '.join(declared)}" in out
+    (cell,) = json.loads(bench("show", *SMOKE, "method=vlm_rb", "--json")[1])
+    assert cell["ablations"] == declared
+    assert "ablations" not in bench("show", *SMOKE, "method=uer")[1]
+
+
+def test_a_dry_run_of_a_matrix_names_each_cell_s_role(bench, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = ("ablate", *SMOKE, "method=vlm_rb", "--only", "td_boost", "--dry-run")
+    code, out, _ = bench(*command, "--json")
+    full, boosted = json.loads(out)["cells"]
+    assert code == 0 and list(tmp_path.iterdir()) == []
+    assert full["matrix"] == {"kind": "ablation", "name": "full: td_boost=false", "reference": full["cell"]}
+    assert boosted["matrix"] == {"kind": "ablation", "name": "td_boost=true", "reference": full["cell"]}
+    assert boosted["row"] == "vlm_rb (td_boost=true) · sprite · smoke" and boosted["row"] in bench(*command)[1]
+
+
+def test_a_scripted_judge_is_called_an_instrument_before_anything_runs(bench) -> None:
+    command = ("perturb", *SMOKE, "method=vlm_rb", "--dry-run")
+    assert bench(*command)[1].startswith("Judge sprite: hand-written for this task: ")
+    assert len(json.loads(bench(*command, "--json")[1])["cells"]) == 3
+
+
+def test_show_prints_a_long_text_in_full_below_the_table(bench, tmp_path: Path) -> None:
+    file = tmp_path / "prompt.txt"
+    file.write_text("Is [bold]it[/bold] seen?\n  Look again.\n")
+    words = (*SMOKE, "method=vlm_rb", "judge=transformers")
+    out = bench("show", *words, f"judge.prompt=file:{file}")[1]
+    assert re.search(r"^judge\.prompt +below +command line", out, re.MULTILINE)
+    assert out.rstrip().endswith("judge.prompt:\n    Is [bold]it[/bold] seen?\n      Look again.")
+    row = next(line for line in bench("show", *words)[1].splitlines() if line.startswith("judge.prompt "))
+    assert "suite minigrid_doorkey" in row and "VLM-RB, app. C" in row
+
+
+def test_show_tells_which_layer_set_a_value(bench) -> None:
+    shown = settings(bench, *SMOKE, "method=vlm_rb", "replay.clip_length=8")
+    assert (shown["replay.clip_length"]["value"], shown["replay.clip_length"]["layer"]) == (8, "command line")
+    assert (shown["learner.batch_size"]["value"], shown["learner.batch_size"]["layer"]) == (32, "profile smoke")
+    assert shown["judge.delay"]["unit"] == "environment steps"
+
+
+def test_a_dry_run_prints_cells_seeds_steps_and_hours_and_writes_nothing(bench, tmp_path, monkeypatch) -> None:
+    from guidebench.harness.plan import matrix
+
+    monkeypatch.chdir(tmp_path)
+    command = (*SMOKE, "method=uer,per", "seeds=[3,5]", "training.steps=900")
+    code, out, _ = bench("run", *command, "--dry-run")
+    assert code == 0 and list(tmp_path.iterdir()) == []
+    plan = matrix.plan(command)
+    for cell in plan.cells:
+        line = next(line for line in out.splitlines() if line.startswith(cell.id))
+        assert line.split()[1:4] == ["minigrid_doorkey/5x5", "900", "2"]
+        assert f"{cell.names.method} (training.steps=900) · smoke" in line
+    assert "2 cells × 2 seeds (3,5)" in out
+    assert re.search(r"about \d+ (seconds|minutes) on this machine with \d+ worker", out)
+
+
+def test_a_dry_run_as_json_says_the_same(bench, tmp_path, monkeypatch) -> None:
+    from guidebench.harness.plan import matrix
+
+    monkeypatch.chdir(tmp_path)
+    command = (*SMOKE, "method=uer,vlm_rb", "replay.lambda_max=0.25,1", "seeds=3", "workers=2", "device=cpu")
+    code, out, _ = bench("run", *command, "--dry-run", "--json")
+    assert code == 0 and list(tmp_path.iterdir()) == []
+    content, plan = json.loads(out), matrix.plan(command)
+    assert content["study"] == plan.name and content["workers"] == 2
+    assert [row["cell"] for row in content["cells"]] == [cell.id for cell in plan.cells]
+    assert [row["row"] for row in content["cells"]] == [
+        "uer · smoke",
+        "vlm_rb (replay.lambda_max=0.25) · sprite · smoke",
+        "vlm_rb (replay.lambda_max=1.0) · sprite · smoke",
+    ]
+    assert all(row["seeds"] == [0, 1, 2] and row["steps"] == 600 for row in content["cells"])
+    # two workers share the hours of all runs
+    assert content["hours"] == pytest.approx(sum(row["hours"] for row in content["cells"]) / 2, abs=1e-3)
+
+
+def test_a_matrix_of_ten_thousand_cells_is_planned_without_importing_torch() -> None:
+    program = (
+        "import sys; from guidebench.harness.commands import cli\n"
+        "code = cli.main(sys.argv[1:])\n"
+        "print(code, sorted({'torch', 'gymnasium', 'minigrid', 'pandas'} & set(sys.modules)))"
+    )
+    sweep = ("learner.target_every=range(1,101)", "training.steps=range(600,700)")
+    command = [sys.executable, "-c", program, "run", *SMOKE, *sweep, "--dry-run"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    lines = result.stdout.splitlines()
+    assert lines[-1] == "0 []"
+    cells = [line.split()[0] for line in lines if re.match(r"[0-9a-f]{10} ", line)]
+    assert len(cells) == len(set(cells)) == 10_000
+
+
+def mistakes() -> list[tuple[str, str]]:
+    """What `test_matrix.py` knows to be refused: (override, what the message says)."""
+    mistakes = Path(__file__).parents[1] / "plan" / "test_matrix.py"
+    spec = importlib.util.spec_from_file_location("matrix_mistakes", mistakes)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    test = module.test_mistakes_name_the_value_and_the_fix
+    return next(mark.args[1] for mark in test.pytestmark if mark.name == "parametrize")
+
+
+@pytest.mark.parametrize(("override", "says"), mistakes())
+def test_a_mistake_is_one_short_message_and_exit_code_2(bench, tmp_path, monkeypatch, override: str, says: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    base = [text for text in SMOKE if text.split("=")[0] != override.split("=")[0]]
+    message = one_screen(*bench("run", *base, override))
+    assert re.search(says, message)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (("run", "method=uer"), "no suite named; add suite=…"),
+        (("run", "suite=classic", "method=vlm_rb", "judge=sprite"), "judge 'sprite' does not fit suite 'classic'"),
+        (
+            ("run", "suite=classic", "method=vlm_rb"),
+            "suite 'classic' names none in its profile 'paper'",
+        ),
+        (("run", *SMOKE, "seeds=2", "seeds=3"), "seeds= is given twice"),
+        (("run", *SMOKE, "learner.lr=[1"), r"'learner.lr=\[1' cannot be read"),
+        (("run", *SMOKE, "device=gpu"), "device=gpu: expected one of 'auto', 'cpu', 'cuda'"),
+        (("show", "method=vlmrb"), "did you mean 'vlm_rb'"),
+        (("ablate", *SMOKE), "method 'uer' declares no ablations .those that do: .*vlm_rb"),
+        (
+            ("ablate", *SMOKE, "method=vlm_rb", "--only", "lamda_max"),
+            "did you mean 'lambda_max'.*known: alpha, clip",
+        ),
+        (("perturb", *SMOKE, "method=per"), r"no chosen method has a judge \(per\)"),
+        (("perturb", *SMOKE, "method=vlm_rb", "--only", "blur"), "unknown perturbation .*known: sprite_swap, texture"),
+        (("status", "nowhere"), "nowhere does not exist; give the directory"),
+        (("status", "."), "is not a study"),
+        (("report", "nowhere"), "no study at nowhere"),
+        (("eval", "nowhere"), "nowhere does not exist; give a directory such as"),
+        (("verify", "nowhere.zip"), "nowhere.zip does not exist; give an archive of `bench submit`"),
+        (("compare", "mesured"), "no study at mesured: the directory does not exist; did you mean 'measured'"),
+        (("run",), "`bench run --help` explains what it takes"),
+        (("run", *SMOKE, "--dryrun"), "unknown option '--dryrun'; did you mean '--dry-run'"),
+        (("run", *SMOKE, "--dry_run"), "unknown option '--dry_run'; did you mean '--dry-run'"),
+        (("run", "--suite", "classic"), "settings are no options; write suite=classic instead of --suite"),
+        (("run", *SMOKE, "--seeds=3"), "write seeds=3 instead of --seeds"),
+        (("show", *SMOKE, "--learner.lr", "1"), "write learner.lr=1 instead of --learner.lr"),
+        (("run", *SMOKE, "--method", "--json"), "write method=… instead of --method"),
+        (("status", "--jsn", "x"), "unknown option '--jsn'; did you mean '--json'"),
+        (("models", "export", "--jsn"), "unknown option '--jsn'"),
+        (("lst",), "unknown command 'lst'; did you mean 'list'"),
+        (("new", "replay", "My-Replay"), "'My-Replay' is not a name for a replay"),
+        (("new", "replay", "uer"), "there is a method and a replay 'uer' already"),
+        (("new", "suite", "classic"), "there is a suite 'classic' already"),
+    ],
+)
+def test_so_is_a_mistake_in_any_command(bench, tmp_path, monkeypatch, command: tuple[str, ...], says: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert re.search(says, one_screen(*bench(*command)))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_status_tells_how_far_each_run_is(bench, tmp_path: Path) -> None:
+    from guidebench.harness.identity.cells import write_cell
+    from guidebench.harness.plan import matrix
+    from guidebench.harness.records.study import StudyDirectory
+
+    plan = matrix.plan([*SMOKE, "method=per", "replay.alpha=0.5", "seeds=4"])
+    cell = plan.cells[0]
+    study = StudyDirectory(tmp_path)
+    study.write("mine", [], {cell.id: {"directory": cell.directory, "seeds": [*plan.seeds], "label_variant": "a=1"}})
+    write_cell(study, cell)
+    study.run(cell.directory, 0).update(status="finished", step=600, steps=600, score=0.75)
+    study.run(cell.directory, 1).update(status="failed", step=450, steps=600, error="Traceback …\nValueError: no")
+    study.run(cell.directory, 3).update(status="running", step=150, steps=600)  # and no process holds it
+    code, out, _ = bench("status", str(tmp_path))
+    assert code == 0 and max(map(len, out.splitlines())) <= 80
+    assert "mine: 1 of 4 runs finished, 1 waiting, 1 stopped, 1 failed\n50% of all steps\n" in out
+    assert f"\n{cell.names.suite}/{cell.names.task} per (a=1)\n" in out
+    lines = [next(line for line in out.splitlines() if f"seed {seed} " in line) for seed in range(4)]
+    assert [line.split(None, 2)[2] for line in lines] == [
+        "finished        600 of 600  success 0.75", "failed          450 of 600", "waiting           0 of 600",
+        "stopped         150 of 600",
+    ]  # fmt: skip
+    assert "ValueError: no" in out and "Traceback" not in out
+    rows = json.loads(bench("status", str(tmp_path), "--json")[1])["runs"]
+    assert [(row["seed"], row["status"], row["step"]) for row in rows] == [
+        (0, "finished", 600),
+        (1, "failed", 450),
+        (2, "waiting", 0),
+        (3, "stopped", 150),
+    ]
+
+
+def test_status_tells_what_a_worker_of_another_process_does_now(bench, train, tmp_path: Path, monkeypatch) -> None:
+    from guidebench.harness.run import journal, pace
+
+    for module, name in ((journal, "TELL_EVERY"), (journal, "LIVE_EVERY"), (pace, "SHORTEST")):
+        monkeypatch.setattr(module, name, 1e-9)
+    seen: list[tuple[int, dict[str, Any], str]] = []
+    steps = iter(range(1, 1_000))
+
+    def look() -> bool:
+        """The loop asks at the end of every step whether to stop: a moment at which a run can be looked at."""
+        if (step := next(steps)) == 250:  # the first evaluation was at step 200, the first checkpoint comes at 5,000
+            content = json.loads(bench("status", str(tmp_path / "study"), "--json")[1])
+            seen.append((step, content, bench("status", str(tmp_path / "study"))[1]))
+        return False
+
+    train("method=uer", "seeds=1", packs=[(0,)], directory=tmp_path / "study", stop=look)
+    (step, content, out), (row,) = seen[0], seen[0][1]["runs"]
+    assert row["status"] == "running" and row["step"] == step - 1 and 0.0 <= row["score"] <= 1.0
+    assert row["steps_per_second"] > 0 and row["seconds_left"] == content["seconds_left"] >= 0
+    assert re.search(r"seed 0 +running +249 of 600  success \d\.\d\d  [\d,]+ steps/s  \d+ s left", out)
+    row = json.loads(bench("status", str(tmp_path / "study"), "--json")[1])["runs"][0]
+    assert row["status"] == "finished" and row["score"] is not None and row["steps_per_second"] is None
+    assert not list((tmp_path / "study").rglob(".live*"))
+
+
+@pytest.mark.parametrize("content", ["[]", "{", '{"schema": 1}', '{"schema": 99, "cells": {}}'])
+def test_a_damaged_study_is_named(bench, tmp_path: Path, content: str) -> None:
+    (tmp_path / "study.json").write_text(content)
+    assert str(tmp_path / "study.json") in one_screen(*bench("status", str(tmp_path)))
+    code, _, err = bench("run", *SMOKE, f"output={tmp_path}")
+    assert str(tmp_path / "study.json") in one_screen(code, "", err)
+    assert (tmp_path / "study.json").read_text() == content
+
+
+def test_doctor_checks_packages_machine_and_programs(bench) -> None:
+    code, out, _ = bench("doctor", "--json")
+    findings = {finding["name"]: finding for finding in json.loads(out)}
+    assert {"torch", "registry", "processor", "gpu", "disk", "pdflatex"} <= set(findings)
+    assert findings["torch"]["ok"] is True and re.match(r"\d+\.\d+", findings["torch"]["text"])
+    assert "cores" in findings["processor"]["text"]
+    assert code == (1 if any(finding["ok"] is False for finding in findings.values()) else 0)
+    assert re.search(r"ok +torch +\d", bench("doctor")[1])
+
+
+def test_doctor_names_what_is_missing_or_too_old(bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    from importlib import metadata
+
+    monkeypatch.setattr(metadata, "requires", lambda name: ["numpy>=99", "no-such-package>=1", "x; extra == 'dev'"])
+    code, out, _ = bench("doctor")
+    assert code == 1
+    assert re.search(r"PROBLEM +numpy .* does not fit numpy>=99", out)
+    assert re.search(r"PROBLEM +no-such-package +not installed; pip install 'no-such-package>=1'", out)
+    assert not re.search(r"^ *\w+ +x ", out, re.MULTILINE)
+
+
+def test_one_is_singular_in_a_plan(bench, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    out = bench("run", *SMOKE, "method=uer", "task=5x5", "seeds=1", "workers=1", "device=cpu", "--dry-run")[1]
+    assert "1 cell × 1 seed (0)" in out and "with 1 worker (cpu)" in out
+
+
+def test_a_second_command_into_a_study_leaves_its_name(tmp_path: Path, monkeypatch) -> None:
+    from guidebench.harness.launchers import local
+    from guidebench.harness.plan import matrix
+    from guidebench.harness.run import study
+
+    asked: list[str] = []
+    monkeypatch.setattr(local, "launch", lambda jobs, *_: asked.extend(job.study for job in jobs))
+    first, second = (
+        matrix.plan([*SMOKE, "task=5x5", "seeds=1", "workers=1", f"method={method}", f"output={tmp_path}"])
+        for method in ("uer", "per")
+    )
+    assert study.carry_out(first).name == first.name != second.name
+    assert study.carry_out(second).name == first.name
+    content = json.loads((tmp_path / "study.json").read_text())
+    assert content["study"] == first.name and len(content["cells"]) == 2 and set(asked) == {first.name}
+
+
+@pytest.mark.parametrize(
+    ("seeds", "says"),
+    [
+        (
+            1,
+            "1 seed shows whether a method learns here at all, .* It does not show .* seeds=10; what is finished stays",
+        ),
+        (
+            3,
+            "3 seeds show whether a method learns here at all, .* They do not show .* seeds=10; what is finished stays",
+        ),
+        (10, ""),
+    ],
+)
+def test_a_study_ends_with_what_its_seeds_show_and_with_its_page(tmp_path: Path, capsys, seeds: int, says: str) -> None:
+    from guidebench.harness.commands import run_
+    from guidebench.harness.plan import matrix
+    from guidebench.harness.records.study import StudyDirectory
+    from guidebench.harness.run import study
+
+    quick = ["suite=minigrid_doorkey", "task=5x5", "method=uer", "profile=quick"]
+    plan = matrix.plan([*quick, f"seeds={seeds + 1}", f"output={tmp_path}"])
+    for seed in range(seeds):  # one more is not finished
+        StudyDirectory(tmp_path).run(plan.cells[0].directory, seed).update(status="finished", step=600, steps=600)
+    run_._close(study.look(plan))
+    out = capsys.readouterr().out
+    assert re.fullmatch(f"\n{says}\\.\n", out) if says else not out
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report" / "report.html").touch()
+    run_._close(study.look(plan))
+    assert capsys.readouterr().out.endswith(f"\npage: {tmp_path / 'report' / 'report.html'}\n")
+
+
+def test_a_smoke_study_is_not_said_to_show_what_a_method_learns(tmp_path: Path, capsys) -> None:
+    from guidebench.harness.commands import run_
+    from guidebench.harness.plan import matrix
+    from guidebench.harness.records.study import StudyDirectory
+    from guidebench.harness.run import study
+
+    plan = matrix.plan([*SMOKE, "method=uer", "task=5x5", "seeds=1", f"output={tmp_path}"])
+    StudyDirectory(tmp_path).run(plan.cells[0].directory, 0).update(status="finished", step=600, steps=600)
+    run_._close(study.look(plan))
+    out = capsys.readouterr().out
+    assert "The profile smoke shows that everything runs." in out and "whether a method learns" not in out
+
+
+def test_a_study_is_printed_as_a_line_and_shown_as_a_table(tmp_path: Path) -> None:
+    from guidebench import results
+    from guidebench.harness.identity.cells import write_cell
+    from guidebench.harness.plan import matrix
+    from guidebench.harness.records.study import StudyDirectory
+    from guidebench.harness.run import study
+
+    plan = matrix.plan([*SMOKE, "method=per", "replay.alpha=0.5", "task=5x5", "seeds=2", f"output={tmp_path}"])
+    directory = StudyDirectory(tmp_path)
+    (cell,) = plan.cells
+    directory.write(plan.name, [], {cell.id: {"directory": cell.directory, "seeds": [0, 1], "label_variant": "a=1"}})
+    write_cell(directory, cell)
+    directory.run(cell.directory, 1).update(status="failed", seed=1, step=0, steps=600, error="Traceback\nNo: <b>&")
+    for found in (study.look(plan), results.study(tmp_path)):
+        assert (
+            str(found) == repr(found) == f"study {plan.name} in {tmp_path}: 0 of 2 runs finished, 1 waiting, 1 failed"
+        )
+        html = found._repr_html_()
+        assert html.startswith("<table>") and html.count("<tr>") == 3
+        assert "<td>No: &lt;b&gt;&amp;</td>" in html and "Traceback" not in html
+
+
+def test_overrides_may_stand_after_an_option(bench) -> None:
+    code, out, _ = bench("ablate", "--only", "td_boost", *SMOKE, "--dry-run", "method=vlm_rb")
+    assert code == 0 and "td_boost=true" in out
+    code, _, err = bench("run", *SMOKE, "--often", "seeds=1")
+    assert code == 2 and "--often" in err

@@ -1,0 +1,295 @@
+"""Runs begin with the same verified episodes, and otherwise are what they were."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from guidebench.harness.commands import cli
+from guidebench.harness.episodes import demonstrations
+from guidebench.harness.episodes.demonstrations import Demonstrations, Wanted
+from guidebench.harness.errors import Notice, Stopped, UserError
+from guidebench.harness.interfaces import Observations
+from guidebench.harness.loop import building
+from guidebench.harness.plan import config, matrix
+from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
+from tests.logs import logged
+
+SUITE = MiniGridDoorKey()
+THREE = Wanted("minigrid_doorkey", SUITE, "5x5", 3)
+SHORT = ("training.demonstrations=3", "training.steps=240", "evaluation.every=80", "evaluation.episodes=4")
+
+
+@pytest.fixture(scope="module")
+def three() -> Demonstrations:
+    return demonstrations.obtain(THREE)
+
+
+def test_each_is_an_episode_from_reset_to_success_that_its_seed_repeats(three) -> None:
+    assert len(three.episodes) == 3 and len({episode.seed for episode in three.episodes}) == 3
+    for episode in three.episodes:
+        np.testing.assert_array_equal(episode.observation[0], SUITE.make("5x5").reset(episode.seed))
+        np.testing.assert_array_equal(episode.observation[1:], episode.next_observation[:-1])
+        assert np.flatnonzero(episode.success).tolist() == [episode.length - 1] and episode.terminated[-1]
+        assert episode.events.any(axis=0).all(), "it takes the key, opens the door and reaches the goal"
+        assert episode.reward[-1] == np.float32(1 - 0.9 * episode.length / 250)
+
+
+def test_they_are_made_once_and_again_to_the_same_bytes(three, monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(demonstrations, "make", None)
+    assert demonstrations.obtain(THREE).digest == three.digest
+    monkeypatch.undo()
+    monkeypatch.setenv("GUIDEBENCH_CACHE", str(tmp_path))
+    told: list[tuple[int, int]] = []
+    assert demonstrations.obtain(THREE, lambda *at: told.append(at)).digest == three.digest
+    assert told == [(1, 1), (2, 2), (3, 3)]
+
+
+def test_another_task_count_version_or_space_is_kept_apart(monkeypatch) -> None:
+    others = [Wanted(THREE.name, SUITE, "6x6", 3), Wanted(THREE.name, SUITE, "5x5", 4)]
+    files = {what.file for what in (THREE, *others)}
+    monkeypatch.setattr(MiniGridDoorKey, "version", 99)
+    assert len({*files, THREE.file}) == 4
+    monkeypatch.undo()
+    actions = SUITE.spaces("5x5")[1]
+    monkeypatch.setattr(MiniGridDoorKey, "spaces", lambda self, task: (Observations((2,), "float32"), actions))
+    assert len({*files, THREE.file}) == 4
+
+
+@pytest.mark.parametrize("suffix", [".json", ".safetensors"])
+def test_a_damaged_file_is_told_and_made_anew(three, monkeypatch, tmp_path: Path, suffix: str) -> None:
+    monkeypatch.setenv("GUIDEBENCH_CACHE", str(tmp_path))
+    demonstrations.obtain(THREE)
+    file = THREE.file.with_suffix(suffix)
+    content = bytearray(file.read_bytes())
+    content[0] ^= 1
+    file.write_bytes(content)
+    with pytest.warns(Notice, match="is damaged"):
+        assert demonstrations.obtain(THREE).digest == three.digest
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert demonstrations.obtain(THREE).digest == three.digest
+
+
+def test_one_that_differs_when_replayed_is_refused_with_its_name_the_step_and_both_values(three) -> None:
+    episode, task = three.episodes[1], SUITE.make("5x5")
+    demonstrations.verify(episode, task, "demonstration 1")
+    reward = episode.reward.copy()
+    reward[4] = 0.5
+    with pytest.raises(UserError, match=r"demonstration 1 fails .*reward\[0\] of step 4 is 0\.0 and was 0\.5"):
+        demonstrations.verify(episode._replace(reward=reward), task, "demonstration 1")
+    seen = episode.observation.copy()
+    seen[2, 0, 0, 1] += 3
+    was = seen[2, 0, 0, 1]
+    with pytest.raises(UserError, match=rf"observation\[1\] of step 2 is {was - 3} and was {was}"):
+        demonstrations.verify(episode._replace(observation=seen), task, "demonstration 1")
+
+
+def test_one_that_fails_or_goes_on_after_its_end_is_refused(three) -> None:
+    episode, task = three.episodes[0], SUITE.make("5x5")
+    failed = episode._replace(success=np.zeros_like(episode.success))
+    with pytest.raises(UserError, match=f"not end in success after its {episode.length} steps"):
+        demonstrations.verify(failed, task, "this")
+    twice = episode._replace(**{name: np.concatenate([getattr(episode, name)] * 2) for name in demonstrations.ARRAYS})
+    with pytest.raises(UserError, match="its end is not where"):
+        demonstrations.verify(twice, task, "this")
+
+
+class Clumsy(MiniGridDoorKey):
+    """Solves every third layout."""
+
+    def demonstrate(self, task, seed):
+        return super().demonstrate(task, seed) if seed % 3 == 0 else None
+
+
+class Restless(MiniGridDoorKey):
+    """Succeeds, and goes on until the success is lost."""
+
+    def demonstrate(self, task, seed):
+        episode = super().demonstrate(task, seed)
+        return episode._replace(success=np.roll(episode.success, -1))
+
+
+class Hopeless(MiniGridDoorKey):
+    def demonstrate(self, task, seed):
+        return None
+
+
+def test_attempts_that_fail_are_left_out_and_too_many_are_an_error() -> None:
+    found = demonstrations.make(Wanted("clumsy", Clumsy(), "5x5", 3))
+    assert len(found) == 3 and all(episode.seed % 3 == 0 for episode in found)
+    with pytest.raises(UserError, match="0 of 20 attempts to demonstrate hopeless/5x5 ended in success and 2 are"):
+        demonstrations.make(Wanted("hopeless", Hopeless(), "5x5", 2))
+    with pytest.raises(UserError, match="0 of 10 attempts to demonstrate restless/5x5 ended in success and 1 are"):
+        demonstrations.make(Wanted("restless", Restless(), "5x5", 1))
+
+
+def cell(*overrides: str) -> config.Cell:
+    (found,) = matrix.plan(["suite=minigrid_doorkey", "task=5x5", "profile=smoke", *overrides]).cells
+    return found
+
+
+def test_how_many_there_are_is_part_of_a_cells_id() -> None:
+    assert cell().settings["training.demonstrations"].value == 0
+    assert len({cell().id, cell("training.demonstrations=3").id, cell("training.demonstrations=4").id}) == 3
+
+
+def test_the_ring_has_room_for_them_beside_every_step() -> None:
+    with_three = cell("training.demonstrations=3")
+    assert building.ring_slots(with_three) - building.ring_slots(cell()) == 3 * SUITE.horizon("5x5")
+    assert building.ring_slots(cell("training.demonstrations=3", "training.capacity=500")) == 500 + 10_001
+
+
+def stored(run: Path, name: str, dtype: str, shape: tuple[int, ...] = ()) -> np.ndarray:
+    content = np.fromfile(run / "replay" / f"{name}.bin", dtype)
+    return content.reshape(-1, *shape)
+
+
+def test_every_method_and_seed_stores_the_same_ones_first_and_trains_as_many_steps(train, three) -> None:
+    for method in ("uer", "aer"):
+        study = train(f"method={method}", *SHORT, "seeds=[0,3]", packs=[(0, 3)], keep_replay=True)
+        for run in study.glob("*/*/*/seed-*"):
+            content = json.loads((run / "run.json").read_text())
+            assert content["provenance"]["demonstrations"] == three.digest and content["step"] == 240
+            first = slice(three.length)
+            for name, dtype, shape in [("observation", "uint8", (5, 5, 3)), ("action", "int16", ()),
+                                       ("reward", "float32", ()), ("terminated", "bool", ())]:  # fmt: skip
+                wanted = np.concatenate([getattr(episode, name) for episode in three.episodes])
+                np.testing.assert_array_equal(stored(run, name, dtype, shape)[first], wanted)
+            rest = stored(run, "observation", "uint8", (5, 5, 3))[three.length :]
+            assert rest[:240].any(axis=(1, 2, 3)).all() and not rest[240:].any()
+
+
+def test_their_clips_are_asked_about_at_step_0_as_those_of_the_agent_are_later(train, three) -> None:
+    judged = ("method=vlm_rb", "judge=oracle", "judge.delay=64", "replay.clip_length=4")
+    study = train(*judged, *SHORT, "seeds=[0]", packs=[(0,)])
+    (run,) = study.glob("*/*/*/seed-0")
+    rows = logged(run, "judgements")
+    shown = [row for row in rows if row["asked"] == 0]
+    clips = [[min(4, e.length - start) for start in range(0, e.length, 4)] for e in three.episodes]
+    assert [row["slots"] for row in shown] == [size for each in clips for size in each]
+    assert {row["applied"] for row in shown} == {64} and sum(row["events"] for row in shown) == 9
+    assert all((row["score"] > 0) == (row["events"] > 0) for row in shown)
+    assert [row["ordinal"] for row in rows] == list(range(len(rows))) and len(rows) > len(shown)
+
+
+@pytest.mark.parametrize("method", ["vlm_rb", "aer", "ero"])
+def test_stopping_anywhere_and_continuing_in_another_packing_changes_no_byte(train, method: str) -> None:
+    settings = (f"method={method}", *SHORT, "seeds=[0,1]")
+    if method == "vlm_rb":  # some questions of step 0 are in flight when the run stops
+        settings += ("judge.delay=150",)
+
+    def results(study: Path) -> dict[str, bytes]:
+        names = ("evaluations.parquet", "policy.safetensors")
+        return {str(file.relative_to(study)): file.read_bytes() for n in names for file in study.glob(f"*/*/*/*/{n}")}
+
+    whole = train(*settings, packs=[(0, 1)], checkpoint_every=50)
+    for moment in (20, 130):
+        directory = whole.with_name(f"interrupted-{method}-{moment}")
+        stop = (call == moment for call in itertools.count(1)).__next__
+        with pytest.raises(Stopped):
+            train(*settings, packs=[(0, 1)], checkpoint_every=50, directory=directory, stop=stop)
+        train(*settings, packs=[(1,), (0,)], checkpoint_every=50, directory=directory)
+        assert results(directory) == results(whole) and len(results(whole)) == 4
+
+
+def test_a_ring_that_comes_round_over_them_changes_no_byte_however_often_it_is_saved(train, monkeypatch) -> None:
+    monkeypatch.setattr(building, "SPACING", 20)
+    settings = ("method=per", *SHORT, "training.capacity=80", "learner.learning_starts=40", "seeds=[0]")
+
+    def policy(study: Path) -> bytes:
+        return next(study.glob("*/*/*/seed-0/policy.safetensors")).read_bytes()
+
+    whole = train(*settings, packs=[(0,)], checkpoint_every=1_000)
+    directory = whole.with_name("interrupted")
+    stop = (call == 117 for call in itertools.count(1)).__next__
+    with pytest.raises(Stopped):
+        train(*settings, packs=[(0,)], checkpoint_every=11, directory=directory, stop=stop)
+    assert policy(train(*settings, packs=[(0,)], checkpoint_every=11, directory=directory)) == policy(whole)
+
+
+def test_a_run_with_them_differs_from_one_without_in_what_it_learns_from_alone(train) -> None:
+    """The same layouts, seeds and exploring: before the first gradient step both do the same."""
+    few = ("training.steps=120", "learner.learning_starts=119", "evaluation.every=60", "evaluation.episodes=4")
+
+    def first(study: Path) -> list[bytes]:
+        import pyarrow.parquet as pq
+
+        (path,) = study.glob("*/*/*/seed-0/evaluations.parquet")
+        table = pq.read_table(path).drop_columns(["cell", "study"])
+        return [str(row).encode() for row in table.to_pylist() if row["step"] == 60]
+
+    without = train(*few, "method=uer", "seeds=[0]", packs=[(0,)])
+    having = train(*few, "method=uer", "training.demonstrations=3", "seeds=[0]", packs=[(0,)])
+    assert first(without) == first(having) != []
+
+
+def bench(capsys, *words: str) -> tuple[int, str, str]:
+    code = cli.main(words)
+    return (code, *capsys.readouterr())
+
+
+RUN = ("run", "suite=minigrid_doorkey", "profile=smoke", "method=uer", "seeds=1", "report=false")
+
+
+def test_a_dry_run_says_what_will_be_made_and_makes_nothing(capsys, monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GUIDEBENCH_CACHE", str(tmp_path))
+    code, out, _ = bench(capsys, *RUN, "training.demonstrations=2", "--dry-run")
+    line = "2 demonstrations of minigrid_doorkey/5x5 stand in each replay from the start"
+    assert code == 0 and f"{line}: made first" in out and not any(tmp_path.iterdir())
+    demonstrations.obtain(Wanted("minigrid_doorkey", SUITE, "5x5", 2))
+    assert f"{line}: made already" in bench(capsys, *RUN, "training.demonstrations=2", "--dry-run")[1]
+    told = json.loads(bench(capsys, *RUN, "training.demonstrations=2", "--dry-run", "--json")[1])
+    assert told["demonstrations"] == [{"suite": "minigrid_doorkey", "task": "5x5", "count": 2, "made": True}]
+    assert "demonstrations" not in bench(capsys, *RUN, "--dry-run")[1]
+
+
+def test_a_capacity_smaller_than_they_are_is_refused_before_any_work(capsys, tmp_path: Path, three) -> None:
+    small = three.length - 1
+    words = (*RUN, "training.demonstrations=3", f"training.capacity={small}", "learner.batch_size=8")
+    code, _, err = bench(capsys, *words, f"output={tmp_path / 's'}")
+    assert code == 2 and f"training.capacity={small} is smaller than the 3 demonstrations" in err
+    assert f"{three.length} transitions" in err and not list(tmp_path.glob("s/*.json"))
+
+
+def test_a_suite_without_a_solver_is_refused_by_name(capsys) -> None:
+    code, _, err = bench(capsys, "run", "suite=classic", "profile=smoke", "training.demonstrations=3", "--dry-run")
+    assert code == 2 and "suite 'classic' has no solver that demonstrates" in err
+
+
+def test_a_run_that_began_with_others_is_not_joined_to_these(capsys, tmp_path: Path) -> None:
+    words = (*RUN, "training.demonstrations=1", "training.steps=200", f"output={tmp_path / 's'}")
+    assert bench(capsys, *words)[0] == 0
+    (file,) = tmp_path.glob("s/*/*/*/seed-0/run.json")
+    content = json.loads(file.read_text())
+    content["provenance"]["demonstrations"] = "f" * 64
+    file.write_text(json.dumps(content))
+    assert bench(capsys, *words)[0] == 0, "a finished run is left alone"
+    code, _, err = bench(capsys, *(w if w != "seeds=1" else "seeds=2" for w in words))
+    assert code == 2 and "seed 0 of" in err and "began with other demonstrations (ffffffffff)" in err
+
+
+def test_the_command_makes_what_is_missing_and_verifies_what_is_kept(capsys, monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GUIDEBENCH_CACHE", str(tmp_path / "cache"))
+    words = ("demos", "suite=minigrid_doorkey", "task=5x5,6x6", "--count", "2")
+    code, out, err = bench(capsys, *words)
+    assert code == 0 and "minigrid_doorkey/5x5: 2 demonstrations" in out and "6x6: 2 of 2 after 2 attempts" in err
+    code, out, err = bench(capsys, *words, "--json", "--output", str(tmp_path / "copy"))
+    first, second = json.loads(out)
+    assert code == 0 and err == "" and (first["task"], second["task"]) == ("5x5", "6x6")
+    copied = demonstrations.kept(tmp_path / "copy" / "minigrid_doorkey-5x5.json")
+    assert copied is not None and copied.digest == first["sha256"]
+
+    what = Wanted("minigrid_doorkey", SUITE, "5x5", 2)
+    spoilt = copied.episodes[1]._replace(action=copied.episodes[1].action * 0)
+    demonstrations.keep((copied.episodes[0], spoilt), what)
+    code, _, err = bench(capsys, *words)
+    assert code == 2 and "demonstration 1 of minigrid_doorkey/5x5 in" in err and "of step" in err
+    assert len(err.splitlines()) == 1
+    code, _, err = bench(capsys, "demos", "suite=minigrid_doorkey", "--count", "0")
+    assert code == 2 and "--count 0: at least 1" in err

@@ -1,0 +1,181 @@
+"""A training script of one's own takes part: it records, and stands in the report beside what the harness trained."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import guidebench
+from guidebench import results
+from guidebench.harness.commands import cli
+from guidebench.harness.errors import UserError
+from guidebench.harness.records.schema import EVALUATION
+
+
+def recorder(output: Path, **changes) -> guidebench.Recorder:
+    known = {"suite": "classic", "task": "CartPole-v1", "method": "my_dqn", "seed": 0, "steps": 100}
+    return guidebench.Recorder(output, **{**known, **changes})
+
+
+def cartpole_at_random(log: guidebench.Recorder, seed: int, episodes: int = 3) -> list[tuple[int, float, int]]:
+    """A foreign loop: evaluates a random policy after 50 and 100 steps; (step, return, length) of each episode."""
+    environment = gymnasium.make("CartPole-v1")
+    environment.action_space.seed(seed)
+    told = []
+    for step in (50, 100):
+        for episode in range(episodes):
+            environment.reset(seed=1_000 * seed + 10 * step + episode)
+            total, length, over = 0.0, 0, False
+            while not over:
+                _, reward, terminated, truncated, _ = environment.step(environment.action_space.sample())
+                total, length, over = total + float(reward), length + 1, terminated or truncated
+            log.episode(step=step, ret=total, success=False, length=length)
+            told.append((step, total, length))
+    return told
+
+
+def only_run(study: Path) -> Path:
+    (run,) = study.glob("classic/CartPole-v1/my_dqn-*/seed-*")
+    return run
+
+
+def test_a_foreign_loop_is_recorded_in_the_columns_of_every_other_run(tmp_path: Path) -> None:
+    with recorder(tmp_path, settings={"lr": 1e-3}, learner="dqn") as log:
+        told = cartpole_at_random(log, seed=0)
+    run = only_run(tmp_path)
+    rows = pq.read_table(run / "evaluations.parquet").to_pylist()
+    assert list(rows[0]) == list(EVALUATION)
+    assert [(row["step"], row["return"], row["length"]) for row in rows] == told
+    assert [row["episode"] for row in rows] == [0, 1, 2, 0, 1, 2]
+    assert {(row["method"], row["learner"], row["backend"], row["seed"]) for row in rows} == {
+        ("my_dqn", "dqn", "external", 0)
+    }
+    content = json.loads((run / "run.json").read_text())
+    assert (content["status"], content["step"], content["steps"]) == ("finished", 100, 100)
+    assert not (run / "evaluations.jsonl").exists()
+
+
+def test_it_stands_in_the_report_beside_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["run", "suite=classic", "profile=smoke", "method=uer", "seeds=2", f"output={tmp_path}", "report=false"]
+    assert cli.main(command) == 0
+    name, before = results.study(tmp_path).name, results.study(tmp_path).command
+    for seed in range(2):
+        with recorder(tmp_path, seed=seed, steps=600, profile="smoke") as log:
+            for step in (300, 600):
+                log.episode(step=step, ret=20.0 + seed, success=False, length=20 + seed)
+    study = results.study(tmp_path)
+    assert (study.name, study.command) == (name, before), "a recorder joins a study, it does not rename it"
+    assert {(run.cell.method, run.seed) for run in study.runs} == {
+        (method, seed) for method in ("uer", "my_dqn") for seed in (0, 1)
+    }
+    episodes = results.load(tmp_path)
+    assert episodes[episodes["method"] == "my_dqn"]["return"].tolist() == [20.0, 20.0, 21.0, 21.0]
+    capsys.readouterr()
+    assert cli.main(["report", str(tmp_path), "--resamples", "100"]) == 0
+    out = capsys.readouterr().out
+    assert "my_dqn · external · smoke" in out and "uer · smoke" in out
+    assert cli.main(["status", str(tmp_path)]) == 0
+    assert "4 of 4 runs finished" in capsys.readouterr().out
+    # The harness's own command goes on as if nothing had joined.
+    assert cli.main(command) == 0
+
+
+def test_settings_and_not_the_seed_decide_the_cell(tmp_path: Path) -> None:
+    for seed, lr in [(0, 1e-3), (1, 1e-3), (0, 1e-4)]:
+        with recorder(tmp_path, seed=seed, settings={"lr": lr}) as log:
+            log.episode(step=100, ret=1.0, success=True, length=1)
+    cells = json.loads((tmp_path / "study.json").read_text())["cells"].values()
+    assert sorted(cell["seeds"] for cell in cells) == [[0], [0, 1]]
+
+
+def test_an_error_in_the_loop_leaves_the_run_failed_with_its_reason_and_it_can_be_begun_anew(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), recorder(tmp_path) as log:
+        log.episode(step=50, ret=1.0, success=True, length=1)
+        1 / 0  # noqa: B018
+    run = only_run(tmp_path)
+    content = json.loads((run / "run.json").read_text())
+    assert (content["status"], content["step"]) == ("failed", 50)
+    assert content["error"] == "ZeroDivisionError: division by zero"
+    assert not (run / "evaluations.parquet").exists()
+    with recorder(tmp_path) as log:
+        log.episode(step=100, ret=2.0, success=True, length=1)
+    assert [row["return"] for row in pq.read_table(run / "evaluations.parquet").to_pylist()] == [2.0]
+
+
+def test_a_finished_run_is_not_overwritten(tmp_path: Path) -> None:
+    with recorder(tmp_path) as log:
+        log.episode(step=100, ret=2.0, success=True, length=1)
+        log.finish()  # by hand, and once more by leaving the block
+    with pytest.raises(UserError, match="is finished; delete it to record it anew"):
+        recorder(tmp_path)
+
+
+def test_two_recorders_of_one_run_are_refused(tmp_path: Path) -> None:
+    with recorder(tmp_path) as log:
+        with pytest.raises(UserError, match=r"is being written by another process \(pid \d+\)"):
+            recorder(tmp_path)
+        with recorder(tmp_path, seed=1):
+            pass  # another seed is another run
+        log.episode(step=100, ret=2.0, success=True, length=1)
+    assert len(list(tmp_path.glob("*/*/*/seed-*/evaluations.parquet"))) == 2
+
+
+@pytest.mark.parametrize("name", ["suite", "task", "method", "profile", "learner", "model"])
+@pytest.mark.parametrize("value", ["..", "../up", "a/b", ".hidden", "two\nlines", "\x1b[31mred", "nul\0"])
+def test_names_that_are_no_plain_names_are_refused_before_anything_is_written(
+    tmp_path: Path, name: str, value: str
+) -> None:
+    with pytest.raises(UserError, match=f"{name}=.*: expected a plain name"):
+        recorder(tmp_path / "study", **{name: value})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"method": ""}, "method='': expected a plain name"),
+        ({"seed": -1}, "seed=-1: expected a whole number of at least 0"),
+        ({"seed": 1.5}, "seed=1.5: expected a whole number"),
+        ({"steps": 0}, "steps=0: expected a whole number of at least 1"),
+        ({"steps": 1e5}, "steps=100000.0: expected a whole number"),
+        ({"settings": {"layers": {64, 32}}}, "not JSON serializable; give numbers, strings, lists and null"),
+        ({"settings": {"lr": float("nan")}}, "settings=.*nan.*not JSON compliant"),
+    ],
+)
+def test_what_a_study_cannot_hold_is_refused(tmp_path: Path, wrong: dict, says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        recorder(tmp_path / "study", **wrong)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"step": 101}, "step=101: expected a whole number from 50 to 100"),
+        ({"step": 49}, "step=49: expected a whole number from 50 to 100"),
+        ({"step": 60.5}, "step=60.5: expected a whole number"),
+        ({"ret": float("inf")}, "ret=inf: expected a finite return"),
+        ({"length": -1}, "length=-1: expected a whole number of at least 0"),
+    ],
+)
+def test_an_episode_that_cannot_be_is_refused_and_the_others_stay(tmp_path: Path, wrong: dict, says: str) -> None:
+    episode = {"step": 50, "ret": 1.0, "success": True, "length": 7}
+    with recorder(tmp_path) as log:
+        log.episode(**episode)
+        with pytest.raises(UserError, match=says):
+            log.episode(**{**episode, **wrong})
+        log.episode(**episode)
+    rows = pq.read_table(only_run(tmp_path) / "evaluations.parquet").to_pylist()
+    assert [(row["step"], row["episode"]) for row in rows] == [(50, 0), (50, 1)]
+
+
+def test_numpy_s_numbers_are_as_good_as_python_s(tmp_path: Path) -> None:
+    with recorder(tmp_path, seed=np.int64(3), steps=np.int32(100)) as log:
+        log.episode(step=np.int64(50), ret=np.float32(0.5), success=np.bool_(True), length=np.int32(7))
+    (row,) = pq.read_table(only_run(tmp_path) / "evaluations.parquet").to_pylist()
+    assert (row["seed"], row["step"], row["return"], row["success"], row["length"]) == (3, 50, 0.5, True, 7)

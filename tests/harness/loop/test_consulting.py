@@ -1,0 +1,410 @@
+"""Answers that are waited for while an agent acts: a planner asked as an episode begins, in training and evaluation."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench import results
+from guidebench.harness import registry
+from guidebench.harness.commands import cli
+from guidebench.harness.errors import BudgetReached, Stopped, UserError
+from guidebench.harness.interfaces import Question
+from guidebench.harness.loop import checkpoints
+from guidebench.harness.loop.training import Loop
+from guidebench.harness.models import keeping
+from guidebench.harness.models.calls import CallResult
+from guidebench.harness.models.questions import InFlight, QuestionQueue
+from guidebench.harness.plan import matrix
+from guidebench.harness.run import readiness
+from tests.harness.models.canned import completion, serving
+
+PLANNING = '''
+    from collections.abc import Mapping
+    from dataclasses import dataclass
+    from typing import ClassVar
+
+    import numpy as np
+
+    from guidebench.baselines.agents.standard import Standard, StandardAgent
+    from guidebench.harness.models.calls import ChatCall, Message
+    from guidebench.harness.interfaces import Question
+    from guidebench.harness.logs import Log, count
+    from guidebench.harness.parts import AgentPart
+    from guidebench.harness.recipes import Method
+    from guidebench.harness.registry import register
+
+
+    @register.agent("planning")
+    @dataclass(frozen=True)
+    class Planning(Standard):
+        """Acts as a planner says at the beginning of each episode."""
+
+        version: ClassVar[int] = 1
+        needs: ClassVar[Mapping[str, str]] = {**AgentPart.needs, "planner": "chat"}
+        consults: ClassVar[tuple[str, ...]] = ("planner",)
+        logs: ClassVar[Mapping[str, Log]] = {"plans": Log("a plan", {"plan": count("of the plan")})}
+
+        def spawn(self, build):
+            agent = super().spawn(build)
+            agent.__class__ = Planned
+            agent.plans, agent.count = np.zeros(build.rows, int), build.actions.count
+            return agent
+
+        def dialogue(self, suite, task, role):
+            return Plan()
+
+
+    class Planned(StandardAgent):
+        deterministic = False
+
+        def begin(self, rows, observation, ctx):
+            super().begin(rows, observation, ctx)
+            self.plans[rows] = consulted(rows, observation, ctx, "training")
+
+        def act(self, observation, ctx):
+            return (super().act(observation, ctx) + self.plans[ctx.rows]) % self.count
+
+        def actor(self, places):
+            return Actor(self, places)
+
+        def state(self, row):
+            return super().state(row) | {"plan": int(self.plans[row])}
+
+        def load_state(self, row, state):
+            super().load_state(row, state)
+            self.plans[row] = state["plan"]
+
+
+    class Actor:
+        def __init__(self, agent, places):
+            self.agent, self.places, self.plans = agent, places, np.zeros(len(places), int)
+
+        def begin(self, observation, ctx):
+            episodes = [place.episode for place in self.places]
+            self.plans[:] = consulted(ctx.rows, observation, ctx, "evaluation", episodes)
+            for row, plan in zip(ctx.rows, self.plans):
+                ctx.note("plans", int(row), {"plan": int(plan)})
+
+        def act(self, observation, numbers, ctx):
+            return (StandardAgent.act(self.agent, observation, ctx) + self.plans[numbers]) % self.agent.count
+
+        def end(self, numbers, ctx):
+            self.plans[numbers] = -1
+
+
+    def consulted(rows, observation, ctx, where, episodes=None):
+        nothing = np.zeros((1, 0), bool)
+        told = ctx.consult([
+            Question(int(row), np.array([0]), None, nothing, f'"{where}, step {ctx.step}"', "planner", episode)
+            for row, episode in zip(rows, episodes or [0] * len(rows))
+        ])
+        return [value or 0 for value in told]
+
+
+    class Plan:
+        calls = 1
+
+        async def __call__(self, content, frames, ask):
+            told = await ask(ChatCall((Message("user", (content,)),)))
+            return None if told.failure else int(told.value)
+
+
+    register.method("planning")(Method(summary="plans", agent="planning", citation="% a test"))
+'''
+TINY = (
+    "suite=classic", "task=CartPole-v1", "method=planning", "planner.temperature=0.7", "planner.model=m",
+    "training.steps=300", "evaluation.every=100", "evaluation.episodes=2", "learner.hidden=[8]",
+    "learner.batch_size=16", "learner.learning_starts=40",
+)  # fmt: skip
+KEPT = ("evaluations.parquet", "plans.parquet", "policy.safetensors")
+
+
+class Planner:
+    """A server whose answers are as good as chance, and what it was asked."""
+
+    def __init__(self) -> None:
+        self.url, self.heard = "", list[str]()
+        self.slow: tuple[str, int] | None = None
+        """Where, and from which step on, a question is answered late."""
+        self.waits = False
+        """Whether such a one is waited for."""
+
+    def answer(self, path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[Any, ...]:
+        if not body:
+            return 200, {"data": [{"id": "m"}]}
+        self.heard.append(body["messages"][0]["content"])
+        kind, _, step = self.heard[-1].partition(", step ")
+        if self.slow and kind == self.slow[0] and int(step) >= self.slow[1]:
+            self.waits = True
+            time.sleep(1.0)
+        # temperature is above 0: the same words may be answered otherwise next time
+        return 200, completion(str(int(hashlib.sha256(f"{len(self.heard)}".encode()).hexdigest()[:4], 16) % 2))
+
+
+@pytest.fixture
+def planner(plugin: Callable[..., Path]) -> Iterator[Planner]:
+    plugin("planning_module", PLANNING, {"agent": "planning", "method": "planning"})
+    found = Planner()
+    with serving(found.answer) as url:
+        found.url = url
+        yield found
+
+
+def kept(study: Path) -> dict[str, bytes]:
+    files = [file for name in KEPT for file in sorted(study.glob(f"*/*/*/seed-*/{name}"))]
+    return {f"{file.parent.name}/{file.name}": file.read_bytes() for file in files}
+
+
+def test_runs_that_plan_are_the_same_killed_anywhere_apart_and_replayed(
+    planner: Planner, train: Callable[..., Path], tmp_path: Path
+) -> None:
+    words = (*TINY, f"planner.base_url={planner.url}", "seeds=[0,1]")
+    whole = train(*words, packs=[(0, 1)])
+    asked = len(planner.heard)
+    assert {text.partition(",")[0] for text in planner.heard} == {"training", "evaluation"}
+    ledger = results.load(whole, what="ledger").sort_values("step").groupby("seed").tail(1)
+    assert ledger["questions"].sum() == asked and not ledger["failures"].any()
+    plans = results.load(whole, what="plans")
+    assert plans.groupby(["seed", "step"]).size().to_dict() == {
+        (seed, step): 2 for seed in (0, 1) for step in (100, 200, 300)
+    }
+    assert set(plans["plan"]) == {0, 1}, "both plans are made, so that a wrong one would be seen"
+
+    planner.heard.clear()
+    replay = {"mode": "replay", "cassette": str(whole)}
+    for packs in ([(0, 1)], [(1,), (0,)]):
+        assert kept(train(*words, packs=packs, models=replay)) == kept(whole) and len(kept(whole)) == 6
+    assert planner.heard == []
+
+
+@pytest.mark.parametrize("where", [("evaluation", 200), ("training", 150)])
+def test_a_run_stopped_as_it_waits_goes_on_as_if_it_had_not_been(
+    planner: Planner, train: Callable[..., Path], tmp_path: Path, where: tuple[str, int]
+) -> None:
+    words = (*TINY, f"planner.base_url={planner.url}", "seeds=[0,1]")
+    planner.slow = where
+    directory = tmp_path / "stopped"
+    with pytest.raises(Stopped):
+        train(*words, packs=[(0, 1)], checkpoint_every=60, directory=directory, stop=lambda: planner.waits)
+    for run in directory.glob("*/*/*/seed-*"):
+        content, found = json.loads((run / "run.json").read_text()), checkpoints.newest(run)
+        assert content["status"] == "stopped" and found is not None and content["step"] == found.step
+        assert found.state["loop"].get("pending", False) == (where[0] == "evaluation")
+    planner.slow, planner.waits = None, False
+    train(*words, packs=[(1,), (0,)], checkpoint_every=60, directory=directory)
+    whole = train(*words, packs=[(0, 1)], models={"mode": "replay", "cassette": str(directory)})
+    assert kept(directory) == kept(whole) and len(kept(whole)) == 6
+    questions = results.load(directory, what="ledger").sort_values("step").groupby("seed").tail(1)["questions"].sum()
+    assert len(planner.heard) == questions, "nothing that was recorded is asked, or paid, twice"
+
+
+def test_an_evaluation_by_itself_asks_where_it_is_told_to_and_a_submission_is_replayed(
+    planner: Planner, train: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = train(*TINY, f"planner.base_url={planner.url}", "seeds=[0]", packs=[(0,)])
+    keeping.settle(keeping.folder(study))
+    (run,) = map(str, study.glob("*/*/*/seed-0"))
+    planner.heard.clear()
+    assert cli.main(["eval", run, "--episodes", "3"]) == 2
+    assert "was never recorded, and models.mode=replay asks nothing" in capsys.readouterr().err
+    assert cli.main(["eval", run, "--episodes", "3", "--json", "models.mode=record"]) == 0
+    first = capsys.readouterr().out
+    assert len(planner.heard) == 3
+    assert cli.main(["eval", run, "--episodes", "3", "--json"]) == 0
+    assert capsys.readouterr().out == first and len(planner.heard) == 3
+    assert cli.main(["eval", run, "task=Acrobot-v1"]) == 2
+    assert "does not fit a policy" in capsys.readouterr().err
+
+    for cassette, passed, says in (([], None, "holds no recorded calls"), (["--cassette"], True, "")):
+        archive = tmp_path / f"archive{len(cassette)}.zip"
+        assert cli.main(["submit", str(study), *cassette, "--output", str(archive)]) == 0
+        capsys.readouterr()
+        where = ["--leaderboard", str(tmp_path / "board"), "--calls", "0", "--json"]
+        assert cli.main(["verify", str(archive), *where]) == 0
+        (verdict,) = json.loads(capsys.readouterr().out)["cells"].values()
+        told = {check["what"]: check for check in verdict["checks"]}
+        replayed = next(check for what, check in told.items() if "seed 0" in what)
+        assert replayed["passed"] is passed and says in replayed["detail"], replayed
+        assert verdict["standing"] == "self-reported"
+    assert told["layouts"]["passed"] is None and "name a server that has 'm'" in told["layouts"]["detail"]
+    assert len(planner.heard) == 3, "verifying asks nobody of itself"
+
+    own = [f"planner.base_url={planner.url}", "--episodes", "4"]
+    for budget, heard, says in (
+        (100, 4, "new layouts: return better than"),
+        (2, 2, "models.budget_calls=2 is reached"),
+    ):
+        planner.heard.clear()
+        assert cli.main(["verify", str(archive), *where, *own, f"models.budget_calls={budget}"]) == 0
+        (verdict,) = json.loads(capsys.readouterr().out)["cells"].values()
+        assert len(planner.heard) == heard and says in verdict["reason"], verdict
+
+
+def test_a_kill_between_the_checkpoints_of_two_seeds_repeats_the_evaluation_of_one(
+    planner: Planner, train: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = (*TINY, f"planner.base_url={planner.url}", "seeds=[0,1]")
+    planner.slow = ("evaluation", 200)
+    directory = tmp_path / "between"
+    with pytest.raises(Stopped):
+        train(*words, packs=[(0, 1)], directory=directory, stop=lambda: planner.waits)
+    planner.slow = None
+    concluded, conclude = [], Loop._conclude
+    monkeypatch.setattr(Loop, "_conclude", lambda loop: (concluded.append(loop.step), conclude(loop)))
+    with pytest.raises(Stopped):  # seed 0 alone, to the checkpoint behind the evaluation
+        train(*words, packs=[(0,)], directory=directory, stop=lambda: bool(concluded))
+    monkeypatch.setattr(Loop, "_conclude", conclude)
+    states = [checkpoints.newest(run) for run in sorted(directory.glob("*/*/*/seed-*"))]
+    assert [state and state.step for state in states] == [200, 200]
+    assert [state and state.state["loop"].get("pending", False) for state in states] == [False, True]
+    train(*words, packs=[(0, 1)], directory=directory)
+    whole = train(*words, packs=[(0, 1)], models={"mode": "replay", "cassette": str(directory)})
+    assert kept(directory) == kept(whole) and len(kept(whole)) == 6
+
+
+@pytest.mark.slow
+def test_a_run_killed_in_the_middle_of_an_evaluation_makes_it_again_from_what_was_answered(
+    planner: Planner, train: Callable[..., Path], tmp_path: Path
+) -> None:
+    words = (*TINY, "profile=smoke", f"planner.base_url={planner.url}", "seeds=[0]")
+    planner.slow = ("evaluation", 200)
+    directory = tmp_path / "killed"
+    command = [sys.executable, "-m", "guidebench", "run", *words, f"output={directory}", "report=false"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    until = time.monotonic() + 120
+    while not planner.waits:
+        assert process.poll() is None and time.monotonic() < until
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    planner.slow = None
+    (run,) = directory.glob("*/*/*/seed-0")
+    found = checkpoints.newest(run)
+    assert found is not None and found.step == 200 and found.state["loop"]["pending"]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    tiny = (word for word in words if not word.startswith("profile"))
+    whole = train(*tiny, packs=[(0,)], models={"mode": "replay", "cassette": str(directory)})
+    assert kept(directory) == kept(whole) and len(kept(whole)) == 3
+
+
+@pytest.mark.parametrize("deaths", [1, 2])
+def test_a_model_process_that_dies_while_an_evaluation_waits_costs_no_answer(
+    planner: Planner, train: Callable[..., Path], tmp_path: Path, deaths: int
+) -> None:
+    """One that dies once is started again and asked again. One that dies twice without an answer ends the run by its
+    name, and the run goes on from the checkpoint before the evaluation."""
+    words = (*TINY, f"planner.base_url={planner.url}", "seeds=[0,1]")
+    planner.slow = ("evaluation", 200)
+    directory, killed = tmp_path / "dying", set[int | None]()
+
+    def kill() -> bool:
+        for child in multiprocessing.active_children():
+            if child.name == "model" and planner.waits and len(killed) < deaths and child.pid not in killed:
+                child.kill()
+                killed.add(child.pid)
+                planner.waits = False
+        if len(killed) == deaths:
+            planner.slow = None
+        return False
+
+    if deaths == 2:
+        with pytest.raises(UserError, match=r"the process of chat 'openai' ended 2 times without an answer"):
+            train(*words, packs=[(0, 1)], directory=directory, stop=kill)
+        for run in directory.glob("*/*/*/seed-*"):
+            found = checkpoints.newest(run)
+            assert found is not None and found.step == 200 and found.state["loop"]["pending"]
+    train(*words, packs=[(0, 1)], directory=directory, stop=kill)
+    assert len(killed) == deaths
+    whole = train(*words, packs=[(0, 1)], models={"mode": "replay", "cassette": str(directory)})
+    assert kept(directory) == kept(whole) and len(kept(whole)) == 6
+
+
+def test_a_budget_that_ends_within_a_step_keeps_the_checkpoint_and_a_higher_one_goes_on(
+    planner: Planner, train: Callable[..., Path], tmp_path: Path
+) -> None:
+    words = (*TINY, f"planner.base_url={planner.url}", "seeds=[0]")
+    directory = tmp_path / "poor"
+    with pytest.raises(BudgetReached, match=r"models\.budget_calls=10 is reached"):
+        train(*words, packs=[(0,)], directory=directory, models={"budget_calls": 10})
+    (run,) = directory.glob("*/*/*/seed-0")
+    content = json.loads((run / "run.json").read_text())
+    found = checkpoints.newest(run)
+    assert content["status"] == "stopped" and "models.budget_calls=10 is reached" in content["error"]
+    assert content["step"] == (found.step if found else 0) and len(planner.heard) == 10
+    train(*words, packs=[(0,)], directory=directory, models={"budget_calls": 1_000})
+    whole = train(*words, packs=[(0,)], models={"mode": "replay", "cassette": str(directory)})
+    assert kept(directory) == kept(whole) and len(kept(whole)) == 3
+
+
+def test_a_seed_that_has_stopped_is_asked_nothing(planner: Planner) -> None:
+    asks = QuestionQueue(2, 0, Echo(), role="planner", kind="chat")
+    loop = Loop.__new__(Loop)
+    loop.step, loop._consulted, loop._stop = 7, {"planner": asks}, lambda: False
+    loop.agent = SimpleNamespace(active=np.array([True, False]))  # type: ignore[assignment]
+    questions = [
+        Question(row, np.zeros(1, np.int64), None, np.zeros((1, 0), bool), str(row), "planner") for row in (1, 0)
+    ]
+    assert loop.consult(questions) == [None, "0"] and asks.asked == 1
+    with pytest.raises(UserError, match="consults the role 'chat', and the cell's consulted roles are planner"):
+        loop.consult([questions[0]._replace(to="chat")])
+
+
+class Echo:
+    """A backend whose answer is the question."""
+
+    def __init__(self) -> None:
+        self.items: dict[int, InFlight] = {}
+
+    def ask(self, item: InFlight, ahead: bool = False) -> None:
+        assert ahead, "who waits comes first"
+        self.items[item.number] = item
+
+    def take(self, number: int, stop: Any = None) -> tuple[CallResult, float]:
+        return CallResult(self.items[number].ask.content), 0.0
+
+
+def test_what_cannot_be_waited_for_is_refused_before_anything_runs(
+    planner: Planner, plugin: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(
+        UserError, match=r"planner\.delay is given, and the answers of 'planner' are waited for at once"
+    ):
+        matrix.plan([*TINY, "profile=smoke", "planner.delay=3"])
+    live = matrix.plan([*TINY, "profile=smoke", "models.mode=live", f"planner.base_url={planner.url}"])
+    (said,) = readiness.missing(live, tmp_path)
+    assert "models.mode=live records nothing" in said and "use models.mode=record" in said
+    words = [*TINY, "profile=smoke", "models.mode=live", f"planner.base_url={planner.url}", f"output={tmp_path / 's'}"]
+    assert cli.main(["run", *words]) == 2 and "method 'planning' waits for what" in capsys.readouterr().err
+    wrong = PLANNING.replace('"planner": "chat"}', '"other": "chat"}').replace(
+        'register.agent("planning")', 'register.agent("odd")'
+    )
+    plugin("odd_module", wrong.replace('register.method("planning")', 'register.method("odd")'), {"agent": "odd"})
+    with pytest.warns(UserWarning, match="agent 'odd' consults the role 'planner', and needs no model in it"):
+        registry.names("agent")
+
+
+def test_a_question_that_is_not_json_is_told_by_who_asks_it(
+    planner: Planner, plugin: Callable[..., Path], train: Callable[..., Path]
+) -> None:
+    bare = PLANNING.replace("""f'"{where}, step {ctx.step}"'""", 'f"{where}, step {ctx.step}"')
+    plugin("bare_module", bare.replace('("planning")', '("bare")').replace('agent="planning"', 'agent="bare"'),
+           {"agent": "bare", "method": "bare"})  # fmt: skip
+    says = (
+        r"agent 'bare' asks in the role 'planner' with the content 'training, step \d', which is not JSON .*json\.dumps"
+    )
+    with pytest.raises(UserError, match=says):
+        train(*TINY[:2], "method=bare", *TINY[3:], f"planner.base_url={planner.url}", packs=[(0,)])

@@ -1,0 +1,133 @@
+"""Evaluation rows are what running every episode out would have written."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+import pytest
+
+from guidebench.harness.interfaces import Score, Step
+from guidebench.harness.loop.evaluation import Evaluator, Memoryless
+from guidebench.harness.streams import Streams
+from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
+
+
+class Fixed:
+    """Chooses by a fixed random table of the observation: deterministic, and mostly caught in cycles."""
+
+    def __init__(self, deterministic: bool) -> None:
+        self.deterministic = deterministic
+        self.active = np.ones(2, bool)
+        self.batches: list[int] = []
+
+    def actor(self, places):
+        return Memoryless(self)
+
+    def act(self, observation, ctx):
+        self.batches.append(len(observation))
+        return np.array([zlib.crc32(each.tobytes()) % 5 for each in observation])
+
+
+def results(deterministic: bool):
+    suite = MiniGridDoorKey()
+    agent = Fixed(deterministic)
+    evaluator = Evaluator(lambda row: suite.make("5x5"), 12, [Streams(0), Streams(1)])
+    return evaluator(agent, 100, [0, 1]), agent
+
+
+def test_stopping_at_a_repeated_state_equals_running_it_out() -> None:
+    stopped, short = results(deterministic=True)
+    run_out, long = results(deterministic=False)
+    assert stopped == run_out
+    assert len(short.batches) < len(long.batches)
+    assert any(not result.success and result.length == 250 for result in stopped)
+
+
+def test_no_seed_is_no_episode() -> None:
+    assert Evaluator(lambda row: Countdown(), 5, [Streams(0)])(Fixed(True), 40, []) == []
+
+
+def test_finished_episodes_leave_the_batch() -> None:
+    _, agent = results(deterministic=True)
+    assert agent.batches[0] == 24 and agent.batches == sorted(agent.batches, reverse=True) and agent.batches[-1] < 24
+
+
+class Countdown:
+    """Succeeds after as many steps as its reset seed modulo 3, plus one; no position, so it is never cut."""
+
+    instruction, max_steps = "", 10
+
+    def reset(self, seed=None):
+        self.left = seed % 3 + 1
+        return np.zeros(1, np.float32)
+
+    def step(self, action):
+        self.left -= 1
+        return Step(np.zeros(1, np.float32), 1.0, self.left == 0, False, self.left == 0)
+
+    def position(self):
+        return None
+
+
+def test_layouts_depend_on_seed_step_and_episode_alone() -> None:
+    streams = [Streams(4), Streams(9)]
+    both = Evaluator(lambda row: Countdown(), 5, streams)(Fixed(True), 40, [0, 1])
+    alone = Evaluator(lambda row: Countdown(), 5, [Streams(9)])(Fixed(True), 40, [0])
+    assert [result[1:] for result in both if result.row == 1] == [result[1:] for result in alone]
+    expected = [streams[0].evaluation_seed(40, episode) % 3 + 1 for episode in range(5)]
+    assert [result.length for result in both if result.row == 0] == expected
+    assert [result.ret for result in both if result.row == 0] == [float(length) for length in expected]
+    assert expected != [streams[0].evaluation_seed(41, episode) % 3 + 1 for episode in range(5)]
+
+
+def test_subgoals_are_those_that_hold_when_the_episode_ends() -> None:
+    class Parted(Countdown):
+        def subgoals(self):
+            return {"begun": True, "long": self.left == 0 and self.first == 3}
+
+        def reset(self, seed=None):
+            observation = super().reset(seed)
+            self.first = self.left
+            return observation
+
+    results = Evaluator(lambda row: Parted(), 12, [Streams(0)])(Fixed(True), 0, [0])
+    assert {result.length for result in results} == {1, 2, 3}
+    assert all(result.subgoals == {"begun": True, "long": result.length == 3} for result in results)
+    assert Evaluator(lambda row: Countdown(), 1, [Streams(0)])(Fixed(True), 0, [0])[0].subgoals == {}
+
+
+def test_asking_a_judge_during_evaluation_is_refused() -> None:
+    class Asking(Fixed):
+        def act(self, observation, ctx):
+            ctx.ask(None)
+
+    with pytest.raises(RuntimeError, match="may not ask"):
+        Evaluator(lambda row: Countdown(), 1, [Streams(0)])(Asking(True), 0, [0])
+
+
+@pytest.mark.parametrize(
+    ("score", "worth"),
+    [(Score("return"), 0.25), (Score("completion", low=0, high=1), 0.5), (Score("badges"), 7.0)],
+)
+def test_an_episode_is_worth_what_the_suite_names(score: Score, worth: float) -> None:
+    class Ended:
+        max_steps = 1
+
+        def step(self, action: object) -> Step:
+            return Step(np.zeros(1), 0.25, True, False, False)
+
+        def reset(self, seed: int | None = None) -> object:
+            return np.zeros(1)
+
+        def position(self) -> bytes:
+            return b"where it always is"
+
+        def subgoals(self) -> dict[str, bool]:
+            return {"key": True, "door": False}
+
+        def score(self) -> float:
+            return 7.0
+
+    (result,) = Evaluator(lambda row: Ended(), 1, [Streams(0)], score)(Fixed(True), 0, [0])  # type: ignore[arg-type, return-value]
+    assert result.score == worth and not result.success

@@ -1,0 +1,188 @@
+"""Phases of a run: in any order, with updates of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench import results
+from guidebench.baselines.learners.sac import Sac
+from guidebench.harness.errors import Stopped, UserError
+from guidebench.harness.interfaces import RunPhase
+from guidebench.harness.loop.training import phases_of
+from guidebench.harness.run import timing
+from tests.baselines.learners.continuous import SMALL, batch, build
+
+GUIDE = """
+    from dataclasses import dataclass
+    from typing import ClassVar
+
+    import numpy as np
+
+    from guidebench.baselines.guiding import BaseGuide
+    from guidebench.harness.interfaces import RunPhase
+    from guidebench.harness.logs import Log, count
+    from guidebench.harness.parts import AskingPart
+    from guidebench.harness.recipes import Method
+    from guidebench.harness.registry import register
+
+
+    class Staging(BaseGuide):
+        def __init__(self, build, first):
+            self.rows, self.updates, self.first, self.was = build.rows, 0, first, None
+
+        def phases(self, steps):
+            return (
+                RunPhase("wait", 5, "none", self.first), RunPhase("collect", 60, updates=0),
+                RunPhase("settle", 20, "none", 3), RunPhase("learn", steps - 105), RunPhase("distil", 20, "none"),
+            )
+
+        def shape(self, batch):
+            self.updates += 1
+            return batch
+
+        def before_update(self, store, learner, ctx):
+            if ctx.phase.name != self.was:
+                for row in range(self.rows):
+                    ctx.note("stages", row, {"stored": store.live.count, "updates": self.updates})
+                self.was = ctx.phase.name
+            return 0
+
+        def state(self, row):
+            return {"updates": self.updates, "was": self.was}
+
+        def load_state(self, row, state):
+            self.updates, self.was = state["updates"], state["was"]
+
+
+    @register.guide("staging")
+    @dataclass(frozen=True)
+    class StagingPart(AskingPart):
+        first: int = 0
+
+        version: ClassVar[int] = 1
+        citation: ClassVar[str] = "% a test"
+        logs: ClassVar = {
+            "stages": Log("as a phase begins", {"stored": count("transitions"), "updates": count("before its steps")})
+        }
+
+        def spawn(self, build):
+            return Staging(build, self.first)
+
+
+    register.method("staging")(Method(summary="has stages", guide="staging", citation="% a test"))
+"""
+TINY = (
+    "suite=classic", "task=CartPole-v1", "method=staging", "training.steps=200", "evaluation.every=50",
+    "evaluation.episodes=2", "learner.hidden=[8]", "learner.learning_starts=100", "learner.batch_size=16",
+    "learner.train_every=4", "learner.gradient_steps=1",
+)  # fmt: skip
+
+
+@pytest.fixture
+def staging(plugin: Callable[..., Path]) -> None:
+    plugin("staging_module", GUIDE, {"guide": "staging", "method": "staging"})
+
+
+def kept(study: Path) -> dict[str, bytes]:
+    names = ("evaluations.parquet", "stages.parquet", "policy.safetensors")
+    return {str(file.relative_to(study)): file.read_bytes() for name in names for file in study.glob(f"**/{name}")}
+
+
+def test_phases_come_in_any_order_with_updates_of_their_own(staging: None, train: Callable[..., Path]) -> None:
+    """60 updates in 20 steps of 3, although learning starts at 100; then one at each of the steps 100, 104, …, 200."""
+    study = train(*TINY, "seeds=[0,1]", packs=[(0, 1)])
+    rows = results.load(study, what="stages")
+    for seed in (0, 1):
+        found = rows[rows["seed"] == seed].sort_values("step")[["step", "stored", "updates"]].to_numpy().tolist()
+        assert found == [[1, 0, 0], [6, 1, 0], [66, 60, 0], [86, 61, 60], [181, 155, 60 + 21]]
+    assert len(kept(train(*TINY, "seeds=[0,1]", packs=[(0,), (1,)]))) == 6
+
+
+@pytest.mark.parametrize("moment", [2, 30, 65, 70, 120, 190])
+def test_a_run_resumes_to_the_same_bytes_in_every_phase(
+    staging: None, train: Callable[..., Path], moment: int, tmp_path: Path
+) -> None:
+    whole = train(*TINY, "seeds=[0]", packs=[(0,)])
+    calls = iter(range(1, 1000))
+    with pytest.raises(Stopped):
+        train(*TINY, "seeds=[0]", packs=[(0,)], directory=tmp_path / "parts", stop=lambda: next(calls) == moment)
+    resumed = train(*TINY, "seeds=[0]", packs=[(0,)], directory=tmp_path / "parts")
+    assert kept(resumed) == kept(whole) and len(kept(whole)) == 3
+
+
+def test_updates_before_anything_is_stored_are_refused_by_the_phase(staging: None, train: Callable[..., Path]) -> None:
+    says = r"phase 'wait' takes gradient steps at step 1, and nothing is stored to learn from; let a phase with"
+    with pytest.raises(UserError, match=says):
+        train(*TINY, "guide.first=1", "seeds=[0]", packs=[(0,)])
+
+
+def test_a_run_is_timed_whatever_its_first_phase_is(staging: None, tmp_path: Path) -> None:
+    found = timing.measure(cell_of(*TINY), (0,), "cpu", 0.2, tmp_path / "scratch")
+    assert found.training > 0
+
+
+def cell_of(*overrides: str) -> Any:
+    from guidebench.harness.plan import matrix
+
+    (found,) = matrix.plan([*overrides, "profile=smoke"]).cells
+    return found
+
+
+class Fixed:
+    """An agent of these phases."""
+
+    def __init__(self, *phases: RunPhase) -> None:
+        self.phases = lambda: phases
+
+
+WRONG = {
+    "two phases of the run are called 'a'; give each": (RunPhase("a", 50), RunPhase("a", 50)),
+    r"phase 'a' has 0 steps; expected a whole number from 1 on": (RunPhase("a", 0), RunPhase("b", 100)),
+    r"phase 'a' has updates=-1; expected a whole number of gradient updates": (RunPhase("a", 100, updates=-1),),
+    r"phase 'a' has source='nowhere'; expected environment": (RunPhase("a", 100, "nowhere"),),
+    r"have 90 steps in all \(a 40, b 50\), and training.steps=100": (RunPhase("a", 40), RunPhase("b", 50)),
+    r"have 0 steps in all \(none\), and training.steps=100": (),
+}
+
+
+@pytest.mark.parametrize("says", WRONG)
+def test_phases_that_cannot_be_are_refused_before_training_begins(says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        phases_of(Fixed(*WRONG[says]), 100)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("updates", "acted"), [(1, [2, 4, 6, 8]), (2, [1, 2, 3, 4]), (None, [])])
+def test_the_actor_takes_its_share_of_updates_over_the_steps(updates: int | None, acted: list[int]) -> None:
+    """utd = 4 and actor_utd = 2: every second update is also the actor's, over steps of one or two updates; one with
+    the learner's own schedule waits for learning_starts."""
+    learner = Sac(**{**SMALL, "utd": 4, "actor_utd": 2, "learning_starts": 16}).spawn(build())
+    found = []
+    for step in range(1, 9 if updates == 1 else 5):
+        told = [learner.update(batch(step), np.ones(1, bool), step) for _ in range(learner.updates_due(step, updates))]
+        found += [step for each in told if "actor_loss" in each.metrics]
+    assert found == acted
+
+
+def test_the_phase_is_shown_where_progress_is(staging: None, train: Callable[..., Path], tmp_path: Path) -> None:
+    from guidebench.harness.run import journal
+
+    shown: list[dict[str, Any]] = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(journal, "TELL_EVERY", 0.0)
+        patched.setattr(journal, "LIVE_EVERY", 0.0)
+        patched.setattr(journal.RunDirectory, "show", lambda self, **values: shown.append(values), raising=False)
+        train(*TINY, "seeds=[0]", packs=[(0,)])
+    phases = {each["step"]: each["phase"] for each in shown}
+    assert [phases[step] for step in (5, 6, 65, 66, 180, 200)] == [
+        "wait",
+        "collect",
+        "collect",
+        "settle",
+        "learn",
+        "distil",
+    ]

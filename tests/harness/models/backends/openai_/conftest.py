@@ -1,0 +1,124 @@
+"""Real servers on loopback, each a process of its own that serves one tiny model, and a proxy before one of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.harness.models.faults import Proxy, proxied
+
+pytest.importorskip("openai")
+STARTING = 600.0
+"""Seconds that a server may take until it answers; most of them load a library on a busy machine."""
+
+
+class Served(NamedTuple):
+    """A model's directory and the server that has it."""
+
+    directory: Path
+    url: str
+    name: str
+    """By which the server knows it."""
+
+
+@pytest.fixture(scope="session")
+def speaking(tiny: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny Qwen2.5-VL, which says a word for yes or no, whichever a clip makes likelier, and then ends."""
+    import torch
+    from safetensors.torch import load_file, save_file
+    from transformers import AutoTokenizer
+
+    directory = tmp_path_factory.mktemp("speaking") / "qwen_vl"
+    shutil.copytree(tiny("qwen_vl", hidden=128), directory)  # of heads that vLLM's attention has
+    words = AutoTokenizer.from_pretrained(directory)
+    reads = {number: words.convert_tokens_to_string([token]) for token, number in words.get_vocab().items()}
+    weights = load_file(directory / "model.safetensors")
+    said = [number for number, text in reads.items() if text.strip().lower() in ("yes", "no")]
+    heads, seen = weights["lm_head.weight"], weights["model.embed_tokens.weight"]
+    heads[said] *= 8
+    seen[said] = 20 * torch.ones(seen.shape[1])  # unlike any other token, and what makes the end likeliest
+    heads[words.eos_token_id] = torch.ones(heads.shape[1])
+    save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
+    return directory
+
+
+@pytest.fixture(scope="session")
+def transformers_serve(speaking: Path) -> Iterator[Served]:
+    """`transformers serve`: it continues no message and tells no log-probabilities, so it can only be read."""
+    pytest.importorskip("fastapi")
+    port = free_port()
+    program = Path(sys.executable).with_name("transformers")
+    command = [program, "serve", speaking, "--device=cpu", "--dtype=float32", "--host=127.0.0.1", f"--port={port}"]
+    with serving([str(part) for part in command], port, speaking.parent / "transformers.log"):
+        yield Served(speaking, f"http://127.0.0.1:{port}/v1", str(speaking))
+
+
+@pytest.fixture(scope="session")
+def vllm(speaking: Path) -> Iterator[Served]:
+    """vLLM, where VLLM names its program: it needs an environment of its own, since it pins what is used here."""
+    program = os.environ.get("VLLM", "")
+    if not program:
+        pytest.skip("set VLLM to the program `vllm` of an environment that has it")
+    port = free_port()
+    command = [program, "serve", str(speaking), "--served-model-name=tiny", "--host=127.0.0.1", f"--port={port}"]
+    command += ["--dtype=float32", "--max-model-len=1024", "--enforce-eager", "--max-num-seqs=8"]
+    command += ['--limit-mm-per-prompt={"image": 16, "video": 0}']
+    settings = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "DO_NOT_TRACK": "1"}
+    with serving(command, port, speaking.parent / "vllm.log", **settings):
+        yield Served(speaking, f"http://127.0.0.1:{port}/v1", "tiny")
+
+
+@pytest.fixture
+def proxy(transformers_serve: Served) -> Iterator[Proxy]:
+    """Before the server `transformers_serve`."""
+    with proxied(transformers_serve.url) as proxy:
+        yield proxy
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@contextmanager
+def serving(command: Sequence[str], port: int, log: Path, **settings: str) -> Iterator[None]:
+    """A server's process with those that it starts, up while the context lasts."""
+    environment = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"} | settings
+    with (
+        log.open("wb") as said,
+        subprocess.Popen(command, env=environment, stdout=said, stderr=said, start_new_session=True) as process,
+    ):
+        try:
+            deadline = time.monotonic() + STARTING
+            while not answers(f"http://127.0.0.1:{port}/health"):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    pytest.fail(f"{command[0]} does not answer:\n{log.read_text(errors='replace')[-2_000:]}")
+                time.sleep(0.25)
+            yield
+        finally:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(20)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5):
+            return True
+    except OSError:
+        return False

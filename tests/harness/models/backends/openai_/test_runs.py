@@ -1,0 +1,56 @@
+"""VLM-RB on DoorKey judged by a real server: recorded, replayed with the server off, and bearing calls that fail."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from guidebench.harness.errors import Stopped
+from guidebench.harness.models import exchange
+from tests.harness.models.faults import PASSED, seeded
+from tests.harness.models.test_runs import SETTINGS, lines, rows
+
+NOWHERE = "http://127.0.0.1:9/v1"
+SERVED = ("judge=openai", "judge.scoring=literal", "judge.attempts=2", "seeds=[0]")
+
+
+def command(model: str, url: str, timeout: float) -> tuple[str, ...]:
+    plain = (text for text in SETTINGS if not text.startswith(("judge=", "judge.dtype")))
+    return (*plain, *SERVED, f"judge.model={model}", f"judge.base_url={url}", f"judge.timeout={timeout}")
+
+
+def test_a_run_over_a_server_replays_to_the_byte_when_the_server_is_gone(train, transformers_serve) -> None:
+    name, url = transformers_serve.name, transformers_serve.url
+    recorded = train(*command(name, url, 60), packs=[(0,)])
+    replay = {"mode": "replay", "cassette": str(recorded)}
+    replayed = train(*command(name, NOWHERE, 1), packs=[(0,)], models=replay)
+    for file in ("evaluations.parquet", "judgements.parquet"):
+        assert len(rows(recorded, file)) == 1 and rows(replayed, file) == rows(recorded, file)
+    assert {row["score"] for row in lines(recorded, "judgements")} <= {0.0, 1.0}
+
+
+def test_a_run_of_which_a_third_of_calls_fail_ends_and_its_ledger_adds_up(
+    train, proxy, transformers_serve, tmp_path: Path
+) -> None:
+    proxy.plan = seeded(0.3, seed=5)
+    study, stop = tmp_path / "failing", (call == 130 for call in range(1, 10_000)).__next__
+    given = command(transformers_serve.name, proxy.url, 4)
+    with pytest.raises(Stopped):
+        train(*given, packs=[(0,)], directory=study, stop=stop)
+    train(*given, packs=[(0,)], directory=study)
+
+    judged, ledger = lines(study, "judgements"), lines(study, "ledger")
+    failed = [row["failure"] for row in judged if "failure" in row]
+    assert 0 < len(failed) < len(judged) / 2 and len(set(proxy.seen) - {PASSED}) >= 4
+    assert ledger[-1]["failures"] == len(failed)
+    (model,) = exchange.stats(study).models
+    assert model.spent.calls == len(proxy.seen) >= ledger[-1]["billed_calls"]
+    assert sum(model.failures.values()) >= len(failed)
+    run = json.loads(next(study.glob("*/*/*/seed-0/run.json")).read_text())
+    assert run["status"] == "finished"
+
+    replayed = train(*given, packs=[(0,)], models={"mode": "replay", "cassette": str(study)})
+    assert rows(replayed, "evaluations.parquet") == rows(study, "evaluations.parquet")
+    assert rows(replayed, "judgements.parquet") == rows(study, "judgements.parquet")

@@ -1,0 +1,116 @@
+"""Every recipe is complete and consistent, a price is told from the want of one, and names find what they mean."""
+
+from __future__ import annotations
+
+import datetime
+from importlib.resources import files
+
+import pytest
+
+from guidebench.harness import registry
+from guidebench.harness.errors import UserError
+from guidebench.harness.models.backends import recipes
+from guidebench.harness.models.calls import Usage
+
+OF_THE_PAPERS = (
+    "perception_lm_1b", "perception_lm_3b", "perception_lm_8b", "qwen2_5_vl_3b", "qwen2_5_vl_7b", "gpt2", "sbert",
+    "clip", "liv", "gpt-4o-mini", "gpt-4o", "gpt-4-vision", "gemini-1.5-pro", "gemini-3-pro", "qwen2.5-72b",
+    "llama-3.1-405b", "deepseek", "llava-1.5", "minigpt-4", "imagebind", "sam2",
+)  # fmt: skip
+ENTRY = """
+[model]
+title = "Model"
+repository = "maker/model"
+calls = ["chat"]
+backends = ["openai"]
+scoring = []
+parameters = 1
+licence = "MIT"
+papers = ["vlm_rb"]
+note = "None."
+"""
+
+
+def test_the_models_of_the_papers_have_recipes() -> None:
+    assert set(OF_THE_PAPERS) <= set(recipes.names())
+    used = {paper for name in recipes.names() for paper in recipes.recipe(name).papers}
+    assert used == set(recipes.PAPERS)
+
+
+@pytest.mark.parametrize("name", recipes.names())
+def test_every_recipe_can_be_asked_for_through_exactly_the_backends_it_names(name: str) -> None:
+    found = recipes.recipe(name)
+    assert found is not None and found.name == name and found.title and found.note.endswith(".")
+    for backend, ask in (("transformers", recipes.repository), ("openai", recipes.served)):
+        if backend in found.backends:
+            assert ask(name) in (found.repository, found.api)
+        else:
+            with pytest.raises(UserError, match=r"no backend serves it yet|use it through"):
+                ask(name)
+    assert {*found.calls} <= {*registry.names("call")}
+    if "judge" in found.calls:
+        assert found.scoring and set(found.calls) >= {"chat"}
+    if not found.backends:
+        assert "Not served yet" in found.note
+    if found.price is not None:
+        assert found.api, "a listed price is that of its maker's server"
+        assert datetime.date(2023, 1, 1) < found.price.held < datetime.date(2027, 1, 1)
+        assert 0 < found.price.usd_in <= found.price.usd_out
+
+
+def test_names_under_which_recipes_are_found_are_all_different() -> None:
+    given = [name for key in recipes.names() for name in {key, recipes.recipe(key).repository, recipes.recipe(key).api}]
+    given = [name for name in given if name]
+    assert len(given) == len(set(given))
+
+
+def test_a_published_name_finds_its_recipe_and_a_strange_one_stands_as_it_is() -> None:
+    assert recipes.recipe("gpt-4o-mini-2024-07-18").name == "gpt-4o-mini"
+    assert recipes.recipe("Qwen/Qwen2.5-VL-3B-Instruct").name == "qwen2_5_vl_3b"
+    assert recipes.recipe("/models/mine") is None
+    assert recipes.repository("/models/mine") == recipes.served("/models/mine") == "/models/mine"
+    assert recipes.served("deepseek") == "deepseek-chat"
+    assert recipes.served("deepseek-ai/DeepSeek-V3") == "deepseek-ai/DeepSeek-V3"
+    assert recipes.served("qwen2_5_vl_3b") == recipes.repository("qwen2_5_vl_3b") == "Qwen/Qwen2.5-VL-3B-Instruct"
+
+
+def test_a_price_is_per_million_tokens_and_zero_is_told_apart() -> None:
+    usage = Usage(calls=3, tokens_in=2_000_000, tokens_out=500_000)
+    assert recipes.price("gpt-4o-mini", usage) == pytest.approx(2 * 0.15 + 0.5 * 0.60)
+    assert recipes.price("gpt-4o-mini-2024-07-18", usage) == recipes.price("gpt-4o-mini", usage)
+    assert recipes.price("clip", usage) == recipes.price("strange", usage) == 0.0
+    assert [recipes.pricing(name) for name in ("gpt-4o", "clip", "strange")] == ["listed", "free", "unknown"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('title = "Model"', "", "title"),
+        ('title = "Model"', 'title = "Model"\nurl = "x"', "url"),
+        ('calls = ["chat"]', 'calls = [""]', "model.calls"),
+        ('calls = ["chat"]', 'calls = ["chat", "chat"]', "model.calls"),
+        ('calls = ["chat"]', "calls = []", "both or neither"),
+        ('calls = ["chat"]', 'calls = ["judge"]', "way of scoring"),
+        ('backends = ["openai"]', 'backends = ["magic"]', "model.backends"),
+        ('repository = "maker/model"', "", "a server needs a name"),
+        ('repository = "maker/model"\n', 'repository = ""\n', "model.repository"),
+        ("parameters = 1", 'parameters = "1B"', "model.parameters"),
+        ("parameters = 1", "parameters = inf", "model.parameters"),
+        ("parameters = 1", "parameters = 1\nprice = 3", "model.price"),
+        (
+            "parameters = 1",
+            'parameters = 1\nprice = {usd_in = 1, usd_out = 2, held = "2024", source = "x"}',
+            "model.price.held",
+        ),
+        ('papers = ["vlm_rb"]', 'papers = ["furl"]', "model.papers"),
+    ],
+)
+def test_an_entry_that_does_not_fit_is_refused_by_its_field(old: str, new: str, told: str) -> None:
+    assert recipes.parse(ENTRY)["model"].pricing == "free"
+    assert old in ENTRY
+    with pytest.raises(ValueError, match=told):
+        recipes.parse(ENTRY.replace(old, new))
+
+
+def test_the_data_lies_beside_the_code_where_a_wheel_takes_it() -> None:
+    assert files("guidebench.harness.models").joinpath("recipes.toml").is_file()

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+
+from guidebench.harness.models.backends.transformers_.batching import ON_CPU, Batcher, Done, fitting
+from guidebench.harness.models.calls import Failure
+
+CPU = torch.device("cpu")
+
+
+class Squares:
+    """Squares numbers, remembers its batches, and has room for `room` items at a time."""
+
+    def __init__(self, room: int = 1000) -> None:
+        self.room, self.batches = room, list[list[int]]()
+
+    def __call__(self, items: Sequence[int]) -> list[Any]:
+        assert torch.is_inference_mode_enabled()
+        self.batches.append(list(items))
+        if len(items) > self.room:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return [item * item for item in items]
+
+
+def answers(batcher: Batcher, compute: Any, items: Sequence[int], kinds: Sequence[str] | None = None) -> list[Any]:
+    async def ask() -> list[Any]:
+        names = kinds or ["square"] * len(items)
+        calls = [batcher.put(kind, compute, item) for kind, item in zip(names, items, strict=True)]
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    return [found.value if isinstance(found, Done) else found for found in asyncio.run(ask())]
+
+
+def test_what_waits_is_computed_together_in_order_up_to_the_batch_size() -> None:
+    squares = Squares()
+    assert answers(Batcher(4, CPU), squares, range(10)) == [n * n for n in range(10)]
+    assert squares.batches == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+
+
+def test_only_items_of_one_kind_are_computed_together() -> None:
+    squares = Squares()
+    found = answers(Batcher(4, CPU), squares, [1, 2, 3, 4], ["a", "b", "a", "b"])
+    assert found == [1, 4, 9, 16]
+    assert squares.batches == [[1, 3], [2, 4]]
+
+
+def test_out_of_memory_halves_the_batch_and_goes_on() -> None:
+    squares = Squares(room=3)
+    batcher = Batcher(16, CPU)
+    assert answers(batcher, squares, range(16)) == [n * n for n in range(16)]
+    assert [len(batch) for batch in squares.batches] == [16, 8, 4, 2, 2, 2, 2, 2, 2, 2, 2]
+    assert answers(batcher, squares, range(4)) == [0, 1, 4, 9], "the size found is kept"
+    assert [len(batch) for batch in squares.batches[-2:]] == [2, 2]
+
+
+def test_an_item_that_does_not_fit_alone_is_a_failure_of_its_own() -> None:
+    def compute(items: Sequence[int]) -> list[int]:
+        if 3 in items:
+            raise RuntimeError(
+                "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"
+            )
+        return list(items)
+
+    found = answers(Batcher(4, CPU), compute, [1, 2, 3, 4])
+    assert found[:2] == [1, 2] and found[3] == 4
+    assert isinstance(found[2], Failure) and found[2].kind == "memory"
+
+
+def test_a_failure_of_one_item_leaves_the_others() -> None:
+    def compute(items: Sequence[int]) -> list[Any]:
+        return [Failure("malformed", "not a number") if item == 2 else item for item in items]
+
+    found = answers(Batcher(4, CPU), compute, [1, 2, 3])
+    assert found[0] == 1 and found[2] == 3
+    assert isinstance(found[1], Failure) and found[1].kind == "malformed" and found[1].usage.seconds > 0
+
+
+def test_a_fault_of_the_code_reaches_who_asked_and_the_next_are_answered() -> None:
+    def compute(items: Sequence[int]) -> list[int]:
+        if 1 in items:
+            raise ZeroDivisionError("by hand")
+        return list(items)
+
+    batcher = Batcher(2, CPU)
+    found = answers(batcher, compute, [1, 2, 3])
+    assert [type(value) for value in found[:2]] == [ZeroDivisionError] * 2 and found[2] == 3
+    assert answers(batcher, compute, [4]) == [4]
+
+
+def test_what_nobody_waits_for_any_more_is_not_computed() -> None:
+    squares = Squares()
+
+    async def ask() -> None:
+        batcher = Batcher(1, CPU)
+        tasks = [asyncio.create_task(batcher.put("square", squares, item)) for item in range(3)]
+        await asyncio.sleep(0)
+        tasks[1].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(ask())
+    assert squares.batches == [[0], [2]]
+
+
+def test_on_a_cpu_memory_is_not_asked() -> None:
+    squares = Squares()
+    answers(Batcher(None, CPU), squares, range(ON_CPU + 1))
+    assert [len(batch) for batch in squares.batches] == [ON_CPU, 1]
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "free", "size"),
+    [(10, 20, 1000, 64), (10, 20, 100, 8), (6, 10, 100, 19), (10, 20, 5, 1), (10, 10, 100, 64), (100, 200, 100, 1)],
+)
+def test_what_fits_follows_from_what_one_and_two_took(one: int, two: int, free: int, size: int) -> None:
+    """An item takes two - one, the rest is fixed; of free memory .8 is used, 64 items at most."""
+    assert fitting(one, two, free) == size
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_the_size_is_what_fits_into_its_memory() -> None:
+    device = torch.device("cuda")
+    free, _ = torch.cuda.mem_get_info(device)
+    sizes = []
+
+    def compute(items: Sequence[int]) -> list[int]:
+        sizes.append(len(items))
+        torch.empty(len(items), free // 10, dtype=torch.uint8, device=device)
+        return list(items)
+
+    assert answers(Batcher(None, device), compute, range(16)) == list(range(16))
+    assert 6 <= max(sizes[3:]) <= 8

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.models.backends.transformers_.loaded import Source
+from guidebench.harness.models.backends.transformers_.loading import load
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("qwen_vl", "vision"),
+        ("perception_lm", "vision"),
+        ("llama", "text"),
+        ("gpt2", "text"),
+        ("clip", "embedding"),
+        ("sentence_bert", "embedding"),
+    ],
+)
+def test_an_architecture_is_loaded_as_what_it_is(tiny: Callable[..., Path], name: str, kind: str) -> None:
+    loaded = load(Source(str(tiny(name)), dtype="bfloat16"))
+    assert loaded.kind == kind
+    assert loaded.model.dtype == torch.bfloat16 and not loaded.model.training
+    assert loaded.tokenizer.pad_token is not None
+
+
+def test_an_unknown_model_is_named_with_what_to_do() -> None:
+    with pytest.raises(UserError, match=r"model 'nobody/nothing' at revision 'v2' .* name a local path"):
+        load(Source("nobody/nothing", revision="v2"))
+
+
+def test_weights_that_are_no_safetensors_are_refused(tiny: Callable[..., Path], tmp_path: Path) -> None:
+    for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / name).write_bytes((tiny("llama") / name).read_bytes())
+    torch.save({}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(UserError, match=r"cannot be loaded.*model.safetensors"):
+        load(Source(str(tmp_path)))
+    with pytest.raises(UserError, match=r"bench models convert LIV\.pt LIV\.safetensors"):
+        load(Source("LIV.pt"))
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("model.safetensors", None),
+        ("config.json", b"{oops"),
+        ("config.json", b'{"model_type": "llama", "hidden_size": "wide"}'),
+        ("tokenizer.json", b""),
+    ],
+)
+def test_a_damaged_directory_is_named(
+    tiny: Callable[..., Path], tmp_path: Path, file: str, content: bytes | None
+) -> None:
+    directory = Path(shutil.copytree(tiny("llama"), tmp_path / "damaged"))
+    (directory / file).write_bytes((directory / file).read_bytes()[:5000] if content is None else content)
+    with pytest.raises(UserError, match="damaged cannot be loaded: "):
+        load(Source(str(directory)))
+
+
+def test_code_of_a_repository_does_not_run_unasked(tiny: Callable[..., Path], tmp_path: Path) -> None:
+    import json
+
+    config = json.loads((tiny("llama") / "config.json").read_text())
+    config |= {"model_type": "strange", "auto_map": {"AutoConfig": "code.Config"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "code.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Config: pass\n")
+    with pytest.raises(UserError, match="trust_remote_code"):
+        load(Source(str(tmp_path)))
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(UserError, match=r"pip install 'guidebench\[vlm\]'"):
+        load(Source("perception_lm_1b"))
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "tpu9"])
+def test_a_device_that_is_not_there_is_named(tiny: Callable[..., Path], device: str) -> None:
+    with pytest.raises(UserError, match=rf"device '{device}' cannot be used.*expected cpu"):
+        load(Source(str(tiny("llama")), device=device))
+
+
+def test_a_model_that_transformers_cannot_serve_says_what_can() -> None:
+    with pytest.raises(UserError, match="use it through openai"):
+        load(Source("gpt-4o"))

@@ -1,0 +1,138 @@
+"""What every kind of call keeps: its form names it and brings it back, and its answers are written and read alike."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench.harness import registry
+from guidebench.harness.models import keys
+from guidebench.harness.models.calls import Call, ChatCall, EmbedCall, Form, JudgeCall, Message, arrays
+from guidebench.harness.models.cassette_file import NotKept, decoded, encoded
+
+CLIP = np.arange(2 * 3 * 4 * 3, dtype=np.uint8).reshape(2, 3, 4, 3)
+SCHEMA = {"type": "object", "properties": {"steps": {"type": "array"}}, "required": ["steps"]}
+ASKED: list[tuple[Call, Any]] = [
+    (JudgeCall(CLIP, "Is it done?"), 0.25),
+    (ChatCall((Message("system", ("be brief",)), Message("user", ("why?", CLIP[0])))), "because"),
+    (ChatCall((Message("user", ("a plan?",)),), SCHEMA, 64, 0.5), {"steps": ["key", 1, None]}),
+    (EmbedCall((CLIP[0], CLIP[1])), np.eye(2, 3, dtype=np.float32)),
+    (EmbedCall(("a",)), np.zeros((1, 4), np.float32)),
+]
+ANSWERS = [0.25, 1, 1.5, float("nan"), "because", {"steps": []}, {"steps": 1}, np.eye(2, 3), np.eye(2), None, [0.5]]
+
+
+@pytest.mark.parametrize(("call", "value"), ASKED)
+def test_a_call_comes_back_from_its_form_and_an_answer_from_the_cassette(call: Call, value: Any) -> None:
+    request = keys.request({"model": "tiny"}, call, None)
+    back = type(call).read(json.loads(request.text), request.images.__getitem__)
+    assert keys.request({"model": "tiny"}, back, None).text == request.text
+    assert back.fault(value) == call.fault(value) == ""
+    again = decoded(type(call), *encoded(type(call), value))
+    assert type(again) is type(value) and np.array_equal(again, value) and call.fault(again) == ""
+    assert call.distance(value, again) <= 0 <= call.tolerance
+
+
+@pytest.mark.parametrize("name", ["chat", "embed", "judge"])
+def test_a_small_call_of_each_kind_is_one_of_it(name: str) -> None:
+    kind = registry.get("call", name)
+    small = kind.small()
+    assert type(small) is kind and kind.kind == name and not small.sampled
+    assert kind.shown(json.loads(keys.request({}, small, None).text))
+
+
+@pytest.mark.parametrize(
+    ("call", "fits"),
+    [
+        (ASKED[0][0], [0.25]),
+        (ASKED[1][0], ["because"]),
+        (ASKED[2][0], [{"steps": []}]),
+        (ASKED[3][0], []),
+    ],
+)
+def test_answers_of_other_types_and_shapes_do_not_count(call: Call, fits: list[Any]) -> None:
+    assert [value for value in ANSWERS if call.fault(value) == ""] == fits
+
+
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    [
+        ("judge", {"prompt": "?", "clip": []}),
+        ("judge", {"prompt": "?", "clip": ["text"]}),
+        ("judge", {"prompt": 1, "clip": [{"image": "0"}]}),
+        ("judge", {"prompt": "?", "clip": [{"image": "0", "more": 1}]}),
+        ("chat", {"messages": [], "schema": None, "max_tokens": "9", "temperature": 0}),
+        ("chat", {"messages": [{"role": "tool", "content": []}], "schema": None, "max_tokens": 9, "temperature": 0}),
+        ("chat", {"messages": [], "schema": {"pattern": "^(a|a)*$"}, "max_tokens": 9, "temperature": 0}),
+        ("embed", {"items": "abc"}),
+        ("embed", {"items": [7]}),
+    ],
+)
+def test_a_form_that_no_call_has_is_none(kind: str, form: Any) -> None:
+    with pytest.raises((ValueError, KeyError, TypeError)):
+        registry.get("call", kind).read(form, lambda digest: CLIP[0])
+
+
+def test_a_call_cannot_give_what_the_key_adds() -> None:
+    class Sly(EmbedCall):
+        def form(self, named: Any) -> Any:
+            return {"items": [], "model": "another"}
+
+    with pytest.raises(TypeError, match="model"):
+        keys.request({"model": "tiny"}, Sly(("a",)), None)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "uint8", "bool", "int64"])
+def test_arrays_of_any_plain_type_are_written_and_read(dtype: str) -> None:
+    array = (np.arange(6).reshape(2, 3) % 2).astype(dtype)
+    head, data = arrays.encode(array.T.copy().T, Form(dtype, 2))
+    assert json.loads(head) == {"array": dtype, "shape": [2, 3]} and len(data) == 6 * array.itemsize
+    found = arrays.decode(head, data, Form(dtype, 2))
+    assert found.dtype == array.dtype and np.array_equal(found, array)
+    found[0, 0] = 1  # whoever is told it may write into it
+
+
+FORM = Form("float32", 2)
+
+
+@pytest.mark.parametrize(
+    ("head", "data"),
+    [
+        ("null", bytes(4)),
+        ("[1.0]", bytes(4)),
+        ("{", bytes(4)),
+        ('{"array":"float32","shape":[1,1]}', bytes(3)),
+        ('{"array":"float32","shape":[1,1]}', "text"),
+        ('{"array":"float32","shape":[1]}', bytes(4)),
+        ('{"array":"float32","shape":[1,-1]}', bytes(4)),
+        ('{"array":"float32","shape":[true,1]}', bytes(4)),
+        ('{"array":"float32","shape":[1.0,1]}', bytes(4)),
+        ('{"array":"float32","shape":[4294967296,0]}', b""),
+        ('{"array":"float32","shape":[1,1],"more":0}', bytes(4)),
+        ('{"array":"float16","shape":[1,2]}', bytes(4)),
+        ('{"array":"object","shape":[1,1]}', bytes(8)),
+        ('{"array":"float32","shape":[1,1]}', np.array([np.inf], "<f4").tobytes()),
+        ('{"array":"float32","shape":[1,1]}', np.array([np.nan], "<f4").tobytes()),
+    ],
+)
+def test_what_is_no_array_is_refused(head: str, data: Any) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        arrays.decode(head, data, FORM)
+
+
+def test_an_array_that_was_not_kept_tells_what_it_was() -> None:
+    with pytest.raises(NotKept, match=r"^float32 \[2, 3\], not kept$"):
+        decoded(EmbedCall, '{"array":"float32","shape":[2,3]}', None)
+    with pytest.raises(ValueError, match="no recorded answer to a call of kind 'embed'"):
+        decoded(EmbedCall, '{"text":"yes"}', None)
+
+
+def test_an_answer_in_words_is_no_list_of_its_numbers() -> None:
+    class Plain(EmbedCall):
+        words = classmethod(Call.words.__func__)
+
+    assert Plain.words(np.zeros((2, 3), np.float32)) == "float32 [2, 3]"
+    assert EmbedCall.words(np.zeros((2, 3), np.float32)) == "2 vectors of 3 numbers"

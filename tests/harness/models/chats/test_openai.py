@@ -1,0 +1,112 @@
+"""The chat `openai`: its settings, and the dialogue of teacher `llm` through a server on loopback and the desk."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guidebench.harness import settings
+from guidebench.harness.errors import UserError
+from guidebench.harness.execution import Models
+from guidebench.harness.models import keeping
+from guidebench.harness.models.calls import Asker, Call, CallResult, ChatCall, EmbedCall, Message
+from guidebench.harness.models.chats.openai_ import OpenAI
+from tests.harness.models.canned import completion, serving
+from tests.there import there
+
+pytest.importorskip("openai")
+ASKED = ChatCall((Message("user", ("Which is better?",)),))
+
+
+def test_how_it_is_reached_and_priced_is_no_part_of_a_cells_id() -> None:
+    known = {field.name for field in dataclasses.fields(OpenAI)}
+    assert known - set(settings.identity(OpenAI())) == {
+        "base_url", "key_variable", "price_in", "price_out", "in_flight", "timeout", "attempts",
+    }  # fmt: skip
+
+
+def test_every_setting_says_what_it_means_and_where_its_default_is_from() -> None:
+    assert all(field.meaning and field.source for field in settings.fields(OpenAI).values())
+    assert next(iter(settings.fields(OpenAI))) == "model"
+
+
+def test_its_configuration_imports_nothing_heavy() -> None:
+    heavy = {"torch", "openai", "jsonschema"}
+    asked = f"import sys, guidebench.harness.models.chats.openai_; print(sorted({heavy} & set(sys.modules)))"
+    said = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "[]"
+
+
+def test_it_writes_as_its_settings_say_and_leaves_other_calls_alone() -> None:
+    call = OpenAI(temperature=0.7, max_tokens=50).sampled(ASKED)
+    assert isinstance(call, ChatCall)
+    assert (call.messages, call.schema, call.temperature, call.max_tokens) == (ASKED.messages, None, 0.7, 50)
+    embed = EmbedCall(("a",))
+    assert OpenAI().sampled(embed) is embed
+    paper = OpenAI().sampled(ASKED)
+    assert isinstance(paper, ChatCall) and (paper.temperature, paper.max_tokens) == (0.0, 1000)
+
+
+def test_a_model_that_answers_no_chats_is_refused() -> None:
+    assert OpenAI().fits(there()) == OpenAI(model="gpt-4o-mini-2024-07-18").fits(there()) == ""
+    assert OpenAI(model="someones-own").fits(there()) == ""
+    assert "Sentence-BERT" in OpenAI(model="sbert").fits(there())
+
+
+def test_without_a_key_it_says_what_to_set_and_what_else_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(UserError, match=r"chat\.base_url=.*set OPENAI_API_KEY.*chat=scripted"):
+        OpenAI().ready()
+    OpenAI(base_url="http://127.0.0.1:9/v1").ready()
+
+
+def test_its_calls_are_sent_recorded_and_replayed(tmp_path: Path) -> None:
+    bodies: list[dict[str, Any]] = []
+
+    def answers(path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, Any]:
+        bodies.append(body)
+        return 200, completion("By a little.\n2")
+
+    async def asked(chat: OpenAI, models: Models) -> CallResult:
+        desk = keeping.desk(chat, models, tmp_path / "models", "cpu")
+        told = await desk.answer(chat.sampled(ASKED), Asker("cell/0", 0, 10))
+        await desk.close()
+        return told
+
+    with serving(answers) as url:
+        chat = OpenAI(base_url=url, max_tokens=77)
+        told = asyncio.run(asked(chat, Models()))
+    assert told.value == "By a little.\n2" and told.usage.tokens_in == 5 and told.billed.calls == 1
+    assert told.usage.usd == pytest.approx((5 * 0.15 + 2 * 0.60) / 1e6)
+    (body,) = bodies
+    assert (body["model"], body["max_tokens"], body["temperature"]) == ("gpt-4o-mini-2024-07-18", 77, 0.0)
+    assert json.loads(json.dumps(body["messages"])) == [{"role": "user", "content": "Which is better?"}]
+    again = asyncio.run(asked(OpenAI(max_tokens=77), Models(mode="replay")))
+    assert again.value == told.value and again.billed.calls == 0
+
+
+def test_a_call_reaches_the_model_as_it_was_asked(tmp_path: Path) -> None:
+    """Nothing between configuration and server adds words of its own to a chat in free text."""
+    seen: list[Call] = []
+    with serving(lambda path, body, headers: (seen.append(body["messages"]), (200, completion("0")))[1]) as url:  # type: ignore[func-returns-value]
+
+        async def run() -> None:
+            model = OpenAI(base_url=url).spawn_model("cpu")
+            talk = (*ASKED.messages, Message("assistant", ("0",)), Message("user", ("Why?",)))
+            await model.answer(ChatCall(talk))
+            await model.close()
+
+        asyncio.run(run())
+    assert seen == [[
+        {"role": "user", "content": "Which is better?"},
+        {"role": "assistant", "content": "0"},
+        {"role": "user", "content": "Why?"},
+    ]]  # fmt: skip

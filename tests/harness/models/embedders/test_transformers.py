@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+
+from guidebench.harness import registry, settings
+from guidebench.harness.models.embedders.transformers_ import Transformers
+from tests.there import there
+
+
+def test_it_is_registered_and_refuses_a_model_that_embeds_nothing() -> None:
+    assert registry.get("embedder", "transformers") is Transformers
+    assert Transformers().fits(there()) == "" == Transformers(model="an/unknown-one").fits(there())
+    said = Transformers(model="perception_lm_1b").fits(there())
+    assert "embeds nothing" in said and "embedder.model" in said
+
+
+def test_how_it_is_reached_is_no_part_of_a_cells_id() -> None:
+    known = {field.name for field in dataclasses.fields(Transformers)}
+    assert known - set(settings.identity(Transformers())) == {
+        "device", "batch_size", "in_flight", "timeout", "attempts",
+    }  # fmt: skip
+
+
+def test_every_setting_says_what_it_means() -> None:
+    for name, field in settings.fields(Transformers).items():
+        assert field.meaning and (field.source or name == "model"), name
+
+
+def test_its_configuration_imports_nothing_heavy() -> None:
+    heavy = {"torch", "transformers"}
+    asked = f"import sys, guidebench.harness.models.embedders.transformers_; print(sorted({heavy} & set(sys.modules)))"
+    said = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "[]"

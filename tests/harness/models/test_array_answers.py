@@ -1,0 +1,297 @@
+"""A guide whose embedder answers with vectors: late into a column of the ring, at once into its state, and replayed."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from guidebench.harness.errors import MissingCall, UserError
+from guidebench.harness.loop import checkpoints
+from guidebench.harness.models import keeping
+from guidebench.harness.plan import matrix
+from guidebench.harness.run import study
+
+GLIMPSES = '''
+    """The frames of a stretch are embedded and come back late; a text is embedded while training waits."""
+
+    import json
+    from dataclasses import dataclass
+    from typing import ClassVar
+
+    import numpy as np
+
+    from guidebench.baselines.experience import Clip
+    from guidebench.baselines.guiding import BaseGuide
+    from guidebench.harness.models.calls import EmbedCall
+    from guidebench.harness.interfaces import ArraySpec, Question
+    from guidebench.harness.parts import AskingPart, ModelPart
+    from guidebench.harness.recipes import Method
+    from guidebench.harness.registry import register
+
+    FRAMES, NAME = ArraySpec("frames", (16,), "float16"), ArraySpec("name", (16,))
+
+
+    @register.guide("glimpses")
+    @dataclass(frozen=True)
+    class Glimpses(AskingPart):
+        """Adds what two embeddings say of a state to its reward."""
+
+        width: int = 16
+        """Of a vector (choice)."""
+
+        version: ClassVar[int] = 1
+        citation: ClassVar[str] = "% a test"
+        needs: ClassVar = {"seer": "embedder", "reader": "embedder"}
+        consults: ClassVar = ("reader",)
+        shows_frames: ClassVar[bool] = True
+
+        def spawn(self, build):
+            return Guide(build.rows, self.width)
+
+        def dialogue(self, suite, task, role):
+            return Embed()
+
+        def array(self, there, role):
+            return (FRAMES if role == "seer" else NAME)._replace(shape=(self.width,))
+
+
+    class Embed:
+        calls = 1
+
+        async def __call__(self, content, frames, ask):
+            told = await ask(EmbedCall((content,) if frames is None else tuple(frames)))
+            return None if told.failure else told.value
+
+
+    class Guide(BaseGuide):
+        wants_snapshots = True
+
+        def __init__(self, rows, width):
+            self.columns = (FRAMES._replace(shape=(width,)).column(),)
+            self.open, self.name, self.number = [Clip() for _ in range(rows)], np.zeros((rows, width), np.float32), 0
+
+        def observed(self, slot, transition, store, ctx):
+            ended = transition.terminated | transition.truncated
+            for row, clip in enumerate(self.open):
+                clip.add(self.number, transition.snapshot[row], transition.events[row, :0])
+                if len(clip.numbers) == 8 or ended[row]:
+                    ctx.ask(clip.close(row)._replace(to="seer"))
+            self.number += 1
+
+        def answered(self, answers, store, ctx):
+            for answer in answers:
+                assert answer.value.dtype == np.float16
+                store.apply("frames", answer.row, answer.key, answer.value)
+
+        def before_update(self, store, learner, ctx):
+            if ctx.step % 20 == 0:
+                nothing = np.zeros((1, 0), bool)
+                asks = [Question(row, np.array([row]), None, nothing, json.dumps(f"step {ctx.step}"), "reader")
+                        for row in range(len(self.name))]
+                for row, value in enumerate(ctx.consult(asks)):
+                    self.name[row] += value[0]
+            return 0
+
+        def shape(self, batch):
+            seen = np.nan_to_num(batch.columns["frames"].astype(np.float32))
+            return batch._replace(reward=batch.reward + np.einsum("sbd,sd->sb", seen, self.name))
+
+        def state(self, row):
+            return {"open": self.open[row].state(), "name": self.name[row], "number": self.number}
+
+        def load_state(self, row, state):
+            self.open[row].load_state(state["open"])
+            self.name[row], self.number = state["name"], int(state["number"])
+
+
+    @register.embedder("colours")
+    @dataclass(frozen=True)
+    class Colours(ModelPart):
+        """Describes a frame by the colours of its middle row, a text by its letters."""
+
+        delay: int = 20
+
+        version: ClassVar[int] = 1
+        backend: ClassVar[str] = "scripted"
+        citation: ClassVar[str] = "% a test"
+
+        def spawn(self, suite, task):
+            def answer(call):
+                texts = isinstance(call.items[0], str)
+                rows = [item.encode() if texts else item[len(item) // 2].reshape(-1)[:48:3] for item in call.items]
+                return np.stack([np.resize(np.frombuffer(bytes(row), np.uint8), 16) for row in rows]).astype("f4") / 255
+            return answer
+
+
+    register.method("glimpses")(
+        Method(summary="embeds", suite="minigrid_doorkey", guide="glimpses", citation="% a test",
+               roles={"seer": "transformers", "reader": "transformers"})
+    )
+'''
+SMALL = (
+    "suite=minigrid_doorkey", "drawing.tile_size=8", "training.steps=160", "evaluation.every=80",
+    "evaluation.episodes=2", "learner.channels=4", "learner.features=8", "learner.hidden=[8]", "learner.batch_size=16",
+    "learner.learning_starts=32",
+)  # fmt: skip
+KEPT = ("evaluations.parquet", "policy.safetensors")
+
+
+@pytest.fixture
+def clip(tmp_path: Path) -> Path:
+    """A tiny CLIP, whose vectors have 16 numbers."""
+    pytest.importorskip("transformers")
+    from tests.harness.models import tiny_models
+
+    return tiny_models.clip(tmp_path / "clip")
+
+
+@pytest.fixture
+def glimpses(plugin: Callable[..., Path], clip: Path) -> tuple[str, ...]:
+    """The words of a command with the guide and its models."""
+    install(plugin)
+    return (
+        *SMALL, "method=glimpses", f"seer.model={clip}", f"reader.model={clip}", "seer.dtype=float32",
+        "reader.dtype=float32", "seer.delay=20", "seeds=[0,1]",
+    )  # fmt: skip
+
+
+def install(plugin: Callable[..., Path]) -> None:
+    plugin("glimpses", GLIMPSES, {"guide": "glimpses", "method": "glimpses", "embedder": "colours"})
+
+
+def rows(directory: Path, name: str) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(directory.glob(f"*/*/*/seed-*/{name}"))]
+
+
+def arrays(directory: Path) -> list[tuple[int, int]]:
+    """How many answers of each file are on record, and how many arrays."""
+    found = []
+    for file in sorted(keeping.folder(directory).glob("*.sqlite")):
+        with closing(sqlite3.connect(file)) as db:
+            found.append(
+                (
+                    *db.execute("SELECT COUNT(*) FROM answers").fetchone(),
+                    *db.execute("SELECT COUNT(*) FROM arrays").fetchone(),
+                )
+            )
+    return found
+
+
+class Killed(BaseException):
+    """As if the process had ended there."""
+
+
+def test_vectors_of_a_real_clip_train_alike_killed_repacked_and_without_the_model(
+    train: Callable[..., Path], glimpses: tuple[str, ...], clip: Path, tmp_path: Path
+) -> None:
+    whole = train(*glimpses, packs=[(0, 1)])
+    keeping.settle(keeping.folder(whole))
+    ((answers, kept),) = arrays(whole)
+    assert answers == kept > 2 * 160 / 8, "a call for each stretch, and those that were consulted"
+    replay = {"mode": "replay", "cassette": str(whole)}
+    shutil.rmtree(clip)
+    directory, calls = tmp_path / "interrupted", iter(range(10_000))
+
+    def kill() -> bool:
+        if next(calls) == 130:
+            raise Killed
+        return False
+
+    with pytest.raises(Killed):
+        train(*glimpses, packs=[(0, 1)], directory=directory, stop=kill, models=replay, checkpoint_every=30)
+    (run, _) = sorted(directory.glob("*/*/*/seed-*"))
+    saved = checkpoints.existing(run)
+    assert 0 < checkpoints.step_of(saved[-1]) < 130
+    assert (run / "replay" / "frames.bin").stat().st_size % (16 * 2) == 0
+    train(*glimpses, packs=[(1,), (0,)], directory=directory, models=replay)
+    alone = train(*glimpses, packs=[(1,), (0,)], models=replay)
+    for name in KEPT:
+        assert len(rows(whole, name)) == 2
+        assert rows(directory, name) == rows(alone, name) == rows(whole, name), name
+
+
+def test_seeds_are_the_same_alone_and_killed_where_vectors_are_functions_of_what_is_asked(
+    train: Callable[..., Path], plugin: Callable[..., Path], tmp_path: Path
+) -> None:
+    """By hand-written code, of which nothing is recorded."""
+    install(plugin)
+    words = (*SMALL, "method=glimpses", "seer=colours", "reader=colours", "seeds=[0,1]")
+    together, alone = train(*words, packs=[(0, 1)]), train(*words, packs=[(1,), (0,)])
+    directory, calls = tmp_path / "killed", iter(range(10_000))
+
+    def kill() -> bool:
+        if next(calls) == 110:
+            raise Killed
+        return False
+
+    with pytest.raises(Killed):
+        train(*words, packs=[(0, 1)], directory=directory, stop=kill, checkpoint_every=30)
+    train(*words, packs=[(0, 1)], directory=directory)
+    later = train(*words, "seer.delay=60", packs=[(0, 1)])
+    for name in KEPT:
+        assert rows(together, name) == rows(alone, name) == rows(directory, name) and len(rows(together, name)) == 2
+    assert rows(together, "policy.safetensors") != rows(later, "policy.safetensors"), "the vectors count"
+
+
+def test_a_model_of_another_width_ends_the_run_with_the_declaration(
+    train: Callable[..., Path], glimpses: tuple[str, ...]
+) -> None:
+    says = (
+        r"guide 'glimpses' declares its answers of '(seer|reader)' as '\w+', float.. \[n, 32\], and its dialogue ended "
+        r"with float32 \[\d, 16\] .*er\.model=…"
+    )
+    with pytest.raises(UserError, match=says):
+        train(*glimpses, "guide.width=32", packs=[(0, 1)])
+
+
+def test_a_width_that_is_none_is_refused_with_the_plan(glimpses: tuple[str, ...]) -> None:
+    with pytest.raises(UserError, match=r"guide 'glimpses' .* the shape of 'frames' is \(0,\)"):
+        matrix.plan([*glimpses, "guide.width=0"])
+
+
+@pytest.mark.slow
+def test_arrays_of_a_finished_run_are_dropped_where_that_is_asked_for_and_a_replay_says_so(
+    clip: Path, tmp_path: Path
+) -> None:
+    words = [
+        *SMALL,
+        "profile=smoke",
+        "method=vlm_rm",
+        f"embedder.model={clip}",
+        "embedder.dtype=float32",
+        "guide.stretch=16",
+        "seeds=1",
+    ]
+    first = tmp_path / "first"
+    done = study.carry_out(matrix.plan([*words, f"output={first}", "models.keep_arrays=finished", "report=false"]))
+    assert done.finished
+    ((answers, kept),) = arrays(first)
+    assert answers > 10 and kept == 0
+    again = matrix.plan(
+        [*words, f"output={tmp_path / 'again'}", "models.mode=replay", f"models.cassette={first}", "report=false"]
+    )
+    with pytest.raises(UserError, match=rf"\({answers} of .*\): models.keep_arrays=finished dropped them") as error:
+        study.carry_out(again)
+    assert "models.mode=record" in str(error.value)
+    assert not [*(tmp_path / "again").glob("*/*/*/seed-*")], "before anything is trained"
+    recorded = matrix.plan([*words, f"output={tmp_path / 'again'}", f"models.cassette={first}", "report=false"])
+    assert study.carry_out(recorded).finished
+    assert arrays(tmp_path / "again") == [(answers, answers)], "the model was asked for them again"
+    for name in KEPT:
+        assert rows(tmp_path / "again", name) == rows(first, name)
+
+
+def test_the_numbers_of_a_dropped_array_are_missed_where_a_plan_could_not_know(
+    train: Callable[..., Path], glimpses: tuple[str, ...]
+) -> None:
+    """Another configuration, whose runs have other names, comes upon an answer that was dropped."""
+    first = train(*glimpses, packs=[(0, 1)])
+    runs = [f"{matrix.plan([*glimpses, 'profile=smoke']).cells[0].id}/{seed}" for seed in (0, 1)]
+    keeping.settle(keeping.folder(first), runs)
+    with pytest.raises((MissingCall, UserError), match="was answered by an array whose numbers were not kept"):
+        train(*glimpses, "learner.lr=1e-3", packs=[(0,)], models={"mode": "replay", "cassette": str(first)})

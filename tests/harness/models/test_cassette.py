@@ -1,0 +1,458 @@
+"""Recorded answers: found again by those they belong to, whatever is killed, merged, damaged or full."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.models.backends.images import png
+from guidebench.harness.models.calls import Asker, CallResult, ChatCall, EmbedCall, JudgeCall, Message, Usage
+from guidebench.harness.models.cassette import MERGED, Cassette, CassetteEntry, check, files, lost, merge
+from guidebench.harness.models.keys import Request, request
+
+TOOK = Usage(calls=1, tokens_in=70, tokens_out=1, images=2, seconds=0.25, usd=0.5)
+
+
+def question(text: str) -> Request:
+    return request({"model": "tiny"}, JudgeCall(np.zeros((0, 1, 1, 3), np.uint8), text), None)
+
+
+def who(run: str = "cell/0", ordinal: int = 0) -> Asker:
+    return Asker(run, ordinal, 10 * ordinal)
+
+
+def tell(cassette: Cassette, asked: Request, asker: Asker, value: object, failure: str = "") -> None:
+    cassette.record(
+        CassetteEntry(asked, asker, "tiny", CallResult(value, failure, TOOK, TOOK, {"mass": 0.5}), {}, TOOK)
+    )  # type: ignore[arg-type]
+
+
+def shard(directory: Path, name: str, *told: tuple[Request, Asker, object, str]) -> Path:
+    """A shard whose process has ended."""
+    path = directory / f"shard-{name}.sqlite"
+    cassette = Cassette([], path)
+    for entry in told:
+        tell(cassette, *entry)
+    cassette.close()
+    return path
+
+
+def rows(path: Path, query: str) -> list[tuple]:
+    db = sqlite3.connect(path)
+    found = db.execute(query).fetchall()
+    db.close()
+    return found
+
+
+A, B = question("a"), question("b")
+TEXT = request({"model": "tiny"}, ChatCall((Message("user", ("a",)),)), None)
+OBJECT = request({"model": "tiny"}, ChatCall((Message("user", ("a",)),), {"type": "object"}), None)
+VECTORS = request({"model": "tiny"}, EmbedCall(("a",)), None)
+NO_VECTORS = request({"model": "tiny"}, EmbedCall(()), None)
+
+
+@pytest.mark.parametrize(
+    ("asked", "value"),
+    [
+        (A, 0.1 + 0.2),
+        (A, 0.0),
+        (TEXT, "yes 😀 {0} <b>\x00"),
+        (TEXT, ""),
+        (OBJECT, {"plan": ["key", 1, 2.5, None, {"é": "\n"}]}),
+        (VECTORS, np.random.default_rng(0).normal(size=(1, 5)).astype(np.float32)),
+        (NO_VECTORS, np.zeros((0, 4), np.float32)),
+    ],
+)
+def test_an_answer_is_found_as_it_was_told(tmp_path: Path, asked: Request, value) -> None:
+    cassette = Cassette([], tmp_path / "shard-1.sqlite")
+    assert cassette.find(asked, who()) is None
+    tell(cassette, asked, who(), value)
+    for found in (cassette.find(asked, who()), Cassette([tmp_path / "shard-1.sqlite"], None).find(asked, who())):
+        assert found is not None and found.failure == "" and type(found.value) is type(value)
+        assert np.array_equal(found.value, value)
+        assert (found.usage, found.billed, found.detail) == (TOOK, Usage(), {"mass": 0.5})
+
+
+def test_half_of_a_character_that_was_recorded_is_replaced(tmp_path: Path) -> None:
+    cassette = Cassette([], tmp_path / "shard-1.sqlite")
+    tell(cassette, TEXT, who(), "yes \ud800")
+    tell(cassette, OBJECT, who(), {"plan\udc00": ["\ud83d"]})
+    assert [cassette.find(asked, who()).value for asked in (TEXT, OBJECT)] == ["yes \ufffd", {"plan\ufffd": ["\ufffd"]}]
+
+
+def test_a_failure_counts_in_its_own_run_at_its_own_question_alone(tmp_path: Path) -> None:
+    cassette = Cassette([], tmp_path / "shard-1.sqlite")
+    tell(cassette, A, who("cell/0", 3), None, "timeout")
+    assert cassette.find(A, who("cell/0", 3)) == CallResult(None, "timeout", TOOK, Usage(), {"mass": 0.5})
+    assert cassette.find(A, who("cell/0", 4)) is None
+    assert cassette.find(A, who("cell/1", 3)) is None
+    assert cassette.find(B, who("cell/0", 3)) is None
+    tell(cassette, A, who("cell/0", 4), 0.5)
+    assert [cassette.find(A, who(run, n)).failure for run, n in (("cell/0", 3), ("cell/0", 5), ("cell/1", 3))] == [
+        "timeout", "", "",
+    ]  # fmt: skip
+
+
+def test_it_counts_however_the_files_are_ordered(tmp_path: Path) -> None:
+    """The run failed, was killed, and asked again later in another process."""
+    failed = shard(tmp_path, "z", (A, who("cell/0", 3), None, "server"))
+    asked = shard(tmp_path, "a", (A, who("cell/0", 9), 0.5, ""))
+    for sources in ([failed, asked], [asked, failed]):
+        assert Cassette(sources, None).find(A, who("cell/0", 3)).failure == "server"
+
+
+def test_each_run_is_told_again_what_it_was_told_once(tmp_path: Path) -> None:
+    """Two workers ask the same at a time, and a model's scores may depend on its batch."""
+    shard(tmp_path, "b", (A, who("cell/0"), 0.25, ""), (B, who("cell/0", 1), 0.1, ""))
+    shard(tmp_path, "a", (A, who("cell/1"), 0.75, ""))
+    third = Cassette([tmp_path / "shard-b.sqlite"], tmp_path / "shard-0.sqlite")
+    assert third.hear(A, who("cell/2", 5)).value == 0.25
+    assert third.find(B, who("cell/2", 6)).value == 0.1  # found, not heard
+    third.close()
+    merge(tmp_path)
+    merged = Cassette([tmp_path / MERGED], None)
+    told = [merged.find(A, who(f"cell/{run}", 77)).value for run in range(3)]
+    assert told == [0.25, 0.75, 0.25]
+    assert rows(tmp_path / MERGED, "SELECT key, run FROM answers WHERE run = 'cell/2'") == [(A.key, "cell/2")]
+    assert merged.find(A, who("cell/9")).value == 0.25  # of the first run by name, always the same
+
+
+def test_hearing_a_stranger_s_answer_makes_the_study_s_record_complete(tmp_path: Path) -> None:
+    other = shard(tmp_path / "other", "1", (A, who("elsewhere/0"), 0.25, ""))
+    mine = Cassette([other], tmp_path / "shard-1.sqlite")
+    assert mine.hear(A, who("cell/0", 2)).value == 0.25
+    mine.close()
+    alone = Cassette([tmp_path / "shard-1.sqlite"], None)
+    assert alone.find(A, who("cell/0", 2)).value == 0.25
+    assert rows(tmp_path / "shard-1.sqlite", "SELECT key, text FROM requests") == [(A.key, A.text)]
+    assert rows(tmp_path / "shard-1.sqlite", "SELECT * FROM spent") == []
+
+
+def test_frames_are_kept_once_and_only_if_wanted(tmp_path: Path) -> None:
+    clips = np.random.default_rng(0).integers(0, 256, (5, 8, 8, 3), dtype=np.uint8)
+    asked = [request({}, JudgeCall(clips[begin : begin + 3], "p"), None) for begin in range(3)]
+    for keep, count in ((True, 5), (False, 0)):
+        cassette = Cassette([], tmp_path / f"shard-{keep}.sqlite", keep_images=keep)
+        needed = []
+        for number, each in enumerate(asked):
+            needed.append(len(cassette.lacks(each.images)))
+            pngs = {digest: png(each.images[digest]) for digest in cassette.lacks(each.images)}
+            cassette.record(CassetteEntry(each, who(ordinal=number), "tiny", CallResult(0.5, "", TOOK), pngs, TOOK))
+        assert needed == ([3, 1, 1] if keep else [0, 0, 0])
+        cassette.close()
+        assert rows(tmp_path / f"shard-{keep}.sqlite", "SELECT COUNT(*) FROM images") == [(count,)]
+
+
+RECORD = """
+import sys
+from pathlib import Path
+from guidebench.harness.models.calls import Asker, CallResult, ChatCall, Message, Usage
+from guidebench.harness.models.cassette import Cassette, CassetteEntry
+from guidebench.harness.models.keys import request
+shard, run, count, *sources = sys.argv[1:]
+cassette = Cassette([Path(source) for source in sources], Path(shard))
+for number in range(int(count)):
+    asked = request({"model": "tiny"}, ChatCall((Message("user", (f"{run} {number}" * 50,)),)), None)
+    once = Usage(calls=1)
+    cassette.record(CassetteEntry(asked, Asker(run, number, 0), "tiny", CallResult("yes", "", once), {}, once))
+    for source in sources:
+        known = request({"model": "tiny"}, ChatCall((Message("user", ("known",)),)), None)
+        assert cassette.find(known, Asker(run, 0, 0)).value == "known"
+    print(asked.key, flush=True)
+cassette.close()
+"""
+
+
+def recorder(*words: object) -> subprocess.Popen:
+    return subprocess.Popen([sys.executable, "-c", RECORD, *map(str, words)], stdout=subprocess.PIPE, text=True)
+
+
+def test_a_process_killed_at_any_moment_loses_nothing_that_it_had_told(tmp_path: Path) -> None:
+    draw = random.Random(0)
+    told: list[tuple[str, str]] = []
+    for number in range(3):
+        process = recorder(tmp_path / f"shard-{number}.sqlite", f"cell/{number}", 100_000)
+        assert process.stdout is not None
+        told.append((process.stdout.readline().strip(), f"cell/{number}"))
+        time.sleep(draw.uniform(0.0, 0.3))
+        os.kill(process.pid, signal.SIGKILL)
+        told += [(line.strip(), f"cell/{number}") for line in process.communicate()[0].splitlines()]
+    found = Cassette(files(tmp_path), None)  # readable as they were left
+    assert len(told) >= 6 and all(
+        found.find(TEXT._replace(key=key), Asker(run, -1, 0)).value == "yes" for key, run in told
+    )
+    found.close()
+    merge(tmp_path)
+    assert files(tmp_path) == [tmp_path / MERGED] and not list(tmp_path.glob("shard-*"))
+    merged = Cassette([tmp_path / MERGED], None)
+    assert all(merged.find(TEXT._replace(key=key), Asker(run, -1, 0)).value == "yes" for key, run in told)
+
+
+def test_two_processes_write_shards_of_their_own_while_both_read_what_is_merged(tmp_path: Path) -> None:
+    known = request({"model": "tiny"}, ChatCall((Message("user", ("known",)),)), None)
+    shard(tmp_path, "0", (known, who(), "known", ""))
+    merge(tmp_path)
+    processes = [recorder(tmp_path / f"shard-{n}.sqlite", f"cell/{n}", 150, tmp_path / MERGED) for n in (1, 2)]
+    while any(process.poll() is None for process in processes):
+        merge(tmp_path)  # takes what has ended and leaves what has not
+        time.sleep(0.01)
+    assert [len(process.communicate()[0].splitlines()) for process in processes] == [150, 150]
+    assert [process.returncode for process in processes] == [0, 0]
+    merge(tmp_path)
+    assert rows(tmp_path / MERGED, "SELECT COUNT(*) FROM answers") == [(301,)]
+    assert rows(tmp_path / MERGED, "SELECT COUNT(*), SUM(calls) FROM spent") == [(301, 301)]
+
+
+def test_a_shard_in_use_is_left_until_its_process_has_ended(tmp_path: Path) -> None:
+    writing = Cassette([], tmp_path / "shard-1.sqlite")
+    tell(writing, A, who(), 0.5)
+    merge(tmp_path)
+    assert files(tmp_path) == [tmp_path / MERGED, tmp_path / "shard-1.sqlite"]
+    tell(writing, B, who(ordinal=1), 0.75)
+    writing.close()
+    merge(tmp_path)
+    assert files(tmp_path) == [tmp_path / MERGED]
+    assert Cassette(files(tmp_path), None).find(B, who()).value == 0.75
+
+
+def test_a_shard_that_is_merged_but_not_removed_counts_once(tmp_path: Path) -> None:
+    path = shard(tmp_path, "1", (A, who(), 0.5, ""))
+    shutil.copy(path, tmp_path / "kept")
+    merge(tmp_path)
+    shutil.copy(tmp_path / "kept", path)  # as if killed just before it was removed
+    assert files(tmp_path) == [tmp_path / MERGED]
+    merge(tmp_path)
+    assert not path.exists()
+    assert rows(tmp_path / MERGED, "SELECT COUNT(*), SUM(usd) FROM spent") == [(1, 0.5)]
+
+
+MERGE = "import sys; from pathlib import Path; from guidebench.harness.models.cassette import merge\n"
+MERGE += "print('ready', flush=True); sys.stdin.readline(); merge(Path(sys.argv[1]))"
+
+
+def test_merging_that_is_killed_at_any_moment_is_finished_by_the_next(tmp_path: Path) -> None:
+    told = [[(question(f"{n} {m}" * 200), who(f"cell/{n}", m), 0.5, "") for m in range(60)] for n in range(5)]
+    for number, each in enumerate(told):
+        shard(tmp_path, str(number), *each)
+    draw = random.Random(1)
+    for _ in range(3):
+        command = [sys.executable, "-c", MERGE, str(tmp_path)]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None and process.stdin is not None and process.stdout.readline()
+        process.stdin.write("\n")
+        process.stdin.flush()
+        time.sleep(draw.uniform(0.0, 0.15))
+        process.kill()
+        process.communicate()
+        found = Cassette(files(tmp_path), None)
+        assert all(found.find(asked, asker).value == 0.5 for each in told for asked, asker, *_ in each)
+        found.close()
+    merge(tmp_path)
+    assert files(tmp_path) == [tmp_path / MERGED]
+    assert rows(tmp_path / MERGED, "SELECT COUNT(*) FROM answers") == [(300,)]
+    assert rows(tmp_path / MERGED, "SELECT COUNT(*) FROM spent") == [(300,)]
+
+
+HALF = """
+import os, sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("PRAGMA cache_size = 2")
+db.execute("BEGIN IMMEDIATE")
+db.execute("DELETE FROM answers")
+for number in range(2000):
+    db.execute("INSERT INTO requests VALUES (?, ?)", (str(number), "x" * 5000))
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_what_a_killed_writer_left_half_written_is_undone_when_it_is_read(tmp_path: Path) -> None:
+    shard(tmp_path, "1", *((question(str(n)), who(ordinal=n), 0.5, "") for n in range(50)))
+    merge(tmp_path)
+    assert subprocess.run([sys.executable, "-c", HALF, str(tmp_path / MERGED)]).returncode == -signal.SIGKILL
+    assert (tmp_path / f"{MERGED}-journal").stat().st_size > 0
+    assert Cassette([tmp_path / MERGED], None).find(question("7"), who()).value == 0.5
+    assert rows(tmp_path / MERGED, "SELECT COUNT(*) FROM requests") == [(50,)]
+
+
+FILL = """
+import resource, sys
+from pathlib import Path
+from guidebench.harness.errors import UserError
+from guidebench.harness.models.calls import Asker, CallResult, ChatCall, Message, Usage
+from guidebench.harness.models.cassette import Cassette, CassetteEntry
+from guidebench.harness.models.keys import request
+cassette, number = Cassette([], Path(sys.argv[1])), 0
+resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))  # the kernel refuses to let any file grow beyond
+try:
+    while True:
+        asked = request({"model": "tiny"}, ChatCall((Message("user", (f"{number}" * 999,)),)), None)
+        once = Usage(calls=1)
+        who = Asker("cell/0", number, 0)
+        cassette.record(CassetteEntry(asked, who, "tiny", CallResult("yes", "", once), {}, once))
+        print(asked.key)
+        number += 1
+except UserError as error:
+    print(error, file=sys.stderr)
+"""
+
+
+def test_a_disk_that_is_full_is_said_and_costs_nothing_that_was_told(tmp_path: Path) -> None:
+    path = tmp_path / "shard-1.sqlite"
+    done = subprocess.run([sys.executable, "-c", FILL, str(path)], capture_output=True, text=True, timeout=60)
+    assert f"{path} cannot be read or written" in done.stderr and "is the disk full?" in done.stderr
+    told = done.stdout.split()
+    merge(tmp_path)
+    merged = Cassette([tmp_path / MERGED], None)
+    assert len(told) > 10 and all(merged.find(TEXT._replace(key=key), who()).value == "yes" for key in told)
+    assert rows(tmp_path / MERGED, "SELECT COUNT(*) FROM spent") == [(len(told),)]
+
+
+def foreign(path: Path, *statements: str) -> None:
+    db = sqlite3.connect(path)
+    for statement in statements:
+        db.execute(statement)
+    db.commit()
+    db.close()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_text("not a database, but a text that is long enough to be one" * 50),
+        lambda path: path.write_bytes(path.read_bytes()[:100] + bytes(3_000)),
+        lambda path: (path.unlink(), foreign(path, "CREATE TABLE answers (key, value)")),
+        lambda path: foreign(path, "CREATE TRIGGER t AFTER INSERT ON answers BEGIN DELETE FROM requests; END"),
+        lambda path: foreign(path, "DROP TABLE answers", "CREATE VIEW answers AS SELECT 1 AS key"),
+        lambda path: path.unlink(),
+    ],
+)
+def test_a_damaged_or_foreign_file_is_named(tmp_path: Path, damage) -> None:
+    path = shard(tmp_path, "1", (A, who(), 0.5, ""))
+    damage(path)
+    for reading in (lambda: check(path), lambda: Cassette([path], None)):
+        with pytest.raises(UserError, match=r"shard-1.sqlite( is no cassette|: no such cassette)"):
+            reading()
+
+
+def test_a_damaged_shard_is_named_once_all_others_are_merged(tmp_path: Path) -> None:
+    shard(tmp_path, "1", (A, who(), 0.5, ""))
+    (tmp_path / "shard-0.sqlite").write_text("nothing of ours" * 100)
+    shard(tmp_path, "2", (B, who("cell/1"), 0.5, ""))
+    with pytest.raises(UserError, match=r"shard-0.sqlite is no cassette"):
+        merge(tmp_path)
+    assert rows(tmp_path / MERGED, "SELECT COUNT(*) FROM answers") == [(2,)]
+    assert [path.name for path in files(tmp_path)] == [MERGED, "shard-0.sqlite"]
+
+
+@pytest.mark.parametrize(
+    "value", ["", "{", "1", "2.5", "NaN", "[0.5]", '{"text": 1}', '{"float32": "AA", "shape": [1, 1]}']
+)
+def test_an_answer_that_cannot_be_read_is_damage_too(tmp_path: Path, value: str) -> None:
+    path = shard(tmp_path, "1", (A, who(), 0.5, ""))
+    foreign(path, f"UPDATE answers SET value = '{value}'")
+    with pytest.raises(UserError, match=r"shard-1.sqlite is damaged"):
+        Cassette([path], None).find(A, who())
+
+
+def vectors(number: int) -> tuple[Request, np.ndarray]:
+    asked = request({"model": "tiny"}, EmbedCall((f"text {number}",)), None)
+    return asked, np.full((1, 300), number + 0.5, np.float32)
+
+
+def test_an_array_is_kept_as_its_bytes_beside_what_it_is(tmp_path: Path) -> None:
+    asked, value = vectors(1)
+    path = shard(tmp_path, "1", (asked, who(), value, ""))
+    assert rows(path, "SELECT value FROM answers") == [('{"array":"float32","shape":[1,300]}',)]
+    assert rows(path, "SELECT key, run, data FROM arrays") == [(asked.key, "cell/0", value.tobytes())]
+    cassette = Cassette([path], tmp_path / "shard-2.sqlite")
+    assert np.array_equal(cassette.hear(asked, who("cell/1", 3)).value, value), "another run hears it, and has its own"
+    cassette.close()
+    assert rows(tmp_path / "shard-2.sqlite", "SELECT run, data FROM arrays") == [("cell/1", value.tobytes())]
+
+
+def test_answers_of_a_batch_are_one_transaction(tmp_path: Path) -> None:
+    cassette = Cassette([], tmp_path / "shard-1.sqlite")
+    told = [
+        CassetteEntry(asked, who(), "tiny", CallResult(value, "", TOOK), {}, TOOK)
+        for asked, value in map(vectors, range(5))
+    ]
+    statements: list[str] = []
+    cassette.record(told[0])
+    cassette._own.set_trace_callback(statements.append)
+    cassette.record(*told[1:])
+    assert statements.count("BEGIN IMMEDIATE") == statements.count("COMMIT") == 1
+    assert [cassette.find(each.request, who()).value[0, 0] for each in told] == [0.5, 1.5, 2.5, 3.5, 4.5]
+
+
+@pytest.mark.parametrize(
+    ("statement", "says"),
+    [
+        ("UPDATE arrays SET data = zeroblob(1199)", "expected 1,200 bytes for .*, got 1,199"),
+        ("UPDATE arrays SET data = 'text'", "expected 1,200 bytes for .*, got str"),
+        ("UPDATE answers SET value = replace(value, '[1,300]', '[1,301]')", "expected 1,204 bytes"),
+        ("UPDATE answers SET value = replace(value, '[1,300]', '[300,1]')", "expected float32 .1, d., got .300, 1."),
+        ("UPDATE answers SET value = replace(value, '[1,300]', '[300]')", "no array of float32 with 2 axes"),
+        ("UPDATE answers SET value = replace(value, '[1,300]', '[99999999999,1]')", "no array of float32"),
+        ("UPDATE answers SET value = replace(value, 'float32', 'float64')", "no array of float32"),
+        ("UPDATE answers SET value = replace(value, 'float32', 'object')", "no array of float32"),
+        ("UPDATE arrays SET data = CAST(X'0000807F' || zeroblob(1196) AS BLOB)", "a number that is not finite"),
+    ],
+)
+def test_an_array_that_is_not_what_it_says_is_damage(tmp_path: Path, statement: str, says: str) -> None:
+    asked, value = vectors(1)
+    path = shard(tmp_path, "1", (asked, who(), value, ""))
+    foreign(path, statement)
+    with pytest.raises(UserError, match=rf"shard-1.sqlite is damaged .*{says}"):
+        Cassette([path], None).find(asked, who())
+
+
+def test_arrays_of_finished_runs_are_dropped_and_their_answers_say_what_they_were(tmp_path: Path) -> None:
+    (one, first), (two, second) = vectors(1), vectors(2)
+    shard(tmp_path, "1", (one, who("cell/0"), first, ""), (A, who("cell/0", 1), 0.5, ""))
+    merge(tmp_path)  # before it had finished
+    shard(tmp_path, "2", (two, who("cell/0", 2), second, ""), (two, who("cell/1"), second, ""))
+    merge(tmp_path, ["cell/0"])
+    path = tmp_path / MERGED
+    assert rows(path, "SELECT run, key FROM arrays") == [("cell/1", two.key)]
+    assert rows(path, "SELECT COUNT(*) FROM answers") == [(4,)]
+    cassette = Cassette([path], tmp_path / "shard-3.sqlite")
+    assert cassette.find(one, who("cell/0")) is None and cassette.dropped(one)
+    assert np.array_equal(cassette.find(two, who("cell/0", 2)).value, second), "that another run was told is kept"
+    assert cassette.find(A, who("cell/0", 1)).value == 0.5 and not cassette.dropped(A)
+    assert lost([path], ["cell/0"]) == {"tiny": 1} and lost([path], ["cell/1"]) == lost([path], []) == {}
+    tell(cassette, one, who("cell/0"), first + 1)  # asked again
+    assert cassette.find(one, who("cell/0")).value[0, 0] == 2.5
+    cassette.close()
+    assert lost([path, tmp_path / "shard-3.sqlite"], ["cell/0"]) == {}
+    merge(tmp_path)
+    assert lost([path], ["cell/0"]) == {} and Cassette([path], None).find(one, who("cell/0")).value[0, 0] == 2.5
+
+
+def test_the_room_of_arrays_that_are_dropped_is_given_back(tmp_path: Path) -> None:
+    told = [vectors(number) for number in range(200)]
+    shard(tmp_path, "1", *((asked, who(), value, "") for asked, value in told))
+    merge(tmp_path)
+    whole = (tmp_path / MERGED).stat().st_size
+    merge(tmp_path, ["cell/0"])
+    assert whole - (tmp_path / MERGED).stat().st_size > 200 * 4 * 300
+
+
+def test_chats_with_images_are_recorded_as_text_that_names_them(tmp_path: Path) -> None:
+    image = np.zeros((4, 4, 3), np.uint8)
+    asked = request({"model": "tiny"}, ChatCall((Message("user", ("what is it?", image)),)), who())
+    cassette = Cassette([], tmp_path / "shard-1.sqlite")
+    tell(cassette, asked, who(), "a key")
+    ((text,),) = rows(tmp_path / "shard-1.sqlite", "SELECT text FROM requests")
+    assert "what is it?" in text and next(iter(asked.images)) in text

@@ -1,0 +1,546 @@
+"""Calls come back as answers or as failures, in bounded time and numbers, on record before they are told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from guidebench.harness.errors import BudgetReached, UserError
+from guidebench.harness.models.budget import Budget, Limits
+from guidebench.harness.models.calls import (
+    Asker,
+    Call,
+    CallResult,
+    ChatCall,
+    EmbedCall,
+    Failure,
+    JudgeCall,
+    Message,
+    Reply,
+    Usage,
+)
+from guidebench.harness.models.cassette import Cassette, CassetteEntry, files, merge
+from guidebench.harness.models.desk import Desk, MissingCall, Policy
+from guidebench.harness.models.exchange import stats
+
+QUICK = Policy(timeout=0.5, attempts=3, backoff=0.001, in_flight=4, breaker_after=100, breaker_seconds=0.2)
+TOOK = Usage(calls=1, tokens_in=10, seconds=0.5, usd=0.25)
+LOST = Usage(calls=1, usd=0.125)
+
+
+class Spoken:
+    """A model that says what it is told to: answers, failures to raise, or functions of the call's number."""
+
+    def __init__(self, *said: object, then: object = 0.5) -> None:
+        self._said, self._then = iter(said), then
+        self.asked: list[Call] = []
+        self.running = self.most = 0
+        self.key = "sk-test-abcdef0123456789"
+        self.closed = False
+
+    async def answer(self, call: Call) -> Reply:
+        self.asked.append(call)
+        self.running += 1
+        self.most = max(self.most, self.running)
+        try:
+            said = next(self._said, self._then)
+            if callable(said):
+                said = await said(len(self.asked))
+            if isinstance(said, BaseException):
+                raise said
+            return said if isinstance(said, Reply) else Reply(said, TOOK, {"mass": 0.9, "served_by": "tiny"})
+        finally:
+            self.running -= 1
+
+    def estimate(self, call: Call) -> Usage:
+        return Usage(calls=1, usd=0.5)
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+def desk_answers(path: Path, said: object, call: Call) -> CallResult:
+    """What is told of a call whose model says `said`, recorded in a cassette at `path`."""
+
+    async def asked() -> CallResult:
+        cassette = Cassette([], path)
+        desk = Desk(Spoken(said), {"model": "m"}, "m", cassette, None, QUICK, "record")
+        try:
+            return await desk.answer(call, who())
+        finally:
+            await desk.close()
+
+    return asyncio.run(asked())
+
+
+def test_an_answer_is_recorded_without_keys_and_with_whole_characters(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("MY_SERVER_KEY", "0123456789abcdef")
+    chat = ChatCall((Message("user", ("Hi",)),))
+    object_ = ChatCall((Message("user", ("Hi",)),), {"type": "object"})
+    text = desk_answers(tmp_path / "shard-1.sqlite", "key 0123456789abcdef \ud83d", chat)
+    found = desk_answers(tmp_path / "shard-2.sqlite", {"0123456789abcdef": ["\udc00"]}, object_)
+    assert text.value == "key [removed] \ufffd" and found.value == {"[removed]": ["\ufffd"]}
+    for path in tmp_path.glob("shard-*.sqlite*"):
+        assert b"0123456789abcdef" not in path.read_bytes()
+
+
+def fails(kind: str, **given) -> Failure:
+    return Failure(kind, f"it was {kind}", LOST, **given)  # type: ignore[arg-type]
+
+
+def clip(number: int = 0) -> JudgeCall:
+    return JudgeCall(np.full((2, 4, 4, 3), number, np.uint8), "Is it done?")
+
+
+def who(run: str = "cell/0", ordinal: int = 0) -> Asker:
+    return Asker(run, ordinal, 100 + ordinal)
+
+
+class Study:
+    """The folder of a study's models, and desks of processes that come and go."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.directory, self._shards = path, path / "models", 0
+
+    def desk(
+        self, model: Spoken | None, mode: str = "record", policy: Policy = QUICK, limits: Limits | None = None, **given
+    ) -> Desk:
+        self._shards += 1
+        cassette = Cassette(files(self.directory), self.directory / f"shard-{self._shards}.sqlite")
+        budget = None if limits is None else Budget(self.directory / "budget.json", limits)
+        return Desk(model, {"model": "tiny"}, "tiny", cassette, budget, policy, mode, **given)  # type: ignore[arg-type]
+
+    def tell(self, model: Spoken | None, asked: Iterable[tuple[Call, Asker]], **given) -> list[CallResult]:
+        """What one process is told, all at once; it then ends."""
+
+        async def run() -> list[CallResult]:
+            desk = self.desk(model, **given)
+            try:
+                return await asyncio.gather(*(desk.answer(call, asker) for call, asker in asked))
+            finally:
+                await desk.close()
+
+        return asyncio.run(run())
+
+    @property
+    def spent(self) -> Usage:
+        (model,) = stats(self.path).models
+        return model.spent
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    return Study(tmp_path)
+
+
+def test_what_was_asked_once_is_told_again_for_nothing(study: Study) -> None:
+    model = Spoken(0.25)
+    (told,) = study.tell(model, [(clip(), who())])
+    assert told == CallResult(0.25, "", TOOK, TOOK, {"mass": 0.9, "served_by": "tiny"})
+    for mode, asker in (("record", who("cell/1", 7)), ("replay", who("cell/1", 7)), ("replay", who("cell/2", 8))):
+        assert study.tell(model, [(clip(), asker)], mode=mode) == [told._replace(billed=Usage())]
+    assert len(model.asked) == 1 and model.closed and study.spent == TOOK
+
+
+def test_what_may_go_better_is_tried_again_and_every_attempt_is_billed(study: Study) -> None:
+    model = Spoken(fails("server"), fails("malformed"), 0.25)
+    (told,) = study.tell(model, [(clip(), who())])
+    assert (told.value, told.failure, len(model.asked)) == (0.25, "", 3)
+    assert told.usage == TOOK and told.billed == study.spent == TOOK.plus(LOST).plus(LOST)
+
+
+@pytest.mark.parametrize("kind", ["timeout", "rate_limited", "server", "connection", "malformed", "empty"])
+def test_attempts_are_bounded(study: Study, kind: str) -> None:
+    model = Spoken(then=fails(kind))
+    (told,) = study.tell(model, [(clip(), who())])
+    assert (told.value, told.failure, len(model.asked)) == (None, kind, 3)
+    assert told.usage == told.billed == study.spent == LOST.plus(LOST).plus(LOST)
+    assert told.detail == {"message": f"it was {kind}"}
+
+
+@pytest.mark.parametrize("kind", ["refused", "rejected", "memory", "crashed"])
+def test_what_would_not_go_better_is_asked_once(study: Study, kind: str) -> None:
+    model = Spoken(then=fails(kind))
+    assert study.tell(model, [(clip(), who())])[0].failure == kind and len(model.asked) == 1
+
+
+def test_a_run_that_is_resumed_finds_its_own_answers_and_its_own_failures(study: Study) -> None:
+    asked = [(clip(number), who(ordinal=number)) for number in range(6)]
+    told = study.tell(Spoken(0.1, fails("refused"), 0.2, fails("rejected"), then=0.3), asked)
+    assert [each.failure for each in told] == ["", "refused", "", "rejected", "", ""]
+    free = [each._replace(billed=Usage()) for each in told]
+    model = Spoken(then=0.9)
+    assert study.tell(model, asked) == free and model.asked == []
+    merge(study.directory)
+    assert study.tell(None, asked, mode="replay") == free
+    # Another run asks what failed anew, and so does this run at another question.
+    for other in (who("cell/1", 1), who(ordinal=11)):
+        assert study.tell(model, [(clip(1), other)])[0].value == 0.9
+    assert study.tell(None, asked, mode="replay") == free
+
+
+def test_a_call_that_was_never_recorded_is_named_in_replay(study: Study) -> None:
+    study.tell(Spoken(), [(clip(), who())])
+    with pytest.raises(MissingCall, match=r"run cell/0, step 103: question 3 to tiny was never recorded.*mode=record"):
+        study.tell(None, [(clip(1), who(ordinal=3))], mode="replay")
+    with pytest.raises(MissingCall):  # failures of others do not count
+        study.tell(Spoken(fails("refused")), [(clip(2), who())])
+        study.tell(None, [(clip(2), who("cell/1"))], mode="replay")
+
+
+def test_live_asks_always_and_records_only_what_it_spent(study: Study) -> None:
+    model = Spoken(0.1, 0.2, fails("refused"))
+    for expected in (0.1, 0.2, None):
+        assert study.tell(model, [(clip(), who())], mode="live")[0].value == expected
+    assert study.spent == TOOK.plus(TOOK).plus(LOST)
+    assert stats(study.path).models[0].answers == Usage() and stats(study.path).images == 0
+
+
+async def soon(number: int) -> float:
+    await asyncio.sleep(0.05)
+    return number / 100
+
+
+def test_equal_calls_at_a_time_are_asked_once_and_told_to_each(study: Study) -> None:
+    model = Spoken(then=soon)
+    askers = [who(run, ordinal) for run in ("cell/0", "cell/1") for ordinal in range(3)]
+    told = study.tell(model, [(clip(), asker) for asker in askers])
+    assert len(model.asked) == 1 and {each.value for each in told} == {0.01}
+    assert [each.billed for each in told] == [TOOK] + 5 * [Usage()] and {each.usage for each in told} == {TOOK}
+    failed = study.tell(Spoken(then=fails("refused")), [(clip(1), asker) for asker in askers])
+    assert [each.failure for each in failed] == 6 * ["refused"]
+    replayed = study.tell(None, [(clip(1), asker) for asker in askers], mode="replay")
+    assert [each.failure for each in replayed] == 6 * ["refused"]
+
+
+def test_chats_at_a_temperature_are_asked_for_each_question_and_found_again(study: Study) -> None:
+    chat = ChatCall((Message("user", ("a plan?",)),), temperature=1.0)
+    askers = [who(run, ordinal) for run in ("cell/0", "cell/1") for ordinal in range(2)]
+    asked = [(chat, asker) for asker in askers]
+    told = study.tell(Spoken("a", "b", "c", "d"), asked)
+    assert [each.value for each in told] == ["a", "b", "c", "d"]
+    assert [each.value for each in study.tell(None, asked, mode="replay")] == ["a", "b", "c", "d"]
+
+
+def test_no_more_are_in_flight_than_allowed(study: Study) -> None:
+    model = Spoken(then=soon)
+    study.tell(model, [(clip(number), who(ordinal=number)) for number in range(12)])
+    assert model.most == QUICK.in_flight and len(model.asked) == 12
+
+
+async def hang(number: int) -> float:
+    await asyncio.sleep(600)
+    return 0.5
+
+
+def test_a_model_that_hangs_is_not_waited_for(study: Study) -> None:
+    started = time.monotonic()
+    (told,) = study.tell(Spoken(hang, then=0.25), [(clip(), who())])
+    assert told.value == 0.25 and 0.5 <= time.monotonic() - started < 5
+    assert told.billed.calls == 2 and 0.5 <= told.billed.seconds - TOOK.seconds < 2
+    (told,) = study.tell(Spoken(then=hang), [(clip(1), who())])
+    assert told.failure == "timeout" and told.detail == {"message": "no answer within 0.5 s"}
+
+
+@pytest.mark.parametrize(("asked", "least", "most"), [(0.3, 0.3, 3.0), (3600.0, 0.5, 3.0), (None, 0.0, 0.3)])
+def test_a_server_that_asks_to_wait_is_waited_for_in_reason(study: Study, asked: float | None, least, most) -> None:
+    times: list[float] = []
+
+    async def noted(number: int) -> object:
+        times.append(time.monotonic())
+        return fails("rate_limited", retry_after=asked) if number == 1 else 0.5
+
+    study.tell(Spoken(then=noted), [(clip(), who())])
+    assert least <= times[1] - times[0] < most
+
+
+def test_a_model_that_is_gone_is_left_alone_until_one_call_finds_it_back(study: Study) -> None:
+    policy = Policy(timeout=5, attempts=1, backoff=0.001, in_flight=1, breaker_after=3, breaker_seconds=0.3)
+    model = Spoken(*[fails("connection")] * 4, soon, then=0.5)
+
+    async def run() -> None:
+        desk = study.desk(model, policy=policy)
+        ordinals = iter(range(100))
+
+        async def ask() -> str:
+            ordinal = next(ordinals)
+            return (await desk.answer(clip(ordinal), who(ordinal=ordinal))).failure
+
+        assert [await ask() for _ in range(5)] == ["connection"] * 3 + ["breaker"] * 2
+        assert len(model.asked) == 3
+        await asyncio.sleep(0.35)
+        assert [await ask(), await ask()] == ["connection", "breaker"]  # the trial failed
+        await asyncio.sleep(0.35)
+        assert [await ask(), await ask()] == ["", ""]
+        await desk.close()
+
+    asyncio.run(run())
+    assert len(model.asked) == 6
+
+
+def test_while_one_tries_others_are_not_kept_waiting(study: Study) -> None:
+    policy = Policy(timeout=5, attempts=1, backoff=0.001, in_flight=4, breaker_after=1, breaker_seconds=0.0)
+    model = Spoken(fails("timeout"), soon)
+    study.tell(model, [(clip(), who())], policy=policy)
+
+    async def run() -> list[CallResult]:
+        desk = study.desk(Spoken(fails("timeout"), soon), policy=policy)
+        await desk.answer(clip(1), who(ordinal=1))
+        told = await asyncio.gather(*(desk.answer(clip(n), who(ordinal=n)) for n in (2, 3, 4)))
+        await desk.close()
+        return told
+
+    assert sorted(each.failure for each in asyncio.run(run())) == ["", "breaker", "breaker"]
+
+
+def test_answers_of_a_kind_do_not_count_as_absence(study: Study) -> None:
+    policy = Policy(timeout=5, attempts=1, backoff=0.001, breaker_after=2)
+    said = [fails("server"), fails("refused"), fails("server"), fails("malformed"), fails("server")]
+    told = study.tell(Spoken(*said), [(clip(n), who(ordinal=n)) for n in range(6)], policy=policy)
+    assert [each.failure for each in told] == ["server", "refused", "server", "malformed", "server", ""]
+
+
+@pytest.mark.parametrize(
+    ("call", "value"),
+    [
+        (clip(), float("nan")),
+        (clip(), 1.5),
+        (clip(), "0.5"),
+        (ChatCall((Message("user", ("hi",)),)), {"text": "hi"}),
+        (ChatCall((Message("user", ("hi",)),), schema={"type": "object"}), "hi"),
+        (EmbedCall(("a", "b")), np.zeros((1, 4), np.float32)),
+        (EmbedCall(("a",)), np.zeros((1, 4))),
+        (EmbedCall(("a",)), np.full((1, 4), np.inf, np.float32)),
+        (EmbedCall(("a",)), [[0.5]]),
+    ],
+)
+def test_an_answer_of_the_wrong_kind_is_malformed(study: Study, call: Call, value: object) -> None:
+    (told,) = study.tell(Spoken(then=Reply(value, TOOK)), [(call, who())])
+    assert told.failure == "malformed" and told.billed.calls == 3
+
+
+def test_a_model_that_cannot_be_used_at_all_stops_the_study(study: Study) -> None:
+    model = Spoken(then=UserError("no such model"))
+    with pytest.raises(UserError, match="no such model"):
+        study.tell(model, [(clip(), who())])
+    assert len(model.asked) == 1
+
+
+def test_jitter_is_drawn_from_the_generator_that_is_given(study: Study) -> None:
+    before = np.random.get_state()[1].tolist()  # type: ignore[index]
+    rng = np.random.default_rng(5)
+    study.tell(Spoken(fails("server"), fails("server")), [(clip(), who())], rng=rng)
+    drawn = np.random.default_rng(5)
+    drawn.uniform(size=2)
+    assert rng.random() == drawn.random()
+    assert np.random.get_state()[1].tolist() == before  # type: ignore[index]
+
+
+def test_a_budget_stops_before_it_is_exceeded_and_raising_it_continues(study: Study) -> None:
+    asked = [(clip(number), who(ordinal=number)) for number in range(9)]
+    model = Spoken(fails("server"))
+    with pytest.raises(BudgetReached, match=r"models.budget_usd=1\.4 is reached"):
+        study.tell(model, asked, limits=Limits(usd=1.4))
+    # One lost and three answered: 0.875 USD; the next might have taken 0.5. After a fourth there would be 0.275 left.
+    assert len(model.asked) == 5 and study.spent.usd == 4 * 0.25 + 0.125
+    more = Spoken()
+    told = study.tell(more, asked, limits=Limits(usd=10.0))
+    assert all(each.value == 0.5 for each in told) and len(more.asked) == 5
+    assert study.spent.usd == 9 * 0.25 + 0.125
+    assert Budget(study.directory / "budget.json", Limits()).spent["usd"] == study.spent.usd
+
+
+def test_with_a_third_of_calls_failing_the_ledger_adds_up(study: Study) -> None:
+    rng = np.random.default_rng(3)
+    kinds = ["server", "rate_limited", "malformed", "refused", "rejected", "timeout"]
+
+    async def unreliable(number: int) -> object:
+        await asyncio.sleep(rng.uniform(0, 0.002))
+        return fails(str(rng.choice(kinds))) if rng.random() < 0.3 else rng.random()
+
+    asked = [(clip(number % 40), who(f"cell/{number % 3}", number)) for number in range(120)]
+    model = Spoken(then=unreliable)
+    told = study.tell(model, asked, limits=Limits(calls=10_000))
+    billed = Usage()
+    for each in told:
+        billed = billed.plus(each.billed)
+    assert billed == study.spent and billed.calls == len(model.asked)
+    assert Budget(study.directory / "budget.json", Limits()).spent["usd"] == pytest.approx(billed.usd)
+    failed = [each for each in told if each.failure]
+    assert failed and sum(stats(study.path).models[0].failures.values()) == len(failed)
+    merge(study.directory)
+    replayed = study.tell(None, asked, mode="replay")
+    assert [(each.value, each.failure, each.usage) for each in replayed] == [
+        (each.value, each.failure, each.usage) for each in told
+    ]
+
+
+def test_no_key_and_no_header_is_stored(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret, bearer = "kq7-very-secret-value", "Bearer abc.def-ghi"
+    monkeypatch.setenv("OPENAI_API_KEY", secret)
+    echo = Failure("refused", f"401: key {secret}, authorization: {bearer}, sk-proj-0123456789abcdef", LOST)
+    served = Reply(0.5, TOOK, {"served_by": f"model of {secret}"})
+    told = study.tell(Spoken(echo, served), [(clip(0), who()), (clip(1), who(ordinal=1))], limits=Limits(usd=9.0))
+    assert [each.detail for each in told] == [
+        {"message": "401: key [removed], authorization: [removed], [removed]"},
+        {"served_by": "model of [removed]"},
+    ]
+    merge(study.directory)
+    stored = b"".join(path.read_bytes() for path in study.directory.rglob("*") if path.is_file())
+    assert b"[removed]" in stored and b"served_by" in stored
+    for word in (secret, "abc.def-ghi", "sk-proj", "sk-test", "Bearer", "uthorization: B"):
+        assert word.encode() not in stored
+
+
+ANSWER = """
+import asyncio, sys
+from pathlib import Path
+import numpy as np
+from guidebench.harness.models.calls import Asker, JudgeCall, Reply, Usage
+from guidebench.harness.models.cassette import Cassette
+from guidebench.harness.models.desk import Desk, Policy
+class Model:
+    async def answer(self, call):
+        await asyncio.sleep(0.001)
+        return Reply(float(call.clip[0, 0, 0, 0]) / 256, Usage(calls=1))
+    def estimate(self, call): return Usage(calls=1)
+async def run():
+    desk = Desk(Model(), {"model": "tiny"}, "tiny", Cassette([], Path(sys.argv[1])), None, Policy(), "record")
+    async def ask(number):
+        clip = np.full((2, 4, 4, 3), number % 256, np.uint8)
+        clip[0, 0, 0, 1] = number // 256
+        told = await desk.answer(JudgeCall(clip, "Is it done?"), Asker("cell/0", number, 0))
+        print(number, told.value, flush=True)
+    for number in range(0, 10_000, 4):
+        await asyncio.gather(*(ask(number + more) for more in range(4)))
+asyncio.run(run())
+"""
+
+
+def test_what_was_answered_before_a_kill_is_told_again_without_the_model(study: Study) -> None:
+    command = [sys.executable, "-c", ANSWER, str(study.directory / "shard-killed.sqlite")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    answered = [process.stdout.readline() for _ in range(9)]
+    os.kill(process.pid, signal.SIGKILL)
+    answered += [line for line in process.communicate()[0].splitlines(keepends=True) if line.endswith("\n")]
+    for line in answered:
+        number, value = line.split()
+        frames = clip(int(number) % 256).clip.copy()
+        frames[0, 0, 0, 1] = int(number) // 256
+        (told,) = study.tell(None, [(JudgeCall(frames, "Is it done?"), who(ordinal=int(number)))], mode="replay")
+        assert told.value == float(value)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_frames_are_on_record_once_and_large_ones_too(study: Study, large: bool) -> None:
+    side = 256 if large else 8
+    frames = np.random.default_rng(0).integers(0, 256, (3, side, side, 3), dtype=np.uint8)
+    clips = [JudgeCall(frames[[0, 1]], "p"), JudgeCall(frames[[1, 2]], "p"), JudgeCall(frames[[2, 2]], "p")]
+    study.tell(Spoken(), [(call, who(ordinal=number)) for number, call in enumerate(clips)])
+    merge(study.directory)
+    assert stats(study.path).images == 3
+
+
+def test_what_is_under_way_when_a_desk_closes_is_recorded_and_what_waits_is_never_asked(study: Study) -> None:
+    policy = Policy(timeout=5, attempts=2, backoff=0.001, in_flight=1)
+    model = Spoken(soon, 0.75)
+
+    async def run() -> None:
+        desk = study.desk(model, policy=policy)
+        asking = [asyncio.create_task(desk.answer(clip(n), who(ordinal=n))) for n in (1, 2)]
+        while not model.asked:
+            await asyncio.sleep(0.001)
+        await desk.close(grace=5)
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+
+    asyncio.run(run())
+    assert len(model.asked) == 1 and study.spent.calls == TOOK.calls
+    (told,) = study.tell(None, [(clip(1), who(ordinal=1))], mode="replay")
+    assert told.failure == "" and told.billed == Usage()
+
+
+def test_answers_of_one_batch_are_recorded_together_before_any_is_told(study: Study) -> None:
+    """Four calls that the model answers at a time."""
+    batch = asyncio.Event()
+
+    async def together(number: int) -> object:
+        if number == 4:
+            batch.set()
+        await batch.wait()
+        return 0.25
+
+    async def run() -> list[object]:
+        desk = study.desk(Spoken(then=together))
+        assert desk._cassette is not None
+        written: list[int] = []
+        record = desk._cassette.record
+
+        def recording(*entries: CassetteEntry) -> None:
+            written.append(len(entries))
+            record(*entries)
+
+        desk._cassette.record = recording  # type: ignore[method-assign]
+        told = await asyncio.gather(*(desk.answer(clip(number), who(ordinal=number)) for number in range(4)))
+        await desk.close()
+        return [written, *(each.value for each in told)]
+
+    assert asyncio.run(run()) == [[4], 0.25, 0.25, 0.25, 0.25]
+
+
+def test_a_batch_that_cannot_be_written_fails_each_of_its_calls_and_is_written_later(study: Study) -> None:
+    batch = asyncio.Event()
+
+    async def together(number: int) -> object:
+        if number == 2:
+            batch.set()
+        await batch.wait()
+        return 0.25
+
+    async def run() -> None:
+        desk = study.desk(Spoken(then=together))
+        assert desk._cassette is not None
+        record = desk._cassette.record
+
+        def full(*entries: CassetteEntry) -> None:
+            raise UserError("is the disk full?")
+
+        desk._cassette.record = full  # type: ignore[method-assign]
+        asked = [desk.answer(clip(number), who(ordinal=number)) for number in range(2)]
+        told = await asyncio.gather(*asked, return_exceptions=True)
+        assert [str(each) for each in told] == ["is the disk full?"] * 2
+        desk._cassette.record = record  # type: ignore[method-assign]
+        await desk.close()
+
+    asyncio.run(run())
+    again = study.desk(None, "replay")
+    assert [asyncio.run(again.answer(clip(n), who(ordinal=n))).value for n in range(2)] == [0.25, 0.25]
+
+
+def test_a_disk_that_stays_full_keeps_no_desk_from_closing(study: Study) -> None:
+    async def run() -> bool:
+        model = Spoken()
+        desk = study.desk(model)
+        assert desk._cassette is not None
+
+        def full(*entries: CassetteEntry) -> None:
+            raise UserError("is the disk full?")
+
+        desk._cassette.record = full  # type: ignore[method-assign]
+        await asyncio.gather(*(desk.answer(clip(n), who(ordinal=n)) for n in range(2)), return_exceptions=True)
+        with pytest.raises(UserError, match="full"):
+            await desk.close()
+        return model.closed
+
+    assert asyncio.run(run())

@@ -1,0 +1,68 @@
+"""What names a call: everything that can change its answer, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+
+from guidebench.harness.models.calls import Asker, ChatCall, EmbedCall, JudgeCall, Message
+from guidebench.harness.models.keys import call_key, image_digest, request
+
+MODEL = {"model": "tiny", "backend": "scripted"}
+IMAGE = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
+OTHER = IMAGE + 1
+ME, YOU = Asker("cell/0", 3, 30), Asker("cell/1", 4, 40)
+
+
+def chat(text: str = "hello", **given) -> ChatCall:
+    return ChatCall((Message("user", (text, IMAGE)),), **given)
+
+
+def test_an_image_is_named_by_its_shape_and_its_bytes() -> None:
+    assert image_digest(IMAGE) == hashlib.sha256(b"2,4,3:" + IMAGE.tobytes()).hexdigest()[:40]
+    assert image_digest(IMAGE) != image_digest(IMAGE.reshape(4, 2, 3))
+    assert image_digest(np.stack([IMAGE, OTHER])[:, ::2][0]) == image_digest(IMAGE[::2].copy())
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (JudgeCall(np.stack([IMAGE, OTHER]), "p"), JudgeCall(np.stack([OTHER, IMAGE]), "p")),
+        (JudgeCall(np.stack([IMAGE, OTHER]), "p"), JudgeCall(np.stack([IMAGE, OTHER]), "q")),
+        (chat(), chat("hello!")),
+        (chat(), chat(schema={"type": "object"})),
+        (chat(), chat(max_tokens=7)),
+        (chat(), chat(temperature=0.5)),
+        (chat(), ChatCall((Message("user", (IMAGE, "hello")),))),
+        (chat(), ChatCall((Message("system", ("hello", IMAGE)),))),
+        (EmbedCall(("a", "b")), EmbedCall(("b", "a"))),
+        (EmbedCall(("ab",)), EmbedCall(("a", "b"))),
+        (EmbedCall((IMAGE,)), EmbedCall((OTHER,))),
+        (EmbedCall((IMAGE,)), EmbedCall((image_digest(IMAGE),))),
+    ],
+)
+def test_what_can_change_an_answer_changes_the_key(one, other) -> None:
+    assert call_key(MODEL, one, ME) != call_key(MODEL, other, ME)
+    assert call_key(MODEL, one, ME) != call_key(MODEL | {"revision": "2"}, one, ME)
+    assert call_key(MODEL, one, ME) == call_key(dict(reversed(MODEL.items())), one, ME)
+
+
+def test_who_asks_counts_at_a_temperature_above_zero_alone() -> None:
+    assert call_key(MODEL, chat(), ME) == call_key(MODEL, chat(), YOU)
+    warm = chat(temperature=0.7)
+    keys = {call_key(MODEL, warm, Asker(run, ordinal, 0)) for run in ("a/0", "a/1") for ordinal in (1, 2)}
+    assert len(keys) == 4
+    assert call_key(MODEL, warm, ME) == call_key(MODEL, warm, ME._replace(step=99))
+
+
+def test_a_request_is_text_that_hashes_to_its_key_with_each_image_once() -> None:
+    found = request(MODEL, JudgeCall(np.stack([IMAGE, OTHER, IMAGE]), "Ist's der Schlüssel? \ud800"), ME)
+    assert hashlib.sha256(found.text.encode()).hexdigest() == found.key
+    asked = json.loads(found.text)
+    assert asked["model"] == MODEL and asked["prompt"] == "Ist's der Schlüssel? \ud800"
+    assert [entry["image"] for entry in asked["clip"]] == [image_digest(image) for image in (IMAGE, OTHER, IMAGE)]
+    assert sorted(found.images) == sorted({image_digest(IMAGE), image_digest(OTHER)})
+    assert np.array_equal(found.images[image_digest(OTHER)], OTHER)

@@ -1,0 +1,257 @@
+"""The model process: answers in order, survives its own death once, and never blocks the training unasked."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import select
+import signal
+import struct
+import time
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
+
+import numpy as np
+import pytest
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Question
+from guidebench.harness.models.calls import CallResult
+from guidebench.harness.models.messages import Assignment, ProcessReply, Registered, Voice
+from guidebench.harness.models.process import ModelProcess
+from guidebench.harness.models.questions import InFlight, Memory, QuestionQueue
+from guidebench.harness.models.serving import padded
+
+# Scores a clip by its frames' mean (codes are drawn, so any number will do), and misbehaves on request.
+SOURCE = """
+    import os, time
+    from dataclasses import dataclass
+    from guidebench.harness.parts import ModelPart
+    from guidebench.harness.registry import register
+
+    @register.judge("odd")
+    @dataclass(frozen=True)
+    class Odd(ModelPart):
+        '''A judge that misbehaves.'''
+        version = 1
+        backend = "scripted"
+        behaviour: str = ""
+        flag: str = ""
+        delay: int = 4
+        timeout: float = 20.0
+
+        def spawn(self, suite, task):
+            def score(clips):
+                first = not os.path.exists(self.flag)
+                if self.behaviour == "raise":
+                    raise RuntimeError("cannot see")
+                if self.behaviour == "die" or (self.behaviour == "die once" and first):
+                    open(self.flag, "w").close()
+                    os._exit(9)
+                if self.behaviour == "hang once" and first:
+                    open(self.flag, "w").close()
+                    time.sleep(60)
+                if self.behaviour == "on a GPU":
+                    import sys, types
+                    held = dict(memory_allocated=lambda: 2**31, max_memory_allocated=lambda: 3 * 2**30)
+                    sys.modules["torch"] = types.SimpleNamespace(
+                        cuda=types.SimpleNamespace(is_initialized=lambda: True, **held)
+                    )
+                if self.behaviour == "nonsense":
+                    return [1.5]
+                if self.behaviour == "slow":
+                    time.sleep(0.3)
+                return [float(len(clip)) / 100 for clip in clips]
+            return score
+"""
+
+
+SUITE = Registered("suite", "minigrid_doorkey")
+
+
+def process(plugin, tmp_path, behaviour: str = "", timeout: float = 20.0) -> ModelProcess:
+    plugin("odd_module", SOURCE, {"judge": "odd"})
+    settings = {"behaviour": behaviour, "flag": str(tmp_path / "flag")}
+    return ModelProcess(
+        Assignment(SUITE, "5x5", {"judge": Voice(Registered("judge", "odd", settings))}, {}, runs=("cell/0", "cell/1")),
+        timeout,
+    )
+
+
+def clip(length: int) -> np.ndarray:
+    from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
+
+    task = MiniGridDoorKey().make("5x5")
+    task.reset(0)
+    return np.stack([task.snapshot()] * length)
+
+
+def question(row: int, key: list[int], length: int) -> Question:
+    return Question(row, np.array(key), clip(length), np.zeros((length, 3), bool))
+
+
+def item(number: int, length: int) -> InFlight:
+    return InFlight(number, ordinal=number, step=0, ask=question(0, [number], length))
+
+
+@pytest.mark.parametrize("behaviour", ["", "die once", "hang once"])
+def test_every_clip_is_answered_though_the_process_dies_or_hangs_once(plugin, tmp_path, behaviour: str) -> None:
+    judge = process(plugin, tmp_path, behaviour, timeout=8.0)
+    try:
+        for number in range(5):
+            judge.ask(item(number, number + 1))
+        assert [judge.take(number)[0].value for number in range(5)] == [0.01, 0.02, 0.03, 0.04, 0.05]
+        assert judge.restarts == (0 if behaviour == "" else 1)
+    finally:
+        judge.close()
+
+
+@pytest.mark.parametrize(("behaviour", "held"), [("", (0, 0)), ("on a GPU", (2, 3))])
+def test_a_process_tells_what_its_model_holds_of_a_gpu(
+    plugin, tmp_path, behaviour: str, held: tuple[float, float]
+) -> None:
+    judge = process(plugin, tmp_path, behaviour)
+    try:
+        judge.ask(item(0, 3))
+        assert judge.take(0)[0].value == 0.03 and judge.memory == held
+    finally:
+        judge.close()
+
+
+def test_memory_is_the_least_and_the_most_of_what_was_told() -> None:
+    found = Memory().with_(Memory(2.5, 4.0)).with_(Memory(2.0, 3.0)).with_(Memory())
+    assert found == (2.0, 4.0)
+
+
+def test_the_working_directory_is_not_searched_for_modules(plugin, tmp_path, monkeypatch) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    (place / "multiprocessing.py").write_text("raise SystemExit('the working directory was searched')")
+    monkeypatch.chdir(place)
+    judge = process(plugin, tmp_path)
+    try:
+        judge.ask(item(0, 3))
+        assert judge.take(0)[0].value == 0.03
+    finally:
+        judge.close()
+
+
+def test_a_process_killed_between_clips_is_started_again(plugin, tmp_path) -> None:
+    judge = process(plugin, tmp_path)
+    try:
+        judge.ask(item(0, 3))
+        assert judge.take(0)[0].value == 0.03
+        os.kill(judge.pid, signal.SIGKILL)
+        time.sleep(0.2)
+        judge.ask(item(1, 4))
+        assert judge.take(1)[0].value == 0.04 and judge.restarts == 1
+    finally:
+        judge.close()
+
+
+def test_a_process_killed_while_it_answers_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large answer takes several writes, and only the first of them have come."""
+    judge = ModelProcess(Assignment(SUITE, "5x5", {"judge": Voice(Registered("judge", "sprite"))}), 20.0)
+    whole = bytes(ForkingPickler.dumps(ProcessReply(0, CallResult(np.zeros(1_000)))))
+    begun = [struct.pack("!i", len(whole)) + whole[:500], struct.pack("!i", len(whole)) + whole]
+
+    def start() -> None:
+        judge._connection, theirs = multiprocessing.Pipe()
+        judge._arrivals = select.poll()
+        judge._arrivals.register(judge._connection.fileno(), select.POLLIN)
+        os.write(theirs.fileno(), begun.pop(0))
+        keep.append(theirs)
+
+    keep: list[Connection] = []
+    monkeypatch.setattr(judge, "_start", start)
+    judge.ask(item(0, 3))
+    keep[0].recv()  # a pipe that is closed with something unread in it is an error of another kind
+    keep[0].close()
+    assert judge.take(0)[0].value.shape == (1_000,) and judge.restarts == 1
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "says"),
+    [("die", "ended 2 times without an answer"), ("raise", "cannot see"), ("nonsense", r"P\(yes\) lies in")],
+)
+def test_a_clip_that_cannot_be_judged_is_an_error_that_says_why(plugin, tmp_path, behaviour: str, says: str) -> None:
+    judge = process(plugin, tmp_path, behaviour)
+    try:
+        judge.ask(item(0, 1))
+        with pytest.raises(UserError, match=says):
+            judge.take(0)
+    finally:
+        judge.close()
+
+
+def test_an_answer_counts_from_its_delay_on_however_slow_the_judge(plugin, tmp_path) -> None:
+    judge = process(plugin, tmp_path, "slow")
+    asks = QuestionQueue(2, delay=4, backend=judge)
+    try:
+        asks.submit(question(0, [7], 5), step=10)
+        asks.submit(question(1, [8], 6), step=11)
+        assert [list(asks.due(step)) for step in (11, 12, 13)] == [[], [], []]
+        ((asked, answer, _),) = asks.due(14)
+        assert (answer.row, answer.key.tolist(), answer.value, asked.step) == (0, [7], 0.05, 10)
+        assert asks.waited > 0.0 and asks.in_flight == 1
+        ((_, late, _),) = asks.due(15)
+        assert (late.row, late.value) == (1, 0.06)
+    finally:
+        judge.close()
+
+
+def test_without_a_delay_an_answer_counts_once_it_is_there(plugin, tmp_path) -> None:
+    judge = process(plugin, tmp_path, "slow")
+    asks = QuestionQueue(1, delay=None, backend=judge)
+    try:
+        asks.submit(question(0, [7], 5), step=10)
+        assert list(asks.due(10)) == []
+        until = time.monotonic() + 20
+        while not (answers := list(asks.due(11))) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert [due.answer.value for due in answers] == [0.05] and asks.waited < 0.1
+    finally:
+        judge.close()
+
+
+def test_questions_in_flight_are_asked_again_after_a_restart(plugin, tmp_path) -> None:
+    judge = process(plugin, tmp_path)
+    asks = QuestionQueue(1, delay=4, backend=judge)
+    asks.submit(question(0, [1, 2], 2), step=5)
+    asks.submit(question(0, [3], 3), step=6)
+    state = asks.state(0)
+    judge.close()
+    again = ModelProcess(judge._assignment, 20.0)
+    resumed = QuestionQueue(1, delay=4, backend=again)
+    resumed.load_state(0, state)
+    try:
+        assert [due.answer.value for due in resumed.due(9)] == [0.02]
+        assert [(due.item.ordinal, due.answer.value) for due in resumed.due(10)] == [(1, 0.03)]
+    finally:
+        again.close()
+
+
+@pytest.mark.parametrize(("drawing", "score"), [({}, 1.0), ({"perturbation": "sprite_swap", "tile_size": 8}, 0.0)])
+def test_the_judge_sees_frames_as_the_cell_has_them_drawn(drawing: dict, score: float) -> None:
+    from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
+
+    task = MiniGridDoorKey().make("5x5")
+    task.reset(0)
+    shots = [task.snapshot()]
+    while not task.events().any():  # until the key is taken
+        task.step(task.expert())
+        shots.append(task.snapshot())
+    judge = ModelProcess(Assignment(SUITE, "5x5", {"judge": Voice(Registered("judge", "sprite"))}, drawing), 20.0)
+    try:
+        judge.ask(
+            InFlight(0, 0, 0, Question(0, np.arange(len(shots)), np.stack(shots), np.zeros((len(shots), 3), bool)))
+        )
+        assert judge.take(0)[0].value == score
+    finally:
+        judge.close()
+
+
+def test_a_short_clip_repeats_its_first_frame_on_the_left() -> None:
+    frames = np.array([[1], [2]], np.uint8)
+    assert padded(frames, 4).ravel().tolist() == [1, 1, 1, 2]
+    assert padded(frames, 2).ravel().tolist() == [1, 2]

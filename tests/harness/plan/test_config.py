@@ -1,0 +1,70 @@
+"""The section `drawing`: there where a judge looks at frames, and nowhere else."""
+
+from __future__ import annotations
+
+import pytest
+
+from guidebench.harness.errors import UserError
+from guidebench.harness.identity.cells import record, recorded
+from guidebench.harness.plan import matrix
+from guidebench.harness.plan.config import Cell
+
+
+def cells(*overrides: str, suite: str = "minigrid_doorkey") -> list[Cell]:
+    return list(matrix.plan([f"suite={suite}", "profile=smoke", *overrides]).cells)
+
+
+def test_only_a_cell_whose_judge_looks_at_frames_has_a_drawing() -> None:
+    (seen,) = cells("method=vlm_rb")
+    assert (seen.section("drawing").tile_size, seen.section("drawing").perturbation) == (32, "none")
+    for unseen in [*cells("method=uer"), *cells("method=vlm_rb", "judge=oracle")]:
+        assert unseen.section("drawing") is None
+        assert not any(key.startswith("drawing.") for key in unseen.settings)
+
+
+def test_a_sweep_of_the_drawing_expands_the_methods_that_have_one_and_is_in_their_ids_and_names() -> None:
+    swept = ["drawing.perturbation=none,sprite_swap,texture", "drawing.tile_size=8"]
+    found = cells("method=uer,vlm_rb", *swept)
+    assert [cell.names.method for cell in found] == ["uer"] + ["vlm_rb"] * 3
+    assert found[0].id == cells("method=uer")[0].id
+    assert len({cell.id for cell in found}) == 4
+    assert found[2].variant == "drawing.perturbation=sprite_swap, drawing.tile_size=8"
+    assert found[3].section("drawing").perturbation == "texture"
+
+
+def test_a_record_keeps_the_drawing() -> None:
+    (cell,) = cells("method=vlm_rb", "drawing.perturbation=texture", "drawing.seed=3")
+    assert recorded(record(cell)).section("drawing") == cell.section("drawing")
+
+
+@pytest.mark.parametrize(
+    ("suite", "overrides", "says"),
+    [
+        (
+            "minigrid_doorkey",
+            ["method=vlm_rb", "drawing.perturbation=foo"],
+            "drawing.perturbation=foo: expected one of 'none', 'sprite_swap', 'texture'",
+        ),
+        ("minigrid_doorkey", ["method=vlm_rb", "drawing.tile_size=2"], "drawing.tile_size=2: expected int in"),
+        ("minigrid_doorkey", ["method=vlm_rb", "drawing.tilesize=8"], "did you mean 'drawing.tile_size'"),
+        (
+            "minigrid_doorkey",
+            ["method=uer", "drawing.perturbation=texture"],
+            "drawing.perturbation= is given, but none of the chosen methods has a judge that looks at frames",
+        ),
+        (
+            "minigrid_doorkey",
+            ["method=vlm_rb", "judge=oracle", "drawing.perturbation=texture"],
+            "none of the chosen methods has a judge that looks at frames",
+        ),
+        (
+            "classic",
+            ["method=vlm_rb", "judge=sprite", "drawing.perturbation=texture"],
+            "drawing.perturbation= is given, but suite 'classic' defines none",
+        ),
+        ("minigrid_doorkey", ["tile_size=8"], "did you mean 'drawing.tile_size'"),
+    ],
+)
+def test_a_drawing_that_there_is_not_is_refused_with_the_reason(suite: str, overrides: list[str], says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        cells(*overrides, suite=suite)

@@ -1,0 +1,54 @@
+"""Speed and time left of runs, with numbers worked by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from guidebench.harness.errors import count
+from guidebench.harness.records.shown import counted
+from guidebench.harness.run import pace
+from guidebench.harness.run.pace import Pace, Standing
+
+
+def test_a_pace_is_that_of_the_last_minute() -> None:
+    now = 0.0
+    tell = Pace(clock=lambda: now)
+    assert tell(1_000) is None  # resumed at step 1,000
+    found = []
+    for second in range(1, 201):  # 100 steps/s for 100 seconds, then 10 steps/s
+        now = float(second)
+        found.append(tell(1_000 + 100 * min(second, 100) + 10 * max(0, second - 100)))
+    assert found[0] == found[99] == 100.0
+    assert found[129] == pytest.approx((30 * 100 + 30 * 10) / 60)
+    assert found[199] == pytest.approx(10.0)
+
+
+def test_the_time_left_counts_what_waits_and_the_slowest_that_goes() -> None:
+    going = [Standing("running", 50, 100, rate=10.0), Standing("running", 0, 100, rate=5.0)]
+    assert going[0].left == 5.0 and going[1].left == 20.0
+    assert pace.left(going) == 20.0  # the second alone takes longer than both together at 15 steps/s
+    assert pace.left([*going, Standing("waiting", 0, 300)]) == pytest.approx((50 + 100 + 300) / 15)
+    assert pace.left([*going, Standing("failed", 10, 300), Standing("finished", 9, 9)]) == 20.0
+    # One that has just begun is taken to be as fast as the others.
+    assert pace.left([going[0], Standing("running", 0, 200)]) == 20.0
+    assert pace.left([Standing("waiting", 0, 300)]) is None
+
+
+def test_a_study_in_words() -> None:
+    runs = [Standing("finished", 100, 100), Standing("running", 50, 100, rate=10.0), Standing("waiting", 0, 100)]
+    assert counted(run.status for run in runs) == "1 of 3 runs finished, 1 waiting, 1 running"
+    assert pace.ahead(runs) == "50% of all steps, 10 steps/s, about 15 s left"
+    assert pace.ahead([Standing("waiting", 0, 100)]) == "0% of all steps"
+    assert counted(["finished"]) == "1 of 1 run finished"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.4, "0 s"), (89.4, "89 s"), (90, "2 min"), (3_540, "59 min"), (3_599, "1 h 0 min"), (86_400, "1 d 0 h")],
+)
+def test_a_duration_has_two_units_at_most(seconds: float, words: str) -> None:
+    assert pace.duration(seconds) == words
+
+
+def test_one_is_singular() -> None:
+    assert [count(number, "run") for number in (0, 1, 2, 1_234)] == ["0 runs", "1 run", "2 runs", "1,234 runs"]

@@ -1,0 +1,66 @@
+"""What a machine lacks is told by a dry run, and by a run before anything of it exists."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from guidebench.harness.commands import cli
+
+SMOKE = ("suite=minigrid_doorkey", "profile=smoke")
+VLM_RB = (*SMOKE, "method=vlm_rb")
+
+
+def refused(capsys: pytest.CaptureFixture[str], directory: Path, *overrides: str) -> str:
+    """What both commands say of the same plan."""
+    command = ["run", *overrides, f"output={directory}"]
+    assert cli.main([*command, "--dry-run"]) == 1
+    dry = capsys.readouterr().out
+    assert cli.main(command) == 2
+    said = capsys.readouterr().err.removeprefix("bench: ").splitlines()[0]
+    assert f"missing: {said}" in dry
+    assert not directory.exists()
+    return said
+
+
+def test_device_cuda_without_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    said = refused(capsys, tmp_path / "s", *SMOKE, "method=uer", "device=cuda")
+    assert "finds no GPU here; use device=cpu" in said
+
+
+@pytest.mark.parametrize(
+    ("overrides", "package"),
+    [
+        (("suite=metaworld", "task=button-press", "method=sac"), "metaworld"),
+        (("suite=ogbench_scene", "task=drawer", "method=uer"), "ogbench"),
+        (("suite=point_maze", "method=sac"), "gymnasium_robotics"),
+        (("suite=classic", "task=HalfCheetah-v5", "method=sac"), "mujoco"),
+    ],
+)
+def test_a_missing_package(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, overrides, package: str
+) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == package else real(name, *rest))
+    said = refused(capsys, tmp_path / "s", *overrides, "profile=smoke")
+    assert f"needs the package {package}" in said and "guidebench[mujoco]" in said
+
+
+@pytest.mark.parametrize(
+    ("overrides", "says"),
+    [
+        (("judge=transformers", "judge.model=/nowhere/model"), "there is nothing at this path"),
+        (("judge=openai", "models.cassette=/nowhere/study"), "no recorded calls there"),
+        (("judge=openai", "models.mode=replay"), "holds no recorded calls"),
+    ],
+)
+def test_a_missing_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, overrides, says: str
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    assert says in refused(capsys, tmp_path / "s", *VLM_RB, *overrides)

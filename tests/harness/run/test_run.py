@@ -1,0 +1,316 @@
+"""`bench run` as one uses it: real processes, a table and a report at the end, and the same command once more."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import guidebench
+from guidebench import harness, results
+from guidebench.harness.records.schema import EVALUATION
+from tests.logs import logged
+
+TINY = (
+    "training.steps=240",
+    "evaluation.every=120",
+    "evaluation.episodes=2",
+    "learner.channels=4",
+    "learner.features=8",
+    "learner.hidden=[8]",
+    "learner.batch_size=16",
+    "learner.learning_starts=64",
+)
+SMOKE = ("suite=minigrid_doorkey", "profile=smoke")
+
+
+def bench(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-m", "guidebench", *words]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=240)
+
+
+def rows(study: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(study)): path.read_bytes() for path in study.glob("*/*/*/seed-*/evaluations.parquet")}
+
+
+COMMAND = ("run", *SMOKE, "method=uer,per,vlm_rb")
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """A study of three methods and two seeds, and what its command said. It runs in a directory whose files are named
+    as our packages, and none of its processes may import them."""
+    directory = tmp_path_factory.mktemp("run")
+    for name in ("guidebench", "harness", "suites", "methods", "results"):
+        (directory / f"{name}.py").write_text("raise SystemExit('imported from the current directory')")
+    done = bench(*COMMAND, "seeds=2", "output=study", "pack=2", cwd=directory)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return directory / "study", done
+
+
+def test_one_command_ends_in_a_table_and_a_report(study) -> None:
+    directory, done = study
+    assert done.stderr == ""
+    assert done.stdout.count("seeds 0,1: finished") == 3 and "study: 6 finished" in done.stdout
+    table = done.stdout.split("study: 6 finished")[1]
+    assert all(name in table for name in ("uer · smoke", "per · smoke", "vlm_rb · sprite · smoke"))
+    found = {path.name: path.stat().st_size for path in (directory / "report").iterdir()}
+    assert {"report.html", "table.tex"} <= set(found)
+    assert {Path(name).suffix for name in found} >= {".png", ".pdf"} and all(found.values())
+    assert all(name in table for name in found), "the command names every file it wrote"
+
+
+def test_every_run_leaves_one_row_per_episode_in_the_columns_of_the_schema(study) -> None:
+    directory, _ = study
+    found = sorted(directory.glob("*/*/*/seed-*/evaluations.parquet"))
+    assert len(found) == 6
+    for path in found:
+        table = pq.read_table(path)
+        assert table.column_names == list(EVALUATION)
+        assert [str(kind) for kind in table.schema.types] == [
+            {str: "string", int: "int64", float: "double", bool: "bool"}[kind] for kind in EVALUATION.values()
+        ]
+        content = table.to_pylist()
+        assert [(row["step"], row["episode"]) for row in content] == [(s, e) for s in (200, 400, 600) for e in (0, 1)]
+        assert {row["seed"] for row in content} == {int(path.parent.name.removeprefix("seed-"))}
+        assert all(0 < row["length"] <= 250 and row["success"] == (row["return"] > 0) for row in content)
+        judged = content[0]["method"] == "vlm_rb"
+        assert {(row["backend"], row["model"]) for row in content} == {("scripted", "sprite") if judged else ("", "")}
+
+
+def test_an_oracle_that_errs_is_reported_as_privileged_beside_the_events(tmp_path: Path) -> None:
+    oracle = ("method=vlm_rb", "judge=oracle", "judge.false_negative=0.3", "replay.clip_length=4")
+    done = bench("run", *SMOKE, *oracle, "seeds=1", "output=s", cwd=tmp_path)
+    assert done.returncode == 0 and done.stderr == "", done.stdout + done.stderr
+    assert "vlm_rb (judge.false_negative=0.3, replay.clip_length=4) · oracle · smoke" in done.stdout
+    assert "Judge oracle: oracle, privileged" in " ".join(done.stdout.split())
+    (run,) = tmp_path.glob("s/*/*/*/seed-0")
+    judged = logged(run, "judgements")
+    eventful = [row["score"] for row in judged if row["events"]]
+    assert 0 < sum(eventful) < len(eventful) and not any(row["score"] for row in judged if not row["events"])
+    hits, others = f"{sum(eventful) / len(eventful):.3f} of {len(eventful)}", len(judged) - len(eventful)
+    page = (tmp_path / "s" / "report" / "report.html").read_text()
+    for text in (done.stdout, page):
+        assert "privileged information, for diagnosis only" in text
+        assert hits in text and f"0.000 of {others}" in text
+
+
+def test_a_finished_run_keeps_results_and_logs_and_drops_the_rest(study) -> None:
+    directory, _ = study
+    for run in directory.glob("*/*/*/seed-*"):
+        assert {path.name for path in run.iterdir()} - {".lock", "judgements.parquet"} == {
+            "run.json", "evaluations.parquet", "policy.safetensors",
+            "metrics.parquet", "timings.parquet", "probes.parquet", "ledger.jsonl",
+        }  # fmt: skip
+        assert (run / "judgements.parquet").exists() == ("vlm_rb" in str(run)), "a log without rows is no file"
+        content = json.loads((run / "run.json").read_text())
+        assert (content["status"], content["step"], content["error"]) == ("finished", 600, None)
+        assert content["provenance"]["packages"]["torch"] and content["provenance"]["hardware"]["device"] == "cpu"
+
+
+def test_another_output_directory_changes_no_byte_of_the_rows(study, train) -> None:
+    directory, _ = study
+    other = directory.parent / "elsewhere" / "a, b (c)"
+    done = bench("run", *SMOKE, "method=vlm_rb", "seeds=1", f"output={other}", "report=false", cwd=directory.parent)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (relative, content), *_ = rows(other).items()
+    assert rows(train("method=vlm_rb", "seeds=1", packs=[(0,)])) == {relative: content}
+    # Beside other methods the study has another name; all else is the same.
+    ours, theirs = (pq.read_table(path / relative).to_pylist() for path in (other, directory))
+    assert [{**row, "study": ""} for row in ours] == [{**row, "study": ""} for row in theirs]
+    assert ours[0]["study"] != theirs[0]["study"]
+
+
+@pytest.mark.parametrize("method", ["per", "vlm_rb", "aer", "ero", "relo"])
+def test_how_often_a_run_is_saved_and_where_it_broke_changes_no_byte(train, monkeypatch, method: str) -> None:
+    """The run outgrows its replay, so that the ring comes round; a resume may start two checkpoints back."""
+    from guidebench.harness.loop import building, checkpoints
+
+    monkeypatch.setattr(building, "SPACING", 50)
+    settings = (f"method={method}", "seeds=[0]", *TINY, "training.steps=600", "training.capacity=200")
+    settings = tuple(text for text in settings if text != "training.steps=240")
+
+    def policy(study: Path) -> bytes:
+        return next(study.glob("*/*/*/seed-0/policy.safetensors")).read_bytes()
+
+    whole = train(*settings, packs=[(0,)], checkpoint_every=1_000)
+    often = train(*settings, packs=[(0,)], checkpoint_every=23)
+    assert rows(often) == rows(whole) and policy(often) == policy(whole)
+
+    calls = itertools.count(1)
+
+    def vanish() -> bool:
+        if next(calls) == 489:
+            raise KeyboardInterrupt  # no checkpoint of this moment
+        return False
+
+    broken = whole.with_name("broken")
+    with pytest.raises(KeyboardInterrupt) as held:  # and with it what the broken loop left in memory
+        train(*settings, packs=[(0,)], checkpoint_every=1_000, directory=broken, stop=vanish)
+    (run,) = broken.glob("*/*/*/seed-0")
+    assert held and logged(run, "evaluations")[-1]["step"] == 480, "no row reaches its file after the run goes on"
+    older, newest = checkpoints.existing(run)
+    assert (older.name, newest.name) == ("checkpoint-0000000400", "checkpoint-0000000450")
+    (newest / "state.json").write_bytes(b"{}")
+    with pytest.warns(UserWarning, match="checkpoint-0000000450 is damaged"):
+        train(*settings, packs=[(0,)], checkpoint_every=1_000, directory=broken)
+    assert rows(broken) == rows(whole) and policy(broken) == policy(whole)
+
+
+def test_the_same_command_trains_nothing_and_more_seeds_train_only_the_new_ones(study) -> None:
+    directory, _ = study
+    before = {path: path.stat().st_mtime_ns for path in directory.glob("*/*/*/seed-*/*")}
+    again = bench(*COMMAND, "seeds=2", "output=study", "report=false", cwd=directory.parent)
+    assert again.returncode == 0 and "started" not in again.stdout and "6 finished" in again.stdout
+    assert {path: path.stat().st_mtime_ns for path in directory.glob("*/*/*/seed-*/*")} == before
+    more = bench(*COMMAND, "seeds=3", "output=study", "report=false", cwd=directory.parent)
+    assert more.returncode == 0 and "9 finished" in more.stdout
+    started = [line for line in more.stdout.splitlines() if line.endswith(": started")]
+    assert len(started) == 3 and all("seed 2:" in line for line in started)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_from_python_the_same_study_and_its_rows_as_a_data_frame(tmp_path: Path) -> None:
+    settings = dict(text.split("=") for text in TINY[:3])
+    done = guidebench.run(
+        *TINY[3:],
+        suite="minigrid_doorkey",
+        profile="smoke",
+        method=["uer", "per"],
+        seeds=[4, 9],
+        output=tmp_path / "a, b (c)",
+        pack=2,
+        report=False,
+        **{key: int(value) for key, value in settings.items()},
+    )
+    assert done.finished and done.directory == tmp_path / "a, b (c)"
+    assert sorted((run.cell.names.method, run.seed) for run in done.runs) == [
+        ("per", 4), ("per", 9), ("uer", 4), ("uer", 9),
+    ]  # fmt: skip
+    episodes = results.load(done.directory)
+    assert len(episodes) == 2 * 2 * 4
+    assert set(EVALUATION) <= set(episodes.columns)
+    assert set(zip(episodes["method"], episodes["seed"], strict=True)) == {
+        (run.cell.names.method, run.seed) for run in done.runs
+    }
+    # packed, the two seeds of a cell share one worker and one log
+    assert len(list((done.directory / "logs").glob("*-4_9.log"))) == 2
+
+
+def test_tensorboard_files_hold_the_evaluations(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    done = bench("run", *SMOKE, *TINY, "seeds=1", "tensorboard=true", "output=s", "report=false", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (events,) = tmp_path.glob("s/*/*/*/seed-0/tensorboard/events.*")
+    board = EventAccumulator(str(events.parent))
+    board.Reload()
+    (row,) = tmp_path.glob("s/*/*/*/seed-0/evaluations.parquet")
+    episodes = pq.read_table(row).to_pylist()
+    for step, event in zip((120, 240), board.Scalars("evaluation/return"), strict=True):
+        returns = [episode["return"] for episode in episodes if episode["step"] == step]
+        assert event.step == step and event.value == pytest.approx(sum(returns) / len(returns))
+    assert board.Scalars("loss")
+
+
+def test_a_resumed_run_repeats_no_point_on_tensorboard(train, tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    settings = ("method=uer", "training.steps=400", "evaluation.every=50", "evaluation.episodes=2", "seeds=[0]")
+    study, stop = tmp_path / "study", (call == 330 for call in range(1, 10_000)).__next__
+    with pytest.raises(harness.errors.Stopped):
+        train(*settings, packs=[(0,)], directory=study, stop=stop, tensorboard=True, checkpoint_every=130)
+    (newest,) = sorted(study.glob("*/*/*/seed-0/checkpoint-*"))[-1:]
+    shutil.rmtree(newest)  # as after a kill -9 between two checkpoints: the run goes back further than it had come
+    train(*settings, packs=[(0,)], directory=study, tensorboard=True, checkpoint_every=130)
+    (folder,) = study.glob("*/*/*/seed-0/tensorboard")
+    board = EventAccumulator(str(folder))
+    board.Reload()
+    assert [event.step for event in board.Scalars("evaluation/return")] == [*range(50, 401, 50)]
+    steps = [event.step for event in board.Scalars("loss")]
+    assert steps == sorted(set(steps))
+
+
+def test_without_the_package_tensorboard_is_refused_before_anything_starts(tmp_path: Path, monkeypatch) -> None:
+    import importlib.util
+
+    from guidebench.harness.commands import cli
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(harness.errors.UserError, match=r"pip install 'guidebench\[tensorboard\]'"):
+        guidebench.run(*SMOKE, tensorboard=True, output=tmp_path / "s")
+    assert not (tmp_path / "s").exists()
+    assert cli.main(["run", *SMOKE, "tensorboard=true", f"output={tmp_path / 's'}"]) == 2
+
+
+def test_runs_of_changed_code_are_mixed_only_when_asked(study, capsys: pytest.CaptureFixture[str]) -> None:
+    from guidebench.harness.commands import cli
+
+    directory, _ = study
+    run = next(iter(sorted(directory.glob("*/*/per-*/seed-0/run.json"))))
+    content = json.loads(run.read_text())
+    made = content["provenance"]
+    other = made | {"commit": "0123456789abcdef"}
+    edited = made | {"sources": made["sources"] | {"guidebench.baselines.replay.per": "0" * 12}}
+    early = {name: value for name, value in other.items() if name != "sources"}
+    command = [*COMMAND, "seeds=2", f"output={directory}", "report=false"]
+    try:
+        run.write_text(json.dumps(content | {"provenance": other}))
+        assert cli.main(command) == 0, "the code of its parts is the same"
+        for changed, says in (
+            (edited, "guidebench.baselines.replay.per changed"),
+            (early, "changed since commit 0123456789"),
+        ):
+            run.write_text(json.dumps(content | {"provenance": changed}))
+            assert cli.main(command) == 2
+            message = capsys.readouterr().err
+            assert f"{directory} holds runs (1 finished) that were made by other code than is here now" in message
+            assert says in message and "mixed_commits=true" in message and "output=…" in message
+            assert cli.main([*command, "mixed_commits=true"]) == 0
+    finally:
+        run.write_text(json.dumps(content))
+
+
+def test_a_run_that_failed_at_once_begins_anew_by_the_code_that_mends_it(tmp_path: Path) -> None:
+    from guidebench.harness.commands import cli
+    from guidebench.harness.plan import matrix
+    from guidebench.harness.records.study import StudyDirectory
+
+    command = [*SMOKE, "method=uer", *TINY, "seeds=1", f"output={tmp_path / 's'}", "report=false"]
+    plan = matrix.plan(command)
+    (cell,), study = plan.cells, StudyDirectory(tmp_path / "s")
+    study.write(plan.name, [], {cell.id: {"directory": cell.directory, "seeds": [0], "label_variant": ""}})
+    run = study.run(cell.directory, 0)
+    run.update(status="failed", seed=0, step=0, provenance={"commit": "0", "sources": {"harness.loop": "0" * 12}})
+    assert cli.main(["run", *command]) == 0
+    assert run.status == "finished" and run.read()["provenance"]["sources"]["harness.loop"] != "0" * 12
+
+
+def test_as_json_the_outcome_names_every_run(study, capsys: pytest.CaptureFixture[str]) -> None:
+    from guidebench.harness.commands import cli
+
+    directory, _ = study
+    assert cli.main([*COMMAND, "seeds=2", f"output={directory}", "--json"]) == 0
+    outcome = json.loads(capsys.readouterr().out)
+    assert outcome["stopped"] is False and len(outcome["runs"]) == 6
+    assert all(run["status"] == "finished" and Path(run["directory"], "run.json").exists() for run in outcome["runs"])
+
+
+def test_a_run_killed_while_it_tidies_up_is_tidied_by_the_next_command(study) -> None:
+    from guidebench.harness.commands import cli
+
+    directory, _ = study
+    run = next(iter(sorted(directory.glob("*/*/uer-*/seed-1"))))
+    (run / "replay").mkdir()
+    (run / "replay" / "observation.bin").write_bytes(b"0")
+    (run / "checkpoint-0000000600").mkdir()
+    (run / "evaluations.jsonl").write_bytes(b"")
+    assert cli.main([*COMMAND, "seeds=2", f"output={directory}", "--json"]) == 0
+    assert not any((run / name).exists() for name in ("replay", "checkpoint-0000000600", "evaluations.jsonl"))
+    assert (run / "evaluations.parquet").exists()

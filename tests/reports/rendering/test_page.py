@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import base64
+import io
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from guidebench import results
+from guidebench.reports.rendering import charts, figures, inline, page
+from guidebench.reports.summary import judges, summaries
+from tests.reports.conftest import Writer, write_rows
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+Open = Callable[..., "Page"]
+CURVES = {seed: {100: [1, 0], 200: [1, 1]} for seed in (0, 1)}
+EVIL = "<script>alert(1)</script>"
+FILTER = "image => getComputedStyle(image).filter"
+
+
+def _page(writer: Writer) -> str:
+    study = results.study(writer.finish(f"study {EVIL}"))
+    found = summaries.summarise(study, results.load(study), reps=200)
+    judged, timed = (results.noted(study, log) for log in ("judgements", "timings"))
+    judgings = judges.judging(study.cells, judged, timed, {row.cell.id: row.label for row in found.rows})
+    curves = figures.Gallery("Learning curves", "", figures.learning_curves(found.rows))
+    return page.render(study, found, [curves], [("Judges", judges.listings(judgings))])
+
+
+class _Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+@pytest.fixture
+def tags(writer: Writer) -> list[tuple[str, dict[str, str | None]]]:
+    lr = {"value": EVIL, "source": "", "layer": EVIL}
+    writer.cell(
+        "a",
+        CURVES,
+        method=f"m{EVIL}",
+        task=f"t{EVIL}",
+        model=f"j{EVIL}",
+        backend="scripted",
+        variant=f"v{EVIL}",
+        settings={f"x{EVIL}": lr},
+        provenance={"commit": EVIL, "packages": {EVIL: EVIL}, "hardware": EVIL},
+        status={1: "failed"},
+        error=EVIL,
+    )
+    writer.cell("b", CURVES, task=f"t{EVIL}")
+    parser = _Tags()
+    parser.feed(_page(writer))
+    return parser.tags
+
+
+def test_nothing_from_a_file_becomes_markup(tags: list[tuple[str, dict[str, str | None]]]) -> None:
+    kinds = [attributes.get("type") for tag, attributes in tags if tag == "script"]
+    assert kinds == ["application/json", "application/gzip", None], "a chart, the program that draws it, and our own"
+    assert not any(name.startswith("on") for _, attributes in tags for name in attributes)
+
+
+def test_the_page_needs_no_network(tags: list[tuple[str, dict[str, str | None]]]) -> None:
+    for _tag, attributes in tags:
+        for name in ("src", "href", "srcset", "action", "data"):
+            assert (attributes.get(name) or "data:").startswith(("data:", "#"))
+    policies = [a["content"] for _, a in tags if a.get("http-equiv") == "Content-Security-Policy"]
+    assert policies == [inline.policy(inline.script(*page.SCRIPTS), charts.bundle())]
+
+
+def test_every_image_has_words_and_every_table_a_caption(tags: list[tuple[str, dict[str, str | None]]]) -> None:
+    images = [attributes for tag, attributes in tags if tag == "img"]
+    assert len(images) == 1 and "Learning curves on" in (images[0]["alt"] or "")
+    assert base64.b64decode((images[0]["src"] or "").split(",")[1]).startswith(b"\x89PNG")
+    names = [tag for tag, _ in tags]
+    assert names.count("table") == names.count("caption") > 2
+
+
+def test_the_page_shows_numbers_judge_differences_and_the_runs_they_come_from(writer: Writer) -> None:
+    low, high = ({"learner.lr": {"value": value, "source": "", "layer": "command line"}} for value in (0.1, 0.2))
+    root = writer.cell("a", CURVES, method="vlm_rb", backend="scripted", model="sprite", settings=low)
+    rows = [{"asked": 1, "applied": 5, "score": score, "slots": 2, "events": 1} for score in (0.9, 0.1)]
+    write_rows(root / "seed-0", "judgements", rows)
+    timing = {"step": 200, "seconds": 8.0, "wait_seconds": 2.0, "clips": 2, "judge_seconds": 0.5}
+    write_rows(root / "seed-0", "timings", [timing])
+    writer.cell("b", CURVES, settings=high)
+    text = " ".join(re.sub(r"<[^>]+>", " ", _page(writer)).split())
+    assert "sprite (scripted) hand-written for this task 0.500 of 2 4 2.0 0.250 0.2500" in text
+    assert "Judges beside the task&#39;s own events: privileged information, for diagnosis only" in text
+    assert "vlm_rb · sprite · quick grid/8x8 0.500 of 2 0.500 of 2 — " in text
+    assert "learner.lr 0.1 (command line) 0.2 (command line)" in text
+    assert "grid/8x8/vlm_rb-a/seed-0 grid/8x8/vlm_rb-a/seed-1" in text
+    assert "abc123 torch 2.0 processor some CPU, cores 2 4" in text
+    assert r"\begin{tabularx}" in text and r"Needs \usepackage{booktabs}\usepackage{tabularx} ." in text
+
+
+def test_configurations_with_the_same_settings_share_a_column(writer: Writer) -> None:
+    other = {"learner.lr": {"value": 0.5, "layer": "method"}, "replay.alpha": {"value": 0.6, "layer": "replay"}}
+    writer.cell("a", CURVES, task="easy")
+    writer.cell("b", CURVES, task="hard")
+    writer.cell("c", CURVES, task="easy", method="per", settings=other)
+    study = results.study(writer.finish())
+    found = summaries.summarise(study, results.load(study), reps=200)
+    columns, differing = page.differences(study, found)
+    assert columns == ["uer · quick", "per · quick"]
+    assert differing == {
+        "learner.lr": [("0.0001", "learner"), ("0.5", "method")],
+        "replay.alpha": [("—", ""), ("0.6", "replay")],
+    }
+
+
+@pytest.fixture
+def hostile(writer: Writer, tmp_path: Path) -> Path:
+    """The page of two methods on two tasks, one of them named to do harm."""
+    for task in ("easy", f"t{EVIL}"):
+        names = {"task": task, "backend": "scripted"}
+        writer.cell(f"a{task[:1]}", CURVES, method=f"m{EVIL}", model=f"j{EVIL}", variant=f"v{EVIL}", **names)
+        writer.cell(f"b{task[:1]}", {seed: {100: [0, 0], 200: [0, 1]} for seed in (0, 1)}, task=task)
+    (tmp_path / "report.html").write_text(_page(writer))
+    return tmp_path / "report.html"
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 375)])
+def test_it_can_be_read_light_and_dark_and_at_phone_width_whatever_names_say(
+    hostile: Path, browser: Open, axe: Callable[[Page], None], scheme: str, width: int
+) -> None:
+    seen = browser(hostile, width=width, color_scheme=scheme)
+    seen.wait_for_selector(".plot[data-drawn] svg")
+    seen.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    assert seen.evaluate("document.documentElement.scrollWidth") <= width
+    assert f"m{EVIL} (v{EVIL})" in seen.locator(".legend").first.inner_text()
+    axe(seen)
+
+
+def test_a_row_of_a_table_is_sorted_by_its_number(hostile: Path, browser: Open) -> None:
+    seen = browser(hostile)
+    table = seen.locator("table", has_text="AUC").first
+
+    def column() -> list[str]:
+        return [text.split()[0] for text in table.locator("tbody tr td:nth-child(2)").all_inner_texts()]
+
+    for expected in (["0.50*", "1.00*"], ["1.00*", "0.50*"]):  # two seeds tell nothing apart
+        table.get_by_role("button", name="Final success").press("Enter")
+        assert column() == expected
+
+
+def _brightness(element: Locator) -> float:
+    from PIL import Image
+
+    with Image.open(io.BytesIO(element.screenshot())) as picture:
+        return float(np.asarray(picture.convert("L"), dtype=float).mean())
+
+
+def test_drawn_figures_are_dark_on_a_dark_page_and_frames_stay_as_they_were(
+    writer: Writer, tmp_path: Path, browser: Open
+) -> None:
+    writer.cell("a", CURVES)
+    study = results.study(writer.finish())
+    found = summaries.summarise(study, results.load(study), reps=200)
+    (curves,) = figures.learning_curves(found.rows)
+    held = figures.Gallery("Figures", "", [curves._replace(chart=None)])
+    frames = [results.Picture("grid/8x8", "none", curves.png)]
+    (tmp_path / "report.html").write_text(page.render(study, found, [held], [], frames))
+    seen = browser(tmp_path / "report.html", color_scheme="dark")
+    figure, frame = seen.locator("img.figure"), seen.locator(".frames img")
+    assert _brightness(figure) < 60 < 200 < _brightness(frame)
+    seen.locator("select.theme").select_option("light")
+    assert _brightness(figure) > 200
+    seen.locator("select.theme").select_option("dark")
+    assert figure.evaluate(FILTER) != "none" and frame.evaluate(FILTER) == "none"
+    seen.emulate_media(media="print")
+    assert figure.evaluate(FILTER) == "none"
+
+
+def test_on_paper_and_without_scripts_the_figure_stands_for_the_chart(hostile: Path, browser: Open) -> None:
+    seen = browser(hostile)
+    seen.wait_for_selector(".plot[data-drawn]")
+    figure = seen.locator("figure.drawn").first
+    assert figure.locator(".plot").is_visible() and not figure.locator("img").is_visible()
+    seen.emulate_media(media="print")
+    assert figure.locator("img").is_visible() and not figure.locator(".plot").is_visible()
+    figure = browser(hostile, java_script_enabled=False).locator("figure.drawn").first
+    assert figure.locator("img").is_visible() and not figure.locator(".plot").is_visible()

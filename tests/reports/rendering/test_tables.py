@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from guidebench.harness.interfaces import Score
+from guidebench.reports.rendering import legends, tables
+from guidebench.reports.summary.summaries import Summary
+from tests.reports.conftest import Writer
+
+HIGH = {seed: {100: [0, 1, 1, 1], 200: [1, 1, 1, 1]} for seed in (0, 1)}
+LOW = {seed: {100: [0, 0, 0, 0], 200: [0, 0, 0, 1]} for seed in (0, 1)}
+
+
+@pytest.fixture
+def two(writer: Writer) -> Summary:
+    writer.judged_beside(HIGH, uer=LOW)
+    return writer.summary(500, "a_study & more")
+
+
+def _text(found: Summary, width: int = 140) -> str:
+    console = Console(width=width, color_system=None)
+    with console.capture() as capture:
+        for table in tables.terminal(found):
+            console.print(table)
+    return capture.get()
+
+
+@pytest.mark.parametrize("width", [110, 140])
+def test_the_terminal_table_shows_each_number_and_marks_the_best(two: Summary, width: int) -> None:
+    lines = _text(two, width).splitlines()
+    (uer,) = (line for line in lines if line.strip().startswith("uer · quick"))
+    # the curve of each seed rises from 0 to 0.25 between its two evaluations; both reach the best, their own
+    assert " ".join(uer.split()[3:]) == "0.25 [0.25, 0.25]* 0.12 0.25 (0.25) 200 0.12 2 (2)"
+    (vlm_rb,) = (line for line in lines if line.strip().startswith("vlm_rb"))
+    assert "1.00 [1.00, 1.00]*" in vlm_rb  # two seeds tell nothing apart, so both are marked
+    assert "grid/8x8, quick profile" in lines[0]
+
+
+def test_brackets_in_names_are_not_taken_for_markup(writer: Writer) -> None:
+    writer.cell("a", LOW, method="[bold]uer[/bold]")
+    assert "[bold]uer[/bold]" in _text(writer.summary(500))
+
+
+def test_a_task_scored_by_its_return_has_no_column_of_zeros(writer: Writer) -> None:
+    swing = {"score": Score("return", low=-2000, high=0), "task": "swing"}
+    writer.cell("a", {seed: {100: [-400], 200: [-160.25 - seed]} for seed in (0, 1)}, steps=200, **swing)
+    writer.cell("b", {seed: {100: [-200], 200: [-150]} for seed in (0, 1)}, steps=200, method="per", **swing)
+    lines = _text(writer.summary(500)).splitlines()
+    assert lines[0].strip() == "grid/swing, quick profile, by return"
+    (uer,) = (line for line in lines if line.strip().startswith("uer · quick"))
+    assert " ".join(uer.split()[3:]) == "-160.8 [-161.2, -160.2] -280.4 -160.8 (-160.8) 200 2 (1)"
+    head = " ".join(" ".join(lines[1:5]).split())
+    assert "final return" in head and "success" not in head and "IQM" not in head
+    assert any("-150.0 [-150.0, -150.0]*" in line for line in lines)
+
+
+def test_lower_is_better_where_the_score_says_so(writer: Writer) -> None:
+    cost = Score("cost", "lower", low=0, high=10)
+    writer.cell("a", {seed: {100: [8], 200: [4 + seed / 4, 6]} for seed in range(5)}, steps=200, score=cost)
+    writer.cell("b", {seed: {100: [3], 200: [3 - seed / 4]} for seed in range(5)}, steps=200, score=cost, method="per")
+    found = writer.summary(500)
+    uer, per = found.rows
+    assert (uer.best, uer.best_step, uer.mean_of_best) == (5.25, 200, 5.25)
+    assert (per.best, per.reached, uer.target) == (2.5, 100, 5.25)
+    assert per.leading and not uer.leading
+    text = _text(found)
+    assert "final cost (lower is better)" in text and "of minima" in text
+    assert "the lowest, or not told apart from it" in legends.results(found, "*")
+    (overview,) = found.overviews
+    assert overview.improvement[per.label, uer.label].estimate == 1.0
+
+
+def test_one_seed_is_one_seed(writer: Writer) -> None:
+    writer.cell("a", {0: {200: [1]}}, steps=200)
+    told = legends.results(writer.summary(500), "*")
+    assert "Mean over 1 seed of the success rate over 1 episode at" in told and "seeds (1 evaluation)." in told
+
+
+def test_not_reached_is_more_than_the_budget(writer: Writer) -> None:
+    writer.cell("a", HIGH, steps=200)
+    writer.cell("b", LOW, steps=200, method="per")
+    rows = writer.summary(500).rows
+    assert [tables.reached(row) for row in rows] == ["200", "> 200"]
+    assert [tables.seeds(row) for row in rows] == ["2 (2)", "2 (0)"]
+
+
+@pytest.mark.parametrize(("value", "shown"), [(0.0004, "< 0.001"), (0.0414, "0.041"), (1.0, "1.000"), (np.nan, "—")])
+def test_p_values_have_three_decimals(value: float, shown: str) -> None:
+    assert tables.p_value(value) == shown
+
+
+def test_the_notes_line_names_seeds_profile_judge_and_resamples(two: Summary) -> None:
+    note = legends.whole(two, "Bold")
+    for words in ("2 seeds", "4 episodes", "2 evaluations", "500 resamples", "Profile: quick"):
+        assert words in note
+    assert "Judge sprite: scripted, hand-written for this task" in note
+    assert "Partial" not in note
+
+
+def test_a_row_of_which_a_planned_seed_failed_before_its_first_evaluation_is_not_the_best(writer: Writer) -> None:
+    """The better row lost a seed; of the others one is better by .5 in each of six seeds, which a test tells apart."""
+    curves = {"a": [1, 1, 1, 1], "b": [0, 1, 1, 1], "c": [0, 0, 0, 1]}
+    for name, ends in curves.items():
+        state = {5: "failed"} if name == "a" else {}
+        runs = {seed: {} if seed in state else {200: ends} for seed in range(6)}
+        writer.cell(name, runs, steps=200, method=name, status=state, error="ValueError: no")
+    found = writer.summary(500)
+    assert [(row.leading, row.alone, row.missing) for row in found.rows] == [
+        (False, True, (5,)),
+        (True, False, ()),
+        (False, False, ()),
+    ]
+    text, note = _text(found), legends.whole(found, "Bold")
+    assert "1.00 [1.00, 1.00]†" in text and "0.75 [0.75, 0.75]*" in text and "0.25 [0.25, 0.25]*" not in text
+    assert (
+        "†: at an earlier step than the others, a planned seed has failed or is missing, or too few questions" in note
+    )
+    assert any("planned seed 5 failed or missing so far" in words for words in found.notes)
+
+
+@pytest.mark.parametrize(("seeds", "said"), [(1, "A single seed has no interval"), (4, "79 %"), (10, "")])
+def test_the_notes_line_says_what_few_seeds_cannot_show(writer: Writer, seeds: int, said: str) -> None:
+    writer.cell("a", {seed: LOW[0] for seed in range(seeds)}, steps=200)
+    note = legends.whole(writer.summary(500), "Bold")
+    few = "mean over 4 seeds of one task is too narrow. It holds the true mean in 79 % of cases where scores are normal"
+    for words in ("A single seed has no interval", few):
+        assert (words in note) is (bool(said) and said in words)
+
+
+@pytest.mark.parametrize(("value", "shown"), [(0.125, "0.12"), (-0.001, "0.00"), (float("nan"), "—"), (1, "1.00")])
+def test_numbers_have_fixed_decimals(value: float, shown: str) -> None:
+    assert tables.number(value) == shown

@@ -1,0 +1,86 @@
+"""Two settings crossed: when a study is a full grid, and what its picture says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from guidebench import results
+from guidebench.reports.rendering import figures
+from guidebench.reports.sections import crossed
+from guidebench.reports.sections.crossed import SweepGrid
+from guidebench.reports.summary import summaries
+from tests.reports.conftest import Writer
+
+SPRITE = {"method": "vlm_rb", "backend": "scripted", "model": "sprite"}
+
+
+def _settings(**values: Any) -> dict[str, Any]:
+    return {name.replace("__", "."): {"value": value, "layer": "command line"} for name, value in values.items()}
+
+
+def _cell(writer: Writer, rate: int, planned: bool = True, **values: Any) -> None:
+    """A cell of two seeds that end with `rate` of four episodes."""
+    curves = {seed: {100: [0] * 4, 200: [1] * rate + [0] * (4 - rate)} for seed in (0, 1)}
+    name = "-".join(str(value) for value in values.values())
+    writer.cell(name, curves if planned else {}, planned=[0, 1], steps=200, settings=_settings(**values), **SPRITE)
+
+
+def _grids(writer: Writer) -> list[SweepGrid]:
+    study = results.study(writer.finish())
+    return crossed.grids(study.cells, summaries.summarise(study, results.load(study), reps=200).rows)
+
+
+@pytest.fixture
+def grid(writer: Writer) -> Writer:
+    """Three values by two, a third setting the same everywhere."""
+    for row, length in enumerate((32, 16)):
+        for column, cap in enumerate((0.5, None, 0.25)):
+            _cell(writer, row + column, replay__lambda_max=cap, replay__clip_length=length, learner__lr=0.1)
+    return writer
+
+
+def test_two_fields_with_every_pair_of_values_are_a_grid_the_longer_across(grid: Writer) -> None:
+    (found,) = _grids(grid)
+    assert (found.where, found.label) == ("grid/8x8", "vlm_rb · sprite · quick")
+    assert found.fields == ("replay.clip_length", "replay.lambda_max")
+    assert found.values == (("16", "32"), ("0.25", "0.5", "null"))
+    finals = [[float(row.final.estimate) for row in line if row] for line in found.rows]
+    assert finals == [[0.75, 0.25, 0.5], [0.5, 0.0, 0.25]]
+
+
+def test_a_missing_pair_a_third_field_and_a_single_field_are_no_grid(writer: Writer) -> None:
+    pairs = [(1, 1), (1, 2), (2, 1)]
+    for number, (first, second) in enumerate(pairs):
+        _cell(writer, 1, a__x=first, a__y=second)
+        assert _grids(writer) == [], number
+    _cell(writer, 1, a__x=2, a__y=2)
+    assert len(_grids(writer)) == 1
+    _cell(writer, 1, a__x=2, a__y=2, a__z=1)
+    assert _grids(writer) == []
+
+
+def test_methods_are_crossed_apart(grid: Writer) -> None:
+    grid.cell("uer", {0: {200: [1]}}, steps=200, method="uer")
+    assert [found.label for found in _grids(grid)] == ["vlm_rb · sprite · quick"]
+
+
+def test_the_picture_has_every_number_in_its_place_and_in_words(grid: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[figures.Cells] = []
+    monkeypatch.setattr(figures, "heat_map", lambda title, cells, xlabel, ylabel: (shown.append(cells), (b"", b""))[1])
+    (drawing,) = crossed.drawings(_grids(grid))
+    (cells,) = shown
+    assert cells.texts == [["0.75", "0.25", "0.50"], ["0.50", "0.00", "0.25"]]
+    assert cells.values.tolist() == [[0.75, 0.25, 0.5], [0.5, 0.0, 0.25]]
+    assert cells.bold.all()  # two seeds tell nothing apart
+    assert drawing.name == "crossed-grid-8x8-vlm_rb-sprite-quick"
+    assert "replay.clip_length=16, replay.lambda_max=null: 0.50" in drawing.alt
+
+
+def test_what_has_not_been_evaluated_is_a_dash(writer: Writer) -> None:
+    for number, (first, second) in enumerate([(1, 1), (1, 2), (2, 1), (2, 2)]):
+        _cell(writer, 1, planned=number > 0, a__x=first, a__y=second)
+    (drawing,) = crossed.drawings(_grids(writer))
+    assert "a.x=1, a.y=1: not evaluated; a.x=1, a.y=2: 0.25" in drawing.alt
+    assert drawing.png.startswith(b"\x89PNG") and drawing.pdf.startswith(b"%PDF")

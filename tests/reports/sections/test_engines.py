@@ -1,0 +1,65 @@
+"""rliable in place of our own estimates: which numbers change, what names it, and its plots."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from guidebench.harness.interfaces import Score
+from guidebench.reports.commands import report as command
+from guidebench.reports.rendering import figures, legends
+from guidebench.reports.sections import engines, overviews
+from guidebench.reports.statistics import REPS, with_rliable
+from tests.reports.conftest import Writer, pair
+
+COST = Score("cost", "lower")
+
+
+def test_points_stay_and_intervals_are_rliable_s(two: Writer) -> None:
+    own = two.summary(200)
+    found = engines.with_rliable_s(own, 200)
+    for ours, theirs in zip(own.aggregates, found.aggregates, strict=True):
+        assert (ours.label, ours.metric, ours.leading) == (theirs.label, theirs.metric, theirs.leading)
+        assert float(theirs.interval.estimate) == pytest.approx(float(ours.interval.estimate))
+    scores = found.overviews[0].scores.final["uer · quick"]
+    seed = engines.statistics.name_seed("uer · quick", 0)
+    mean = next(each for each in found.aggregates if (each.label, each.metric) == ("uer · quick", "mean"))
+    assert (mean.interval, mean.error) == with_rliable.aggregates(scores, 200, seed)["mean"]
+    first, second = found.overviews[0].scores.final
+    better, worse = (found.overviews[0].improvement[pair] for pair in ((second, first), (first, second)))
+    assert float(better.estimate) == 0.75 and float(worse.high) == pytest.approx(1 - float(better.low))
+    assert found.rows == own.rows and found.overviews[0].ranks is own.overviews[0].ranks
+    assert f"200 resamples by {with_rliable.version()}" in legends.aggregates(found)
+
+
+def test_lower_scores_win_where_they_are_better_and_without_a_range_there_are_no_aggregates(writer: Writer) -> None:
+    for task in ("easy", "hard"):
+        writer.cell(f"uer-{task}", {s: {200: [9.0 + s]} for s in range(2)}, steps=200, task=task, score=COST)
+        writer.cell(f"per-{task}", {s: {200: [1.0]} for s in range(2)}, steps=200, task=task, method="per", score=COST)
+    own = writer.summary(200)
+    found = engines.with_rliable_s(own, 100)
+    (overview,) = found.overviews
+    assert float(overview.improvement["per · quick", "uer · quick"].estimate) == 1.0
+    assert not found.aggregates and any("no range is known" in note for note in found.notes)
+    drawn = engines.drawings(found, overviews.drawings(own.overviews, figures.styles(overview.scores.final)))
+    assert [drawing.name.partition("-")[0] for drawing in drawn] == ["ranks", "improvement"]
+
+
+def test_the_command_names_rliable_and_draws_with_it(writer: Writer, capsys: pytest.CaptureFixture[str]) -> None:
+    pair(writer, "per, $x$")
+    root = writer.finish()
+    assert command.main([str(root), "--statistics", "rliable", "--resamples", "100"]) == 0
+    files = {path.name: path.read_bytes() for path in (root / "report").iterdir()}
+    assert f"by {with_rliable.version()} with 100 resamples" in capsys.readouterr().out
+    content = json.loads(files["summary.json"])
+    assert content["statistics"] == {"engine": with_rliable.version(), "resamples": 100}
+    for kind in ("aggregates", "profiles", "improvement"):
+        assert files[f"{kind}-grid.pdf"].startswith(b"%PDF")
+    assert with_rliable.version() in files["table.tex"].decode()
+    assert f"by {with_rliable.version()}. uer · quick over per, $x$ · quick: 0.25" in files["report.html"].decode()
+    assert command.main([str(root), "--paper", "vlm_rb", "--statistics", "rliable"]) == 1
+
+
+def test_the_numbers_that_help_states_are_those_used() -> None:
+    assert (command.RESAMPLES, command.RLIABLE_RESAMPLES) == (REPS, with_rliable.REPS)

@@ -1,0 +1,69 @@
+"""Shares of episodes that met each part of a task's success, against numbers worked by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from guidebench import results
+from guidebench.reports.commands import report as command
+from guidebench.reports.sections import subgoals
+from tests.reports.conftest import Writer, write_rows
+
+CURVES = {0: {100: [0, 0], 200: [1, 0]}, 1: {100: [0, 0], 200: [0, 0]}}
+
+
+def met(step: int, *episodes: tuple[bool, bool]) -> list[dict[str, object]]:
+    """Whether each episode closed the drawer, and the window."""
+    return [
+        {"step": step, "episode": number, "subgoal": name, "met": held}
+        for number, both in enumerate(episodes)
+        for name, held in zip(("drawer", "window"), both, strict=True)
+    ]
+
+
+@pytest.fixture
+def study(writer: Writer) -> results.StudyRecord:
+    root = writer.cell("a", CURVES, steps=200)
+    write_rows(
+        root / "seed-0", "subgoals", met(100, (True, True), (True, True)) + met(200, (True, True), (True, False))
+    )
+    write_rows(
+        root / "seed-1", "subgoals", met(100, (True, True), (True, True)) + met(200, (False, True), (True, False))
+    )
+    return results.study(writer.finish())
+
+
+def met_in(study: results.StudyRecord, reps: int) -> list[subgoals.Subgoals]:
+    return subgoals.subgoals(study.cells, results.noted(study, "subgoals"), {}, reps)
+
+
+def test_rates_are_means_over_seeds_at_the_last_evaluation_in_the_order_of_the_task(study: results.StudyRecord) -> None:
+    (found,) = met_in(study, 1_000)
+    assert found.where == "grid/8x8" and found.names == ("drawer", "window")
+    ((drawer, window),) = found.rates.values()
+    assert float(drawer.estimate) == pytest.approx(0.75)
+    assert [float(drawer.low), float(drawer.high)] == pytest.approx([0.5, 1.0])
+    assert [float(end) for end in window] == pytest.approx([0.5, 0.5, 0.5])
+
+
+def test_an_evaluation_that_only_some_seeds_have_does_not_count(writer: Writer) -> None:
+    root = writer.cell("a", CURVES, steps=200)
+    write_rows(root / "seed-0", "subgoals", met(100, (True, False)) + met(200, (True, True)))
+    write_rows(root / "seed-1", "subgoals", met(100, (True, False)))
+    (found,) = met_in(results.study(writer.finish()), 200)
+    ((drawer, window),) = found.rates.values()
+    assert [float(drawer.estimate), float(window.estimate)] == [1.0, 0.0]
+
+
+def test_terminal_page_and_json_show_them(study: results.StudyRecord, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main([str(study.directory), "--resamples", "200"]) == 0
+    assert "subgoals met at the end of an episode" in capsys.readouterr().out
+    assert '<th scope="col">drawer</th>' in (study.directory / "report" / "report.html").read_text()
+    (content,) = subgoals.plain(met_in(study, 200))
+    assert content["task"] == "grid/8x8" and content["rows"][0]["drawer"]["estimate"] == pytest.approx(0.75)
+
+
+def test_a_study_without_subgoals_has_no_table(writer: Writer) -> None:
+    writer.cell("a", CURVES, steps=200)
+    found = met_in(results.study(writer.finish()), 200)
+    assert found == [] and subgoals.tables(found) == []

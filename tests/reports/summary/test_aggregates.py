@@ -1,0 +1,237 @@
+"""Scores over tasks: what goes into them, and what they say of methods beside each other."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from guidebench.harness.interfaces import Score
+from guidebench.reports import statistics
+from guidebench.reports.rendering import figures, latex, legends
+from guidebench.reports.sections import overviews
+from guidebench.reports.summary import export
+from guidebench.reports.summary.aggregates import SHARE, STEPS, Overview
+from guidebench.reports.summary.summaries import Summary
+from tests.reports.conftest import Writer, ending
+
+
+def _overview(found: Summary) -> Overview:
+    (overview,) = found.overviews
+    return overview
+
+
+def test_scores_and_curves_of_a_worked_example(two: Writer) -> None:
+    scores = _overview(two.summary(2_000)).scores
+    assert scores.final["uer · quick"].tolist() == [[0.0, 0.5], [0.25, 0.5]]
+    assert scores.curves["per · quick"].tolist() == [[[0.0, 0.5], [0.0, 0.5]], [[0.0, 1.0], [0.0, 0.5]]]
+    assert scores.steps.tolist() == [100, 200] and scores.unit == STEPS
+
+
+def test_how_methods_stand_of_a_worked_example(two: Writer) -> None:
+    found = _overview(two.summary(2_000))
+    # per wins all pairs on easy, ties all on hard: (1 + .5) / 2
+    assert float(found.improvement["per · quick", "uer · quick"].estimate) == 0.75
+    assert float(found.improvement["uer · quick", "per · quick"].estimate) == 0.25
+    # uer's scores 0, .25, .5, .5: three of four above 0, two above .25
+    assert found.thresholds.tolist() == [0.0, 0.25, 0.5, 1.0]
+    assert found.profiles["uer · quick"].estimate.tolist() == [0.75, 0.5, 0.0, 0.0]
+    # the middle two of 0, .25, .5, .5
+    assert found.efficiency["uer · quick"].estimate.tolist() == [0.0, 0.375]
+    assert found.ranks is not None
+    first = found.ranks[found.ranks["rank"] == 1].set_index("method")["probability"]
+    assert first.to_dict() == pytest.approx({"uer · quick": 0.25, "per · quick": 0.75})
+
+
+def test_the_worse_of_two_has_the_interval_of_the_better_from_the_other_end(writer: Writer) -> None:
+    writer.cell("a", ending(0, 3, 3), steps=200)
+    writer.cell("b", ending(2, 4, 4), steps=200, method="per")
+    found = _overview(writer.summary(2_000)).improvement
+    better, worse = found["per · quick", "uer · quick"], found["uer · quick", "per · quick"]
+    assert better.low < better.estimate < better.high
+    assert worse == (1 - better.estimate, 1 - better.high, 1 - better.low)
+
+
+def test_of_a_single_task_only_the_probability_of_improvement_is_known(writer: Writer) -> None:
+    writer.cell("a", ending(0, 1), steps=200)
+    assert writer.summary(2_000).overviews == ()
+    writer.cell("b", ending(2, 4), steps=200, method="per")
+    found = writer.summary(2_000)
+    overview = _overview(found)
+    assert len(overview.improvement) == 2
+    assert not overview.profiles and not overview.efficiency and overview.ranks is None
+    assert found.aggregates == ()
+    assert [drawing.name for drawing in overviews.drawings(found.overviews, {})] == ["improvement-grid-8x8"]
+
+
+def test_tasks_of_different_lengths_meet_at_shares_of_their_steps(writer: Writer) -> None:
+    for task, steps in (("short", (50, 100)), ("long", (200, 300, 400))):
+        writer.cell(task, {seed: {step: [1, 0] for step in steps} for seed in (0, 1)}, steps=steps[-1], task=task)
+    found = writer.summary(2_000)
+    scores = _overview(found).scores
+    assert scores.unit == SHARE and scores.steps.tolist() == [0.5, 1.0]
+    assert "grid: curves over tasks show 2 of up to 3 evaluations, those that all rows share" in found.notes
+
+
+def test_a_row_that_is_behind_is_beside_no_other(two: Writer) -> None:
+    running = {seed: {100: [1] * 4} for seed in (0, 1)}
+    for task in ("easy", "hard"):
+        two.cell(f"aer-{task}", running, steps=200, task=task, method="aer", status={0: "running", 1: "running"})
+    found = two.summary(2_000)
+    assert set(_overview(found).scores.final) == {"uer · quick", "per · quick"}
+    assert any("aer · quick: left out of the aggregates over tasks (not far enough" in note for note in found.notes)
+
+
+def test_aggregates_are_those_of_statistics_and_have_the_spread_of_their_resamples(two: Writer) -> None:
+    found = two.summary(2_000)
+    table = statistics.aggregate(_overview(found).scores.final, 2_000).set_index(["method", "metric"])
+    assert len(found.aggregates) == 8
+    for entry in found.aggregates:
+        expected = table.loc[(entry.label, entry.metric), ["estimate", "low", "high"]]
+        assert [float(value) for value in entry.interval] == expected.tolist()
+    # (a + b) / 4 with a from 0 and .25 twice and b from two alike: a / 2 has variance .125² / 2, halved by the tasks
+    (uer,) = (entry for entry in found.aggregates if (entry.label, entry.metric) == ("uer · quick", "mean"))
+    assert uer.error == pytest.approx(0.125 / 2**0.5 / 2, rel=0.05)
+
+
+def test_the_highest_aggregate_and_what_is_tied_with_it_lead_and_the_lowest_gap(writer: Writer) -> None:
+    for task in ("easy", "hard"):
+        for method, finals in {"a": (4, 3, 4, 4, 3), "b": (3, 4, 3, 4, 4), "c": (0, 1, 0, 0, 1)}.items():
+            writer.cell(f"{method}-{task}", ending(*finals), steps=200, task=task, method=method)
+    leading = {(entry.label, entry.metric) for entry in writer.summary(2_000).aggregates if entry.leading}
+    assert leading == {(f"{name} · quick", metric) for name in "ab" for metric in statistics.METRICS}
+
+
+def test_all_pairs_agree_with_each_pair_by_itself() -> None:
+    rng = np.random.default_rng(0)
+    scores = {name: np.round(rng.random((runs, 3)) * 4) / 4 for name, runs in (("a", 5), ("b", 7), ("c", 1))}
+    found = statistics.improvements(scores, reps=20_000)
+    alone = statistics.probability_of_improvement(scores["a"], scores["b"], reps=20_000)
+    assert [float(value) for value in found["a", "b"]] == pytest.approx([float(value) for value in alone], abs=0.02)
+    assert found["a", "b"].estimate == alone.estimate
+    turned = statistics.improvements({name: scores[name] for name in ("b", "a")}, reps=20_000)["a", "b"]
+    assert [float(value) for value in turned] == pytest.approx([float(value) for value in found["a", "b"]], abs=1e-12)
+    assert np.isnan(found["a", "c"].low) and np.isnan(found["c", "a"].high) and len(found) == 6
+
+
+def test_one_seed_has_values_and_no_intervals(writer: Writer) -> None:
+    for task in ("easy", "hard"):
+        for method in ("uer", "per"):
+            writer.cell(f"{method}-{task}", ending(2), steps=200, task=task, method=method)
+    found = writer.summary(2_000)
+    overview = _overview(found)
+    for interval in (*overview.improvement.values(), *overview.profiles.values(), *overview.efficiency.values()):
+        assert np.isfinite(interval.estimate).all() and np.isnan(interval.low).all()
+    assert all(np.isnan(entry.error) and not entry.leading for entry in found.aggregates)
+    assert any("one run: no interval" in note for note in found.notes)
+    json.dumps(export.plain(found), allow_nan=False)
+
+
+def test_the_json_form_has_every_comparison(two: Writer) -> None:
+    (content,) = json.loads(json.dumps(export.plain(two.summary(2_000)), allow_nan=False))["overviews"]
+    assert content["tasks"] == ["easy", "hard"] and content["seeds"]["uer · quick"] == [0, 1]
+    by_pair = {(entry["first"], entry["second"]): entry for entry in content["probability_of_improvement"]}
+    assert by_pair["per · quick", "uer · quick"]["estimate"] == 0.75
+    assert content["iqm_curves"]["uer · quick"][1]["step"] == 200
+    profile = content["performance_profiles"]["uer · quick"]
+    assert (profile[1]["score"], profile[1]["estimate"]) == (0.25, 0.5)
+    assert {"method": "uer · quick", "rank": 1, "probability": pytest.approx(0.25)} in content["ranks"]
+
+
+def test_there_are_four_drawings_of_several_tasks_in_the_colours_of_the_learning_curves(two: Writer) -> None:
+    found = two.summary(2_000)
+    places = figures.styles(row.label for row in found.rows)
+    drawn = overviews.drawings(found.overviews, places)
+    assert [drawing.name for drawing in drawn] == [
+        f"{kind}-grid" for kind in ("efficiency", "profiles", "improvement", "ranks")
+    ]
+    assert all(drawing.png.startswith(b"\x89PNG") and drawing.pdf.startswith(b"%PDF") for drawing in drawn)
+    words = [drawing.alt for drawing in drawn]
+    assert "uer · quick: 0.00, 0.19, 0.38" in words[0]
+    assert "1  uer · quick: –, 25; 2  per · quick: 75, –" in words[2]
+    assert "per · quick: 75, 25" in words[3]
+
+
+def test_an_improvement_is_bold_where_the_test_tells_the_means_apart(writer: Writer) -> None:
+    """Every run of one is above every run of the other by as much: of five pairs 2 in 32 orders, of six 2 in 64."""
+    for seeds in (5, 6):
+        writer.cell("a", {seed: {200: [0]} for seed in range(seeds)}, steps=200)
+        writer.cell("b", {seed: {200: [1]} for seed in range(seeds)}, steps=200, method="per")
+        cells = overviews._improvement(_overview(writer.summary(2_000)))
+        assert cells.bold.tolist() == [[False, seeds == 6], [seeds == 6, False]]
+
+
+def test_a_row_without_a_planned_seed_leads_no_aggregate_and_tells_nothing_apart(writer: Writer) -> None:
+    for task in ("easy", "hard"):
+        for method, finals in {"a": (4, 4, 3, 4, 4), "b": (0, 1, 0, 0, 1), "c": (0, 1, 1, 0, 1)}.items():
+            planned, state = (range(6), {}) if method == "a" and task == "hard" else (None, {})
+            writer.cell(
+                f"{method}-{task}", ending(*finals), steps=200, task=task, method=method, planned=planned, status=state
+            )
+    found = writer.summary(2_000)
+    assert {entry.label for entry in found.aggregates if entry.leading} == {"b · quick", "c · quick"}
+    assert {entry.label for entry in found.aggregates if entry.missing} == {"a · quick"}
+    assert all("a · quick" not in pair for pair in _overview(found).apart)
+    assert "†" in legends.aggregates(found)
+    assert (
+        latex.latex(found).count(r"$^{\dagger}$") == 4
+    )  # its row of the task, and of the aggregates mean, median, IQM
+    assert [entry["missing_seeds"] for entry in export.plain(found)["aggregates"]].count(True) == 4
+
+
+def test_more_rows_than_a_column_can_show_have_no_matrix(writer: Writer) -> None:
+    for number in range(overviews.MOST + 1):
+        writer.cell(f"c{number}", ending(0, 1), steps=200, method=f"m{number}")
+    found = writer.summary(2_000)
+    assert overviews.drawings(found.overviews, {}) == []
+    assert len(_overview(found).improvement) == 110
+
+
+def _valued(*finals: float) -> dict[int, dict[int, list[float]]]:
+    """Seeds whose only evaluation has these scores."""
+    return {seed: {200: [final]} for seed, final in enumerate(finals)}
+
+
+def test_tasks_of_different_scores_are_put_on_one_scale(writer: Writer) -> None:
+    swing, cost = Score("return", low=-500, high=0), Score("cost", "lower", low=0, high=10)
+    for method, swung, paid in (("uer", (-400, -300), (8, 9)), ("per", (-100, -50), (1, 2))):
+        writer.cell(f"{method}-s", _valued(*swung), steps=200, task="swing", method=method, score=swing)
+        writer.cell(f"{method}-p", _valued(*paid), steps=200, task="pay", method=method, score=cost)
+    found = writer.summary(200)
+    means = {entry.label: float(entry.interval.estimate) for entry in found.aggregates if entry.metric == "mean"}
+    # (.2 + .4) / 2 and (.2 + .1) / 2; (.8 + .9) / 2 and (.9 + .8) / 2
+    assert means == pytest.approx({"uer · quick": (0.3 + 0.15) / 2, "per · quick": 0.85})
+    assert _overview(found).improvement["per · quick", "uer · quick"].estimate == 1.0
+    assert "0 is the worst and 1 the best of the range of each task's score" in legends.aggregates(found)
+    assert overviews.drawings(found.overviews, figures.styles(means))[0].where.endswith("by normalised score")
+
+
+def test_tasks_without_a_known_range_are_not_averaged_but_ranked(writer: Writer) -> None:
+    for method, level in (("uer", 0.0), ("per", 1_000.0)):
+        for task in ("hopper", "cheetah"):
+            curves = _valued(level, level + 1)
+            writer.cell(f"{method}-{task}", curves, steps=200, task=task, method=method, score=Score("return"))
+    found = writer.summary(200)
+    assert found.aggregates == ()
+    assert (
+        "grid: there are no aggregates over tasks, since no range is known of return on hopper, return on cheetah"
+        in found.notes
+    )
+    overview = _overview(found)
+    assert overview.profiles == overview.efficiency == {} and overview.apart == frozenset()
+    assert overview.improvement["per · quick", "uer · quick"].estimate == 1.0 and overview.ranks is not None
+
+
+def test_other_conditions_are_aggregated_apart(writer: Writer) -> None:
+    for goal in ("hidden", "observable"):
+        for task in ("reach", "push"):
+            settings = {"suite.goal": {"value": goal}}
+            variant = f"suite.goal={goal}"
+            writer.cell(f"{goal}-{task}", ending(2, 3), steps=200, task=task, settings=settings, variant=variant)
+    found = writer.summary(200)
+    assert {entry.heading for entry in found.aggregates} == {
+        "grid, 2 tasks, quick profile, goal=hidden",
+        "grid, 2 tasks, quick profile, goal=observable",
+    }
+    assert all(not overview.improvement for overview in found.overviews)

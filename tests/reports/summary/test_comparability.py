@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from guidebench import results
+from guidebench.harness.errors import UserError
+from guidebench.harness.identity.cells import record
+from guidebench.harness.interfaces import Score
+from guidebench.harness.plan import matrix
+from guidebench.reports.summary.comparability import UNMIXED, Mixing, Place, obstacle, place, planned, require
+
+QUICK = Place("grid/8x8", "uer", "quick", 1, 300)
+
+
+@pytest.mark.parametrize(
+    ("other", "allowing", "reason"),
+    [
+        (
+            QUICK._replace(profile="paper"),
+            Mixing(profiles=True),
+            "profile quick beside paper; `bench compare --mix",
+        ),
+        (QUICK._replace(steps=600), Mixing(profiles=True), "300 beside 600 steps; `bench compare --mixed-profiles`"),
+        (
+            QUICK._replace(conditions=(("suite.goal", '"hidden"'), ("training.demonstrations", "5"))),
+            Mixing(protocols=True),
+            "the suite's own settings beside goal=hidden, demonstrations=5; `bench compare --mixed-protocols`",
+        ),
+        (QUICK._replace(version=2), Mixing(protocols=True), "protocol version 1 beside 2; `bench compare --mixed-prot"),
+    ],
+)
+def test_what_differs_stands_in_the_way_until_it_is_asked_for(other: Place, allowing: Mixing, reason: str) -> None:
+    assert obstacle(QUICK, other, UNMIXED).startswith(reason)
+    assert obstacle(QUICK, other, allowing) == ""
+
+
+def test_what_make_run_does_can_be_compared_with_what_was_measured() -> None:
+    """They are the very cells, so whoever runs it sees them pooled, not beside each other."""
+    plan = matrix.plan(["suite=minigrid_doorkey", "task=5x5", "method=uer,per,vlm_rb", "profile=quick", "seeds=3"])
+    stored = results.opened("measured")["measured/doorkey_5x5"].cells
+    assert {cell.id for cell in plan.cells} == {cell.id for cell in stored}
+    for cell, other in itertools.product(map(record, plan.cells), stored):
+        assert obstacle(planned(cell), place(other), UNMIXED) == ""
+
+
+def test_runs_of_different_scores_are_never_compared() -> None:
+    other = QUICK._replace(score=Score("return"))
+    assert obstacle(QUICK, other, Mixing(True, True)).startswith("scored by success beside return")
+
+
+def test_a_protocol_that_is_not_on_record_stands_in_no_way() -> None:
+    assert obstacle(QUICK, QUICK._replace(version=None), UNMIXED) == ""
+
+
+def test_studies_whose_task_cannot_be_compared_are_refused() -> None:
+    stored = [QUICK._replace(profile="paper")]
+    with pytest.raises(
+        UserError, match=r"mine and theirs cannot be compared as they are: grid/8x8: .*--mixed-profiles"
+    ):
+        require([QUICK], stored, UNMIXED, ("mine", "theirs"))
+    assert require([QUICK], stored, Mixing(profiles=True), ("mine", "theirs")) == []
+
+
+def test_one_task_that_fits_is_enough_of_a_pool_but_not_of_a_study() -> None:
+    ours = [QUICK, QUICK._replace(where="grid/5x5")]
+    stored = [QUICK, QUICK._replace(where="grid/5x5", version=2)]
+    (note,) = require(ours, stored, UNMIXED, ("mine", "measured"), strict=False)
+    assert note.startswith("grid/5x5: not compared: protocol version 1 beside 2")
+    with pytest.raises(UserError, match="grid/5x5"):
+        require(ours, stored, UNMIXED, ("mine", "theirs"))
+    with pytest.raises(UserError, match="cannot be compared"):
+        require(ours[1:], stored, UNMIXED, ("mine", "measured"), strict=False)
+
+
+def test_no_match_tells_what_there_is() -> None:
+    with pytest.raises(UserError) as error:
+        require([QUICK], [QUICK._replace(where="grid/5x5", method="per")], UNMIXED, ("mine", "theirs"))
+    assert "no runs match: mine has grid/8x8 (uer; quick); theirs has grid/5x5 (per; quick)" in str(error.value)

@@ -1,0 +1,203 @@
+"""New rows beside stored ones, with numbers worked by hand: two episodes at steps 100 and 300 of 300."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guidebench import results
+from guidebench.harness.errors import UserError
+from guidebench.reports.summary import comparing, matrices
+from guidebench.reports.summary.comparability import UNMIXED, Mixing
+from tests.reports.conftest import Writer, on_record
+
+
+def ends(*successes: Sequence[int], seeds: Sequence[int] | None = None) -> Mapping[int, Mapping[int, Sequence[int]]]:
+    """Seed -> curve that fails at step 100 and ends as given."""
+    return {seed: {100: [0, 0], 300: end} for seed, end in zip(seeds or range(len(successes)), successes, strict=False)}
+
+
+def study(directory: Path, **cells: tuple[str, Any]) -> results.StudyRecord:
+    """`name=(method, curves)` or `name=(method, curves, options)` of `Writer.cell`."""
+    writer = Writer(directory)
+    for name, (method, curves, *options) in cells.items():
+        writer.cell(name, curves, method=method, **(options[0] if options else {}))
+    return results.study(writer.finish())
+
+
+def alter(root: results.StudyRecord, cell: str, **values: Any) -> results.StudyRecord:
+    path = root.directory / next(c.directory for c in root.cells if c.id == cell) / "cell.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+    return results.study(root.directory)
+
+
+def compared(
+    new: results.StudyRecord, stored: results.StudyRecord | None = None, *, every: bool = True, mixing: Mixing = UNMIXED
+) -> comparing.Compared:
+    studies = {"new": new, **({"stored": stored} if stored else {})}
+    return comparing.compare(
+        results.join(studies),
+        [cell.id for cell in new.cells],
+        [cell.id for cell in (stored or new).cells],
+        every=every,
+        mixing=mixing,
+        reps=500,
+    )
+
+
+def table(found: comparing.Compared, index: int = 0) -> dict[str, Any]:
+    return comparing.plain(found)["tables"][index]
+
+
+def test_each_new_row_stands_beside_each_stored_one_of_its_task(tmp_path: Path) -> None:
+    new = study(tmp_path / "new", a=("vlm_rb", ends([1, 1], [1, 0])), b=("per", ends([0, 0], [1, 0])))
+    stored = study(tmp_path / "stored", c=("uer", ends([1, 0], [0, 0])), d=("relo", ends([0, 0], [0, 0])))
+    found = compared(new, stored)
+    beside = [
+        (entry["reference"]["cell"], [row["cell"] for row in entry["rows"]])
+        for entry in comparing.plain(found)["tables"]
+    ]
+    assert beside == [("c", ["a", "b"]), ("d", ["a", "b"])]
+    # final success by seed: a 1 and 1/2, c 1/2 and 0
+    first = table(found)["rows"][0]
+    assert first["final"]["estimate"] == 0.75 and first["difference"]["estimate"] == 0.5
+    assert first["studies"] == ["new"] and table(found)["reference"]["studies"] == ["stored"]
+    # where rows come from several studies their names say which
+    assert [line.name for line in found.summary.matrices[0].lines] == [
+        "uer · quick (stored)", "vlm_rb · quick (new)", "per · quick (new)",
+    ]  # fmt: skip
+    assert [row.cell.id for row in found.summary.rows] == ["a", "b", "c", "d"]
+
+
+def test_equal_seeds_are_paired_and_others_are_not(tmp_path: Path) -> None:
+    new = study(tmp_path / "new", a=("vlm_rb", ends([1, 1], [1, 0])), b=("per", ends([1, 1], [1, 0], seeds=[0, 7])))
+    stored = study(tmp_path / "stored", c=("uer", ends([1, 0], [0, 0])))
+    paired, apart = table(compared(new, stored))["rows"]
+    # each seed of a is half above its own of c: no spread, and 2 of 4 orders are as extreme
+    assert paired["paired"] and paired["p"] == pytest.approx(0.5)
+    assert not apart["paired"] and apart["difference"]["low"] < 0.5 < apart["difference"]["high"]
+
+
+def test_without_a_stored_side_all_stand_beside_the_baseline(tmp_path: Path) -> None:
+    new = study(
+        tmp_path / "new",
+        a=("vlm_rb", ends([1, 1], [1, 1])),
+        b=("uer", ends([1, 0], [0, 0])),
+        c=("per", ends([1, 1], [0, 0])),
+    )
+    found = compared(new, every=False)
+    assert len(found.summary.matrices) == 1
+    assert [line.row.cell.id for line in found.summary.matrices[0].lines] == ["b", "a", "c"]
+    # all from one study: their names are enough
+    assert found.summary.matrices[0].lines[1].name == "vlm_rb · quick"
+
+
+def test_what_so_many_seeds_would_find_is_told(tmp_path: Path) -> None:
+    new = study(tmp_path / "new", a=("vlm_rb", ends([1, 1], [0, 0], seeds=[5, 6])))
+    stored = study(tmp_path / "stored", c=("uer", ends([1, 1], [0, 0])))
+    # s² = 1/2 on both sides, two and two runs: e = sqrt(1/2 (1/2 + 1/2)); t(2) quantiles 4.30265 and 1.06066
+    (row,) = table(compared(new, stored))["rows"]
+    assert row["detectable_difference"] == pytest.approx((4.30265 + 1.06066) * 0.5**0.5, abs=1e-4)
+
+
+def test_one_seed_is_shown_and_its_interval_refused_with_the_reason(tmp_path: Path) -> None:
+    new = study(tmp_path / "new", a=("vlm_rb", ends([1, 0])))
+    stored = study(tmp_path / "stored", c=("uer", ends([1, 1], [0, 0])))
+    found = compared(new, stored)
+    (row,) = table(found)["rows"]
+    assert row["final"]["estimate"] == 0.5 and row["difference"] == {"estimate": 0.0, "low": None, "high": None}
+    assert row["holm_p"] is None and row["detectable_difference"] is None
+    assert "grid/8x8, vlm_rb · quick: one run: no interval" in found.summary.notes
+
+
+def test_a_study_that_still_runs_is_partial_and_what_is_missing_is_named(tmp_path: Path) -> None:
+    new = study(tmp_path / "new", a=("vlm_rb", {0: {100: [1, 1]}}, {"status": {0: "running"}, "planned": [0, 1]}))
+    stored = study(tmp_path / "stored", c=("uer", ends([1, 1], [0, 0])))
+    found = compared(new, stored)
+    notes = " ".join(found.summary.notes)
+    assert not found.summary.complete and table(found)["rows"][0]["difference"] is None
+    assert "seed 0 is running at step 100 of 300" in notes and "seed 1 has not started" in notes
+    assert "not compared yet: they stand at steps 100 and 300" in notes
+
+
+def test_profiles_protocols_and_lengths_are_not_mixed_unasked(tmp_path: Path) -> None:
+    new = study(tmp_path / "new", a=("vlm_rb", ends([1, 1], [1, 1])))
+    stored = study(
+        tmp_path / "stored",
+        c=("uer", ends([0, 0], [0, 0]), {"profile": "paper"}),
+        d=("per", ends([0, 0], [0, 0])),
+        e=("relo", ends([0, 0], [0, 0]), {"steps": 900}),
+    )
+    stored = alter(stored, "d", versions={"suite": 2})
+    with pytest.raises(UserError) as error:
+        compared(new, stored)
+    assert all(text in str(error.value) for text in ("quick beside paper", "version 1 beside 2", "300 beside 900"))
+    mixed = compared(new, stored, mixing=Mixing(profiles=True, protocols=True))
+    assert [line.row.cell.id for entry in mixed.summary.matrices for line in entry.lines] == [
+        "c",
+        "a",
+        "d",
+        "a",
+        "e",
+        "a",
+    ]
+    notes = " ".join(mixed.summary.notes)
+    assert "profiles quick and paper stand side by side, as asked for" in notes
+    assert "protocol (suite) has version 1 in vlm_rb · quick and 2 in per · quick" in notes
+    assert "trained for 300 and 900 steps" in notes
+    # one of them asked for lets only that one through, and the rest is named
+    profiles = compared(new, stored, mixing=Mixing(profiles=True))
+    assert [entry.lines[0].row.cell.id for entry in profiles.summary.matrices] == ["c", "e"]
+    assert any("not compared with per · quick: protocol version" in note for note in profiles.summary.notes)
+
+
+def test_other_parts_of_another_version_are_named(tmp_path: Path) -> None:
+    parts = {"learner": "dqn", "replay": "per"}
+    new = alter(
+        study(tmp_path / "new", a=("mine", ends([1, 1], [1, 1]))),
+        "a",
+        parts=on_record(parts),
+        versions={"suite": 1, "learner": 2, "replay": 1},
+    )
+    stored = study(tmp_path / "stored", c=("per", ends([0, 0], [0, 0])))
+    stored = alter(
+        stored, "c", parts=on_record({**parts, "replay": "uer"}), versions={"suite": 1, "learner": 1, "replay": 3}
+    )
+    notes = compared(new, stored).summary.notes
+    assert "grid/8x8: learner dqn has version 2 in mine · quick and 1 in per · quick" in notes
+    assert not any("replay" in note for note in notes), "other replays have versions of their own"
+
+
+def test_runs_made_elsewhere_are_compared_and_marked(tmp_path: Path) -> None:
+    new = alter(study(tmp_path / "new", a=("theirs", ends([1, 1], [1, 1]), {"backend": "external"})), "a", versions={})
+    found = compared(new, study(tmp_path / "stored", c=("uer", ends([0, 0], [0, 0]))))
+    assert table(found)["rows"][0]["difference"]["estimate"] == 1.0
+    assert any("theirs · external · quick was made elsewhere" in note for note in found.summary.notes)
+
+
+def test_a_configuration_on_both_sides_is_pooled_and_not_compared_with_itself(tmp_path: Path) -> None:
+    new = study(tmp_path / "new", a=("vlm_rb", ends([1, 1], [1, 1])), u=("uer", ends([0, 0], [1, 1], seeds=[2, 3])))
+    stored = study(tmp_path / "stored", u=("uer", ends([1, 1], [0, 0])))
+    found = compared(new, stored)
+    (entry,) = found.summary.matrices
+    assert [line.row.cell.id for line in entry.lines] == ["u", "a"] and entry.lines[0].row.seeds == (0, 1, 2, 3)
+    assert any("one configuration in new and stored" in note for note in found.summary.notes)
+    with pytest.raises(UserError, match="nothing to compare"):
+        compared(results.select(new, lambda cell: cell.id == "u"), stored)
+
+
+def test_a_judge_written_for_its_task_stays_an_instrument_check(tmp_path: Path) -> None:
+    role = {"kind": "perturbation", "name": "texture", "reference": "a"}
+    judged = {"backend": "scripted", "model": "sprite", "matrix": role, "parts": {"judge": "sprite"}}
+    new = study(
+        tmp_path / "new",
+        a=("vlm_rb", ends([1, 1], [1, 1]), {**judged, "matrix": {**role, "name": "standard"}}),
+        b=("vlm_rb", ends([0, 0], [0, 0]), {**judged, "variant": "texture"}),
+    )
+    found = compared(new, study(tmp_path / "stored", c=("uer", ends([0, 0], [0, 0]))))
+    assert "not a finding about any model" in matrices.legend(found.summary.matrices)
+    assert found.summary.matrices[0].lines[2].name == "vlm_rb (texture) · sprite · quick (new)"

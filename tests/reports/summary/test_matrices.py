@@ -1,0 +1,205 @@
+"""Rows beside their reference, with numbers worked by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from rich.console import Console
+
+from guidebench import results
+from guidebench.harness.errors import UserError
+from guidebench.reports.rendering import figures, latex, page, tables
+from guidebench.reports.summary import export, matrices, summaries
+from guidebench.reports.summary.summaries import Summary
+from guidebench.results import StudyRecord
+from tests.reports.conftest import Writer
+
+FULL = {0: {100: [0, 0, 0, 0], 200: [1, 1, 1, 1]}, 1: {100: [0, 0, 0, 0], 200: [1, 1, 0, 0]}}
+LESS = {0: {100: [0, 0, 0, 0], 200: [1, 0, 0, 0]}, 1: {100: [0, 0, 0, 0], 200: [1, 1, 0, 0]}}
+SPRITE = {"method": "vlm_rb", "backend": "scripted", "model": "sprite"}
+
+
+def role(kind: str, name: str, reference: str = "full") -> dict[str, str]:
+    return {"kind": kind, "name": name, "reference": reference}
+
+
+def opened(writer: Writer) -> tuple[StudyRecord, Summary]:
+    study = results.study(writer.finish())
+    return study, summaries.summarise(study, results.load(study), reps=2_000)
+
+
+@pytest.fixture
+def ablated(writer: Writer) -> Writer:
+    """The reference stands second in the record, as after an earlier `bench run` of the other cell."""
+    less = role("ablation", "lambda_max=1")
+    writer.cell("less", LESS, steps=200, variant="lambda_max=1", matrix=less, **SPRITE)
+    full = role("ablation", "full: lambda_max=0.5")
+    writer.cell("full", FULL, steps=200, variant="full: lambda_max=0.5", matrix=full, **SPRITE)
+    return writer
+
+
+def test_differences_from_the_reference_of_a_worked_example(ablated: Writer) -> None:
+    _, found = opened(ablated)
+    (matrix,) = found.matrices
+    first, second = matrix.lines
+    assert (first.name, second.name) == ("full: lambda_max=0.5", "lambda_max=1")
+    assert first.comparison is None and second.comparison is not None
+    assert second.comparison.paired
+    # seed by seed the differences are .25 - 1 and .5 - .5: standard error .375, t's .975 quantile 12.7062 at 1 degree
+    half = 12.7062 * 0.375
+    assert [float(value) for value in second.comparison.difference] == pytest.approx(
+        [-0.375, -0.375 - half, -0.375 + half], rel=1e-4
+    )
+    # s of the two differences .53033, t = 12.7062 + 1.37638 at 1 degree of freedom
+    assert second.comparison.detectable == pytest.approx((12.7062 + 1.37638) * 0.53033 / 2**0.5, rel=1e-4)
+    assert second.comparison.adjusted_p == second.comparison.p == pytest.approx(0.5, abs=0.1)
+
+
+def test_rows_with_other_seeds_than_the_reference_are_not_paired(ablated: Writer) -> None:
+    more = {seed: {200: [1, 0, 0, 0]} for seed in (0, 1, 2)}
+    ablated.cell("more", more, steps=200, variant="more", matrix=role("ablation", "more"), **SPRITE)
+    _, found = opened(ablated)
+    assert [line.comparison.paired for line in found.matrices[0].lines[1:] if line.comparison] == [True, False]
+    assert "seed by seed where both rows have the same seeds, else by Welch's t test" in matrices.legend(found.matrices)
+
+
+def test_p_values_are_corrected_for_every_row_that_is_compared(writer: Writer) -> None:
+    """Five seeds, lower by 1, .5, 1, .5, 1: t = .8 / sqrt(.075 / 5) = 6.53 at four degrees, and four rows count."""
+    for name in ("full", "a", "b", "c", "d"):
+        curves = {seed: {200: [1, 1] if name == "full" else [0, seed % 2]} for seed in range(5)}
+        writer.cell(name, curves, steps=200, variant=name, matrix=role("ablation", name), **SPRITE)
+    _, found = opened(writer)
+    compared = [line.comparison for line in found.matrices[0].lines[1:] if line.comparison]
+    assert [each.p for each in compared] == [pytest.approx(0.002838, rel=1e-3)] * 4
+    assert [each.adjusted_p for each in compared] == [pytest.approx(4 * 0.002838, rel=1e-3)] * 4
+
+
+def test_the_reference_comes_first_and_rows_keep_the_name_of_the_ablation(ablated: Writer) -> None:
+    _, found = opened(ablated)
+    assert [row.label for row in found.rows] == [
+        "vlm_rb (full: lambda_max=0.5) · sprite · quick",
+        "vlm_rb (lambda_max=1) · sprite · quick",
+    ]
+
+
+def test_terminal_latex_page_and_json_give_name_difference_and_detectable_difference(ablated: Writer) -> None:
+    study, found = opened(ablated)
+    console = Console(width=140, color_system=None)
+    with console.capture() as capture:
+        console.print(tables.terminal(found)[-1])
+    compared = found.matrices[0].lines[1].comparison
+    assert compared is not None
+    p = f"{compared.adjusted_p:.3f}"
+    (line,) = (line for line in capture.get().splitlines() if line.strip().startswith("lambda_max=1"))
+    assert " ".join(line.split()) == f"lambda_max=1 0.38 [0.25, 0.50] -0.38 [-5.14, 4.39] {p} 5.28 2"
+    text = re.sub(r"\\penalty\d+\{\}", "", latex.latex(found))
+    (line,) = (line for line in text.splitlines() if line.startswith(r"lambda\_max=1 &"))
+    assert line == rf"lambda\_max=1 & 0.38 & $-$0.38\ {{\scriptsize [$-$5.14, 4.39]}} & {p} & 5.28 \\"
+    assert "Final: mean over 2 seeds" in text and "is too narrow" in text
+    # standard error of the mean of two differences, -.75 and 0
+    assert r"& $-$0.38 {\scriptsize$\pm$\,0.38} &" in latex.latex(found, latex.Style("pm"))
+    text = page.render(study, found, [figures.Gallery("Learning curves", "", figures.learning_curves(found.rows))], [])
+    assert '<th scope="row">lambda_max=1</th>' in text and f"<td>{p}</td><td>5.28</td><td>2</td>" in text
+    assert "[-5.14, 4.39]" in text
+    assert "the true difference that one such test at 5 % would find in 80 % of studies with so many seeds" in text
+    assert "Here it is 5.28, itself a rough estimate" in text and "could not have been shown" not in text
+    assert "below .05 exactly where the interval leaves out 0" in text
+    (plain,) = export.plain(found)["matrices"]
+    assert plain["kind"] == "ablation"
+    assert [row["name"] for row in plain["rows"]] == ["full: lambda_max=0.5", "lambda_max=1"]
+    first, second = plain["rows"]
+    assert second["difference"]["estimate"] == -0.375 and second["paired"] is True
+    assert second["adjusted_p"] == compared.adjusted_p and second["adjusted_difference"]["low"] < -5
+    assert first["difference"] is None and first["detectable_difference"] is None and first["p"] is None
+
+
+def test_one_seed_has_a_difference_without_interval(writer: Writer) -> None:
+    for name, rates in (("full", [1, 1]), ("less", [1, 0])):
+        writer.cell(name, {0: {200: rates}}, steps=200, variant=name, matrix=role("ablation", name), **SPRITE)
+    _, found = opened(writer)
+    assert tables.compared(found.matrices[0].lines[1]) == ["-0.50", "—", "—"]
+
+
+def test_rows_without_a_role_stand_below_on_their_own_task_only(writer: Writer) -> None:
+    for task in ("easy", "hard"):
+        for name in ("standard", "texture"):
+            place = role("perturbation", name, f"{task}-standard")
+            writer.cell(f"{task}-{name}", FULL, steps=200, task=task, variant=name, matrix=place, **SPRITE)
+        writer.cell(f"{task}-per", LESS, steps=200, task=task, method="per")
+    _, found = opened(writer)
+    assert [[line.name for line in matrix.lines] for matrix in found.matrices] == [
+        ["standard", "texture", "per · quick"]
+    ] * 2
+    assert [{line.row.cell.task for line in matrix.lines} for matrix in found.matrices] == [{"easy"}, {"hard"}]
+
+
+@pytest.mark.parametrize(("backend", "said"), [("scripted", True), ("transformers", False), ("scripted+openai", True)])
+def test_a_scripted_judge_under_perturbation_is_an_instrument_check(writer: Writer, backend: str, said: bool) -> None:
+    """Whatever else is asked beside it."""
+    identity = {**SPRITE, "backend": backend}
+    for name, variant, scores in (("full", "standard", FULL), ("other", "texture", LESS)):
+        root = writer.cell(name, scores, variant=variant, matrix=role("perturbation", variant), **identity)
+        content = json.loads((root / "cell.json").read_text())
+        content["parts"] = {
+            kind: {"kind": kind, "name": each, "backend": each, "model": "sprite"}
+            for kind, each in zip(("judge", "chat"), backend.split("+"), strict=False)
+        }
+        (root / "cell.json").write_text(json.dumps(content))
+    _, found = opened(writer)
+    words = "is a check of the instrument, not a finding about any model"
+    assert any(words in note for note in found.notes) is said
+    assert (words in re.sub(r"\\penalty\d+\{\}", "", latex.latex(found))) is said
+
+
+def test_an_ablation_with_a_scripted_judge_is_no_instrument_check(ablated: Writer) -> None:
+    _, found = opened(ablated)
+    assert matrices.remarks(found.matrices) == []
+
+
+def test_rows_at_different_steps_have_no_difference(writer: Writer) -> None:
+    writer.cell("full", FULL, variant="full", matrix=role("ablation", "full"), **SPRITE)
+    early = {seed: {100: curve[100]} for seed, curve in LESS.items()}
+    state = {0: "running", 1: "running"}
+    writer.cell("less", early, variant="less", matrix=role("ablation", "less"), status=state, **SPRITE)
+    _, found = opened(writer)
+    assert found.matrices[0].lines[1].comparison is None
+
+
+def test_a_row_of_which_a_planned_seed_failed_early_has_no_difference_and_a_dagger(writer: Writer) -> None:
+    writer.cell("full", FULL, steps=200, variant="full", matrix=role("ablation", "full"), **SPRITE)
+    place = role("ablation", "less")
+    lacking = {**LESS, 2: {}}
+    writer.cell("less", lacking, steps=200, variant="less", matrix=place, status={2: "failed"}, **SPRITE)
+    study, found = opened(writer)
+    assert found.matrices[0].lines[1].comparison is None
+    assert "†: at an earlier step" in matrices.legend(found.matrices)
+    console = Console(width=140, color_system=None)
+    with console.capture() as capture:
+        console.print(tables.terminal(found)[-1])
+    assert "]† " in capture.get()
+    assert r"0.38$^" not in latex.latex(found) and latex.latex(found).count(r"\dagger") >= 2
+    text = page.render(study, found, [figures.Gallery("Learning curves", "", figures.learning_curves(found.rows))], [])
+    assert text.count("†") >= 3
+
+
+def test_a_reference_without_evaluations_makes_no_matrix(writer: Writer) -> None:
+    writer.cell("full", {}, planned=[0], variant="full", matrix=role("ablation", "full"), **SPRITE)
+    writer.cell("less", LESS, variant="less", matrix=role("ablation", "less"), **SPRITE)
+    assert opened(writer)[1].matrices == ()
+
+
+@pytest.mark.parametrize(
+    ("matrix", "words"),
+    [
+        (role("ablation", "less", "gone"), "compared with 'gone', which is not listed"),
+        (role("abl", "less"), "matrix of kind 'abl'; expected one of ablation, perturbation"),
+        (role("ablation", "le\x1bss"), "expected printable text"),
+        ({"kind": "ablation", "name": "less"}, "lacks 'reference'"),
+    ],
+)
+def test_a_damaged_role_is_named(writer: Writer, matrix: dict[str, str], words: str) -> None:
+    writer.cell("full", FULL, matrix=matrix)
+    with pytest.raises(UserError, match=words):
+        results.study(writer.finish())

@@ -1,0 +1,91 @@
+"""Which OpenGL draws, and what is said where there is none."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from guidebench.harness.commands import doctor_
+from guidebench.harness.errors import UserError
+from guidebench.suites.mujoco import gl
+
+
+@pytest.fixture(autouse=True)
+def anew(monkeypatch):
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    gl.backend.cache_clear()
+    yield
+    gl.backend.cache_clear()
+
+
+DRAWN_FIRST = """
+import numpy as np
+from guidebench.harness import registry
+
+suite = registry.get("suite", "metaworld")()
+task = suite.make("reach")
+task.reset(0)
+frames = suite.drawing().spawn("reach")(np.stack([task.snapshot()]))
+import triton._C.libtriton
+
+print(frames.shape[-1])
+"""
+
+
+def test_a_script_that_draws_with_mesa_may_load_torchs_compiler_later(opengl):
+    pytest.importorskip("metaworld")
+    pytest.importorskip("triton")
+    done = subprocess.run(
+        [sys.executable, "-c", DRAWN_FIRST], env=os.environ | {"MUJOCO_GL": "osmesa"}, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "3"), done.stderr[-2000:]
+
+
+@pytest.fixture
+def nothing(monkeypatch):
+    monkeypatch.setattr(gl, "gpu", lambda: False)
+    monkeypatch.setattr("ctypes.util.find_library", lambda name: None)
+
+
+@pytest.mark.parametrize(("gpu", "expected"), [(True, "egl"), (False, "osmesa")])
+def test_a_gpu_draws_where_there_is_one(monkeypatch, gpu, expected):
+    monkeypatch.setattr(gl, "gpu", lambda: gpu)
+    monkeypatch.setattr("ctypes.util.find_library", lambda name: "libOSMesa.so.8")
+    assert gl.backend() == expected
+
+
+def test_the_environment_decides_otherwise(monkeypatch):
+    monkeypatch.setattr(gl, "gpu", lambda: True)
+    monkeypatch.setattr("ctypes.util.find_library", lambda name: "libOSMesa.so.8")
+    monkeypatch.setenv("MUJOCO_GL", "osmesa")
+    assert gl.backend() == "osmesa"
+
+
+def test_nothing_to_draw_with_is_an_error_that_names_the_package(nothing):
+    with pytest.raises(UserError, match="apt-get install libosmesa6"):
+        gl.backend()
+
+
+def test_asking_for_what_is_not_there_is_an_error_too(nothing, monkeypatch):
+    monkeypatch.setenv("MUJOCO_GL", "egl")
+    with pytest.raises(UserError, match="MUJOCO_GL=egl, and EGL is missing"):
+        gl.backend()
+
+
+def test_doctor_names_the_package(nothing):
+    (found,) = [finding for finding in doctor_._system() if finding.name == "opengl"]
+    assert found.ok is None and "apt-get install libosmesa6" in found.text
+
+
+def test_a_process_that_has_drawn_in_software_can_still_load_a_model(opengl):
+    """Mesa's LLVM before triton's is a crash."""
+    pytest.importorskip("triton")
+    code = (
+        "from guidebench.suites.mujoco import gl; gl.backend(); context = gl.context(16, 16); context.make_current(); "
+        "import mujoco; model = mujoco.MjModel.from_xml_string('<mujoco/>'); "
+        "drawn = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_50); "
+        "import triton; print('loaded'); drawn.free(); context.free()"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (0, "loaded\n"), run.stderr[-1000:]

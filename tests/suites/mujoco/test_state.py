@@ -1,0 +1,118 @@
+"""Continuations of a restored MuJoCo simulation, contacts included."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+mujoco = pytest.importorskip("mujoco")
+
+from guidebench.harness.errors import UserError  # noqa: E402
+from guidebench.suites.mujoco.state import INTEGRATION, load, state  # noqa: E402
+
+PILE = """
+<mujoco>
+  <option timestep="0.005"/>
+  <worldbody>
+    <geom type="plane" size="2 2 .1"/>
+    <body pos="0 0 .1"><freejoint/><geom type="box" size=".1 .1 .1"/></body>
+    <body pos=".05 0 .35"><freejoint/><geom type="box" size=".1 .1 .1"/></body>
+    <body pos="0 .05 .6"><freejoint/><geom type="sphere" size=".1"/><site name="top" pos="0 0 .1"/></body>
+    <body pos=".4 0 .3"><joint name="hinge" axis="0 1 0" damping="1"/><geom type="capsule" size=".03 .2"/></body>
+    <body mocap="true" pos="0 0 2"><geom size=".01"/></body>
+  </worldbody>
+  <actuator><motor joint="hinge" gear="5"/></actuator>
+</mujoco>
+"""
+
+
+def pile():
+    model = mujoco.MjModel.from_xml_string(PILE)
+    return model, mujoco.MjData(model)
+
+
+def forwarded(model, data, seed, steps):
+    """Steps under random control that leave derived data as of the present positions; what they show, [steps, …]."""
+    draw, seen = np.random.default_rng(seed), []
+    for _ in range(steps):
+        data.ctrl[:] = draw.uniform(-1, 1)
+        mujoco.mj_step(model, data, nstep=5)
+        mujoco.mj_forward(model, data)
+        seen.append(np.concatenate([data.qpos, data.qvel, data.site_xpos.ravel(), data.qacc_warmstart]))
+    return np.stack(seen)
+
+
+def test_forty_four_continuations_in_contact_are_bit_identical():
+    model, data = pile()
+    other = pile()
+    identical = in_contact = 0
+    for number in range(44):
+        forwarded(model, data, number, 3)
+        in_contact += data.ncon > 0
+        saved = state(model, data)
+        forwarded(*other, 1000 + number, 2)  # leaves a warm start and derived data of its own
+        load(*other, saved)
+        identical += np.array_equal(forwarded(model, data, 99, 20), forwarded(*other, 99, 20))
+    assert (identical, in_contact) == (44, 44)
+
+
+def test_fields_of_the_model_are_restored_with_it():
+    model, data = pile()
+    model.dof_damping[-1], model.site_pos[0] = 1e6, (0.1, 0.2, 0.3)
+    saved = state(model, data, ("dof_damping", "site_pos"))
+    model.dof_damping[-1], model.site_pos[0] = 1.0, 0.0
+    assert saved["dof_damping"][-1] == 1e6  # a copy, not a view
+    other = pile()
+    load(*other, saved)
+    assert other[0].dof_damping[-1] == 1e6 and other[0].site_pos[0].tolist() == [0.1, 0.2, 0.3]
+
+
+def test_mocap_control_and_time_are_in_it():
+    model, data = pile()
+    data.mocap_pos[0], data.ctrl[0], data.time = (1, 2, 3), 0.5, 7.0
+    other = pile()
+    load(*other, state(model, data))
+    assert other[1].mocap_pos[0].tolist() == [1, 2, 3] and other[1].ctrl[0] == 0.5 and other[1].time == 7.0
+
+
+def test_derived_data_are_of_the_loaded_state():
+    model, data = pile()
+    forwarded(model, data, 0, 3)
+    other = pile()
+    load(*other, state(model, data))
+    assert np.array_equal(other[1].site_xpos, data.site_xpos) and other[1].ncon == data.ncon > 0
+
+
+def test_the_state_of_another_model_is_refused_and_changes_nothing():
+    model, data = pile()
+    saved = state(model, data, ("dof_damping",))
+    before = saved["integration"].copy()
+    with pytest.raises(UserError, match=r"dof_damping has the shape \(3,\), the model's \(19,\)"):
+        load(model, data, {"integration": np.zeros_like(before), "dof_damping": np.zeros(3)})
+    with pytest.raises(UserError, match=r"integration has the shape \(2,\)"):
+        load(model, data, {"integration": np.zeros(2), "dof_damping": np.full(19, 5.0)})
+    after = state(model, data, ("dof_damping",))
+    assert np.array_equal(after["integration"], before)
+    assert np.array_equal(after["dof_damping"], saved["dof_damping"])
+
+
+def test_a_fresh_process_continues_bit_for_bit(tmp_path):
+    model, data = pile()
+    forwarded(model, data, 0, 20)
+    saved = state(model, data)
+    np.save(tmp_path / "integration.npy", saved["integration"])
+    code = (
+        "import sys, json, runpy, numpy as np; module = runpy.run_path(sys.argv[1]); "
+        "pile = module['pile'](); module['load'](*pile, {'integration': np.load(sys.argv[2])}); "
+        "print(json.dumps(module['forwarded'](*pile, 5, 30).tolist()))"
+    )
+    command = [sys.executable, "-c", code, __file__, str(tmp_path / "integration.npy")]
+    there = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert data.ncon > 0 and np.array_equal(forwarded(model, data, 5, 30), np.array(there))
+
+
+def test_the_state_is_mujocos_integration_state():
+    model, data = pile()
+    assert len(state(model, data)["integration"]) == mujoco.mj_stateSize(model, INTEGRATION)
