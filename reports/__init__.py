@@ -1,4 +1,4 @@
-"""What a study says: statistics, tables, learning curves and one page, from the record alone."""
+"""Statistics, tables, learning curves and pages about studies, computed from their records alone."""
 
-if __name__ != "guidebench.reports":  # under two names there would be two registries
+if __name__ != "guidebench.reports":  # Importing it under two names would create two registries.
     raise ImportError(f"this package is guidebench.reports; import it by that name, not as {__name__!r}")

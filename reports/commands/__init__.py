@@ -1,1 +1,1 @@
-"""Subcommands of `bench` that read results; each is a module with HELP, add_arguments(parser) and run(args)."""
+"""Subcommands of `bench` that read results. Each module has HELP, add_arguments(parser) and run(args)."""

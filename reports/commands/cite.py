@@ -1,4 +1,5 @@
-"""BibTeX for what a study used: suites, methods, learners, replays, guides, agents and models, each entry once.
+"""Print BibTeX for what a study used: suites, methods, learners, replays, guides, agents and models, each entry
+once.
 
 Examples:
   bench cite runs/mine > used.bib
@@ -13,12 +14,12 @@ HELP = "BibTeX for every suite, method, learner, replay and model of a study"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `bench cite`."""
+    """Add the arguments of `bench cite`."""
     parser.add_argument("studies", metavar="STUDY", nargs="+", help="directory of a study, or `measured`")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the entries; what none is known of is named there as a comment and on the error stream."""
+    """Print the entries. What has no known entry is named in a comment and on the error stream."""
     from dataclasses import replace
 
     from guidebench import results

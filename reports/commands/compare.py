@@ -1,4 +1,4 @@
-"""New runs beside stored ones: what each row's final success differs by, and the smallest difference that could show.
+"""Compare new runs with stored ones: each row's difference in final score and the smallest detectable difference.
 
 Examples:
   bench compare runs/mine --against measured                   beside what this project has measured
@@ -28,7 +28,7 @@ STORED = "what the rows are compared with: a study's directory, or `measured`: a
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `bench compare`."""
+    """Add the arguments of `bench compare`."""
     parser.add_argument("studies", metavar="STUDY", nargs="+", help="directory of a study, or `measured`")
     parser.add_argument("--against", metavar="STUDY", help=f"{STORED} (default: the baseline of the first STUDY)")
     parser.add_argument("--method", metavar="NAME,…", default="", help="only these methods")
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the comparison and write it; UserError where nothing can be compared."""
+    """Print the comparison and write its files; raise UserError if nothing can be compared."""
     if args.resamples < 100:
         raise UserError(f"--resamples {args.resamples}: a 95 % interval needs at least 100; 50000 is the default")
     from guidebench import results
@@ -102,9 +102,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def check(against: str, records: Iterable[Mapping[str, Any]], output: Path) -> None:
-    """UserError if what is about to run in `output` could be compared with nothing in `against`.
+    """Raise UserError if no run planned for `output` could be compared with any run in `against`.
 
-    `records`: of each cell that is planned, as in cell.json.
+    `records` holds the record of each planned cell, as in cell.json.
     """
     from guidebench import results
     from guidebench.reports.summary.comparability import UNMIXED, place, planned, require
@@ -116,7 +116,7 @@ def check(against: str, records: Iterable[Mapping[str, Any]], output: Path) -> N
 
 
 def _others(studies: dict[str, StudyRecord], own: Iterable[Path]) -> dict[str, StudyRecord]:
-    """The studies that lie in none of the directories."""
+    """Return the studies that are in none of the directories."""
     known = {directory.resolve() for directory in own}
     return {name: study for name, study in studies.items() if study.directory.resolve() not in known}
 

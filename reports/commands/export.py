@@ -1,4 +1,4 @@
-"""A study's evaluation episodes for other programs.
+"""Export a study's evaluation episodes for other programs.
 
 Examples:
   bench export runs/mine --format marl-eval --output mine.json     for marl-eval (data_process_pipeline)
@@ -17,14 +17,14 @@ HELP = "evaluation episodes as marl-eval's JSON or as CSV"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `bench export`."""
+    """Add the arguments of `bench export`."""
     parser.add_argument("study", metavar="STUDY", help="directory of a study")
     parser.add_argument("--format", choices=("marl-eval", "csv"), required=True, help="of what is written")
     parser.add_argument("--output", metavar="FILE", help="where to (default: printed)")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write or print the file; what its reader should know goes to the error stream."""
+    """Write or print the file; notes for its reader go to the error stream."""
     from guidebench import results
     from guidebench.reports.summary import exchange
     from guidebench.reports.summary.rows import row_labels

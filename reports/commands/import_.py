@@ -18,7 +18,7 @@ HELP = "evaluation episodes logged elsewhere, from CSV, as a study"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `bench import`."""
+    """Add the arguments of `bench import`."""
     parser.add_argument("file", metavar="FILE.csv", type=Path, help="one row per evaluation episode")
     parser.add_argument("--suite", metavar="NAME", required=True, help="the suite that its tasks are of")
     parser.add_argument("--output", metavar="DIR", required=True, help="the study, new or joined")
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the study; UserError, before anything is written, for a file that does not fit."""
+    """Write the study. For a file that does not fit, raise UserError before anything is written."""
     from guidebench.results import importing
 
     log = importing.read(args.file)

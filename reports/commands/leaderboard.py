@@ -1,4 +1,4 @@
-"""Many studies as one page that ranks their methods, with the same as CSV and JSON.
+"""Rank the methods of many studies on one page, and write the same as CSV and JSON.
 
 Examples:
   bench leaderboard measured                           what this project has measured, to leaderboard/index.html
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 COLUMNS = ("rank", "row", "IQM", "seeds", "standing", "source")
 MOST = 30
-"""Rows of a suite and tab that the terminal shows."""
+"""Most rows of a suite and tab that the terminal shows."""
 HELP = "rank the methods of many studies, or of submissions, on one page"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `bench leaderboard`."""
+    """Add the arguments of `bench leaderboard`."""
     parser.add_argument(
         "studies",
         metavar="STUDY",
@@ -47,11 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Add, gather, rank, write and print; 1 if an archive was refused. UserError where there is nothing to show."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its products are small: threads would only wait for each other
+    """Add submissions, gather, rank, write and print. Return 1 if an archive was refused; raise UserError if nothing
+    can be shown."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # products are small: threads would only wait for each other
     directory = Path(args.output)
     failed = _added(args, directory)
-    gc.disable()  # a tenth of the time on many studies, for no memory that matters
+    gc.disable()  # Without garbage collection, many studies take a tenth less time and hardly more memory.
     try:
         from guidebench.reports.commands.report import write
         from guidebench.reports.leaderboard import files, gathering, page
@@ -70,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _added(args: argparse.Namespace, directory: Path) -> list[tuple[str, str]]:
-    """Pull and add what was asked for, telling of each; what was refused, and why."""
+    """Pull and add the requested submissions, printing each; return those that were refused, with reasons."""
     from guidebench.results import submissions
 
     added: list[Path] = []

@@ -1,6 +1,7 @@
-"""`bench report STUDY`: the table on the terminal, and files to read, paste and compute with.
+"""`bench report STUDY` prints a study's tables and writes files to read, paste and compute with.
 
-`bench report RUN`: the page of one run."""
+`bench report RUN`: the page of one run.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +29,11 @@ if TYPE_CHECKING:
 HELP = "tables, learning curves, LaTeX and an HTML page from a study, finished or not; or the page of one run"
 RESAMPLES, RLIABLE_RESAMPLES = 50_000, 2_000
 COLUMNS = (110, 140)
-"""Least width of the printed tables, which a narrower terminal wraps, and their width where there is no terminal."""
+"""Least width of printed tables (a narrower terminal wraps them), and their width without a terminal."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `bench report`."""
+    """Add the arguments of `bench report`."""
     parser.add_argument(
         "study",
         metavar="STUDY",
@@ -105,7 +106,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the report and print it; UserError if there is no study or a file of it does not fit the schema."""
+    """Write the report and print it; raise UserError if there is no study or a file does not fit its schema."""
     rliable_resamples = args.resamples or RLIABLE_RESAMPLES
     if args.resamples is None:
         args.resamples = RESAMPLES
@@ -204,13 +205,13 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _run_pages(study: StudyRecord, directory: Path) -> dict[str, str]:
-    """Run directory -> link to its page from a page in `directory`, of those that were written."""
+    """Return run directory -> link to its page, relative to a page in `directory`, for the pages that were written."""
     pages = {run.directory: study.directory / run.directory / "report" / "run.html" for run in study.runs}
     return {name: link for name, page in pages.items() if (link := relative(page, directory))}
 
 
 def _alone(args: argparse.Namespace) -> None:
-    """UserError for what only a paper's report takes."""
+    """Raise UserError for arguments that only a paper's report takes."""
     if args.stand_in:
         raise UserError("--stand-in belongs to --paper")
     if len(args.study) > 1:
@@ -218,7 +219,7 @@ def _alone(args: argparse.Namespace) -> None:
 
 
 def _whole_study(args: argparse.Namespace, instead: str) -> None:
-    """UserError for what only a study's own tables take."""
+    """Raise UserError for arguments that only a study's own tables take."""
     for option in ("latex_caption", "latex_label", "latex_rename", "latex_columns"):
         if getattr(args, option):
             raise UserError(f"--{option.replace('_', '-')} belongs to a study's table.tex, not to {instead}")
@@ -227,7 +228,7 @@ def _whole_study(args: argparse.Namespace, instead: str) -> None:
 
 
 def relative(file: Path, directory: Path) -> str:
-    """A link to a file from a page in a directory; "" if there is no such file."""
+    """Return a link to a file from a page in a directory; "" if the file does not exist."""
     return quote(os.path.relpath(file, directory)) if file.is_file() else ""
 
 
@@ -264,7 +265,7 @@ def _stand_in(text: str) -> tuple[str, str]:
 
 
 def main(argv: list[str]) -> int:
-    """`bench report` with `argv` after the subcommand; the exit code."""
+    """Run `bench report` with `argv` after the subcommand; return the exit code."""
     parser = argparse.ArgumentParser(prog="bench report", description=HELP)
     add_arguments(parser)
     try:
@@ -275,12 +276,12 @@ def main(argv: list[str]) -> int:
 
 
 def _ours(warning: warnings.WarningMessage) -> bool:
-    """Whether a warning is about the study's files, not some library's."""
+    """Return whether a warning concerns the study's files rather than a library."""
     return warning.category is UserWarning
 
 
 def write(directory: Path, contents: dict[str, bytes]) -> list[Path]:
-    """Write files by name into a directory, made if need be; where they are."""
+    """Write files by name into a directory, creating it if needed; return their paths."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for name, content in contents.items():
@@ -309,7 +310,7 @@ def _print(found: Summary, further: list[Grid], listings: list[Listing], files: 
 
 
 def console() -> Console:
-    """A console on which tables keep their lines."""
+    """Return a console that does not wrap the lines of tables."""
     from rich.console import Console
 
     width = max(Console().width, COLUMNS[0]) if sys.stdout.isatty() else COLUMNS[1]
@@ -317,7 +318,7 @@ def console() -> Console:
 
 
 def tell(notes: Sequence[str], files: list[Path]) -> None:
-    """Print what must be said of the numbers, and the files."""
+    """Print the notes on the numbers, and the paths of the files."""
     if notes:
         print("\nNotes")
         for note in notes:

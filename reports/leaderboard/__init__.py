@@ -1,2 +1,2 @@
-"""The leaderboard: many studies, read warily (`gathering`), ranked (`ranking`), as one document (`board`) and the page,
-CSV and JSON made of it."""
+"""The leaderboard: it reads many studies with validation (`gathering`), ranks them (`ranking`), and writes the
+resulting document (`board`) as a page, CSV and JSON."""

@@ -1,4 +1,4 @@
-"""What a leaderboard says, as data: the page shows a `Board`, and `leaderboard.json` is one.
+"""The contents of a leaderboard as data: the page shows a `Board`, and `leaderboard.json` is its JSON form.
 
 A score lies in the range of its `measure`; an interval's ends are null where a single run gives none. Rows of different
 tabs are never ranked together.
@@ -22,7 +22,7 @@ TABS: Mapping[Tab, str] = {
     "smoke": "seconds of training: shows that it runs, and nothing else",
     "other": "profiles of other names, as of runs made elsewhere; none of them is ranked",
 }
-"""Tab -> what its rows have in common, in the order in which they are shown."""
+"""Tab -> what its rows have in common, in display order."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Measure:
-    """What a score is: `guidebench.harness.interfaces.Score`, as the suite names it."""
+    """The definition of a score: `guidebench.harness.interfaces.Score`, as the suite names it."""
 
     name: str
     direction: str
-    """"higher" or "lower", whichever is better."""
+    """The better direction: "higher" or "lower"."""
     low: float | None
-    """Ends of its range; null where they are not known."""
+    """Ends of the score's range; null where unknown."""
     high: float | None
 
 
@@ -51,15 +51,15 @@ SUCCESS = Measure("success", "higher", 0.0, 1.0)
 
 @dataclass(frozen=True)
 class Entry:
-    """One configuration on one suite: a line of the table."""
+    """One configuration on one suite, which is one row of the table."""
 
     id: str
-    """Unique on the board, of letters, digits and `-`; part of links."""
+    """Id, unique on the board, of letters, digits and `-`; used in links."""
     suite: str
     tab: Tab
     profile: str
     label: str
-    """Row name, with model and profile."""
+    """Row name, including model and profile."""
     method: str
     learner: str
     backend: str
@@ -68,35 +68,36 @@ class Entry:
     """IQM of the final score over runs and tasks."""
     mean: Estimate
     board: str
-    """The task that it is ranked on alone; empty where all of the suite's tasks count, and for a row listed apart."""
+    """The only task that the row is ranked on; empty if all of the suite's tasks count, and for an unranked row."""
     rank: int | None
-    """1 + the number of ranked rows that are better by the test at 5 %; equal ranks are ties. None: listed apart."""
+    """1 + the number of ranked rows that are better by the test at 5 %; equal ranks are ties. None for an unranked
+    row."""
     rank_low: int | None
-    """Best place within the 95 % interval, which is corrected for the number of rows."""
+    """Best possible rank within the 95 % interval, which is corrected for the number of rows."""
     rank_high: int | None
     apart: str
     """Why it is not ranked; empty for a ranked row."""
     seeds: tuple[int, ...]
-    """Those that every task has."""
+    """Seeds that every task has."""
     tasks: tuple[str, ...]
     steps: int
-    """Environment steps of a run (the longest task's)."""
+    """Environment steps of a run on the longest task."""
     episodes: int
-    """Of the final evaluation of a run, the fewest."""
+    """Fewest episodes in the final evaluation of a run."""
     calls: int | None
-    """Calls to foundation models, as if none had been cached, over all runs; None where none is asked."""
+    """Calls to foundation models over all runs, counted as if none had been cached; None if it calls no model."""
     usd: float | None
     hardware: tuple[str, ...]
     standing: Standing
     protocol: str
-    """Version of suite and record."""
+    """Version of the suite in the record."""
     source: str
-    """The study or submission that it comes from."""
+    """Name of the study or submission that it comes from."""
     measure: Measure = SUCCESS
-    """What its score is; over tasks of different scores each is put on a scale from 0, the worst, to 1, the best."""
+    """Definition of its score. Different scores of several tasks are rescaled to 0 (worst) to 1 (best)."""
     conditions: str = ""
-    """Settings of the suite, and demonstrations, that differ from what suite and profile say: rows are ranked only with
-    those of the same."""
+    """Suite settings and demonstrations that differ from the suite's and profile's defaults; rows are ranked only among
+    rows with the same conditions."""
 
 
 @dataclass(frozen=True)
@@ -109,13 +110,13 @@ class Curve:
     low: tuple[float | None, ...]
     high: tuple[float | None, ...]
     of: str = "success rate"
-    """What the axis is called."""
+    """Label of the axis."""
     share: bool = True
     """Whether values lie between 0 and 1."""
 
     @property
     def key(self) -> str:
-        """Curves that share it share their axes."""
+        """Id of shared axes; curves with the same id share their axes."""
         return f"{self.of} over {self.unit}"
 
 
@@ -144,7 +145,7 @@ class Variation:
     task: str
     score: Estimate
     difference: Estimate
-    """Final score less the entry's own."""
+    """Its final score minus the entry's."""
 
 
 @dataclass(frozen=True)
@@ -158,16 +159,16 @@ class Setting:
 
 @dataclass(frozen=True)
 class Frames:
-    """A sample of what a model was shown."""
+    """A sample of the frames that a model saw."""
 
     caption: str
     png: str
-    """Base64."""
+    """PNG in base64."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """What some of the runs were made with."""
+    """Software and hardware of some of the runs."""
 
     commit: str
     packages: str
@@ -177,7 +178,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Details:
-    """What opening a row shows."""
+    """Details that are shown when a row is opened."""
 
     tasks: tuple[TaskScore, ...]
     curve: Curve
@@ -189,7 +190,7 @@ class Details:
     """Run directories, relative to the source."""
     bibtex: str
     checks: tuple[Check, ...]
-    """Of its verification; empty for a row that nobody verified."""
+    """Findings of its verification; empty for a row that was not verified."""
 
 
 @dataclass(frozen=True)
@@ -215,20 +216,20 @@ class Board:
 
     title: str
     commit: str
-    """Of the program that made it."""
+    """Version of the program that made it."""
     minimum: str
-    """What a row needs to be ranked, in words."""
+    """Text on what a row needs to be ranked."""
     few: str
-    """What few seeds do to ranks, in words."""
+    """Text on how few seeds affect ranks."""
     suites: tuple[Suite, ...]
     entries: tuple[Entry, ...]
     details: Mapping[str, Details]
-    """Entry id -> what opening it shows."""
+    """Entry id -> its details."""
     refused: tuple[Refused, ...] = ()
     notes: tuple[str, ...] = ()
     schema: int = field(default=BOARD_VERSION)
 
 
 def plain(board: Board) -> dict[str, Any]:
-    """The board as JSON has it."""
+    """Return the board as JSON data."""
     return asdict(board)

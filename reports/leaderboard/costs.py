@@ -1,4 +1,5 @@
-"""What a source's cells took of foundation models: the last row of each run's ledger, which counts from its start."""
+"""The cost of a source's cells in calls to foundation models, read from the last, cumulative record of each run's
+ledger."""
 
 from __future__ import annotations
 
@@ -14,23 +15,23 @@ from guidebench.reports.summary.ledger import Answered
 from guidebench.results import RunRecord, StudyRecord
 
 TAIL = 2**16
-"""Bytes of a ledger's end in which its last row lies."""
+"""Bytes at the end of a ledger that are searched for its last record."""
 
 
 class CellCost(NamedTuple):
-    """Over the runs of a cell, as if no answer had been on record."""
+    """Totals over the runs of a cell, counted as if no answer had been cached."""
 
     calls: int
     usd: float
 
 
 def answered(study: StudyRecord, runs: Iterable[RunRecord]) -> Answered:
-    """What the last rows of these runs' ledgers count; nothing where they count none or cannot be read."""
+    """Sum the last ledger records of these runs; return nothing if they contain no counts or cannot be read."""
     total = Answered(0, 0)
     for run in runs:
         path = study.directory / run.directory / "ledger.jsonl"
         if ledger.is_billed(run.cell) and path.is_file():
-            with contextlib.suppress(UserError):  # `costs` refuses it by name
+            with contextlib.suppress(UserError):  # `costs` refuses it by name.
                 row = _row(path)
                 questions, failures = row.get("questions"), row.get("failures")
                 if type(questions) is int and type(failures) is int and 0 <= failures <= questions < 2**53:
@@ -39,8 +40,8 @@ def answered(study: StudyRecord, runs: Iterable[RunRecord]) -> Answered:
 
 
 def costs(study: StudyRecord) -> dict[str, CellCost]:
-    """Cell id -> what it took, of the cells that ask a foundation model and all of whose runs tell; UserError for a row
-    that is none."""
+    """Return cell id -> cost, for the cells that ask a foundation model and all of whose runs have a ledger. Raise
+    UserError for an invalid record."""
     found: dict[str, CellCost] = {}
     silent: set[str] = set()
     for run in study.runs:
@@ -57,11 +58,11 @@ def costs(study: StudyRecord) -> dict[str, CellCost]:
 
 
 def _row(path: Path) -> Mapping[str, Any]:
-    """The last whole row of a ledger; empty where it has none."""
+    """Return the last whole record of a ledger; empty if there is none."""
     with open(path, "rb") as file:
         file.seek(max(0, path.stat().st_size - TAIL))
         text = file.read(TAIL)
-    lines = text.splitlines() if text.endswith(b"\n") else text.splitlines()[:-1]  # one that a crash cut short
+    lines = text.splitlines() if text.endswith(b"\n") else text.splitlines()[:-1]  # one may be cut short
     if not lines:
         return {}
     try:

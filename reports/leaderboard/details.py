@@ -1,4 +1,4 @@
-"""What a row's line says, and what opening it shows: scores, curves, ablations, settings, provenance."""
+"""The contents of a row and of its opened details: scores, curves, ablations, settings, provenance."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from guidebench.results import RunRecord, StudyRecord
 from guidebench.results.verification.record import Check
 
 CURVE_REPS = 1_000
-"""Resamples of a curve's band."""
+"""Resamples for a curve's band."""
 POINTS = 50
 """Most points of a curve."""
 SETTINGS = 400
@@ -34,7 +34,7 @@ _DECIMALS = 4
 
 
 def estimate(found: Interval) -> Estimate:
-    """A statistic as the board has it, to four decimals."""
+    """Round a statistic to four decimals for the board."""
     return Estimate(*(_number(value) for value in found))
 
 
@@ -43,35 +43,35 @@ def _number(value: Any) -> float | None:
 
 
 def name_of(row: RankedRow) -> str:
-    """A name for a row in links, and for its draws: of its cells alone, wherever they were read from."""
+    """Return a row's id for links and random draws; it depends on its cells alone, not on where they were read."""
     cells = ",".join(sorted(each.cell.id for each in row.tasks.values()))
     digest = hashlib.sha256(cells.encode()).hexdigest()[:8]
     return f"{re.sub(r'[^a-z0-9]+', '-', row.first.method.lower()).strip('-')[:40] or 'row'}-{digest}"
 
 
 def final(row: RankedRow) -> Array:
-    """Final scores of the seeds that all tasks have, [runs, tasks], as `RankedRow.score` says."""
+    """Return final scores [runs, tasks] of the seeds that all tasks have, defined as in `RankedRow.score`."""
     own = [each.of(row.seeds) for each in row.tasks.values()]
     return np.stack([_scaled(row, each)[:, -1] for each in own], axis=1)
 
 
 def _scaled(row: RankedRow, measured: Measured) -> Array:
-    """The scores of one of a row's tasks as they count for the row."""
+    """Return the scores of one of a row's tasks on the row's scale."""
     return scoring.normalised(measured.cell.score, measured.scores) if len(row.tasks) > 1 else measured.scores
 
 
 def score(scores: Array, name: str) -> Estimate:
-    """IQM of final scores [runs, tasks] with its interval."""
+    """Return the IQM of final scores [runs, tasks] with its interval."""
     return estimate(ranking.scored(scores, name).score)
 
 
 def mean(scores: Array, name: str) -> Estimate:
-    """Mean of scores [runs, tasks] with its interval."""
+    """Return the mean of scores [runs, tasks] with its interval."""
     return estimate(statistics.intervals(scores, ["mean"], ranking.REPS, name_seed(name, 0))["mean"])
 
 
 def curve(row: RankedRow, name: str) -> Curve:
-    """IQM over runs and tasks at the steps, or shares of training, that all tasks have."""
+    """Return the IQM over runs and tasks at the steps, or shares of training, that all tasks have."""
     tasks = [each.of(row.seeds) for each in row.tasks.values()]
     level = len({each.cell.steps for each in tasks}) == 1
     places = [each.steps if level else np.round(each.steps / max(each.cell.steps, 1), 9) for each in tasks]
@@ -93,17 +93,17 @@ def curve(row: RankedRow, name: str) -> Curve:
 
 
 def _axis(score: Score) -> tuple[str, bool]:
-    """What an axis of this score is called, and whether it goes from 0 to 1."""
+    """Return an axis label for this score, and whether the axis goes from 0 to 1."""
     return clean(scoring.mean_of(score), 60), (score.low, score.high) == (0, 1)
 
 
 def measure(score: Score) -> Measure:
-    """A score as the board has it."""
+    """Convert a score to the board's form."""
     return Measure(clean(score.name, 60), score.direction, score.low, score.high)
 
 
 def tasks(row: RankedRow, seeds: Sequence[int], name: str, whole: Estimate) -> tuple[TaskScore, ...]:
-    """Each task that has these seeds; `whole` is the row's score, which is that of its task if it has one only."""
+    """Return each task with these seeds. `whole` is the row's score, which equals the task's if there is only one."""
     found = []
     for task, measured in row.tasks.items():
         if not set(seeds) <= set(measured.seeds):
@@ -127,7 +127,7 @@ def tasks(row: RankedRow, seeds: Sequence[int], name: str, whole: Estimate) -> t
 
 
 def variations(row: RankedRow, members: Iterable[Member], name: str) -> tuple[Variation, ...]:
-    """Its ablations and perturbations, those of another source under its name too."""
+    """Return a row's ablations and perturbations; those from another source carry its name."""
     references = {measured.cell.id: measured for measured in row.tasks.values()}
     found = []
     for _, source, member in members:
@@ -146,7 +146,7 @@ def variations(row: RankedRow, members: Iterable[Member], name: str) -> tuple[Va
 
 
 def settings(row: RankedRow) -> tuple[Setting, ...]:
-    """Parts and settings with the layer that set them; of a setting that tasks differ in, each task's."""
+    """Return parts and settings with the layer that set them; where tasks differ in a setting, each task's value."""
     found: dict[str, dict[tuple[str, str], list[str]]] = {}
     for task, measured in row.tasks.items():
         cell = measured.cell
@@ -171,7 +171,7 @@ def _shown(entry: Any) -> tuple[str, str]:
 
 
 def hardware(row: RankedRow) -> tuple[str, ...]:
-    """The different machines of its runs."""
+    """Return the different machines of its runs."""
     return tuple(dict.fromkeys(filter(None, (_machine(run) for run in _runs(row)))))[:10]
 
 
@@ -185,14 +185,14 @@ def _machine(run: RunRecord) -> str:
 
 
 def origins(row: RankedRow) -> tuple[Origin, ...]:
-    """What its runs were made with."""
+    """Return the software and hardware of its runs."""
     told = functools.partial(clean, longest=600)
     found = page.origins(_study(row))[:20]
     return tuple(Origin(told(each.commit), told(each.packages), told(each.hardware), each.runs) for each in found)
 
 
 def bibtex(row: RankedRow, known: dict[tuple[Any, ...], str]) -> str:
-    """Entries for all that it is made of; `known`: those of other rows."""
+    """Return citations of everything that it uses; `known` holds those of other rows."""
     study = _study(row)
     things = citations.things(study)
     if things not in known:
@@ -201,7 +201,7 @@ def bibtex(row: RankedRow, known: dict[tuple[Any, ...], str]) -> str:
 
 
 def checks(row: RankedRow) -> tuple[Check, ...]:
-    """What a verification looked at."""
+    """Describe what a verification checked."""
     found = []
     for task, measured in row.tasks.items():
         verdict = row.source.verification and row.source.verification.cells.get(measured.cell.id)
@@ -216,7 +216,7 @@ def checks(row: RankedRow) -> tuple[Check, ...]:
 
 
 def run_names(row: RankedRow) -> tuple[str, ...]:
-    """Run directories that its numbers come from, relative to the source."""
+    """Return the run directories of its numbers, relative to the source."""
     return tuple(clean(run.directory, 400) for run in _runs(row))
 
 

@@ -1,4 +1,4 @@
-"""A board as files for programs: JSON with all of it, CSV with a line for each row."""
+"""Writers of a board for programs: JSON with everything, CSV with one line per row."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _FORMULA = ("=", "+", "-", "@")
 
 
 def as_json(board: Board) -> bytes:
-    """`board.plain` on one line; what is not defined is null."""
+    """Return `board.plain` on one line; undefined values are null."""
     text = json.dumps(board, default=vars, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return f"{text}\n".encode()
 
 
 def as_csv(board: Board) -> bytes:
-    """One line per row, in the order of the page. Several values of a cell are joined by `; `, what is not defined is
-    empty, and text that a spreadsheet would take for a formula begins with an apostrophe."""
+    """Return one line per row, in the page's order. Several values of a field are joined by `; `, undefined values are
+    empty, and text that a spreadsheet would read as a formula begins with an apostrophe."""
     lines = [_line(entry) for entry in board.entries]
     held = io.StringIO()
     writer = csv.DictWriter(held, lines[0] if lines else ["id"])  # RFC 4180's line ends: a lone \r is quoted
@@ -51,8 +51,8 @@ def _cell(value: Any) -> Any:
 
 
 def formula(text: str) -> bool:
-    """Whether a spreadsheet may take a text for a formula: by its first character, as which full-width ones count too
-    (Unicode's NFKC form), and before which white space and invisible characters do not."""
+    """Return whether a spreadsheet may read a text as a formula. The first character decides, after leading white space
+    and invisible characters; full-width characters count too (Unicode's NFKC form)."""
     for letter in unicodedata.normalize("NFKC", text):
         if letter in "\t\r\n":
             return True

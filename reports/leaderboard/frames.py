@@ -1,4 +1,4 @@
-"""Samples of what was drawn, small enough for a page of many rows: what judges were shown, and episodes in strips."""
+"""Samples of drawn frames, small enough for a page with many rows: frames that judges saw, and strips of episodes."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from guidebench.results import Picture
 from guidebench.results.pictures import size
 
 BUDGET = 1_500_000
-"""Bytes of all samples of a board."""
+"""Most bytes of all samples on a board."""
 LARGEST = 60_000
-"""Bytes of one sample; a larger one is made smaller."""
+"""Most bytes of one sample; a larger one is scaled down."""
 WIDTH = 1_280
 PIXELS, ALL_PIXELS = 2**24, 2**28
-"""A picture with more is left out, and all those that are made smaller have no more."""
+"""Most pixels of a picture to scale down, and of all such pictures together; others are left out."""
 SECONDS = 60.0
-"""For making one of them smaller."""
+"""Seconds for scaling one of them down."""
 CLIPS = 6
 """Most strips of a row's episodes."""
 
 
 class Samples:
-    """The sample frames of the sources, until the board has no more room for them."""
+    """Sample frames of the sources, until the board has no more room."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -42,7 +42,7 @@ class Samples:
         self._of: dict[str, list[Picture]] = {}
 
     def of(self, row: RankedRow, members: Iterable[Member]) -> tuple[Frames, ...]:
-        """Those of a row and its perturbations, a caption once; none are read once there is no room for one."""
+        """Return samples of a row and its perturbations, each caption once; read none once there is no room."""
         found: dict[str, Frames] = {}
         for name, caption, png in itertools.chain(self._shown(row, members), self._played(row)):
             caption = clean(caption, 200)
@@ -62,7 +62,7 @@ class Samples:
         return tuple(found.values())
 
     def _shown(self, row: RankedRow, members: Iterable[Member]) -> Iterator[tuple[str, str, bytes]]:
-        """Source, caption and PNG of what judges were shown in the row's perturbations."""
+        """Yield source, caption and PNG of frames that judges saw, for the row's perturbations."""
         references = {measured.cell.id for measured in row.tasks.values()}
         for source in {member.source.name: member.source for member in members}.values() if self._left else ():
             places = [(cell, cell.matrix) for cell in source.study.cells if cell.matrix]
@@ -76,7 +76,7 @@ class Samples:
                     yield source.name, caption, picture.png
 
     def _played(self, row: RankedRow) -> Iterator[tuple[str, str, bytes]]:
-        """Those of an episode of each task: the first of the first run that has any in strips."""
+        """Yield samples of one episode per task: the first episode in strips of the first run that has any."""
         several = max(1, CLIPS // len(row.tasks))
         for measured in list(row.tasks.values())[:CLIPS] if self._left else ():
             drawn = ((run, strips(row.source.study.directory / run.directory, 1)) for run in measured.runs)
@@ -96,7 +96,7 @@ class Samples:
         return self._of[source.name]
 
     def _smaller(self, png: bytes) -> bytes:
-        """A PNG no larger than `LARGEST`; empty where it cannot be, as it is where no more are made smaller."""
+        """Return a PNG no larger than `LARGEST`; empty if that is impossible or no more pictures are scaled down."""
         width, height = size(png)
         if not 0 < width * height <= PIXELS:
             return b""
@@ -112,7 +112,7 @@ class Samples:
 
 
 def _shrunk(png: bytes) -> bytes:
-    """A PNG no larger than `LARGEST`, or nothing; whatever it raises, it is no picture."""
+    """Return a PNG no larger than `LARGEST`, or nothing; any exception means that it is not a picture."""
     from PIL import Image
 
     with warnings.catch_warnings(), Image.open(io.BytesIO(png), formats=["PNG"]) as opened:
@@ -128,13 +128,13 @@ def _shrunk(png: bytes) -> bytes:
 
 
 def _evenly(clips: Sequence[ClipStrip], most: int) -> list[ClipStrip]:
-    """At most so many of them, the first and the last among them."""
+    """Return at most this many of them, including the first and the last."""
     shown = np.linspace(0, len(clips) - 1, min(most, len(clips))).round().astype(int)
     return [clips[index] for index in shown]
 
 
 def _told(episode: EpisodeStrips, clip: ClipStrip) -> str:
-    """What a strip shows, what the judge says of it, and how the episode ended."""
+    """Describe what a strip shows, the judge's score, and how the episode ended."""
     judged = "" if clip.score is None else f", {episode.judge}: {clip.score:.2f}"
     happened = f", {', '.join(clip.events)}" if clip.events else ""
     ended = "success" if episode.success else "no success"

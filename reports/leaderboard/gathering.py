@@ -1,4 +1,5 @@
-"""From studies and submissions to a board: read warily, grouped into rows, ranked or listed apart."""
+"""Build a board from studies and submissions: read them with validation, group their cells into rows, and rank each or
+list it unranked."""
 
 from __future__ import annotations
 
@@ -24,13 +25,13 @@ ROWS = 5_000
 
 
 class _Scored(NamedTuple):
-    """A row on its way to the board: whole, and with the tasks that count."""
+    """A row before it is on the board: whole, and restricted to the tasks that count."""
 
     id: str
     whole: RankedRow
     row: RankedRow
     board: str
-    """The task that it is ranked on alone, if any."""
+    """The only task that it is ranked on, if any."""
     apart: str
     scored: ranking.Scored
 
@@ -40,9 +41,9 @@ class _Scored(NamedTuple):
 
 
 def gather(names: Sequence[str], directory: Path, title: str = TITLE) -> Board:
-    """The board of the studies called `names` and the submissions in a leaderboard's directory.
+    """Return the board of the studies `names` and the submissions in a leaderboard's directory.
 
-    What cannot be read is named in `refused`, and the rest is shown. UserError where nothing is left to show.
+    What cannot be read is named in `refused`, and the rest is shown. Raises UserError if nothing is left to show.
     """
     registered.installed.cache_clear()
     found = sources.gather(names, directory)
@@ -108,9 +109,9 @@ def gather(names: Sequence[str], directory: Path, title: str = TITLE) -> Board:
 def _variations(
     shown: Sequence[tuple[Source, list[Measured]]], everything: Sequence[RankedRow], notes: list[str]
 ) -> dict[str, list[Member]]:
-    """Id of a reference -> the ablations and perturbations that are compared with it.
+    """Return id of a reference -> the ablations and perturbations that are compared with it.
 
-    They belong to the row of their own source or, where its runs are counted in another one, to that.
+    They belong to the row of their own source or, if its runs are counted in another source, to the row there.
     """
     known: dict[str, dict[str, Measured]] = {}
     for row in everything:
@@ -133,7 +134,7 @@ def _variations(
 
 
 def _scored(everything: Sequence[RankedRow]) -> list[_Scored]:
-    """Rows with their scores, by peers."""
+    """Group rows with their scores by peers."""
     groups: dict[Peers, list[RankedRow]] = {}
     for row in everything:
         groups.setdefault(row.peers, []).append(row)
@@ -156,7 +157,7 @@ def _scored(everything: Sequence[RankedRow]) -> list[_Scored]:
 
 
 def _ranked(scored: Sequence[_Scored]) -> dict[str, tuple[int, int, int]]:
-    """Id -> rank, and the best and the worst within its interval, among its peers on the same tasks."""
+    """Return id -> rank, and the best and worst rank within its interval, among peers on the same tasks."""
     groups: dict[tuple[object, ...], list[_Scored]] = {}
     for each in scored:
         if not each.apart:
@@ -209,7 +210,7 @@ def _entry(each: _Scored, mean: Estimate, ranks: tuple[int, int, int] | None, kn
 
 
 def _standing(row: RankedRow) -> Standing:
-    """Verified if all of its cells are, disputed if one is."""
+    """Return "verified" if all cells of the row are, "disputed" if one is."""
     known = row.source.verification
     found = {
         known.cells[each.cell.id].standing if known and each.cell.id in known.cells else "self-reported"
@@ -235,7 +236,7 @@ def _suite(name: str, everything: Sequence[RankedRow]) -> Suite:
 
 
 def _sorted(entries: Sequence[Entry]) -> list[Entry]:
-    """By suite and tab; ranked rows before others, and by their scores."""
+    """Sort by suite and tab; within these, ranked rows come first, by score."""
     tabs = list(TABS)
 
     def key(entry: Entry) -> tuple[object, ...]:

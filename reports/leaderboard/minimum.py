@@ -1,4 +1,4 @@
-"""What a row needs to be ranked, and why one is listed apart."""
+"""The requirements for a row to be ranked, and the reasons why one is not."""
 
 from __future__ import annotations
 
@@ -33,21 +33,22 @@ FEW = (
     "methods some row stands below another on about half of the boards. The interval of the place is corrected for "
     "that. Report five seeds or more, ten where you can."
 )
-"""Simulated: equal methods with normally distributed scores (`python -m benchmarks.error_rates`)."""
+"""Error rates from a simulation of equal methods with normally distributed scores (`python -m
+benchmarks.error_rates`)."""
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """What a suite asks for in a profile."""
+    """The protocol of a suite in a profile."""
 
     tasks: tuple[str, ...]
     steps: Mapping[str, int]
-    """Of a run on each task."""
+    """Environment steps of a run on each task."""
     version: int | None
 
 
 def declared(suite: str, profile: str) -> Protocol | None:
-    """The protocol that a registered suite declares; None where it is not installed or has no such profile."""
+    """Return the protocol that a registered suite declares; None if it is not installed or has no such profile."""
     home = registered.get("suite", suite)
     layers = home and home.profiles.get(profile)
     if layers is None:
@@ -57,7 +58,7 @@ def declared(suite: str, profile: str) -> Protocol | None:
 
 
 def _steps(home: Any, profile: Mapping[str, Any], task: str) -> int:
-    """Training steps by the layers of suite and profile, the last one that says it first."""
+    """Return the training steps that the layers of suite and profile set; the last layer wins."""
     of_task = [layers.get("by_task", {}).get(task, {}) for layers in (profile, home.defaults)]
     layers = (of_task[0], profile, of_task[1], home.defaults)
     found = next((layer["training.steps"] for layer in layers if "training.steps" in layer), Training.steps)
@@ -65,7 +66,7 @@ def _steps(home: Any, profile: Mapping[str, Any], task: str) -> int:
 
 
 def usual(rows: Sequence[RankedRow]) -> Protocol:
-    """The protocol of most of these rows; of equally frequent ones the larger."""
+    """Return the most frequent protocol of these rows; of equally frequent ones, the larger."""
     tasks = _most(tuple(sorted(row.tasks)) for row in rows)
     cells = [each.cell for row in rows for each in row.tasks.values()]
     known = [row.version for row in rows if row.version is not None]
@@ -79,17 +80,18 @@ def _most(values: Iterable[Any]) -> Any:
 
 
 def board(row: RankedRow, protocol: Protocol) -> str:
-    """The one task that a row is ranked on, empty where it has all that count or too few of them."""
+    """Return the single task that a row is ranked on; empty if it has all tasks that count, or too few."""
     return "" if set(protocol.tasks) <= set(row.tasks) or len(row.tasks) > 1 else next(iter(row.tasks))
 
 
 def scored(row: RankedRow, protocol: Protocol) -> RankedRow:
-    """The row with the tasks that count for its score: those of the protocol if it has them all, else all it has."""
+    """Restrict the row to the tasks that count for its score: those of the protocol if it has them all, else all of its
+    own."""
     return row.of(protocol.tasks) if set(protocol.tasks) <= set(row.tasks) else row
 
 
 def lacking(row: RankedRow, protocol: Protocol) -> list[str]:
-    """Why a row is not ranked; empty for one that is."""
+    """Return why a row is not ranked; empty for a ranked row."""
     if row.tab is None:
         return [f"its profile is {row.first.profile!r}; paper and quick are ranked"]
     missing = [task for task in protocol.tasks if task not in row.tasks] if len(row.tasks) > 1 else []
@@ -127,8 +129,8 @@ def _short(measured: Measured, steps: int | None) -> Iterable[str]:
 
 
 def _alike(cell: CellRecord) -> bool:
-    """Whether every episode of a run of the cell is the same, as its installed suite with its recorded settings says;
-    a suite that is not installed, or settings that are none of it, say nothing."""
+    """Return whether every episode of a run of the cell is the same, according to its installed suite with the recorded
+    settings. False if the suite is not installed or lacks those settings."""
     home = registered.get("suite", cell.suite)
     own = {key.removeprefix("suite."): entry for key, entry in cell.settings.items() if key.startswith("suite.")}
     try:

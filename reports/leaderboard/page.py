@@ -1,4 +1,4 @@
-"""A board as one self-contained page: the table's data stand in it plain, what a row opens compressed by suite."""
+"""A board as one self-contained page: table data is stored as plain JSON, row details are compressed by suite."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from guidebench.reports.rendering.page import environment
 
 SHARED = ("elements.js", "theme.js", "tables.js", "charts.js")
 OWN = ("state", "statistics", "columns", "listing", "opened", "comparing", "main")
-"""Of templates/leaderboard/, in the order in which they need each other."""
+"""Scripts of templates/leaderboard/, in dependency order."""
 
 
 def render(board: Board) -> str:
-    """The page; the same board gives the same text. It needs no network and no file beside it."""
+    """Return the page. The same board gives the same text; the page needs no network and no other file."""
     script = inline.script(*SHARED, *(f"leaderboard/{name}.js" for name in OWN))
     drawn = {curve.key: curve for details in board.details.values() for curve in _curves(details)}
     text = (
@@ -44,7 +44,7 @@ def render(board: Board) -> str:
             packs=[inline.packed_json(_pack(board, suite.name)) for suite in board.suites],
         )
     )
-    return text.encode("utf-8", "replace").decode("utf-8")  # the name of a file may hold what is no character
+    return text.encode("utf-8", "replace").decode("utf-8")  # A file's name may contain bytes that are not valid text.
 
 
 def _curves(details: Details) -> Iterator[Curve]:
@@ -54,7 +54,8 @@ def _curves(details: Details) -> Iterator[Curve]:
 
 
 def _shown_in(entry: Entry) -> Tab:
-    """The tab that lists the row: scripted rows stand beside the rows of their own profile, and are ranked apart."""
+    """Return the tab that lists the row: rows of scripted judges stand beside those of their profile, but are ranked
+    apart."""
     for tab in ("paper", "quick"):
         if entry.tab == "scripted" and entry.profile == tab:
             return tab
@@ -62,15 +63,16 @@ def _shown_in(entry: Entry) -> Tab:
 
 
 def _values(entry: Entry) -> list[Any]:
-    """An entry without its fields' names, which would be half of the page."""
+    """Return an entry without its field names, which would be half of the page."""
     values = [getattr(entry, each.name) for each in fields(Entry)]
     return [[each.value, each.low, each.high] if isinstance(each, Estimate) else each for each in values]
 
 
 def _pack(board: Board, suite: str) -> dict[str, Any]:
-    """Details of a suite's rows by field, then by id, so that what repeats from row to row lies close together.
+    """Return the details of a suite's rows by field, then by id, so that repeated values lie close together and
+    compress well.
 
-    Of the pictures each stands once; frames name it by its place.
+    Each picture is stored once; frames refer to it by its index.
     """
     found = {entry.id: board.details[entry.id] for entry in board.entries if entry.suite == suite}
     pictures: dict[str, int] = {}

@@ -23,36 +23,37 @@ from guidebench.reports.statistics.resampling import ends, spread
 REPS = 10_000
 """Resamples of a score. Chance moves the ends of its interval by a hundredth of its width or two."""
 ERROR = 0.05
-"""Of the test of two rows; over the whole board, of the intervals of ranks."""
-_DIGITS = 9  # sums of the same scores in another order are to be equal
+"""Level of the test of two rows; over the whole board, of the intervals of ranks."""
+_DIGITS = 9  # Rounding makes sums of the same scores equal, whatever their order.
 
 
 class Scored(NamedTuple):
-    """A row's score with its percentile interval, and what a test measures a difference from another by."""
+    """A row's score with its percentile interval, and the spread that a test of differences uses."""
 
     score: Interval
     spread: Spread
 
 
 class Ranks(NamedTuple):
-    """Of n rows, arrays [n]."""
+    """Ranks of n rows, as arrays [n]."""
 
     rank: Array
     """1 + the number of rows that are better by the test at 5 %, not corrected for their number."""
     low: Array
-    """Best and worst place that the tests of all pairs leave open, with Bonferroni's correction for all of them."""
+    """Best and worst rank that the tests of all pairs allow, with Bonferroni's correction for all pairs."""
     high: Array
 
 
 def resamples(scores: Array, name: str, reps: int = REPS) -> Array:
-    """IQM of each resample of final scores [runs, tasks], [reps], to nine decimals; at least two runs."""
+    """Return the IQM of each resample of final scores [runs, tasks], [reps], to nine decimals; needs at least two
+    runs."""
     rng = np.random.default_rng(name_seed(name, 0))
     values, times = distribution(scores[:, :, None], ["iqm"], reps, rng)
     return np.round(spread(values["iqm"][0], times, rng), _DIGITS)
 
 
 def scored(scores: Array, name: str, reps: int = REPS) -> Scored:
-    """Of final scores [runs, tasks]; NaN ends with one run, which cannot be ranked."""
+    """Return the spread of final scores [runs, tasks]; its ends are NaN with one run, which cannot be ranked."""
     point = np.round(statistics.iqm(scores), _DIGITS)
     if len(scores) < 2:
         return Scored(Interval(point, np.asarray(np.nan), np.asarray(np.nan)), statistics.spread_of(scores))
@@ -61,7 +62,8 @@ def scored(scores: Array, name: str, reps: int = REPS) -> Scored:
 
 
 def contrast(first: Array, second: Array, name: str, paired: bool) -> Contrast:
-    """The score of the first less that of the second, final scores [runs, tasks]; paired: of the same seeds."""
+    """Test the score of the first minus that of the second, final scores [runs, tasks]; `paired`: they have the same
+    seeds."""
     gap = float(statistics.iqm(first) - statistics.iqm(second))
     if not paired:
         return statistics.told(gap, scored(first, f"{name}/first").spread, scored(second, f"{name}/second").spread)
@@ -74,9 +76,9 @@ def contrast(first: Array, second: Array, name: str, paired: bool) -> Contrast:
 
 
 def ranks(rows: Sequence[Scored], sign: int = 1) -> Ranks:
-    """Ranks among rows of at least two runs each; `sign` is -1 where the lowest score is best.
+    """Return ranks among rows of at least two runs each; `sign` is -1 where the lowest score is best.
 
-    Of two equal rows one is ranked below the other in at most about 5 % of cases; the intervals hold all true places
+    Of two equal rows one is ranked below the other in at most about 5 % of cases. The intervals contain all true ranks
     together in at least 95 %.
     """
     values = sign * np.array([float(each.score.estimate) for each in rows])
@@ -94,7 +96,7 @@ def ranks(rows: Sequence[Scored], sign: int = 1) -> Ranks:
 
 
 def _p_values(gap: Array, spreads: Spread, own: Spread) -> Array:
-    """As `Contrast.p` of each gap [n] between rows of `spreads` [n] and one of `own`."""
+    """Return the p value, as `Contrast.p`, of each gap [n] between rows of `spreads` [n] and one of `own`."""
     from scipy import stats
 
     errors = statistics.welch(spreads, own)

@@ -1,4 +1,4 @@
-"""A source's configurations on a suite: the cells of one method, one for each task, as arrays over seeds."""
+"""A source's configurations on a suite. A row holds the cells of one method, one per task, as arrays over seeds."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ class Measured:
 
     cell: CellRecord
     runs: tuple[RunRecord, ...]
-    """All that the study planned."""
+    """All planned seeds."""
     seeds: tuple[int, ...]
     steps: Array
     scores: Array
-    """By the cell's score, [seeds, checkpoints]."""
+    """Values of the cell's score, [seeds, checkpoints]."""
     returns: Array
     episodes: int
-    """Of the last evaluation, the fewest."""
+    """Fewest episodes of the last evaluation."""
 
     @property
     def last(self) -> int:
         return int(self.steps[-1])
 
     def of(self, seeds: Sequence[int]) -> Measured:
-        """With these seeds only, in their order."""
+        """Return the cell restricted to these seeds, in their order."""
         chosen = [self.seeds.index(seed) for seed in seeds]
         return replace(self, seeds=tuple(seeds), scores=self.scores[chosen], returns=self.returns[chosen])
 
@@ -66,7 +66,7 @@ class RankedRow:
     source: Source
     label: str
     tab: Tab | None
-    """None: its profile is none that is ranked."""
+    """Tab of the leaderboard; None if its profile is not ranked."""
     tasks: Mapping[str, Measured]
 
     @property
@@ -79,32 +79,32 @@ class RankedRow:
 
     @property
     def conditions(self) -> tuple[tuple[str, str], ...]:
-        """What sets its tasks apart from what suite and profile say (`comparability.conditions`)."""
+        """Conditions that differ from the suite's and profile's defaults (`comparability.conditions`)."""
         return comparability.conditions(self.first)
 
     @property
     def peers(self) -> Peers:
-        """Rows that share it may be ranked together, those of the same tasks."""
+        """Key of peers: rows that share it, and their tasks, may be ranked together."""
         return Peers(self.first.suite, self.tab or "", self.first.profile, self.conditions)
 
     @property
     def score(self) -> Score:
-        """What its numbers are: of one task its score, of several that of all or, where that is not a share or not the
-        same, each task's on a scale from 0, the worst, to 1, the best."""
+        """Definition of its score. For one task it is the task's; for several tasks it is their common score if that is
+        a share, else each task's rescaled to 0 (worst) to 1 (best)."""
         return scoring.together([each.cell.score for each in self.tasks.values()])
 
     def of(self, tasks: Iterable[str]) -> RankedRow:
-        """With these tasks only."""
+        """Return the row restricted to these tasks."""
         return replace(self, tasks={task: self.tasks[task] for task in tasks})
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Those that every task has."""
+        """Return the seeds that every task has."""
         return tuple(sorted(set.intersection(*(set(each.seeds) for each in self.tasks.values()))))
 
 
 class Member(NamedTuple):
-    """An ablation or perturbation of a row's cell, its reference; `home` is the row's source, `source` its own."""
+    """An ablation or perturbation of `reference`, a row's cell; `home` is the row's source, `source` its own."""
 
     home: str
     source: Source
@@ -112,13 +112,14 @@ class Member(NamedTuple):
 
 
 def version(cell: CellRecord) -> int | None:
-    """Of the suite, None where the record does not tell."""
+    """Version of the suite, None where the record lacks it."""
     found = cell.versions.get("suite")
     return found if type(found) is int else None
 
 
 def rows(source: Source, found: Iterable[Measured]) -> list[RankedRow]:
-    """The rows of a source's cells. Ablations and perturbations are none: they belong to the row of their reference."""
+    """Return the rows of a source's cells. Ablations and perturbations form no rows; they belong to their reference's
+    row."""
     own = [each for each in found if each.cell.matrix is None or each.cell.matrix.reference == each.cell.id]
     made = []
     for tell in (_nothing, _learner, _settings):
@@ -130,7 +131,7 @@ def rows(source: Source, found: Iterable[Measured]) -> list[RankedRow]:
 
 
 def measured(source: Source) -> dict[str, Measured]:
-    """Cell id -> what its runs scored, of the cells whose runs share an evaluation step."""
+    """Return cell id -> scores of its runs, for the cells whose runs share an evaluation step."""
     runs: dict[str, list[RunRecord]] = {}
     for run in source.study.runs:
         runs.setdefault(run.cell.id, []).append(run)
@@ -164,7 +165,7 @@ def measured(source: Source) -> dict[str, Measured]:
 
 
 def _shared(curves: Sequence[Evaluations]) -> Array:
-    """The steps that all have."""
+    """Return the evaluation steps that all runs have."""
     first = curves[0].steps
     if all(np.array_equal(curve.steps, first) for curve in curves):
         return first
@@ -178,7 +179,7 @@ def _at(curve: Evaluations, steps: Array) -> Evaluations:
 
 
 def tab(cell: CellRecord) -> Tab | None:
-    """Where a cell's row stands; None for a profile that is not ranked."""
+    """Return where a cell's row belongs; None for a profile that is not ranked."""
     if cell.profile == "smoke":
         return "smoke"
     backends = set(cell.backend.split("+"))
@@ -190,7 +191,7 @@ def tab(cell: CellRecord) -> Tab | None:
 
 
 def _backend(part: RecordedPart) -> str:
-    """How a registered part answers, whatever the record says of it."""
+    """Return a registered part's backend, whatever the record says of it."""
     return str(getattr(registered.get(part.kind, part.name), "backend", ""))
 
 
@@ -209,7 +210,7 @@ def _groups(cells: Iterable[Measured], tell: Callable[[CellRecord], str]) -> dic
             tab(cell),
             comparability.conditions(cell),
             tell(cell),
-            cell.task if cell.score.span is None else "",  # of no known range: an average over tasks means nothing
+            cell.task if cell.score.span is None else "",  # without a range, tasks cannot be averaged
         )
         groups.setdefault(key, []).append(each)
     return groups
@@ -228,7 +229,7 @@ def _learner(cell: CellRecord) -> str:
 
 
 def _settings(cell: CellRecord) -> str:
-    """The whole configuration, which is the same on all tasks for runs made elsewhere."""
+    """Return the whole configuration; runs made elsewhere have the same on all tasks."""
     return json.dumps({name: entry for name, entry in sorted(cell.settings.items())}, default=str)
 
 

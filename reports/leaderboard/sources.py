@@ -1,4 +1,4 @@
-"""Where a leaderboard's rows come from: studies and submissions, each read warily or refused by name."""
+"""Sources of a leaderboard's rows: studies and submissions, each read with validation or refused by name."""
 
 from __future__ import annotations
 
@@ -25,38 +25,38 @@ from guidebench.results.verification.configuration import Altered, Unusable, con
 from guidebench.results.verification.record import Verification
 
 DEEPEST = 16
-"""Levels of settings and provenance."""
+"""Most levels of nesting in settings and provenance."""
 SEEDS = 1_000
 """Most runs of a cell."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A study that was read, with what a verification says of its cells."""
+    """A study that was read, with the results of a verification of its cells."""
 
     name: str
     study: StudyRecord
     evaluations: Mapping[tuple[str, int], Evaluations]
     verification: Verification | None = None
     elsewhere: Mapping[str, str] = field(default_factory=dict)
-    """Cell id -> the earlier source in which runs of it are counted."""
+    """Cell id -> the earlier source in which its runs are counted."""
     verifiable: bool = False
-    """Whether its runs come with their checkpoints."""
+    """Whether its runs include their checkpoints."""
     by: str = ""
-    """Who handed it in, and where questions go."""
+    """Who submitted it, and the contact for questions."""
     unchecked: Mapping[str, str] = field(default_factory=dict)
-    """Cell id of a submission -> why its configuration cannot be checked here, though its suite is installed: settings
-    that its row does not tell of may hide in it."""
+    """Cell id of a submission -> why its configuration cannot be checked here although its suite is installed; it may
+    contain settings that its row does not show."""
 
     @property
     def verified(self) -> bool:
-        """Whether all of it is that can be."""
+        """Whether everything that can be verified was verified."""
         standings = [verdict.standing for verdict in self.verification.cells.values()] if self.verification else []
         return "verified" in standings and "disputed" not in standings
 
 
 class Gathered(NamedTuple):
-    """What there is to show, in the order in which it counts, what is not shown, and remarks on either."""
+    """The sources to show, in the order in which they count; those not shown; and remarks on both."""
 
     sources: tuple[Source, ...]
     refused: tuple[Refused, ...]
@@ -64,10 +64,10 @@ class Gathered(NamedTuple):
 
 
 def gather(names: Sequence[str], directory: Path) -> Gathered:
-    """The studies called `names` and the submissions in a leaderboard's directory.
+    """Return the studies `names` and the submissions in a leaderboard's directory.
 
-    The studies as given come first, then verified submissions, those that can be verified and the others, each by name:
-    the first account of a run is the one that counts. UserError for a name at which there is nothing.
+    The given studies come first, then verified submissions, then verifiable ones, then others, each sorted by name. The
+    first source that contains a run is the one that counts. Raises UserError for a name at which there is nothing.
     """
     places = {name: path for word in names for name, path in directories(word).items()}
     for name, path in places.items():
@@ -89,7 +89,7 @@ def gather(names: Sequence[str], directory: Path) -> Gathered:
                     found.append(_read(name, path, directory, reader))
                 except UserError as error:
                     refused.append(Refused(name, clean(str(error), 600)))
-                except Exception as error:  # what strangers wrote may make anything fail
+                except Exception as error:  # Files from strangers may raise any exception.
                     refused.append(Refused(name, clean(f"it cannot be read ({type(error).__name__}: {error})", 600)))
             notes += [clean(f"{name}: {each.message}", 600) for each in caught if each.category is UserWarning]
     found.sort(key=lambda each: (each.name.startswith(f"{SUBMISSIONS}/"), not each.verified, not each.verifiable))
@@ -98,7 +98,7 @@ def gather(names: Sequence[str], directory: Path) -> Gathered:
 
 
 def clean(text: str, longest: int) -> str:
-    """Text from a file as one may show it: without characters that cannot be printed, and no longer than that."""
+    """Return text from a file without unprintable characters, cut to this length."""
     if len(text) <= longest and text.isprintable():
         return text
     kept = "".join(letter if letter.isprintable() else " " for letter in text[: longest + 1])
@@ -139,7 +139,7 @@ def _read(name: str, path: Path, leaderboard: Path, reader: Reader) -> Source:
 
 
 def _unchecked(study: StudyRecord) -> Iterator[tuple[str, str]]:
-    """Cell id -> why a stranger's configuration cannot be checked; UserError for one that was altered."""
+    """Return cell id -> why a stranger's configuration cannot be checked; raise UserError for an altered one."""
     for cell in study.cells:
         made_here = cell.profile and cell.backend != recorder.BACKEND
         if made_here and registered.get("suite", cell.suite) is not None:
@@ -152,7 +152,7 @@ def _unchecked(study: StudyRecord) -> Iterator[tuple[str, str]]:
 
 
 def _nested(value: Any, left: int = DEEPEST) -> bool:
-    """Whether lists and objects lie more than `left` deep in each other."""
+    """Return whether lists and objects are nested more than `left` levels deep."""
     if isinstance(value, Mapping):
         value = value.values()
     elif not isinstance(value, list | tuple):
@@ -161,8 +161,8 @@ def _nested(value: Any, left: int = DEEPEST) -> bool:
 
 
 def _distinct(found: Iterable[Source], refused: list[Refused], notes: list[str]) -> list[Source]:
-    """The sources without the cells of which an earlier one tells something else, and without the runs that an earlier
-    one has too; of a run that goes on in a later one, the later account counts."""
+    """Return the sources without cells that an earlier source contradicts, and without runs that an earlier source also
+    has. If a later source continues a run, the later one counts."""
     cells: dict[str, tuple[str, CellRecord]] = {}
     runs: dict[tuple[str, int], str] = {}
     known: dict[str, Source] = {}
@@ -212,14 +212,14 @@ def _distinct(found: Iterable[Source], refused: list[Refused], notes: list[str])
 
 
 def _conflict(one: Evaluations, other: Evaluations) -> int | None:
-    """The first step at which two accounts of a run differ, as far as both go; None where they do not."""
+    """Return the first step at which two records of a run differ, as far as both go; None if they agree."""
     count = min(len(one.steps), len(other.steps))
     differs = (one.steps[:count] != other.steps[:count]) | (one.account[:count] != other.account[:count])
     return int(one.steps[int(differs.argmax())]) if differs.any() else None
 
 
 def _without(source: Source, keys: set[tuple[str, int]]) -> Source:
-    """A source without the runs of these cells and seeds."""
+    """Return a source without the runs of these cells and seeds."""
     if not keys:
         return source
 
