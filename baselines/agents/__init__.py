@@ -1,1 +1,1 @@
-"""Agents: what a run is built from."""
+"""Agents, which connect a run's learner, replay and guide to the training loop."""

@@ -1,4 +1,5 @@
-"""The usual agent: a learner, a replay and a guide; it stores what happens, asks the judge and takes gradient steps."""
+"""The standard agent: one learner, one replay and one guide. It stores transitions, asks the judge and takes gradient
+steps."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 @register.agent("standard")
 @dataclass(frozen=True)
 class Standard(AgentPart):
-    """Slots for learner, replay and guide, which most methods only fill."""
+    """Combines one learner, one replay and one guide; most methods only choose these three."""
 
     version: ClassVar[int] = 1
     citation: ClassVar[str] = "% it joins the other parts"
@@ -45,14 +46,14 @@ class Standard(AgentPart):
         from guidebench.baselines.experience import Experience
 
         parts = build.parts
-        # the learner first, so that its random start is the same under every replay
+        # spawn the learner first, so that its random initialisation is the same under every replay
         learner = parts["learner"].spawn(build)
         guide = parts["guide"].spawn(build)
         experience = Experience(build, parts["replay"], guide.columns, (learner,))
         return StandardAgent(build, learner, experience, guide, parts["guide"].adds)
 
     def fits(self, there: There) -> str:
-        """Why these parts cannot work together, or ""."""
+        """Return why these parts cannot work together, or ""."""
         replay, role = there["replay"], _judge(there["replay"])
         asking = (name for name, part in there.parts.items() if isinstance(part, AskingPart) and role in part.needs)
         if replay.judged_transitions and (who := next(asking, "")):
@@ -64,17 +65,17 @@ class Standard(AgentPart):
 
 
 def _judge(replay: ReplayPart) -> str:
-    """The role that the replay's clips are put to."""
+    """Return the role whose model judges the replay's clips."""
     return next((role for role, kind in replay.needs.items() if kind == "judge"), "judge")
 
 
 class StandardAgent(BaseAgent):
-    """One experience, one learner and one guide, for S seeds."""
+    """Trains S seeds with one experience store, one learner and one guide."""
 
     def __init__(
         self, build: Build, learner: Learner, experience: Experience, guide: Guide, adds: tuple[str, ...] = ()
     ) -> None:
-        """`adds`: to which of the learner's losses the guide adds."""
+        """`adds` names the learner's losses to which the guide adds."""
         super().__init__(build, {"": learner}, {"": experience})
         self.learner, self.experience, self.guide = learner, experience, guide
         self.wants_snapshots |= guide.wants_snapshots
@@ -106,22 +107,23 @@ class StandardAgent(BaseAgent):
             return {}
         for _ in range(due):
             drawn, update = self._update(self.active, ctx.step, ctx)
-        told = {**update.metrics, **self.experience.metrics(ctx.step), **self.guide.metrics()}
-        return {**told, **self.experience.spread(drawn)}
+        metrics = {**update.metrics, **self.experience.metrics(ctx.step), **self.guide.metrics()}
+        return {**metrics, **self.experience.spread(drawn)}
 
     def _update(self, learning: Array, step: int, ctx: Context) -> tuple[Drawn, Update]:
-        """One gradient step of the seeds `learning` [S]."""
+        """Take one gradient step of the seeds selected by `learning`, bool [S]."""
         return self.learn(
             self.learner, self.experience, ctx, step=step, learning=learning, shape=self.guide.shape,
             losses=self._losses,
         )  # fmt: skip
 
     def _update_further(self, further: Array, due: int, ctx: Context) -> None:
-        """`further` [S] gradient steps of each seed, `due` of which count as an environment step of their own, so that
-        what is due every so many steps is due among them too.
+        """Take `further` [S] extra gradient steps of each seed. Every `due` of them count as one environment step, so
+        that periodic updates (of targets or the actor) also happen among them.
 
-        A batch is drawn and shaped for all seeds at once. What that changes of a seed that takes no more of them, its
-        random streams included, is put back."""
+        A batch is drawn and shaped for all seeds at once. The random streams and other state of a seed that takes fewer
+        steps are restored afterwards.
+        """
         sampler = self.experience.sampler
         kept: dict[int, tuple[State, State, State]] = {}
         for number in range(further.max()):

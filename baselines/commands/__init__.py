@@ -1,1 +1,1 @@
-"""Subcommands of `bench` that belong to baselines; each is a module with HELP, add_arguments(parser) and run(args)."""
+"""Subcommands of `bench` provided by baselines; each is a module with HELP, add_arguments(parser) and run(args)."""

@@ -1,1 +1,1 @@
-"""Datasets that a phase of a run may store: of a suite's scripted policies, and of Minari."""
+"""Datasets that a run phase may store: episodes of a suite's scripted policies, and Minari datasets."""

@@ -1,4 +1,4 @@
-"""Episodes of a suite's own scripted policy, with as many random actions as is wanted."""
+"""Episodes of a suite's own scripted policy, with a chosen share of random actions."""
 
 from __future__ import annotations
 
@@ -16,27 +16,29 @@ if TYPE_CHECKING:
     from guidebench.harness.trajectories import Trajectory
 
 ENTROPY = 21
-"""Of layouts and random actions: apart from those of training, evaluation, probes and demonstrations."""
+"""Entropy of the seed sequence for layouts and random actions, distinct from those of training, evaluation, probes and
+demonstrations."""
 
 
 @register.dataset("scripted")
 @dataclass(frozen=True)
 class Scripted(DatasetPart):
-    """Episodes of the suite's scripted policy, of which a share of the actions is random; failures stay in."""
+    """Episodes of the suite's scripted policy, with a share of random actions; failed episodes are kept."""
 
     episodes: Annotated[int, Bounds(1), Unit("episodes of each task")] = 100
-    """How many are played, each in a layout of its own (choice)."""
+    """Episodes per task, each in its own layout (choice)."""
     noise: Annotated[float, Bounds(0, 1), Unit("share of actions")] = 0.3
-    """Probability that an action is uniformly random in place of the policy's: at 0 the policy is followed, at 1 nobody
-    knows the task (choice)."""
+    """Probability that an action is uniformly random instead of the policy's: 0 follows the policy, 1 acts at random
+    throughout (choice)."""
     tasks: tuple[str, ...] = ()
-    """Tasks of the suite that it is gathered on, one after the other; [] is the task that is trained on."""
+    """Tasks of the suite whose episodes are gathered, one task after the other; [] means the task that is trained
+    on."""
 
     version: ClassVar[int] = 1
     citation: ClassVar[str] = "% episodes of the suite's own scripted policy"
 
     def fits(self, there: There) -> str:
-        """Why it cannot be gathered there, or ""."""
+        """Return why it cannot be gathered for this suite, or ""."""
         unknown = [task for task in self.tasks if task not in there.suite.tasks]
         if unknown:
             return f"the suite has no task {unknown[0]!r} (known: {', '.join(there.suite.tasks)})"
@@ -55,7 +57,7 @@ class Scripted(DatasetPart):
         return found
 
     def _played(self, task: Any, name: str, actions: Any, number: int) -> Trajectory:
-        """The episode of layout `number`."""
+        """Return the episode played in layout `number`."""
         import numpy as np
 
         from guidebench.harness.episodes.demonstrations import roll
@@ -64,7 +66,8 @@ class Scripted(DatasetPart):
         rng = np.random.default_rng(chance)
 
         def act(observation: Any) -> Any:
-            """Of the policy or of chance; both are drawn, so that layouts differ in noise alone."""
+            """Return the policy's action or a random one; both are drawn at every step, so that settings differ only in
+            noise."""
             random: Any = (
                 rng.integers(actions.count)
                 if actions.discrete
@@ -75,7 +78,7 @@ class Scripted(DatasetPart):
         return _episode(name, roll(task, int(layout.generate_state(1)[0] >> 1), act, task.max_steps))
 
     def _demonstrated(self, suite: Demonstrates, task: str) -> list[Trajectory]:
-        """Episodes of a solver that is no function of the task's state, and so cannot go on after a random action."""
+        """Return episodes of a solver that plans whole episodes, so it cannot continue after a random action."""
         import numpy as np
 
         if self.noise:
@@ -92,7 +95,7 @@ class Scripted(DatasetPart):
 
 
 def _episode(task: str, played: Any) -> Trajectory:
-    """A demonstration as an episode of a dataset; one that was left before its end is cut off there."""
+    """Return a demonstration as a dataset episode; one that stops before its end is marked truncated."""
     import numpy as np
 
     from guidebench.harness.episodes.datasets import ARRAYS

@@ -1,7 +1,7 @@
-"""What turns a part of an observation into features, one encoder per module, and how a whole observation is read.
+"""Encoders, which turn a part of an observation into features (one per module), and the reading of whole observations.
 
-A module directly in this folder, or a plug-in's in the entry point group `guidebench.encoders`, adds one: it registers
-an `Encoder` with `@register.encoder("name")`, and nothing else has to be edited.
+A module directly in this folder, or a plug-in's module in the entry point group `guidebench.encoders`, adds one: it
+registers an `Encoder` with `@register.encoder("name")`, and nothing else needs editing.
 """
 
 from guidebench.baselines.encoders.base import Encoder, Sizes

@@ -1,4 +1,4 @@
-"""What an encoder declares, before anything heavy is imported."""
+"""The interface of encoders, which imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ if TYPE_CHECKING:
 
 
 class Sizes(NamedTuple):
-    """How large a learner wants its encoders."""
+    """Sizes that a learner requests of its encoders."""
 
     channels: int
-    """Width of embeddings and residual blocks of a grid."""
+    """Width of a grid encoder's embeddings and residual blocks."""
     features: int
-    """Numbers by which a part that is learnt to be read is described."""
+    """Number of features of a part whose encoder learns."""
 
 
 class Encoder(ABC):
-    """Turns a part of an observation into features, by a network with parameters or without.
+    """Turns a part of an observation into features, by a network with or without parameters.
 
-    It is registered by name, and a part may name it (`Observations.encoder`).
+    It is registered by name, and a part of an observation may name it (`Observations.encoder`).
     """
 
     reading: ClassVar[str] = "what its author does not tell"
-    """What it reads, in words, for the message about a part that nothing reads."""
+    """What it reads, in words, for the error message about a part that no encoder reads."""
     learns: ClassVar[bool] = True
-    """Whether its network has parameters. Features of one without are as the observation has them, so that learners
-    put hidden layers behind them."""
+    """Whether its network has parameters. An encoder without parameters passes the observation on unlearnt, so that
+    learners add hidden layers behind it."""
 
     @abstractmethod
     def reads(self, part: Observations) -> bool:
-        """Whether it can read this part."""
+        """Return whether it can read this part."""
 
     @abstractmethod
     def width(self, part: Observations, sizes: Sizes) -> int:
-        """Features that it gives for this part."""
+        """Return the number of features for this part."""
 
     @abstractmethod
     def multiplications(self, part: Observations, sizes: Sizes) -> int:
-        """Multiply-adds that its network takes for one observation, for `--dry-run`."""
+        """Return multiply-adds of its network for one observation, for `--dry-run`."""
 
     @abstractmethod
     def network(self, part: Observations, sizes: Sizes, name: str) -> Network:
-        """[S, B, *part.shape] in the part's dtype (half and double floats as float32) -> float32 [S, B, width]; the
-        names of its parameters begin with `name`."""
+        """Return the network: [S, B, *part.shape] in the part's dtype (half and double floats as float32) -> float32
+        [S, B, width]. The names of its parameters begin with `name`."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @register.encoder("codes")
 class Codes(Encoder):
-    """Each code as one 1 among as many 0s as it has other values, side by side."""
+    """One-hot encoding of each code, concatenated."""
 
     reading: ClassVar[str] = "a vector of codes"
     learns: ClassVar[bool] = False

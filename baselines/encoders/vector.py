@@ -1,4 +1,4 @@
-"""Vectors are features as they are."""
+"""Vectors are passed on as features unchanged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @register.encoder("vector")
 class Vector(Encoder):
-    """The identity."""
+    """The identity on a vector of floats."""
 
     reading: ClassVar[str] = "a vector of floats"
     learns: ClassVar[bool] = False

@@ -1,1 +1,1 @@
-"""Guides: they turn the word of a model or a teacher into reward, labels, losses or relabelled data."""
+"""Guides, which turn answers of a model or a teacher into reward, labels, losses or relabelled data."""

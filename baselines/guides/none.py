@@ -1,4 +1,4 @@
-"""No guide: the learner sees the environment's own reward."""
+"""No guide: the learner is trained on the environment's own reward."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from guidebench.harness.registry import register
 @register.guide("none")
 @dataclass(frozen=True)
 class Unguided(AskingPart):
-    """Adds nothing to a transition and changes nothing in a batch."""
+    """Adds nothing to transitions and leaves batches unchanged."""
 
     version: ClassVar[int] = 1
     citation: ClassVar[str] = "% it changes nothing"

@@ -1,1 +1,1 @@
-"""Learners: they turn batches into parameter updates."""
+"""Learners, which turn batches into parameter updates."""

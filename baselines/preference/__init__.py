@@ -1,1 +1,1 @@
-"""What methods that learn a reward from preferences share: segments, a reward ensemble, teachers, exploration."""
+"""Shared parts of methods that learn a reward from preferences: segments, a reward ensemble, teachers, exploration."""

@@ -1,1 +1,1 @@
-"""Replays: they decide which stored transitions a batch holds."""
+"""Replays, which decide which stored transitions form a batch."""

@@ -1,4 +1,4 @@
-"""Uniform experience replay: every stored transition is as likely as any other."""
+"""Uniform experience replay: every stored transition is drawn with the same probability."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ class UerSampler(BaseSampler):
     """Draws with replacement, each of the N live transitions with probability 1/N."""
 
     def draw(self, count: int, moment: Moment) -> Draw:
-        """Slots int64 [S, B], without weights."""
+        """Return slots int64 [S, B], without weights."""
         live = moment.live
         return Draw(live.slots(np.stack([rng.integers(live.count, size=count) for rng in moment.rngs])), None)

@@ -1,1 +1,1 @@
-"""Teachers: they say which of two segments of behaviour is better."""
+"""Teachers, which state which of two segments of behaviour is better."""

@@ -1,7 +1,8 @@
-"""RL-SaLLM-F: a language model labels pairs of segments, checks itself in the other order, and imagines better ones.
+"""RL-SaLLM-F: a language model labels pairs of segments, checks its labels in the other order, and imagines better
+segments.
 
-`pebble_llm` is the same without check and imagination: what its figure 1b starts from. All that they are made of is in
-`baselines`: guide `preference`, teacher `llm`, a chat.
+`pebble_llm` is the same without check and imagination, the baseline of the paper's figure 1b. Both are built from
+`baselines`: guide `preference`, teacher `llm`, and a chat.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ register.method("rl_sallm_f")(
 )
 register.method("pebble_llm")(
     Method(
-        summary="a reward learnt from a language model's preferences as it utters them",
+        summary="a reward learnt from a language model's preferences, unchecked",
         suite="metaworld_pbrl",
         learner="sac",
         guide="preference",

@@ -1,7 +1,7 @@
-"""RL-VLM-F: a vision-language model compares frames of two states, and the reward reads frames too.
+"""RL-VLM-F: a vision-language model compares frames of two states, and the learnt reward reads frames too.
 
-All that it is made of is in `baselines`: guide `preference`, teacher `vlm`, a chat. Settings are those under which
-RL-SaLLM-F reproduces it (app. B.4).
+It is built from `baselines`: guide `preference`, teacher `vlm`, and a chat. Settings are those under which RL-SaLLM-F
+reproduces it (app. B.4).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""VLM-RB: a judge's word on short clips decides which transitions make up a growing share of each batch."""
+"""VLM-RB: a judge scores short clips, and a growing share of each batch is drawn from clips with high scores."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from guidebench.harness.settings import Bounds, Unit, cite
 @register.replay("vlm_rb")
 @dataclass(frozen=True)
 class VlmRb(ReplayPart):
-    """Replay whose batches mix judged clips with uniform draws (VLM-RB, §3 and algorithm 1)."""
+    """Replay that mixes transitions of judged clips with uniform draws (VLM-RB, §3 and algorithm 1)."""
 
     version: ClassVar[int] = 1
     needs: ClassVar[Mapping[str, str]] = {"judge": "judge"}
     citation: ClassVar[str | Path] = Path(__file__).with_name("vlm_rb.bib")
 
     lambda_max: Annotated[float | None, Bounds(0, 1)] = 0.5
-    """Largest share of a batch drawn by judged priority, reached from 0 linearly; null: no schedule, all of every
-    batch (VLM-RB, table 3; null is table 4's "None")."""
+    """Largest share of a batch drawn by judged priority, reached linearly from 0; null draws every batch entirely by
+    judged priority, without a schedule (VLM-RB, table 3; null is table 4's "None")."""
     schedule_share: Annotated[float, Bounds(0, 1), Unit("share of the run's steps")] = 0.5
-    """Stretch of the run over which the share grows (VLM-RB, §3.1; table 3: 500k steps of 1M)."""
+    """Share of the run's steps over which that share grows (VLM-RB, §3.1; table 3: 500k steps of 1M)."""
     clip_length: Annotated[int, Bounds(1), Unit("transitions")] = 32
-    """Transitions in a clip, which ends early with its episode (VLM-RB, table 3)."""
+    """Transitions in a clip; a clip ends early if its episode does (VLM-RB, table 3)."""
     threshold: Annotated[float, Bounds(0, 1)] = 0.5
-    """A clip whose score exceeds this counts as 1, any other as 0 (VLM-RB, table 3)."""
+    """Score above which a clip counts as 1; other clips count as 0 (VLM-RB, table 3)."""
     alpha: Annotated[float, Bounds(0, 1)] = 0.7
-    """Exponent of the priority; with scores of 0 and 1 it acts on unjudged transitions and on the TD boost only
-    (VLM-RB, app. E: as PER unless specified; tables 2 and 3)."""
+    """Exponent of the priority. With scores of 0 and 1 it affects only unjudged transitions and the TD boost (VLM-RB,
+    app. E: as PER unless specified; tables 2 and 3)."""
     td_boost: bool = False
     """Whether the priority of a judged transition is multiplied by its |TD error| (VLM-RB, §3.3; §4.1: on OGBench)."""
     epsilon: Annotated[float, Bounds(0)] = 1e-6
-    """Added to |TD error| under td_boost (VLM-RB, app. E)."""
+    """Constant added to |TD error| under td_boost (VLM-RB, app. E)."""
     new_error: Annotated[float, Bounds(0), Unit("|TD error|")] = 1.0
-    """|TD error| that a new transition is taken to have under td_boost (choice: as app. E has it for ERO)."""
+    """|TD error| assumed for a new transition under td_boost (choice: as in app. E for ERO)."""
 
     @property
     def judged_transitions(self) -> int:

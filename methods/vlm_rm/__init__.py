@@ -1,4 +1,4 @@
-"""VLM-RM: a CLIP model's similarity of each frame to a description of the goal is the only reward."""
+"""VLM-RM: the only reward is a CLIP model's similarity between each frame and a description of the goal."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ BASELINES = {
 
 
 REWARD = ArraySpec("frame_reward")
-"""What the embedder's answers are: a number for each frame."""
+"""The embedder's answers: one number per frame."""
 
 
 @register.guide("vlm_rm")
 @dataclass(frozen=True)
 class VlmRm(AskingPart):
-    """Rewards a state for how near its frame is to the goal's description, away from the baseline's (VLM-RM, §3.2)."""
+    """Rewards a state by its frame's similarity to the goal's description, along the direction from the baseline's
+    (VLM-RM, §3.2)."""
 
     goal: Annotated[str, Text] = ""
-    """What the goal looks like, in a sentence; an empty one is the task's instruction (choice: VLM-RM writes one for
-    each of its tasks)."""
+    """Description of the goal's appearance, in a sentence; empty uses the task's instruction (choice: VLM-RM writes one
+    for each of its tasks)."""
     baseline: Annotated[str, Text] = ""
-    """What the scene looks like before anything is done; a suite's own stands in the method's layers
-    (VLM-RM, §3.2)."""
+    """Description of the scene before anything is done; the method has a default for each suite (VLM-RM, §3.2)."""
     alpha: Annotated[float, Bounds(0, 1)] = 0.5
-    """Strength of the projection onto the line through baseline and goal; 0 is CLIP's cosine alone and needs no
-    baseline (VLM-RM, definition 1, and §3.2: most values between are better than 0 or 1; .5 is its released code's
-    example, 0 that of its main experiments)."""
+    """Strength of the projection onto the line through baseline and goal; 0 is plain CLIP cosine similarity and needs
+    no baseline (VLM-RM, definition 1, and §3.2: most values in between are better than 0 or 1; .5 is the example in its
+    released code, 0 the value of its main experiments)."""
     stretch: Annotated[int, Bounds(1), Unit("transitions")] = 32
-    """Transitions whose frames are embedded together; a shorter stretch ends each episode (choice: VLM-RM waits for
-    the episode, which with one environment would keep its newest states unrewarded for long)."""
+    """Transitions whose frames are embedded together; the last stretch of an episode may be shorter (choice: VLM-RM
+    waits for the end of the episode, which with one environment would leave the newest states unrewarded for long)."""
 
     version: ClassVar[int] = 1
     needs: ClassVar[Mapping[str, str]] = {"embedder": "embedder"}
@@ -52,7 +52,7 @@ class VlmRm(AskingPart):
     citation: ClassVar[str | Path] = Path(__file__).with_name("vlm_rm.bib")
 
     def fits(self, there: There) -> str:
-        """Why it cannot work there, or ""."""
+        """Return why it cannot work in this cell, or ""."""
         if self.alpha and not self.baseline:
             return "it has no baseline there; describe the scene in guide.baseline=…, or set guide.alpha=0"
         if self.alpha and self.baseline == self.goal:
@@ -65,7 +65,7 @@ class VlmRm(AskingPart):
         return FrameRewardGuide(build.rows, self.stretch)
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
-        """What is asked of the embedder about a stretch's frames."""
+        """Return the dialogue that embeds a stretch's frames."""
         from guidebench.methods.vlm_rm.dialogue import GoalBaseline
 
         return GoalBaseline(self.goal or suite.make(task).instruction, self.baseline, self.alpha)
@@ -76,7 +76,7 @@ class VlmRm(AskingPart):
 
 register.method("vlm_rm")(
     Method(
-        summary="reward from a CLIP model: how near a frame is to the goal's description",
+        summary="reward from a CLIP model: the similarity of a frame to the goal's description",
         guide="vlm_rm",
         suite="metaworld_pbrl",
         on_suite={

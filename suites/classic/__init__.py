@@ -1,4 +1,4 @@
-"""Small tasks of Gymnasium, and two on MuJoCo, on which a learner is compared with a public implementation."""
+"""Small Gymnasium tasks, two of them on MuJoCo, on which learners are compared with public implementations."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ SCORES = {
     "HalfCheetah-v5": Score("return"),
     "Hopper-v5": Score("return"),
 }
-"""Returns, within what Gymnasium's rewards allow over `HORIZON` steps: 1 or -1 a step, for Pendulum at least
--(π² + 0.1 · 8² + 0.001 · 2²); what MuJoCo's two can reach is not known."""
+"""Returns are scaled by the range that Gymnasium's rewards allow over `HORIZON` steps: 1 or -1 a step; for Pendulum at
+least -(π² + 0.1 · 8² + 0.001 · 2²) a step. The ranges of the two MuJoCo tasks are unknown."""
 ZOO = "RL Baselines3 Zoo, hyperparams/dqn.yml"
 ZOO_SAC = "RL Baselines3 Zoo, hyperparams/sac.yml"
 ZOO_TD3 = "RL Baselines3 Zoo, hyperparams/td3.yml"
@@ -45,7 +45,7 @@ SMOKE = "smoke profile: seconds, for tests; learns nothing"
 
 
 def _also_iqn(layer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A layer whose settings of DQN, the only learner in the zoo's file, hold for IQN too."""
+    """Return the layer with its DQN settings copied to IQN; the zoo's file has DQN only."""
     return {**layer, **{key.replace(".dqn.", ".iqn."): layer[key] for key in layer if key.startswith("learner.dqn.")}}
 
 
@@ -67,7 +67,7 @@ ACROBOT = _also_iqn(
 
 
 def _actor_critic(learner: str, source: str) -> Mapping[str, Any]:
-    """What Stable-Baselines3's SAC and TD3 have in common."""
+    """Return the settings that Stable-Baselines3's SAC and TD3 share."""
     settings: Mapping[str, Any] = {
         "batch_size": 256,
         "discount": 0.99,
@@ -130,10 +130,10 @@ LOCOMOTION_QUICK = {
 
 @dataclass(frozen=True)
 class ClassicDrawing(DrawingPart):
-    """Gymnasium's own frames, as they are."""
+    """Gymnasium's own frames, unchanged."""
 
     def opengl(self, task: str) -> str:
-        """What draws the tasks on MuJoCo, `egl` or `osmesa`; "" for the others."""
+        """Return the OpenGL backend of the MuJoCo tasks, `egl` or `osmesa`; "" for other tasks."""
         if task not in MUJOCO:
             return ""
         from guidebench.suites.mujoco import gl
@@ -142,13 +142,13 @@ class ClassicDrawing(DrawingPart):
 
     @classmethod
     def findings(cls) -> Sequence[Finding]:
-        """Whether this machine has an OpenGL that draws."""
+        """Return whether OpenGL draws on this machine."""
         from guidebench.suites.mujoco import gl
 
         return (gl.finding(),)
 
     def spawn(self, task: str) -> Drawer:
-        """UserError for a task that does not exist, or where a package that draws it is missing."""
+        """Return the task's drawer; UserError for an unknown task or a missing package."""
         _check(task)
         if task in MUJOCO:
             _need(task)
@@ -165,7 +165,7 @@ class ClassicDrawing(DrawingPart):
 class Classic(SuitePart):
     """CartPole, Acrobot, Pendulum, HalfCheetah and Hopper, to check learners against Stable-Baselines3.
 
-    The first two have discrete actions, for `dqn` and `iqn`; the others continuous ones, for `sac` and `td3`.
+    The first two have discrete actions, for `dqn` and `iqn`; the others have continuous actions, for `sac` and `td3`.
     """
 
     version: ClassVar[int] = 1
@@ -236,27 +236,28 @@ class Classic(SuitePart):
     }
 
     def spaces(self, task: str) -> tuple[Observations, Actions]:
-        """float32 [4], [6], [3], [17], [11] in the order of `tasks`; 2 or 3 choices, or torques [1], [6], [3]."""
+        """Observations: float32 [4], [6], [3], [17], [11] in the order of `tasks`. Actions: 2 or 3 choices, or torques
+        [1], [6], [3]."""
         _check(task)
         return Observations((OBSERVED[task],), "float32"), ACTIONS[task]
 
     def horizon(self, task: str) -> int:
-        """Gymnasium's registry."""
+        """Return the episode length in Gymnasium's registry."""
         _check(task)
         return HORIZON[task]
 
     def seconds_per_step(self, task: str) -> float:
-        """Episodes begun anew included (measured)."""
+        """Return the measured seconds of an environment step, including resets."""
         _check(task)
         return SECONDS[task]
 
     def ready(self, task: str) -> None:
-        """UserError where MuJoCo is missing and needed."""
+        """Raise UserError if the task needs MuJoCo and it is missing."""
         if task in MUJOCO:
             _need(task)
 
     def make(self, task: str) -> Task:
-        """UserError for a task that does not exist, or where MuJoCo is missing and needed."""
+        """Return the task; UserError for an unknown task, or where MuJoCo is needed and missing."""
         _check(task)
         if task in MUJOCO:
             _need(task)

@@ -1,4 +1,4 @@
-"""MetaWorld: fifty tasks of one robot arm at a table, alone, by turns, and as two papers have them."""
+"""MetaWorld: fifty tasks of one robot arm at a table, singly, in alternation, and as configured in two papers."""
 
 from __future__ import annotations
 
@@ -27,17 +27,18 @@ PBRL = (
     "button-press", "drawer-open", "drawer-close", "door-open", "door-unlock", "window-open", "handle-pull", "reach",
 )  # fmt: skip
 BY_TURNS = "mt10"
-"""The task of all of MT10, one drawn anew for each episode."""
+"""Task that alternates between MT10's tasks; one is drawn for each episode."""
 HORIZON = 500
 LAYOUTS = 50
-"""Layouts of each task where several take turns (MetaWorld, `_N_GOALS`)."""
+"""Layouts per task where several tasks alternate (MetaWorld, `_N_GOALS`)."""
 REDUCED = (*range(7), *range(18, 25), 36, 37, 38)
-"""Of what is seen: hand, opening of the gripper and first object, now and a step before, and the target."""
+"""Observation entries of the hand, the gripper's opening and the first object, now and one step before, and of the
+target."""
 HAND = (0, 1, 2, 18, 19, 20, 36, 37, 38)
-"""Of what is seen: hand, now and a step before, and the target."""
+"""Observation entries of the hand, now and one step before, and of the target."""
 SAC, PREFERENCE = "learner.sac", "guide.preference"
 REACH = ((-0.525, 0.525), (0.348, 1.025), (-0.0525, 0.7))
-"""Least and greatest x, y, z in metres of the gripper, and so of what it moves (the package's `_HAND_SPACE`)."""
+"""Smallest and largest x, y, z in metres of the gripper, and so of what it moves (the package's `_HAND_SPACE`)."""
 TABLE = "RL-SaLLM-F, table 2"
 CODE = "RL-SaLLM-F, released code"
 BPREF = "B-Pref's code, agent/actor.py and utils.py, of which RL-SaLLM-F's is a copy"
@@ -92,11 +93,11 @@ SHORTENED: Mapping[str, Mapping[str, Any]] = {
     },
 }
 EASY = ("button-press",)
-"""What SAC learns fast: .4 of its episodes succeed after 30,000 steps of `quick`, one seed (choice)."""
+"""Task that SAC learns quickly: 40 % of its episodes succeed after 30,000 steps of `quick`, one seed (choice)."""
 
 
 def spellings(*tasks: str) -> Mapping[str, str]:
-    """Other names of tasks -> theirs: with a version, and with underscores."""
+    """Return other spellings of tasks -> task name: with a version suffix, and with underscores."""
     names = ((f"{task}{version}", task) for task in tasks for version in ("", "-v2", "-v3"))
     both = {spelt: task for name, task in names for spelt in (name, name.replace("-", "_"))}
     return {name: task for name, task in both.items() if name != task}
@@ -104,27 +105,27 @@ def spellings(*tasks: str) -> Mapping[str, str]:
 
 @dataclass(frozen=True)
 class MetaWorldDrawing(Looks):
-    """Frames for models; the world and what the agent observes are the same however they are drawn."""
+    """Frames for models; the world and the agent's observations do not depend on these settings."""
 
     camera: Camera = "corner2"
-    """The package's camera (FuRL: corner2)."""
+    """Camera of the package (FuRL: corner2)."""
     orientation: Literal["upright", "package", "mirrored"] = "upright"
-    """`upright`: frames of a camera that hangs upside down, as the four corner ones do, are turned by 180°. `package`:
-    as the package's `render()` has them. `mirrored`: these with their rows reversed, which leaves the picture of a
-    corner camera upright and exchanges left and right (FuRL's and RL-SaLLM-F's code)."""
+    """`upright`: frames of a camera that hangs upside down, such as the four corner cameras, are rotated by 180°.
+    `package`: as the package's `render()` returns them. `mirrored`: those with their rows reversed, which shows a
+    corner camera's picture upright with left and right exchanged (FuRL's and RL-SaLLM-F's code)."""
     size: Annotated[int, Bounds(32, 1024), Unit("pixels")] = 256
-    """Side of a frame (FuRL)."""
+    """Side length of a frame (FuRL)."""
     perturbation: Literal["none", "sprite_swap", "texture"] = "none"
-    """The scene as the package draws it, the object and the arm by each other's looks, or both under noise without
-    meaning (VLM-RB, app. F.3, on MiniGrid)."""
+    """`none`: the scene as the package draws it. `sprite_swap`: the object and the arm exchange their appearance.
+    `texture`: both are covered with meaningless noise (VLM-RB, app. F.3, on MiniGrid)."""
     seed: Annotated[int, Bounds(0)] = 0
-    """Which patterns the perturbation `texture` shows, in every episode and run (choice)."""
+    """Seed of the patterns of the perturbation `texture`, the same in every episode and run (choice)."""
 
     suite: ClassVar[str] = "metaworld"
     package: ClassVar[str] = "metaworld"
 
     def spawn(self, task: str) -> Drawer:
-        """UserError for a task that does not exist, or where nothing can be drawn."""
+        """Return the task's drawer; UserError for an unknown task, or where this machine cannot draw."""
         check(task)
         self.ready()
         from guidebench.suites.metaworld.drawing import drawer
@@ -135,24 +136,25 @@ class MetaWorldDrawing(Looks):
 @register.suite("metaworld")
 @dataclass(frozen=True)
 class MetaWorld(SuitePart):
-    """MetaWorld's fifty tasks from states, by the names that its versions share."""
+    """MetaWorld's fifty tasks with state observations, under the names that its versions share."""
 
     goal: Literal["observable", "hidden"] = "observable"
-    """Whether an observation tells the target, or has zeros there (MetaWorld's multi-task and meta-learning form)."""
+    """Whether an observation contains the target, or zeros in its place (MetaWorld's multi-task and meta-learning
+    form)."""
     layouts: Literal["by_goal", "random", "by_run", "fixed"] = "random"
-    """`random`: things lie elsewhere in each episode. `by_run`: all episodes of a run, of training and of evaluation,
-    have the layout of the package's environment seeded with the run's seed. `fixed`: all episodes of all runs have the
-    layout `suite.layout`. `by_goal`: `by_run` where the goal is hidden, else `random` (FuRL, its two modes)."""
+    """`random`: each episode has its own layout. `by_run`: all episodes of a run, in training and evaluation, have the
+    layout of the package's environment seeded with the run's seed. `fixed`: all episodes of all runs have the layout
+    `suite.layout`. `by_goal`: `by_run` if the goal is hidden, otherwise `random` (FuRL, its two modes)."""
     layout: Annotated[int, Bounds(0)] = 0
-    """The layout of `layouts=fixed`: that of the package's environment with this seed (choice)."""
+    """Seed of the package's environment whose layout `layouts=fixed` uses (choice)."""
     reward: Literal["dense", "sparse"] = "dense"
-    """The package's own in [0, 10], or success minus one (FuRL)."""
+    """`dense`: the package's own reward in [0, 10]. `sparse`: success minus one (FuRL)."""
     state: Literal["full", "reduced"] = "full"
-    """All 39 entries of the package's observation, or the 17 that tell of the gripper's place and opening, the object
-    and the target, of `reach` the 9 without opening and object (RL-SaLLM-F, app. B.1)."""
+    """`full`: all 39 entries of the package's observation. `reduced`: the 17 entries of the gripper's position and
+    opening, the object and the target; for `reach` the 9 without opening and object (RL-SaLLM-F, app. B.1)."""
     instructions: Literal["own", "lagea"] = "own"
-    """What models are told a task asks for: our own sentence, or that of LaGEA's table for the ten tasks of MT10 (own:
-    choice; LaGEA, table 4)."""
+    """Task instruction given to models: `own`, our own sentence, or `lagea`, that of LaGEA's table for the ten tasks of
+    MT10 (own: choice; LaGEA, table 4)."""
 
     version: ClassVar[int] = 1
     title: ClassVar[str] = "MetaWorld"
@@ -179,59 +181,59 @@ class MetaWorld(SuitePart):
 
     @property
     def _by_run(self) -> bool:
-        """Whether that layout follows from the run's seed."""
+        """Whether the layout follows from the run's seed."""
         return self.layouts == "by_run" or (self.layouts == "by_goal" and self.goal == "hidden")
 
     def of_run(self, seed: int) -> MetaWorld:
-        """This suite with the layout of the run of that seed, where runs differ in it."""
+        """Return this suite with the layout of the run with this seed, where runs differ in layout."""
         return replace(self, layouts="fixed", layout=seed) if self._by_run else self
 
     def repeats(self, task: str) -> bool:
-        """Whether every episode of a run begins alike: one layout, and one task."""
+        """Return whether every episode of a run begins in the same state: one layout and one task."""
         self._check(task)
         return self.fixed and len(parts(task)) == 1
 
     def spaces(self, task: str) -> tuple[Observations, Actions]:
-        """float32 [39], [17] or [9] (`state`), of several tasks by turns one more entry for each; float32 [4]: which
-        way the hand moves along x, y and z, and how hard the gripper closes."""
+        """Observations: float32 [39], [17] or [9] (`state`), with one more entry per task where several tasks
+        alternate. Actions: float32 [4], the hand's motion along x, y and z, and the gripper's closing force."""
         self._check(task)
         several = len(names) if len(names := parts(task)) > 1 else 0
         width = len(entries(names[0], self.state, bool(several)))
         return Observations((width + several,), "float32"), Actions(shape=(4,))
 
     def horizon(self, task: str) -> int:
-        """The package's, for every task."""
+        """Return the package's episode length, the same for every task."""
         self._check(task)
         return HORIZON
 
     def seconds_per_step(self, task: str) -> float:
-        """Episodes begun anew included (measured)."""
+        """Return the measured seconds of an environment step, including resets."""
         self._check(task)
         return 3e-4
 
     def ready(self, task: str) -> None:
-        """UserError for a task that does not exist, or where the package is missing."""
+        """Raise UserError for an unknown task, or where the package is missing."""
         from guidebench.suites.mujoco import need
 
         self._check(task)
         need("metaworld", "suite metaworld")
 
     def make(self, task: str) -> Task:
-        """As `ready`."""
+        """Return the task; errors as in `ready`."""
         self.ready(task)
         from guidebench.suites.metaworld.task import MetaWorldTask
 
         return MetaWorldTask(parts(task), self)
 
     def demonstrate(self, task: str, seed: int) -> Demonstration | None:
-        """An episode of layout `seed` by the package's scripted policy; None where it does not end in success."""
+        """Return an episode of layout `seed` by the package's scripted policy; None if it does not end in success."""
         from guidebench.harness.episodes.demonstrations import play
 
         acting: Any = self.make(task)
         return play(acting, seed, lambda observation: acting.expert())
 
     def coordinates(self, task: str) -> tuple[Coordinates, ...]:
-        """The gripper, the object and the target, as far as an observation holds them."""
+        """Return the gripper, the object and the target, where an observation holds them."""
         self._check(task)
         names = parts(task)
         held = entries(names[0], self.state, len(names) > 1)
@@ -247,8 +249,8 @@ class MetaWorld(SuitePart):
         return tuple(each for each in found if each.entries and (each.name, self.goal) != ("target", "hidden"))
 
     def rewards(self, task: str, observations: Array) -> Array:
-        """The package's reward of observations [n, D], float64 [n], as far as they tell what it looks at; NaN where
-        they do not (`suites/metaworld/rewards.py`)."""
+        """Return the package's reward, float64 [n], of observations [n, D]; NaN where an observation lacks an input of
+        the reward (`suites/metaworld/rewards.py`)."""
         from guidebench.suites.mujoco import need
 
         self._check(task)
@@ -267,14 +269,15 @@ class MetaWorld(SuitePart):
             )
 
     def instruction(self, name: str) -> str:
-        """What the environment `name` asks for, in words."""
+        """Return the instruction of the environment `name`, in words."""
         return (LAGEA if self.instructions == "lagea" else INSTRUCTIONS)[name]
 
 
 @register.suite("metaworld_mt10")
 @dataclass(frozen=True)
 class MetaWorldMT10(MetaWorld):
-    """Ten tasks with sparse reward, goals hidden and fixed or observable and random, and all ten by turns."""
+    """Ten tasks with sparse reward, with goals either hidden and fixed or observable and random, and one task that
+    alternates between all ten."""
 
     goal: Literal["observable", "hidden"] = "hidden"
     layouts: Literal["by_goal", "random", "fixed"] = "by_goal"
@@ -317,7 +320,7 @@ class MetaWorldMT10(MetaWorld):
 @register.suite("metaworld_pbrl")
 @dataclass(frozen=True)
 class MetaWorldPbRL(MetaWorld):
-    """Eight tasks from reduced states, as RL-SaLLM-F learns them from preferences."""
+    """Eight tasks with reduced states, as RL-SaLLM-F learns them from preferences."""
 
     state: Literal["full", "reduced"] = "reduced"
 
@@ -328,18 +331,19 @@ class MetaWorldPbRL(MetaWorld):
 
 
 def check(task: str) -> None:
-    """UserError for a task that none of these suites has."""
+    """Raise UserError for a task that none of these suites has."""
     if task not in (*TASKS, BY_TURNS):
         raise unknown("task", task, (*TASKS, BY_TURNS))
 
 
 def parts(task: str) -> tuple[str, ...]:
-    """The environments of a task: several where they take turns."""
+    """Return the environments of a task: several where they alternate."""
     return MT10 if task == BY_TURNS else (task,)
 
 
 def entries(task: str, state: str, several: bool) -> tuple[int, ...]:
-    """Which of what is seen, [39], an observation holds; the same number for each of several tasks."""
+    """Return which of the package's 39 observation entries an observation holds; all alternating tasks have the same
+    number."""
     if state == "full":
         return tuple(range(39))
     return HAND if task == "reach" and not several else REDUCED

@@ -1,4 +1,4 @@
-"""DoorKey of MiniGrid: fetch a key, open a door, reach the goal; and the judge that was written for it."""
+"""MiniGrid's DoorKey: fetch a key, open a door, reach the goal; and a judge written for this suite."""
 
 from __future__ import annotations
 
@@ -33,17 +33,18 @@ def _quick(steps: int, source: str) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class DoorKeyDrawing(DrawingPart):
-    """Frames for judges; the world and what the agent observes are the same however they are drawn."""
+    """Frames for judges; the world and the agent's observations do not depend on these settings."""
 
     tile_size: Annotated[int, Bounds(4, 96), Unit("pixels")] = 32
-    """Side of a tile, without highlight (choice: MiniGrid's own default)."""
+    """Side length of a tile, drawn without MiniGrid's view highlight (choice: MiniGrid's own default)."""
     perturbation: Literal["none", "sprite_swap", "texture"] = "none"
-    """Sprites as MiniGrid's, swapped for misleading ones, or noise without meaning (VLM-RB, §4.2 and app. F.3)."""
+    """`none`: MiniGrid's sprites. `sprite_swap`: misleading sprites. `texture`: meaningless noise (VLM-RB, §4.2 and
+    app. F.3)."""
     seed: Annotated[int, Bounds(0)] = 0
-    """Which patterns the perturbation `texture` shows, in every episode and run (choice)."""
+    """Seed of the patterns of the perturbation `texture`, the same in every episode and run (choice)."""
 
     def spawn(self, task: str) -> Drawer:
-        """UserError for a task that does not exist."""
+        """Return the task's drawer; UserError for an unknown task."""
         from guidebench.suites.minigrid_doorkey.drawing import DoorKeyDrawer
         from guidebench.suites.minigrid_doorkey.perturbations import SpriteSwapDrawer, TextureDrawer
 
@@ -115,16 +116,18 @@ class MiniGridDoorKey(SuitePart):
     }
 
     def spaces(self, task: str) -> tuple[Observations, Actions]:
-        """uint8 [n, n, 3], the codes of object (11), colour (6) and state (4) of each cell; five actions."""
+        """Observations: uint8 [n, n, 3], the codes of object (11), colour (6) and state (4) of each cell. Actions: five
+        choices."""
         n = size(task)
         return Observations((n, n, 3), "uint8", categories=(11, 6, 4)), Actions(count=5)
 
     def horizon(self, task: str) -> int:
-        """10 n² (MiniGrid)."""
+        """Return 10 n² (MiniGrid)."""
         return 10 * size(task) ** 2
 
     def seconds_per_step(self, task: str) -> float:
-        """Episodes begun anew included; the same for every size, since a step changes one cell (measured)."""
+        """Return the measured seconds of an environment step, including resets; the same for every size, since a step
+        changes one cell."""
         return 3e-6
 
     def make(self, task: str) -> DoorKey:
@@ -133,7 +136,7 @@ class MiniGridDoorKey(SuitePart):
         return DoorKey(size(task))
 
     def demonstrate(self, task: str, seed: int) -> Demonstration | None:
-        """The scripted solver's way through layout `seed`, a shortest one to key, door and goal in turn."""
+        """Return the scripted solver's episode in layout `seed`: shortest paths to key, door and goal in turn."""
         from guidebench.harness.episodes.demonstrations import play
 
         solved = self.make(task)
@@ -141,28 +144,28 @@ class MiniGridDoorKey(SuitePart):
 
 
 def size(task: str) -> int:
-    """Cells along one side of a task's grid, walls included; UserError for a task that does not exist."""
+    """Return the cells along one side of a task's grid, including walls; UserError for an unknown task."""
     if task not in SIZES:
         raise unknown("task", task, SIZES)
     return SIZES[task]
 
 
 ELSEWHERE = "it knows the sprites of the suite minigrid_doorkey alone"
-"""Why the judge written for this suite judges no other."""
+"""Reason why the judge written for this suite rejects other suites."""
 
 
 @register.judge("sprite")
 @dataclass(frozen=True)
 class Sprite(ModelPart):
-    """Recognises MiniGrid's standard sprites: yes where a key is taken, a door opened or the goal reached."""
+    """Recognises MiniGrid's standard sprites; answers yes if a key is taken, a door opened or the goal reached."""
 
     delay: Annotated[int | None, Bounds(0), Unit("environment steps")] = 1024
-    """Steps between a question and the use of its answer; null applies it on arrival, which is not reproducible
-    (choice: the paper's model needs .46 s a clip, 45 steps at its 97 steps/s (VLM-RB, tables 5 and 6); 1024 leaves
-    room for a queue of 20)."""
+    """Environment steps between a question and the use of its answer; null uses each answer on arrival, which is not
+    reproducible (choice: the paper's model needs .46 s per clip, 45 steps at its 97 steps/s (VLM-RB, tables 5 and 6);
+    1024 leaves room for a queue of 20)."""
     timeout: Annotated[float, Bounds(0.1), Unit("seconds")] = 120.0
-    """How long one clip may take before the judge's process is restarted (choice: ample; a clip takes milliseconds,
-    drawing the sprites of 96 pixels a tile half a minute)."""
+    """Time limit of one clip, after which the judge's process is restarted (choice: ample; a clip takes milliseconds,
+    drawing the sprites at 96 pixels per tile half a minute)."""
 
     version: ClassVar[int] = 1
     citation: ClassVar[str] = "% hand-written for this task"
@@ -171,11 +174,11 @@ class Sprite(ModelPart):
     title: ClassVar[str] = "hand-written for this task"
 
     def fits(self, there: There) -> str:
-        """Why this judge cannot answer there, or ""."""
+        """Return why this judge cannot answer in this cell, or ""."""
         return "" if isinstance(there.suite, MiniGridDoorKey) else ELSEWHERE
 
     def spawn(self, suite: Suite, task: str) -> Judge:
-        """The judge for frames of `task`, whatever their tiles' size; UserError on any other suite."""
+        """Return the judge for frames of `task` at any tile size; UserError for another suite."""
         if not isinstance(suite, MiniGridDoorKey):
             raise UserError(f"judge 'sprite' cannot judge {suite.title}: {ELSEWHERE}; choose another judge=")
         from guidebench.suites.minigrid_doorkey.sprite import SpriteJudge

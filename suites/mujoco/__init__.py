@@ -1,4 +1,4 @@
-"""What any suite on MuJoCo shares: a simulation's exact state, and frames drawn from snapshots."""
+"""Shared by suites on MuJoCo: a simulation's exact state, and frames drawn from snapshots."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from guidebench.harness.errors import UserError
 
 
 def need(package: str, what: str) -> None:
-    """UserError naming the extra if `package`, which `what` needs, is not installed. To be called before the package is
-    imported: under `MUJOCO_GL=osmesa` MuJoCo loads Mesa at once."""
+    """Raise UserError with the extra to install if `package`, which `what` needs, is missing. Call it before importing
+    the package: under `MUJOCO_GL=osmesa` MuJoCo loads Mesa at import."""
     if importlib.util.find_spec(package) is None:
         raise UserError(f"{what} needs the package {package}: pip install 'guidebench[mujoco]'")
     if os.environ.get("MUJOCO_GL", "").lower() == "osmesa":

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SUBGOALS = ("cube", "button_0", "button_1", "drawer", "window")
 PAPER = ("task3", "task4", "task5")
 SINGLE = {"button": "button_0", "drawer": "drawer"}
-"""Tasks of one subgoal."""
+"""Tasks with one subgoal."""
 TASKS = (*PAPER, *SINGLE)
 HORIZON = {**dict.fromkeys(PAPER, 750), **dict.fromkeys(SINGLE, 200)}
 TABLE = "VLM-RB, table 2"
@@ -36,27 +36,27 @@ PROMPT_SOURCE = "VLM-RB, app. C, in our words"
 
 
 def _learners(source: str, **values: Any) -> Mapping[str, Any]:
-    """A layer of settings that either learner has."""
+    """Return a layer of settings for both learners, SAC and TD3."""
     return {f"learner.{name}.{key}": cite(values[key], source) for name in ("sac", "td3") for key in values}
 
 
 @dataclass(frozen=True)
 class SceneDrawing(Looks):
-    """Frames for judges; the world and what the agent observes are the same however they are drawn."""
+    """Frames for judges; the world and the agent's observations do not depend on these settings."""
 
     size: Annotated[int, Bounds(32, 1024), Unit("pixels")] = 200
-    """Side of a frame (choice: the package's own default)."""
+    """Side length of a frame (choice: the package's own default)."""
     perturbation: Literal["none", "sprite_swap", "texture"] = "none"
-    """Objects as the package draws them, by each other's looks, or under noise without meaning (VLM-RB, app. F.3, on
-    MiniGrid)."""
+    """`none`: objects as the package draws them. `sprite_swap`: objects exchange their appearance. `texture`: objects
+    are covered with meaningless noise (VLM-RB, app. F.3, on MiniGrid)."""
     seed: Annotated[int, Bounds(0)] = 0
-    """Which patterns the perturbation `texture` shows, in every episode and run (choice)."""
+    """Seed of the patterns of the perturbation `texture`, the same in every episode and run (choice)."""
 
     suite: ClassVar[str] = "ogbench_scene"
     package: ClassVar[str] = "ogbench"
 
     def spawn(self, task: str) -> Drawer:
-        """UserError for a task that does not exist, or where nothing can be drawn."""
+        """Return the drawer; UserError for an unknown task, or where this machine cannot draw."""
         check(task)
         self.ready()
         from guidebench.suites.ogbench_scene import drawing, perturbations
@@ -72,7 +72,7 @@ class SceneDrawing(Looks):
 @register.suite("ogbench_scene")
 @dataclass(frozen=True)
 class OgbenchScene(SuitePart):
-    """OGBench's scene with its state as observation, shaped by how many subgoals hold."""
+    """OGBench's scene with its state as observation; the reward is shaped by the share of subgoals that hold."""
 
     version: ClassVar[int] = 1
     title: ClassVar[str] = "OGBench Scene"
@@ -120,37 +120,37 @@ class OgbenchScene(SuitePart):
     }  # fmt: skip
 
     def spaces(self, task: str) -> tuple[Observations, Actions]:
-        """float32 [40]: arm, gripper, cube, buttons, drawer and window as the package scales them; float32 [5]: how to
-        move the gripper along x, y and z, to turn it, and to open or close it."""
+        """Observations: float32 [40], arm, gripper, cube, buttons, drawer and window as the package scales them.
+        Actions: float32 [5], the gripper's motion along x, y and z, its rotation, and its opening."""
         check(task)
         return Observations((40,), "float32"), Actions(shape=(5,))
 
     def horizon(self, task: str) -> int:
-        """750 (VLM-RB, app. B); 200 for tasks of one subgoal (choice)."""
+        """Return 750 (VLM-RB, app. B), or 200 for tasks with one subgoal (choice)."""
         check(task)
         return HORIZON[task]
 
     def seconds_per_step(self, task: str) -> float:
-        """Episodes begun anew included (measured)."""
+        """Return the measured seconds of an environment step, including resets."""
         check(task)
         return 1.6e-3
 
     def ready(self, task: str) -> None:
-        """UserError for a task that does not exist, or where the package is missing."""
+        """Raise UserError for an unknown task, or where the package is missing."""
         from guidebench.suites.mujoco import need
 
         check(task)
         need("ogbench", "suite ogbench_scene")
 
     def make(self, task: str) -> Task:
-        """As `ready`."""
+        """Return the task; errors as in `ready`."""
         self.ready(task)
         from guidebench.suites.ogbench_scene.task import Scene
 
         return Scene(task)
 
     def demonstrate(self, task: str, seed: int) -> Demonstration | None:
-        """A solution of layout `seed` by the package's own oracles; None where one of them fails."""
+        """Return a solution of layout `seed` by the package's own oracles; None if one of them fails."""
         from guidebench.suites.mujoco import need
 
         check(task)
@@ -161,25 +161,25 @@ class OgbenchScene(SuitePart):
 
 
 def check(task: str) -> None:
-    """UserError for a task that does not exist."""
+    """Raise UserError for an unknown task."""
     if task not in TASKS:
         raise unknown("task", task, TASKS)
 
 
 ELSEWHERE = "it knows the objects of the suite ogbench_scene alone"
-"""Why the judge written for this suite judges no other."""
+"""Reason why the judge written for this suite rejects other suites."""
 
 
 @register.judge("motion")
 @dataclass(frozen=True)
 class Motion(ModelPart):
-    """Recognises the scene's objects: yes where the drawer, the window or the cube moves, or a button switches."""
+    """Recognises the scene's objects; answers yes if the drawer, the window or the cube moves, or a button switches."""
 
     delay: Annotated[int | None, Bounds(0), Unit("environment steps")] = 1024
-    """Steps between a question and the use of its answer; null applies it on arrival, which is not reproducible
-    (choice: as the other judges' default)."""
+    """Environment steps between a question and the use of its answer; null uses each answer on arrival, which is not
+    reproducible (choice: as the other judges' default)."""
     timeout: Annotated[float, Bounds(0.1), Unit("seconds")] = 120.0
-    """How long one clip may take before the judge's process is restarted (choice: ample; a clip of 32 frames takes a
+    """Time limit of one clip, after which the judge's process is restarted (choice: ample; a clip of 32 frames takes a
     second to draw in software, the first a few more)."""
 
     version: ClassVar[int] = 1
@@ -189,11 +189,11 @@ class Motion(ModelPart):
     title: ClassVar[str] = "hand-written for this task"
 
     def fits(self, there: There) -> str:
-        """Why this judge cannot answer there, or ""."""
+        """Return why this judge cannot answer in this cell, or ""."""
         return "" if isinstance(there.suite, OgbenchScene) else ELSEWHERE
 
     def spawn(self, suite: Suite, task: str) -> Judge:
-        """The judge for frames of any size and task of the suite; UserError on any other suite."""
+        """Return the judge for frames of any size and any task of the suite; UserError for another suite."""
         if not isinstance(suite, OgbenchScene):
             raise UserError(f"judge 'motion' cannot judge {suite.title}: {ELSEWHERE}; choose another judge=")
         from guidebench.suites.ogbench_scene.motion import MotionJudge

@@ -1,4 +1,4 @@
-"""Gymnasium-Robotics' point maze: a ball that is pushed through a maze to a target."""
+"""Gymnasium-Robotics' point maze: a ball is pushed through a maze to a target."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 Reward = Literal["dense", "sparse"]
 HORIZON = {"open": 300, "umaze": 300, "medium": 600}
-"""Steps of an episode in the package's registry."""
+"""Episode length in the package's registry, in environment steps."""
 REACH = {
     "open": ((-2.5, 2.5), (-1.5, 1.5)),
     "umaze": ((-1.5, 1.5), (-1.5, 1.5)),
     "medium": ((-3.0, 3.0), (-3.0, 3.0)),
 }
-"""Task -> least and greatest x and y in metres between the outer walls (the package's maps)."""
+"""Task -> smallest and largest x and y in metres between the outer walls (the package's maps)."""
 GRIDS = {
     "open": ("1111111", "1000001", "1000001", "1000001", "1111111"),
     "umaze": ("11111", "10001", "11101", "10001", "11111"),
@@ -33,7 +33,7 @@ GRIDS = {
         "11111111", "10011001", "10010001", "11000111", "10010001", "10100101", "10001001", "11111111",
     ),
 }  # fmt: skip
-"""The package's maps, from the top row down: 1 is a cell of wall."""
+"""The package's maps, from the top row down; 1 is a wall cell."""
 SURROUNDINGS = """\
 The ball moves in a maze of square cells, each 1 m wide. Seen from above, with 1 for a cell of wall and 0 for a free \
 one, the maze is
@@ -43,7 +43,7 @@ The origin is the middle of this map; x grows to the right and y upwards, so the
 target along a way around the walls, which may lead away from the target at first."""
 AROUND = "It is planned around the walls of the map: it passes through none, touches none, and cuts no corner."
 BALL, TARGET = (0, 1), (4, 5)
-"""Entries of an observation: where the ball is, and where it is to be."""
+"""Observation entries of the ball's position and of the target's position."""
 SAC, PREFERENCE = "learner.sac", "guide.preference"
 TABLE = "RL-SaLLM-F, table 2"
 CODE = "RL-SaLLM-F, released code, for MetaWorld"
@@ -55,16 +55,16 @@ SMOKE = "smoke profile: seconds, for tests; learns nothing"
 
 @dataclass(frozen=True)
 class MazeDrawing(Looks):
-    """Frames for models; the maze and what the agent observes are the same however they are drawn."""
+    """Frames for models; the maze and the agent's observations do not depend on these settings."""
 
     size: Annotated[int, Bounds(32, 1024), Unit("pixels")] = 224
-    """Side of a frame (choice: what CLIP's common models see; the package's own default is 480)."""
+    """Side length of a frame (choice: the input size of common CLIP models; the package's own default is 480)."""
 
     suite: ClassVar[str] = "point_maze"
     package: ClassVar[str] = "gymnasium_robotics"
 
     def spawn(self, task: str) -> Drawer:
-        """UserError for a task that does not exist, or where nothing can be drawn."""
+        """Return the drawer; UserError for an unknown task, or where this machine cannot draw."""
         check(task)
         self.ready()
         from guidebench.suites.point_maze.drawing import drawer
@@ -75,16 +75,17 @@ class MazeDrawing(Looks):
 @register.suite("point_maze")
 @dataclass(frozen=True)
 class PointMaze(SuitePart):
-    """Three point mazes, each episode with its own start and target."""
+    """Three point mazes; each episode has its own start and target."""
 
     reward: Reward = "dense"
-    """The package's: exp(-distance) to the target, or 1 within .45 m of it and else 0 (RL-SaLLM-F, table 5, has SAC
-    with either)."""
+    """The package's reward: `dense`, exp(-distance to the target), or `sparse`, 1 within .45 m of the target and
+    otherwise 0 (RL-SaLLM-F, table 5, has SAC with either)."""
     steps: Annotated[int | None, Bounds(1), Unit("environment steps")] = 100
-    """Length of every episode; null: the package's, 300 and in `medium` 600 (RL-SaLLM-F's code, max_episode_steps)."""
+    """Length of every episode; null uses the package's lengths, 300 and in `medium` 600 (RL-SaLLM-F's code,
+    max_episode_steps)."""
     success: Literal["any", "last"] = "any"
-    """An episode succeeds if the ball is within .45 m of the target at any of its steps, or at its last one
-    (RL-SaLLM-F's code; the paper does not tell)."""
+    """Whether an episode succeeds if the ball is within .45 m of the target at any step, or only at the last one
+    (RL-SaLLM-F's code; the paper does not state it)."""
 
     version: ClassVar[int] = 2
     title: ClassVar[str] = "Point Maze"
@@ -141,30 +142,31 @@ class PointMaze(SuitePart):
     }
 
     def spaces(self, task: str) -> tuple[Observations, Actions]:
-        """float32 [6]: the ball's place x, y in m and velocity in m/s, then the target's x, y; float32 [2]: force along
-        x and y, 1 being 100 N."""
+        """Observations: float32 [6], the ball's position x, y in m and velocity in m/s, then the target's x, y.
+        Actions: float32 [2], the force along x and y, where 1 is 100 N."""
         check(task)
         return Observations((6,), "float32"), Actions(shape=(2,))
 
     def horizon(self, task: str) -> int:
-        """The setting `suite.steps`, or the package's registry: 300, and 600 in the medium maze."""
+        """Return `suite.steps`, or the length in the package's registry: 300, and 600 in the medium maze."""
         check(task)
         return self.steps or HORIZON[task]
 
     def seconds_per_step(self, task: str) -> float:
-        """Episodes begun anew included (measured)."""
+        """Return the measured seconds of an environment step, including resets."""
         check(task)
         return 3.2e-5
 
     def make(self, task: str) -> Task:
-        """UserError for a task that does not exist, or where the package is missing."""
+        """Return the task; errors as in `ready`."""
         self.ready(task)
         from guidebench.suites.point_maze.task import Maze
 
         return Maze(task, self)
 
     def surroundings(self, task: str) -> Surroundings:
-        """The maze's walls as a map, and that a trajectory is planned around them (RL-SaLLM-F's code, in our words)."""
+        """Return the maze's walls as a map, and the demand to plan trajectories around them (RL-SaLLM-F's code, in our
+        words)."""
         check(task)
         rows = GRIDS[task]
         grid = "\n".join(f"[{', '.join(row)}]" for row in rows)
@@ -172,7 +174,7 @@ class PointMaze(SuitePart):
         return Surroundings(SURROUNDINGS.format(grid=grid, left=left, top=top), AROUND)
 
     def coordinates(self, task: str) -> tuple[Coordinates, ...]:
-        """Ball and target, in the plane."""
+        """Return ball and target, in the plane."""
         check(task)
         return (
             Coordinates("ball", "position (x, y) of the ball in the maze, in metres", BALL, reach=REACH[task]),
@@ -180,14 +182,14 @@ class PointMaze(SuitePart):
         )
 
     def rewards(self, task: str, observations: Array) -> Array:
-        """The package's reward of having come to observations [n, 6], float64 [n]."""
+        """Return the package's reward, float64 [n], for arriving at observations [n, 6]."""
         check(task)
         from guidebench.suites.point_maze.task import reward
 
         return reward(self.reward, observations[:, BALL], observations[:, TARGET])
 
     def demonstrate(self, task: str, seed: int) -> Demonstration | None:
-        """An episode of layout `seed` by the task's scripted solver; None where it does not end at the target."""
+        """Return an episode of layout `seed` by the task's scripted solver; None if it does not end at the target."""
         self.ready(task)
         from guidebench.harness.episodes.demonstrations import play
         from guidebench.suites.point_maze.task import Maze
@@ -196,7 +198,7 @@ class PointMaze(SuitePart):
         return play(solved, seed, lambda observation: solved.expert())
 
     def ready(self, task: str) -> None:
-        """UserError for a task that does not exist, or where the package is missing."""
+        """Raise UserError for an unknown task, or where the package is missing."""
         from guidebench.suites.mujoco import need
 
         check(task)
@@ -204,6 +206,6 @@ class PointMaze(SuitePart):
 
 
 def check(task: str) -> None:
-    """UserError for a task that does not exist."""
+    """Raise UserError for an unknown task."""
     if task not in HORIZON:
         raise unknown("task", task, HORIZON)

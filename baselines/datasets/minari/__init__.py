@@ -1,4 +1,4 @@
-"""A Minari dataset on disk, read as plain arrays (`reading`). Nothing is downloaded."""
+"""A Minari dataset on disk, read as plain arrays by `reading`. Nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     from guidebench.harness.trajectories import Trajectory
 
 ID = re.compile(r"([\w-]+/)*[\w-]+-v\d+")
-"""Of a dataset: folders, a name and a version."""
+"""Pattern of a dataset's id: folders, a name and a version."""
 METADATA, ARRAYS = "metadata.json", "main_data.hdf5"
 
 
 @register.dataset("minari")
 @dataclass(frozen=True)
 class Minari(DatasetPart):
-    """A Minari dataset that is on this machine."""
+    """A Minari dataset stored on this machine."""
 
     id: str = ""
-    """Its name, such as D4RL/door/human-v2, below $MINARI_DATASETS_PATH or ~/.minari/datasets."""
+    """Id of the dataset, such as D4RL/door/human-v2, below $MINARI_DATASETS_PATH or ~/.minari/datasets."""
     path: str = ""
-    """Or the directory that it is in."""
+    """Directory of the dataset, instead of `id`."""
     episodes: Annotated[int, Bounds(0), Unit("episodes")] = 0
-    """The first so many are taken; 0 takes all."""
+    """Number of episodes to take, from the first; 0 takes all."""
     success: str = "success"
-    """What its infos call the success of a step; where they have no such entry, no step counts as one."""
+    """Name of the `infos` entry that marks a successful step; without such an entry no step counts as a success."""
 
     version: ClassVar[int] = 1
     citation: ClassVar[str | Path] = Path(__file__).with_name("minari.bib")
@@ -51,7 +51,7 @@ class Minari(DatasetPart):
 
     @property
     def directory(self) -> Path:
-        """Where its files are; UserError where none is named, or there are none."""
+        """Return the directory of its files; UserError where none is named or the files are missing."""
         if not (self.id or self.path):
             raise UserError("dataset=minari reads a dataset of Minari: name it with dataset.id=… or dataset.path=…")
         home = os.environ.get("MINARI_DATASETS_PATH") or Path.home() / ".minari" / "datasets"
@@ -69,7 +69,7 @@ class Minari(DatasetPart):
             raise UserError(f"{self.directory / ARRAYS} is not there; restore it")
 
     def origin(self) -> Mapping[str, Any]:
-        """The hashes of its files."""
+        """Return the hashes of its files."""
         self.ready()
         return {name: _digest(self.directory / name) for name in (METADATA, ARRAYS)}
 
@@ -78,8 +78,10 @@ class Minari(DatasetPart):
 
         self.ready()
         observations, actions = suite.spaces(task)
-        said = metadata(self.directory / METADATA)
-        return Reader(self.directory / ARRAYS, said, task, observations, actions, self.success).episodes(self.episodes)
+        described = metadata(self.directory / METADATA)
+        return Reader(self.directory / ARRAYS, described, task, observations, actions, self.success).episodes(
+            self.episodes
+        )
 
 
 def _digest(path: Path) -> str:

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from guidebench.baselines.networks import Network
 
 DILATIONS = (1, 2, 4)
-"""Of the three residual blocks (VLM-RB, app. E.1) [choice: the paper gives only their number]; less where the kernel
-outgrows the grid."""
+"""Dilations of the three residual blocks (VLM-RB, app. E.1) [choice: the paper gives only their number]; reduced where
+the kernel would exceed the grid."""
 
 
 @register.encoder("grid")
 class Grid(Encoder):
-    """VLM-RB's encoder, with as many features as the learner asks for."""
+    """VLM-RB's grid encoder, with as many features as the learner requests."""
 
     reading: ClassVar[str] = "codes as a grid [height, width, channels]"
 
@@ -29,7 +29,8 @@ class Grid(Encoder):
         return sizes.features
 
     def multiplications(self, part: Observations, sizes: Sizes) -> int:
-        """Of the embeddings, the blocks (3×3 to half the channels, 1×1 back) and the layer after pooling."""
+        """Return multiply-adds of the embeddings, the blocks (3×3 to half the channels, 1×1 back) and the layer after
+        pooling."""
         assert part.categories is not None
         height, width = part.shape[:2]
         inner = max(1, sizes.channels // 2)

@@ -26,15 +26,15 @@ LAYERS: Mapping[int, Sequence[Layer]] = {
     15: (Layer(32, 3, 2), Layer(64, 3, 2), Layer(64, 3, 1)),
     7: (Layer(32, 3, 1), Layer(64, 3, 1), Layer(64, 3, 1)),
 }
-"""Least shorter side, in pixels -> layers: those of Mnih et al. (2015) need 36 pixels; smaller images take kernels of 3
-and smaller strides [choice]."""
+"""Smallest shorter side, in pixels -> layers. Those of Mnih et al. (2015) need 36 pixels; smaller images use kernels of
+3 and smaller strides [choice]."""
 LEAST = min(LAYERS)
 
 
 @register.encoder("image")
 class Image(Encoder):
     """Three convolutions with ReLU, one linear layer, layer normalisation, ReLU (Mnih et al. 2015; choice: the
-    normalisation, as Yarats et al. 2021 have it)."""
+    normalisation, following Yarats et al. 2021)."""
 
     reading: ClassVar[str] = f"an image, uint8 [height, width, channels] of at least {LEAST} pixels a side"
 
@@ -62,5 +62,5 @@ class Image(Encoder):
 
 
 def layers(part: Observations) -> Sequence[Layer]:
-    """The convolutions that images of this size take."""
+    """Return the convolutions for images of this size."""
     return LAYERS[max(least for least in LAYERS if least <= min(part.shape[:2]))]

@@ -1,4 +1,4 @@
-"""A reward learnt from preferences between segments, and PEBBLE, which asks a scripted teacher for them."""
+"""A reward learnt from preferences between segments, and the method PEBBLE, whose teacher is scripted."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit
 
 LABELS = Log(
-    "one query to the teacher, its answer, and what the learnt reward said before",
+    "one query to the teacher, its answer, and the learnt rewards before it",
     {
         "asked": count("environment step of the query"),
         "session": count("number of the session, from 0"),
         "query": count("number of the query in the run, from 0"),
         "outcome": Column(str, "labelled, equal, inconsistent, unreadable, failed or skipped"),
-        "truth": share("what a perfect teacher says: 0, 1, or 0.5 for segments of equal return"),
-        "kept": Column(bool, "whether the pair is learnt from with this label"),
+        "truth": share("a perfect teacher's label: 0, 1, or 0.5 for segments of equal return"),
+        "kept": Column(bool, "whether the reward is trained on the pair with this label"),
         **{f"reward_{n}": Column(float, f"the task's own return of segment {n}") for n in (0, 1)},
         **{f"learned_{n}": Column(float, f"the learnt reward of segment {n} before this label") for n in (0, 1)},
         "preference": share("probability that segment 1 is preferred; missing without a label", optional=True),
         "first": count("the model's answer to the query: 0 (neither), 1 or 2", optional=True),
         "second": count("its answer with the segments swapped", optional=True),
-        "retries": count("calls that were repeated since an answer could not be read", optional=True),
-        "imagined": Column(str, "kept, or why an imagined segment was not", optional=True),
+        "retries": count("calls repeated because a response could not be read", optional=True),
+        "imagined": Column(str, "kept, or why the imagined segment was rejected", optional=True),
         **{
             f"reward_{name}": Column(float, f"the task's own return of the {name} segment", optional=True)
             for name in ("imagined", "chosen", "other")
@@ -38,12 +38,12 @@ LABELS = Log(
     },
 )
 SKETCHES = Log(
-    "where a thing is at a step of a segment of a session's first query whose teacher imagined one",
+    "positions in the segments of each session's first query for which a segment was imagined",
     {
         "query": count("number of the query in the run, from 0"),
         "segment": Column(str, "imagined, preferred or other"),
         "t": count("step in the segment, from 0"),
-        "name": Column(str, "the thing, as the suite's coordinates name it"),
+        "name": Column(str, "the object, as the suite's coordinates name it"),
         "x": Column(float, "first coordinate, in the suite's unit"),
         "y": Column(float, "second coordinate"),
         "z": Column(float, "third coordinate, where there is one", optional=True),
@@ -54,60 +54,64 @@ SKETCHES = Log(
 @register.guide("preference")
 @dataclass(frozen=True)
 class Preference(AskingPart):
-    """Explore without reward, then ask a teacher in sessions which segments it prefers, and pay what it seems to like.
+    """Explores without reward, then asks a teacher in sessions which segments it prefers, and rewards what the teacher
+    prefers.
 
-    The framework of PEBBLE with the settings of RL-SaLLM-F, of which every method shares them (§5.1, §6.2).
+    This is the framework of PEBBLE with the settings of RL-SaLLM-F, which all of that paper's methods share (§5.1,
+    §6.2).
     """
 
     budget: Annotated[int, Bounds(1), Unit("queries")] = 2_000
     """Queries in the whole run (RL-SaLLM-F, §6.2 and table 2)."""
     queries: Annotated[int, Bounds(1), Unit("queries")] = 20
-    """Pairs asked about in a session (RL-SaLLM-F, §6.2 and table 2)."""
+    """Pairs of segments queried in a session (RL-SaLLM-F, §6.2 and table 2)."""
     every: Annotated[int, Bounds(1), Unit("environment steps")] = 5_000
-    """Steps from one session to the next (RL-SaLLM-F, table 2)."""
+    """Environment steps between sessions (RL-SaLLM-F, table 2)."""
     segment: Annotated[int, Bounds(1), Unit("transitions")] = 10
     """Length H of a segment (RL-SaLLM-F, §6.2 and table 2)."""
     pretraining: Annotated[int | None, Bounds(1), Unit("environment steps")] = 10_000
-    """Steps before the first session, in which exploring is paid; null: the learner's random steps alone, for which
-    nothing is paid (RL-SaLLM-F, app. A.1)."""
+    """Environment steps before the first session, during which exploration is rewarded; null means the learner's
+    initial random steps alone, without a reward (RL-SaLLM-F, app. A.1)."""
     intrinsic: Literal["log", "distance"] = "log"
-    """What exploring pays: the logarithm of the distance to the nearest neighbour that counts, or that distance over
-    its deviation so far (RL-SaLLM-F, §5.1; its code has the distance)."""
+    """Exploration reward: `log`, the logarithm of the distance to the k-th nearest neighbour, or `distance`, that
+    distance divided by its running standard deviation (RL-SaLLM-F, §5.1; its code has the distance)."""
     neighbours: Annotated[int, Bounds(1), Unit("states")] = 5
-    """Which of the nearest neighbours counts, k (RL-SaLLM-F's code, topK)."""
+    """Rank k of the nearest neighbour whose distance is used (RL-SaLLM-F's code, topK)."""
     sampling: Literal["uniform", "disagreement", "entropy"] = "uniform"
-    """Which pairs are asked about: any, or of more candidates those on which the ensemble differs most or is least
-    certain; in the first session any (RL-SaLLM-F's code, feed_type)."""
+    """How pairs are chosen: `uniform` at random; `disagreement` and `entropy` take, among more candidates, those on
+    which the ensemble disagrees most or is least certain. The first session is always uniform (RL-SaLLM-F's code,
+    feed_type)."""
     candidates: Annotated[int, Bounds(1), Unit("pairs per query")] = 10
-    """Pairs of which one is asked about, under sampling other than uniform (B-Pref's code, large_batch)."""
+    """Candidate pairs per query when sampling is not uniform (B-Pref's code, large_batch)."""
     recent: Annotated[int, Bounds(1), Unit("episodes")] = 100
-    """Segments are of so many last episodes, the running one among them (B-Pref's code, max_size)."""
+    """Most recent episodes from which segments are drawn, including the running one (B-Pref's code, max_size)."""
     sees: Literal["state", "coordinates", "frame"] = "state"
-    """What the reward is one of: the state that an action was taken in, of this state the entries that the suite's
-    coordinates name, or a frame of the state after it, by a convolutional network (RL-SaLLM-F, app. A.2; coordinates:
-    its code, in the mazes; frame: RL-VLM-F)."""
+    """Input of the reward: `state`, the state in which an action was taken; `coordinates`, the entries of this state
+    that the suite's coordinates name; or `frame`, a frame of the state after the action, read by a convolutional
+    network (RL-SaLLM-F, app. A.2; coordinates: its code, in the mazes; frame: RL-VLM-F)."""
     frame_size: Annotated[int, Bounds(47, 1024), Unit("pixels")] = 64
-    """Side to which frames are reduced for the reward, and as which they are stored (choice: RL-VLM-F's code has 300,
-    which takes 270 KB a step)."""
+    """Side length at which frames are stored and shown to the reward (choice: RL-VLM-F's code has 300, which takes 270
+    KB per step)."""
     ensemble: Annotated[int, Bounds(1), Unit("networks")] = 3
-    """Reward networks, whose mean is the reward (RL-SaLLM-F, app. A.2)."""
+    """Reward networks, whose mean output is the reward (RL-SaLLM-F, app. A.2)."""
     hidden: Annotated[tuple[int, ...], Bounds(1)] = (256, 256, 256)
-    """Widths of the hidden layers of networks of states (RL-SaLLM-F, app. A.2)."""
+    """Widths of the hidden layers of reward networks on states (RL-SaLLM-F, app. A.2)."""
     lr: Annotated[float, Bounds(0)] = 3e-4
-    """Learning rate of their Adam (RL-SaLLM-F, app. A.2)."""
+    """Learning rate of the reward networks' Adam (RL-SaLLM-F, app. A.2)."""
     batch_size: Annotated[int, Bounds(1), Unit("pairs")] = 128
-    """Pairs in one of their gradient steps (B-Pref's code, train_batch_size)."""
+    """Pairs per gradient step of the reward networks (B-Pref's code, train_batch_size)."""
     epochs: Annotated[int, Bounds(1), Unit("epochs")] = 10
-    """Most passes over all preferences after a session (RL-SaLLM-F, app. A.2)."""
+    """Maximum number of passes over all preferences after a session (RL-SaLLM-F, app. A.2)."""
     enough: Annotated[float, Bounds(0, 1)] = 0.97
-    """Passes end once the training accuracy of one exceeds this (B-Pref's code)."""
+    """Training accuracy of a pass above which no further pass follows (B-Pref's code)."""
     smoothing: Annotated[float, Bounds(0, 0.5)] = 0.0
-    """Label smoothing ε: a label y is learnt as ε + (1 − 2ε)·y (B-Pref's code, label_margin)."""
+    """Label smoothing ε: a label y is trained as ε + (1 − 2ε)·y (B-Pref's code, label_margin)."""
     relabel: bool = True
-    """Whether all stored transitions get the new reward after each session; else only after the first (Lee et al. 2021,
-    §4.2)."""
+    """Whether all stored transitions are relabelled with the new reward after each session; otherwise only after the
+    first (Lee et al. 2021, §4.2)."""
     updates_after_reset: Annotated[int, Bounds(0), Unit("gradient updates")] = 100
-    """Further updates once the first reward is learnt and the critics begin anew (RL-SaLLM-F's code, reset_update)."""
+    """Extra gradient updates after the first reward is learnt and the critics are reinitialised (RL-SaLLM-F's code,
+    reset_update)."""
 
     logs: ClassVar[Mapping[str, Log]] = {"labels": LABELS, "imagined": SKETCHES}
     needs: ClassVar[Mapping[str, str]] = {"teacher": "teacher"}
@@ -115,11 +119,11 @@ class Preference(AskingPart):
     citation: ClassVar[str | Path] = Path(__file__).with_name("preference.bib")
 
     def fits(self, there: There) -> str:
-        """Why this guide cannot work with these parts, or ""."""
+        """Return why this guide cannot work in this cell, or ""."""
         horizon, steps, seen = there.suite.horizon(there.task), there["training"].steps, there.observations
         if seen.parts or seen.categories or len(seen.shape) != 1:
-            told = f"the parts {', '.join(seen.parts)}" if seen.parts else f"{seen.dtype} of shape {seen.shape}"
-            return f"it learns its reward from observations that are a vector of numbers, and these are {told}"
+            given = f"the parts {', '.join(seen.parts)}" if seen.parts else f"{seen.dtype} of shape {seen.shape}"
+            return f"it learns its reward from observations that are a vector of numbers, and these are {given}"
         if "critic" not in there["learner"].resets:
             return "the critic begins anew after pre-training, and this learner cannot do that; name learner=sac or td3"
         if self.segment > horizon:
@@ -153,7 +157,7 @@ class Preference(AskingPart):
         return self._unseen(there) if self.sees == "frame" else ""
 
     def _unseen(self, there: There) -> str:
-        """Why there are no frames for the reward to see, or ""."""
+        """Return why no frames are available to the reward, or ""."""
         if there["drawing"] is None:
             return (
                 "guide.sees=frame, and no part of the cell shows frames, so none are drawn; name teacher=vlm or set "
@@ -167,16 +171,18 @@ class Preference(AskingPart):
         return ""
 
     def explored(self, parts: Mapping[str, Any]) -> int:
-        """Steps before the first session."""
+        """Return the environment steps before the first session."""
         return int(self.pretraining or parts["learner"].learning_starts)
 
     def planned(self, parts: Mapping[str, Any]) -> int:
-        """Queries of a whole run; what is asked at its last step would come too late."""
+        """Return the queries of a whole run; a session at the last step is excluded, since its answers would come too
+        late."""
         sessions = 1 + max(0, int(parts["training"].steps) - 1 - self.explored(parts)) // self.every
         return min(self.budget, sessions * self.queries)
 
     def stored_bytes(self, parts: Mapping[str, Any], task: str) -> int:
-        """Of a frame, where the reward sees frames, and of a snapshot, where a teacher is shown any."""
+        """Return the bytes of a frame if the reward reads frames, plus those of a snapshot if the teacher is shown
+        any."""
         frame = 3 * self.frame_size**2 if self.sees == "frame" else 0
         if not parts["teacher"].keeps_snapshots:
             return frame

@@ -1,4 +1,4 @@
-"""What SAC and TD3 have in common: settings here, acting, updates and checkpoints in `learner`."""
+"""Shared base of SAC and TD3: settings here; acting, updates and checkpoints in `learner`."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from guidebench.baselines.networks import MLP, Network
 
 SIZES = Sizes(channels=64, features=50)
-"""Of the encoder that actor and critics share: 50 features, as Yarats et al. (2021, app. B) have them [choice: also of
-grids, whose blocks are as wide as the default of DQN]."""
+"""Sizes of the encoder that actor and critics share: 50 features, as Yarats et al. (2021, app. B) have them [choice:
+also for grids, whose residual blocks are as wide as DQN's default]."""
 Reduction = Literal["min", "mean"]
 ActorReduction = Literal["min", "mean", "first"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ActorCritic(LearnerPart):
-    """The part of table 2 of VLM-RB that SAC and TD3 share: an actor, and an ensemble of critics.
+    """Settings of table 2 of VLM-RB that SAC and TD3 share: an actor, and an ensemble of critics.
 
-    Parts of an observation whose encoder learns (grids, images) are encoded for actor and critics together, as in
-    SAC-AE and DrQ (Yarats et al. 2021). That encoder is trained by the critics' loss alone, by an Adam of `critic_lr`
-    and up to a gradient of `max_grad_norm`, its own; the actor sees its features without gradient, and target networks
-    see those of a target encoder, which is moved as the target critics are.
+    Parts of an observation whose encoder learns (grids, images) are encoded once for actor and critics, as in SAC-AE
+    and DrQ (Yarats et al. 2021). That encoder is trained by the critics' loss alone, with its own Adam of rate
+    `critic_lr` and its own gradient bound `max_grad_norm`. The actor reads its features without gradient. Target
+    networks read the features of a target encoder, which is updated as the target critics are.
 
-    A learner adds values where the two differ (fields without one here), what it has alone, `spawn`, and how many
-    numbers the actor gives for each of an action's (`outputs`).
+    A subclass sets the fields without a default here, adds its own fields and `spawn`, and states how many numbers the
+    actor outputs per action dimension (`outputs`).
     """
 
     hidden: Annotated[tuple[int, ...], Bounds(1)] = (512, 512, 512)
@@ -40,48 +40,50 @@ class ActorCritic(LearnerPart):
     actor_lr: Annotated[float, Bounds(0)]
     """Learning rate of the actor's Adam (VLM-RB, table 2)."""
     critic_lr: Annotated[float, Bounds(0)] = 3e-4
-    """Learning rate of the critics' Adam, whose β and ε are (0.9, 0.999) and 1e-8 (VLM-RB, table 2)."""
+    """Learning rate of the critics' Adam, with β = (0.9, 0.999) and ε = 1e-8 (VLM-RB, table 2)."""
     batch_size: Annotated[int, Bounds(1), Unit("transitions")] = 256
     """Transitions per seed in a gradient step (VLM-RB, table 2)."""
     discount: Annotated[float, Bounds(0, 1)] = 0.99
     """Discount γ of future reward (VLM-RB, table 2)."""
     target_rate: Annotated[float, Bounds(0, 1)] = 0.005
-    """Share τ of the online network that a target network takes on when it is moved (VLM-RB, table 2)."""
+    """Weight τ of the online network when a target network is updated (VLM-RB, table 2)."""
     target_frequency: Annotated[int, Bounds(1), Unit("gradient updates")] = 1
-    """Updates from one after which the target networks are moved to the next; TD3 counts the actor's (choice: 1, as
-    Haarnoja et al. 2018 and Fujimoto et al. 2018 move them)."""
+    """Updates between updates of the target networks; TD3 counts the actor's updates (choice: 1, as in Haarnoja et al.
+    2018 and Fujimoto et al. 2018)."""
     max_grad_norm: Annotated[float | None, Bounds(0)] = 10.0
-    """Largest Euclidean norm of one seed's gradient, for actor and ensemble each; a longer one is scaled to it, null
-    leaves it (VLM-RB, table 2)."""
+    """Largest Euclidean norm of one seed's gradient, for actor and ensemble separately; a larger gradient is rescaled
+    to this norm, and null leaves it (VLM-RB, table 2)."""
     learning_starts: Annotated[int, Bounds(1), Unit("environment steps")] = 10_000
-    """First step after which gradient steps are taken; until then actions are uniformly random (VLM-RB, table 2)."""
+    """Environment steps before the first gradient step; until then actions are uniformly random (VLM-RB, table 2)."""
     ensemble: Annotated[int, Bounds(1), Unit("critics")] = 10
-    """Critics N (VLM-RB, table 2)."""
+    """Number of critics N (VLM-RB, table 2)."""
     subset: Annotated[int, Bounds(1), Unit("critics")] = 2
-    """Target critics M of which an update's target is made, drawn anew for each (VLM-RB, table 2)."""
+    """Number of target critics M, drawn anew for each update, that form its target (VLM-RB, table 2)."""
     utd: Annotated[int, Bounds(1), Unit("critic updates per environment step")] = 4
     """Critic updates after each environment step (VLM-RB, table 2)."""
     actor_utd: Annotated[int, Bounds(1), Unit("actor updates per environment step")] = 2
-    """Of a step's critic updates, evenly spaced, so many are followed by one of the actor (VLM-RB, table 2; choice:
-    which)."""
+    """Actor updates per environment step, spaced evenly among the critic updates (VLM-RB, table 2; choice: the
+    spacing)."""
     initialisation: Literal["uniform", "orthogonal"] = "uniform"
-    """How the linear layers of actor and critics start: weights and biases uniform in ±1/sqrt(inputs), as PyTorch has
-    it (choice: VLM-RB tells none), or orthogonal weights and biases of 0 (B-Pref's code, utils.weight_init)."""
+    """Initialisation of the linear layers of actor and critics. `uniform`: weights and biases uniform in
+    ±1/sqrt(inputs), PyTorch's default (choice: VLM-RB does not state it). `orthogonal`: orthogonal weights, biases of 0
+    (B-Pref's code, utils.weight_init)."""
     layer_norm: bool
-    """Hidden layers of the critics are normalised (VLM-RB, table 2; choice: before their ReLU)."""
+    """Whether the critics' hidden layers use layer normalisation (VLM-RB, table 2; choice: before their ReLU)."""
     target_reduction: Reduction
-    """How the target is made of the chosen target critics (VLM-RB, table 2)."""
+    """How the chosen target critics are reduced to one target value (VLM-RB, table 2)."""
     actor_reduction: ActorReduction
-    """How the actor's loss is made of all critics; `first` takes the first alone (VLM-RB, table 2)."""
+    """How all critics are reduced to the value in the actor's loss; `first` uses the first critic alone (VLM-RB, table
+    2)."""
     policy_frequency: Annotated[int, Bounds(1), Unit("environment steps")]
-    """Environment steps from one on which the actor is updated to the next (VLM-RB, table 2; choice: of which)."""
+    """Environment steps between actor updates (VLM-RB, table 2; choice: counted in environment steps)."""
 
     overhead_of_update: ClassVar[float] = 1.5e-3
     overhead_of_action: ClassVar[float] = 3e-4
-    """Seconds that an update's and an action's many small operations take whatever the widths."""
+    """Seconds of fixed overhead per update and per action, independent of layer widths."""
     outputs: ClassVar[int] = 1
     resets: ClassVar[tuple[str, ...]] = ("critic",)
-    """The parts that its learner's `reset` can begin anew."""
+    """Parts of the networks that the learner's `reset` can reinitialise."""
     groups: ClassVar[tuple[str, ...]] = ("actor", "critic")
 
     def __post_init__(self) -> None:
@@ -106,7 +108,7 @@ class ActorCritic(LearnerPart):
             )
 
     def fits(self, there: There) -> str:
-        """Why this learner cannot learn there, or ""."""
+        """Return why this learner cannot learn in this cell, or ""."""
         if there.actions.discrete:
             return f"it needs continuous actions, and these are {there.actions.count} discrete ones"
         if len(there.actions.shape) != 1:
@@ -114,18 +116,18 @@ class ActorCritic(LearnerPart):
         return unread(there.observations)
 
     def reading(self, observations: Observations) -> Reading:
-        """How actor and critics read observations."""
+        """Return how actor and critics read observations."""
         return read(observations, SIZES)
 
     def actor(self, observations: Observations, actions: Actions) -> MLP:
-        """Features [S, B, D] -> [S, B, outputs · A]."""
+        """Return the actor: features [S, B, D] -> [S, B, outputs · A]."""
         from guidebench.baselines.networks import MLP
 
         width = self.reading(observations).width
         return MLP(width, self.hidden, self.outputs * actions.shape[0], "actor", orthogonal=self._orthogonal)
 
     def critic(self, observations: Observations, actions: Actions) -> MLP:
-        """Features and actions [S, B, D + A] -> Q-values [S, B, 1]."""
+        """Return the critic: features and actions [S, B, D + A] -> Q-values [S, B, 1]."""
         from guidebench.baselines.networks import MLP
 
         width = self.reading(observations).width + actions.shape[0]
@@ -136,25 +138,28 @@ class ActorCritic(LearnerPart):
         return self.initialisation == "orthogonal"
 
     def encoder(self, observations: Observations) -> Network | None:
-        """The shared encoder, or on vectors the actor's hidden layers; None without any."""
+        """Return the shared encoder, or for vectors the actor's hidden layers; None without any."""
         return self.reading(observations).encoder(self.hidden)
 
     def encoder_width(self, observations: Observations) -> int:
-        """Features that `encoder` gives; 0 where there is none."""
+        """Return the number of features of `encoder`; 0 where it is None."""
         return self.reading(observations).encoder_width(self.hidden)
 
     def multiplications_to_act(self, observations: Observations, actions: Actions) -> int:
-        """Multiply-adds of one action."""
+        """Return multiply-adds to compute one action."""
         from guidebench.baselines import arithmetic
 
         reading = self.reading(observations)
         return reading.multiplications + arithmetic.mlp((reading.width, *self.hidden, self.outputs * actions.shape[0]))
 
     def multiplications_to_learn(self, observations: Observations, actions: Actions) -> float:
-        """Multiply-adds of an update, per transition of its batch: an evaluation of the actor and of M critics and a
-        gradient of N, and on the actor's share of updates its gradient through N. A gradient by parameters takes three
-        evaluations' arithmetic, one by inputs two. An encoder takes a gradient, two evaluations of what follows, and
-        one for the actor."""
+        """Return multiply-adds of an update, per transition of its batch.
+
+        Critics: a forward pass of the actor and of M target critics, and a gradient of N critics. Actor, on its share
+        of updates: its gradient through N critics. A gradient with respect to parameters costs three forward passes,
+        one with respect to inputs two. An encoder costs one gradient and two forward passes of next observations, and
+        one forward pass for the actor.
+        """
         from guidebench.baselines import arithmetic
 
         reading = self.reading(observations)
@@ -165,16 +170,17 @@ class ActorCritic(LearnerPart):
         return actor + (self.subset + 3 * self.ensemble) * critic + acting + (5 + share) * reading.multiplications
 
     def seconds_per_step(self, observations: Observations, actions: Actions) -> float:
-        """Rough cost of one training step of one seed on one CPU core: acting, and its updates."""
+        """Return the rough cost in seconds of one training step of one seed on one CPU core: acting and its updates."""
         acting = self.multiplications_to_act(observations, actions) / MULTIPLICATIONS_PER_SECOND
         update = self.batch_size * self.multiplications_to_learn(observations, actions) / MULTIPLICATIONS_PER_SECOND
         return acting + self.overhead_of_action + self.utd * (update + self.overhead_of_update)
 
     def seconds_per_action(self, observations: Observations, actions: Actions) -> float:
-        """Rough cost of one greedy action on one CPU core while ten episodes are evaluated together."""
+        """Return the rough cost in seconds of one greedy action on one CPU core while ten episodes are evaluated
+        together."""
         acting = self.multiplications_to_act(observations, actions) / MULTIPLICATIONS_PER_SECOND
         return acting + self.overhead_of_action / 10
 
 
 MULTIPLICATIONS_PER_SECOND = 3.5e10
-"""On one core of an AMD EPYC, as are the overheads."""
+"""Measured on one core of an AMD EPYC, as are the overheads."""

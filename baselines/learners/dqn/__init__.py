@@ -1,4 +1,4 @@
-"""DQN: Q-learning with a target network and ε-greedy exploration, on all that encoders read."""
+"""DQN: Q-learning with a target network and ε-greedy exploration, for any observation an encoder reads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Dqn(QLearning):
     citation: ClassVar[str | Path] = Path(__file__).with_name("dqn.bib")
 
     def network(self, observations: Observations, actions: Actions) -> Network:
-        """The Q-network that these spaces need."""
+        """Return the Q-network for these spaces."""
         from guidebench.baselines.networks import MLP, Chain
 
         assert actions.count is not None
@@ -38,7 +38,8 @@ class Dqn(QLearning):
         return reading.multiplications + arithmetic.mlp((reading.width, *self.hidden, actions.count))
 
     def multiplications_to_learn(self, observations: Observations, actions: Actions) -> int:
-        """Three evaluations and one gradient, about five evaluations' arithmetic in all."""
+        """Return multiply-adds per transition: three forward passes and one gradient, about five forward passes in
+        all."""
         return 5 * self.multiplications_to_act(observations, actions)
 
     def spawn(self, build: Build) -> Learner:

@@ -1,4 +1,5 @@
-"""IQN: the distribution of returns by its quantiles, of which any can be asked, on all that encoders read."""
+"""IQN: learns the return distribution as a quantile function, for discrete actions and any observation an encoder
+reads."""
 
 from __future__ import annotations
 
@@ -21,24 +22,25 @@ class Iqn(QLearning):
     """Implicit quantile network with the hyperparameters of VLM-RB for MiniGrid."""
 
     policy_quantiles: Annotated[int, Bounds(1)] = 32
-    """Quantiles whose mean is a Q-value, wherever an action is chosen (VLM-RB, table 3)."""
+    """Quantiles averaged into a Q-value when an action is chosen (VLM-RB, table 3)."""
     train_quantiles: Annotated[int, Bounds(1)] = 64
-    """Quantiles of Z(s, a) in the loss, drawn anew for each transition (VLM-RB, table 3)."""
+    """Quantiles of Z(s, a) in the loss, sampled for each transition (VLM-RB, table 3)."""
     target_quantiles: Annotated[int, Bounds(1)] = 64
-    """Quantiles of the target distribution in the loss, drawn anew for each transition (VLM-RB, table 3)."""
+    """Quantiles of the target distribution in the loss, sampled for each transition (VLM-RB, table 3)."""
     cosines: Annotated[int, Bounds(1)] = 64
-    """Cosine functions that describe a fraction τ (VLM-RB, table 3)."""
+    """Cosine functions that embed a quantile fraction τ (VLM-RB, table 3)."""
     kappa: Annotated[float, Bounds(1e-6), Unit("reward")] = 1.0
-    """Difference κ from which the quantile Huber loss is linear (VLM-RB, table 3)."""
+    """Threshold κ beyond which the quantile Huber loss is linear (VLM-RB, table 3)."""
     hidden: Annotated[tuple[int, ...], Bounds(1)] = (256,)
-    """Widths of the hidden layers: on a grid or an image between features times embedding and quantiles, on a vector
-    before that product; [] on a vector multiplies the observation itself (choice: "a small MLP", as of DQN)."""
+    """Widths of the hidden layers. On a grid or an image they lie between the product of features and embedding and the
+    quantiles; on a vector, before that product. [] on a vector multiplies the observation itself (choice: "a small
+    MLP", as for DQN)."""
 
     version: ClassVar[int] = 1
     citation: ClassVar[str | Path] = Path(__file__).with_name("iqn.bib")
 
     def network(self, observations: Observations, actions: Actions) -> QuantileNetwork:
-        """The network that these spaces need."""
+        """Return the quantile network for these spaces."""
         from guidebench.baselines.learners.iqn.network import QuantileNetwork
         from guidebench.baselines.networks import MLP
 
@@ -49,13 +51,14 @@ class Iqn(QLearning):
         return QuantileNetwork(encoder, width, self.cosines, head, self.policy_quantiles)
 
     def _head(self, observations: Observations) -> tuple[int, ...]:
-        """Widths from the features on, without the last."""
+        """Return the layer widths from the features to the last hidden layer."""
         reading = self.reading(observations)
         widths = (reading.width, *self.hidden)
         return widths if reading.learns else widths[-1:]
 
     def _multiplications(self, observations: Observations, actions: Actions) -> tuple[int, int, int]:
-        """Of the encoder, of one fraction's embedding, and of what turns features into one quantile of each action."""
+        """Return multiply-adds of the encoder, of the embedding of one fraction, and of the head for one quantile of
+        every action."""
         from guidebench.baselines import arithmetic
 
         assert actions.count is not None
@@ -70,8 +73,9 @@ class Iqn(QLearning):
         return encoder + self.policy_quantiles * (embedding + quantile)
 
     def multiplications_to_learn(self, observations: Observations, actions: Actions) -> int:
-        """Three evaluations and one gradient, twice an evaluation's arithmetic and once that of the embedding, whose
-        fractions have none; policy fractions are embedded once for the whole batch."""
+        """Return multiply-adds per transition of an update: three forward passes and one gradient. A gradient costs two
+        forward passes, and one for the embedding, whose fractions need no gradient. Policy fractions are embedded once
+        for the whole batch."""
         encoder, embedding, quantile = self._multiplications(observations, actions)
         train, target = self.train_quantiles, self.target_quantiles
         return 5 * encoder + (2 * train + target) * embedding + (3 * train + target + self.policy_quantiles) * quantile

@@ -1,4 +1,4 @@
-"""SAC: a stochastic actor that is paid for its entropy, and an ensemble of critics, on a vector."""
+"""SAC: a stochastic actor with an entropy bonus and an ensemble of critics, for continuous actions."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class Sac(ActorCritic):
     actor_reduction: ActorReduction = "mean"
     policy_frequency: Annotated[int, Bounds(1), Unit("environment steps")] = 1
     log_std: Literal["clamp", "tanh"] = "clamp"
-    """How the actor's output x becomes log σ of its actions before their tanh, within [m, 2], m = `log_std_min`: x
-    itself, clamped (Haarnoja et al.'s code, with m = −20; choice: VLM-RB tells none), or m + (2 − m)(tanh x + 1)/2
-    (B-Pref's code, with m = −5, so that σ is about .22 at first)."""
+    """How the actor's output x becomes log σ of the actions before their tanh, within [m, 2] with m = `log_std_min`.
+    `clamp`: x clamped (Haarnoja et al.'s code, with m = −20; choice: VLM-RB does not state it). `tanh`: m + (2 −
+    m)(tanh x + 1)/2 (B-Pref's code, with m = −5, so that σ starts at about .22)."""
     log_std_min: Annotated[float, Bounds(-20, 2)] = -20.0
-    """Least log σ (choice: VLM-RB gives none; B-Pref's and RL-SaLLM-F's code have −5)."""
+    """Smallest log σ (choice: VLM-RB gives none; B-Pref's and RL-SaLLM-F's code have −5)."""
     alpha: Annotated[float, Bounds(1e-12), Unit("reward per nat")] = 1.0
-    """Entropy coefficient α, at first if it is tuned (VLM-RB, table 2)."""
+    """Entropy coefficient α; the initial value if α is tuned (VLM-RB, table 2)."""
     tune_alpha: bool = True
-    """α is learnt such that the actor's entropy meets its target (VLM-RB, table 2)."""
+    """Whether α is learnt so that the actor's entropy meets its target (VLM-RB, table 2)."""
     alpha_lr: Annotated[float, Bounds(0)] = 3e-4
-    """Learning rate of the Adam of log α (VLM-RB, table 2)."""
+    """Learning rate of Adam on log α (VLM-RB, table 2)."""
     target_entropy_scale: Annotated[float, Bounds(0), Unit("nats per action dimension")] = 0.5
-    """The target entropy is minus this times the number of action dimensions (VLM-RB, table 2)."""
+    """The target entropy is minus this value times the number of action dimensions (VLM-RB, table 2)."""
 
     outputs: ClassVar[int] = 2
     version: ClassVar[int] = 1

@@ -1,4 +1,4 @@
-"""TD3: a deterministic actor, smoothed targets and an ensemble of critics, on a vector."""
+"""TD3: a deterministic actor, smoothed target actions and an ensemble of critics, for continuous actions."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ class Td3(ActorCritic):
     actor_lr: Annotated[float, Bounds(0)] = 3e-4
     layer_norm: bool = False
     target_reduction: Reduction = "min"
-    """How the target is made of the chosen target critics (VLM-RB, table 2, against app. E.1's "mean")."""
+    """How the chosen target critics are reduced to one target value (VLM-RB, table 2, against app. E.1's "mean")."""
     actor_reduction: ActorReduction = "min"
-    """How the actor's loss is made of all critics; `first` takes the first alone, as Fujimoto et al. do (VLM-RB,
-    table 2, against app. E.1's "mean")."""
+    """How all critics are reduced to the value in the actor's loss; `first` uses the first critic alone, as Fujimoto et
+    al. do (VLM-RB, table 2, against app. E.1's "mean")."""
     policy_frequency: Annotated[int, Bounds(1), Unit("environment steps")] = 2
-    """Environment steps from one on which the actor and the targets are updated to the next (VLM-RB, table 2; choice:
-    of which)."""
+    """Environment steps between updates of the actor and the target networks (VLM-RB, table 2; choice: counted in
+    environment steps)."""
     exploration_noise: Annotated[float, Bounds(0), Unit("of an action's range [-1, 1]")] = 0.1
-    """Deviation of the noise on training actions (VLM-RB, table 2)."""
+    """Standard deviation of the exploration noise added to training actions (VLM-RB, table 2)."""
     target_noise: Annotated[float, Bounds(0), Unit("of an action's range [-1, 1]")] = 0.2
-    """Deviation of the noise on the target's actions (VLM-RB, table 2)."""
+    """Standard deviation of the smoothing noise added to target actions (VLM-RB, table 2)."""
     noise_clip: Annotated[float, Bounds(0), Unit("of an action's range [-1, 1]")] = 0.5
-    """Largest noise on the target's actions (VLM-RB, table 2)."""
+    """Bound to which the noise on target actions is clipped (VLM-RB, table 2)."""
 
     version: ClassVar[int] = 1
     citation: ClassVar[str | Path] = Path(__file__).with_name("td3.bib")

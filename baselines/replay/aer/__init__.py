@@ -1,4 +1,4 @@
-"""AER: of many candidates those most similar to where the agent is now."""
+"""AER: of many candidates, replay those most similar to the current observation."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from guidebench.harness.settings import Bounds
 @register.replay("aer")
 @dataclass(frozen=True)
 class Aer(ReplayPart):
-    """Attentive experience replay as VLM-RB's baseline has it (Sun et al. 2020; VLM-RB, app. E)."""
+    """Attentive experience replay as configured in VLM-RB's baseline (Sun et al. 2020; VLM-RB, app. E)."""
 
     version: ClassVar[int] = 1
     citation: ClassVar[str | Path] = Path(__file__).with_name("aer.bib")
 
     lambda_start: Annotated[float, Bounds(1)] = 4.0
-    """Candidates per place in the batch at step 0, falling linearly to 1 over the run (VLM-RB, app. E)."""
+    """Candidates per transition of the batch at step 0, falling linearly to 1 over the run (VLM-RB, app. E)."""
 
     def fits(self, there: There) -> str:
-        """Why similarity cannot be measured with this learner on these observations, or ""."""
+        """Return why similarity cannot be computed with this learner on these observations, or ""."""
         learner = there["learner"]
         if not learner.encoder_width(there.observations):
             return (

@@ -1,4 +1,4 @@
-"""ERO: a small network learns from evaluation returns which transitions are worth replaying."""
+"""ERO: a small network learns from evaluation returns which transitions to replay."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from guidebench.harness.settings import Bounds, Unit
 @register.replay("ero")
 @dataclass(frozen=True)
 class Ero(ReplayPart):
-    """Experience replay optimization as VLM-RB's baseline has it (Zha et al. 2019; VLM-RB, app. E)."""
+    """Experience replay optimization as configured in VLM-RB's baseline (Zha et al. 2019; VLM-RB, app. E)."""
 
     version: ClassVar[int] = 1
     citation: ClassVar[str | Path] = Path(__file__).with_name("ero.bib")
 
     candidates: Annotated[int, Bounds(1), Unit("batches")] = 4
-    """Uniformly drawn candidates per place in the batch (VLM-RB, app. E: N_cand = 4B)."""
+    """Uniformly drawn candidates per transition of the batch (VLM-RB, app. E: N_cand = 4B)."""
     hidden: Annotated[tuple[int, ...], Bounds(1)] = (64, 64)
     """Widths of the replay policy's hidden layers (VLM-RB, app. E)."""
     lr: Annotated[float, Bounds(0)] = 1e-4
-    """Learning rate of the replay policy, by Adam (choice: the paper states none)."""
+    """Learning rate of the replay policy's Adam (choice: the paper states none)."""
     new_error: Annotated[float, Bounds(0), Unit("|TD error|")] = 1.0
-    """|TD error| that a new transition is taken to have (VLM-RB, app. E)."""
+    """|TD error| assumed for a new transition (VLM-RB, app. E)."""
     averaging: Annotated[float, Bounds(0, 1)] = 0.5
     """Weight of the newest evaluation in the moving average of returns (choice: the paper states none; 0.5 spans about
-    the hundred episodes of Zha et al. at 32 episodes an evaluation)."""
+    the hundred episodes of Zha et al. at 32 episodes per evaluation)."""
 
     def fits(self, there: There) -> str:
-        """Why the replay policy could not learn in a run of these parts, or ""."""
+        """Return why the replay policy could not learn in this cell, or ""."""
         every, steps = there["evaluation"].every, there["training"].steps
         if 2 * every < steps:
             return ""

@@ -1,4 +1,4 @@
-"""Prioritised experience replay: a transition is drawn in proportion to a power of its last TD error."""
+"""Prioritised experience replay: the draw probability is proportional to a power of the last TD error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from guidebench.harness.settings import Bounds, Unit, cite
 @register.replay("per")
 @dataclass(frozen=True)
 class Per(ReplayPart):
-    """Prioritised experience replay as VLM-RB's baseline has it (Schaul et al. 2015; VLM-RB, app. E)."""
+    """Prioritised experience replay as configured in VLM-RB's baseline (Schaul et al. 2015; VLM-RB, app. E)."""
 
     version: ClassVar[int] = 1
     citation: ClassVar[str | Path] = Path(__file__).with_name("per.bib")
@@ -24,17 +24,17 @@ class Per(ReplayPart):
     alpha: Annotated[float, Bounds(0, 1)] = 0.7
     """Exponent of the priority: 0 draws uniformly, 1 in proportion to |TD error| (VLM-RB, tables 2 and 3)."""
     beta: Annotated[float, Bounds(0, 1)] = 1.0
-    """Exponent of the importance weights: 1 corrects the draws' bias in full (VLM-RB, tables 2 and 3)."""
+    """Exponent of the importance weights; 1 fully corrects the bias of prioritised draws (VLM-RB, tables 2 and 3)."""
     importance_weights: bool = True
-    """Whether the loss weighs transitions against the bias of their draw (VLM-RB, table 3; false in table 2)."""
+    """Whether the loss uses importance weights (VLM-RB, table 3; false in table 2)."""
     epsilon: Annotated[float, Bounds(1e-12)] = 1e-6
-    """Added to |TD error|, so that every transition can be drawn (VLM-RB, app. E)."""
+    """Constant added to |TD error|, so that every transition can be drawn (VLM-RB, app. E)."""
     new_priority: Literal["small", "maximum"] = "small"
-    """|TD error| that a new transition is taken to have: `small_priority`, or the largest that its seed has seen
-    (VLM-RB, app. E.1: small; Schaul et al. 2015, algorithm 1: maximum)."""
+    """|TD error| assumed for a new transition: `small_priority`, or the largest seen so far for its seed (VLM-RB, app.
+    E.1: small; Schaul et al. 2015, algorithm 1: maximum)."""
     small_priority: Annotated[float, Bounds(0), Unit("|TD error|")] = 0.01
-    """|TD error| that a new transition is taken to have under new_priority=small (choice: a hundredth of the largest
-    reward; low beside an error worth replaying, yet drawn before long)."""
+    """|TD error| assumed for a new transition under new_priority=small (choice: a hundredth of the largest reward;
+    small compared with an error worth replaying, yet drawn soon)."""
 
     def spawn(self, build: Build) -> Sampler:
         from guidebench.baselines.replay.per.sampler import PerSampler

@@ -1,4 +1,4 @@
-"""ReLo: a transition is drawn for what the target network already explains of it and the online network not yet."""
+"""ReLo: transitions are prioritised by the loss of the online network beyond that of the target network."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from guidebench.harness.settings import Bounds
 @register.replay("relo")
 @dataclass(frozen=True)
 class Relo(ReplayPart):
-    """Reducible loss prioritisation as VLM-RB's baseline has it (Sujit et al. 2023; VLM-RB, app. E)."""
+    """Reducible loss prioritisation as configured in VLM-RB's baseline (Sujit et al. 2023; VLM-RB, app. E)."""
 
     version: ClassVar[int] = 1
     citation: ClassVar[str | Path] = Path(__file__).with_name("relo.bib")
@@ -28,12 +28,13 @@ class Relo(ReplayPart):
     beta_end: Annotated[float, Bounds(0, 1)] = 1.0
     """Exponent of the importance weights at the end of the run, reached linearly (VLM-RB, app. E)."""
     importance_weights: bool = True
-    """Whether the loss weighs transitions against the bias of their draw (VLM-RB, app. E)."""
+    """Whether the loss uses importance weights (VLM-RB, app. E)."""
     epsilon: Annotated[float, Bounds(1e-12)] = 1e-6
-    """Added to the reducible loss, so that every transition can be drawn (VLM-RB, app. E)."""
+    """Constant added to the reducible loss, so that every transition can be drawn (VLM-RB, app. E)."""
     difference: Difference = "error"
-    """What of the online network exceeds the target network's: error takes |δ| − |δ̄| (VLM-RB, app. E), loss
-    L(δ) − L(δ̄) by the learner's own loss (Sujit et al. 2023; their released code)."""
+    """How the reducible loss is computed. `error`: |δ| − |δ̄|, with the TD errors δ of the online and δ̄ of the target
+    network (VLM-RB, app. E). `loss`: L(δ) − L(δ̄) with the learner's own loss L (Sujit et al. 2023; their released
+    code)."""
 
     def spawn(self, build: Build) -> Sampler:
         from guidebench.baselines.replay.relo.sampler import ReloSampler

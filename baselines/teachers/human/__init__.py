@@ -1,4 +1,4 @@
-"""The teacher `human`: a person, who is shown pairs of segments by `bench label` while the run waits."""
+"""The teacher `human`: a person labels pairs of segments in `bench label` while the run waits."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 @register.teacher("human")
 @dataclass(frozen=True)
 class Human(TeacherPart):
-    """Asks whoever sits at `bench label STUDY`; a run stops until it is answered (Christiano et al. 2017)."""
+    """Asks a person at `bench label STUDY`; the run stops until the answers arrive (Christiano et al. 2017)."""
 
     frames: bool = True
-    """Whether what drawing needs is stored with every transition, so that the person sees pictures; numbers alone
-    otherwise (choice)."""
+    """Whether snapshots are stored with every transition, so that the person sees pictures; otherwise only numbers are
+    shown (choice)."""
 
     needs: ClassVar[Mapping[str, str]] = {"human": "human"}
     backend: ClassVar[str] = "human"
     delay: ClassVar[int] = 1
-    """Steps between a question and the use of its answer: the run stops right after it has asked."""
+    """Environment steps between a question and the use of its answer: the run stops right after asking."""
     version: ClassVar[int] = 1
     citation: ClassVar[str | Path] = Path(__file__).with_name("human.bib")
 
     @property
     def keeps_snapshots(self) -> bool:
-        """Where the person is shown pictures."""
+        """Whether the person is shown pictures."""
         return self.frames
 
     def person(self, runs: Sequence[Path]) -> Backend:
-        """The questions and answers in the runs' directories."""
+        """Return the backend that reads and writes questions and answers in the runs' directories."""
         from guidebench.baselines.teachers.human.backend import HumanBackend
 
         return HumanBackend(runs)

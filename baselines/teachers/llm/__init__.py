@@ -1,6 +1,7 @@
-"""The teacher `llm`: a language model reads pairs of segments as text, says which is better and writes a better one.
+"""The teacher `llm`: a language model reads pairs of segments as text, labels the better one and writes an improved
+one.
 
-The chat `scripted`, which stands in for one, lives beside the prompts that it reads.
+The chat `scripted`, a hand-written substitute for a language model, lives beside the prompts that it reads.
 """
 
 from __future__ import annotations
@@ -21,52 +22,56 @@ if TYPE_CHECKING:
     from guidebench.harness.models.calls import Message, Usage
 
 TOKENS = {"label": (1_660, 570), "check": (380, 275), "imagine": (995, 225)}
-"""Read and written for a query: differences of table 7's variants, for 2,000 queries, of which not all are checked or
-imagined upon (RL-SaLLM-F)."""
+"""Tokens read and written per query, as differences between table 7's variants for 2,000 queries, of which not all are
+checked or followed by an imagined segment (RL-SaLLM-F)."""
 
 
 @register.teacher("llm")
 @dataclass(frozen=True)
 class Llm(TeacherPart):
-    """Asks a chat about pairs of segments told as coordinates, in both orders, and for a segment that betters the
-    preferred one (RL-SaLLM-F, §5.2 and 5.3)."""
+    """Asks a chat which of two segments, written as coordinates, is better, in both orders, and for a segment that
+    improves on the preferred one (RL-SaLLM-F, §5.2 and 5.3)."""
 
     double_check: bool = True
-    """Whether a preference has to hold with the order swapped (RL-SaLLM-F, equation 4)."""
+    """Whether a preference counts only if it holds with the order of the segments swapped (RL-SaLLM-F, equation 4)."""
     augment: Literal["llm", "decision_transformer", "none"] = "llm"
-    """Who imagines a segment that is better than the preferred one: the model that is asked, or a Decision Transformer
-    that learnt from the suite's solver (RL-SaLLM-F, equation 5 and app. B.7)."""
+    """What imagines a segment better than the preferred one: `llm`, the same model, or `decision_transformer`, trained
+    on the suite's solver (RL-SaLLM-F, equation 5 and app. B.7)."""
     expert_episodes: Annotated[int, Bounds(1), Unit("episodes")] = 30
-    """Of the solver, each up to its first success, for the Decision Transformer (RL-SaLLM-F, app. B.7)."""
+    """Episodes of the solver, each up to its first success, that train the Decision Transformer (RL-SaLLM-F, app.
+    B.7)."""
     expert_updates: Annotated[int, Bounds(1), Unit("gradient steps")] = 5_000
-    """Of the Decision Transformer, before the first label is used (choice: half a minute)."""
+    """Gradient steps of the Decision Transformer before the first label is used (choice: half a minute)."""
     keep_sampled: bool = True
-    """Whether labels of sampled pairs are learnt from; false leaves the imagined pairs alone (RL-SaLLM-F, §6.3: "w/o
-    LLM feedback")."""
+    """Whether the reward is trained on labels of sampled pairs; false leaves only the imagined pairs (RL-SaLLM-F, §6.3:
+    "w/o LLM feedback")."""
     undecided: Literal["discard", "soft"] = "discard"
-    """What becomes of a pair without a preference, equal or inconsistent: discarded, or learnt with label 0.5
+    """Treatment of a pair without a preference (equal or inconsistent): discarded, or trained with label 0.5
     (RL-SaLLM-F, remark 1)."""
     shots: Literal[0, 1] = 0
-    """Answers that the prompt gives as an example (RL-SaLLM-F, app. C.3)."""
+    """Number of example answers in the prompt (RL-SaLLM-F, app. C.3)."""
     retries: Annotated[int, Bounds(0, 10)] = 1
-    """Times that the model is told what is wrong with a reply that cannot be used (choice: the paper discards)."""
+    """Times that the model is told what is wrong with an unusable reply and asked again (choice: the paper
+    discards)."""
     tolerance: Annotated[float, Bounds(0), Unit("of a coordinate")] = 0.001
-    """How far an imagined segment may begin from where it was told to (choice: three decimals copied right)."""
+    """Largest deviation of an imagined segment's start from the start given in the prompt (choice: three decimals
+    copied correctly)."""
     decimals: Annotated[int, Bounds(0, 9)] = 4
-    """Of coordinates as text (RL-SaLLM-F, app. C.2)."""
+    """Decimals of coordinates written as text (RL-SaLLM-F, app. C.2)."""
     prompt: Annotated[str, Text] = ""
-    """Asks which trajectory is better, with {trajectory_1} and {trajectory_2}, and {goal}, {steps}, {meanings},
-    {surroundings}, {example} if wanted; empty is our own (choice: RL-SaLLM-F, app. C.1, in our words)."""
+    """Prompt that asks which trajectory is better. It contains {trajectory_1} and {trajectory_2}, and may contain
+    {goal}, {steps}, {meanings}, {surroundings} and {example}; empty uses the built-in prompt (choice: RL-SaLLM-F, app.
+    C.1, in our words)."""
     imagine_prompt: Annotated[str, Text] = ""
-    """Asks for a better trajectory, with {start} and {steps}, and {preferred}, {goal}, {way} if wanted; empty is our
-    own (choice: RL-SaLLM-F, app. C.1, in our words)."""
+    """Prompt that asks for a better trajectory. It contains {start} and {steps}, and may contain {preferred}, {goal}
+    and {way}; empty uses the built-in prompt (choice: RL-SaLLM-F, app. C.1, in our words)."""
 
     version: ClassVar[int] = 2
     needs: ClassVar[Mapping[str, str]] = {"chat": "chat"}
     citation: ClassVar[str | Path] = Path(__file__).with_name("llm.bib")
 
     def fits(self, there: There) -> str:
-        """Why it cannot teach there, or ""."""
+        """Return why it cannot teach in this cell, or ""."""
         from guidebench.baselines.preference.conversing import misfit
         from guidebench.baselines.teachers.llm import prompts
 
@@ -78,8 +83,8 @@ class Llm(TeacherPart):
             ("imagine_prompt", self.imagine_prompt, prompts.IMAGINE_NEEDS, prompts.IMAGINE_MAY),
         )
         for name, text, needs, may in checked:
-            if text and (told := misfit(text, needs, may)):
-                return f"teacher.{name} {told}"
+            if text and (problem := misfit(text, needs, may)):
+                return f"teacher.{name} {problem}"
         if not self.keep_sampled and self.augment == "none":
             return "teacher.keep_sampled=false and teacher.augment=none leave nothing to learn from"
         if self.augment == "decision_transformer" and there["guide"].segment >= there.suite.horizon(there.task):
@@ -92,25 +97,26 @@ class Llm(TeacherPart):
 
     @property
     def imagines(self) -> bool:
-        """Whether a model or a Decision Transformer makes up better segments."""
+        """Whether a model or a Decision Transformer imagines better segments."""
         return self.augment != "none"
 
     def ready(self, there: There) -> None:
-        """UserError where the Decision Transformer would have too few episodes of the solver to learn from, which
-        takes a minute to find out on MetaWorld."""
+        """Raise UserError if the Decision Transformer would have too few solver episodes; on MetaWorld this check takes
+        a minute."""
         if self.augment == "decision_transformer":
             from guidebench.baselines.teachers.llm.teacher import demonstrated
 
             demonstrated(there.suite, there.task, self.expert_episodes, there["guide"].segment)
 
     def asked(self, parts: Mapping[str, Any], role: str) -> Usage:
-        """About what a run asks, by what it took the paper's own; calls if every pair has a preference."""
+        """Return the approximate usage of a run, by the token counts of the paper; calls are counted as if every pair
+        had a preference."""
         from guidebench.harness.models.calls import Usage
 
         queries = parts["guide"].planned(parts)
-        said = ["label", *["check"] * self.double_check, *["imagine"] * (self.augment == "llm")]
-        into, out = (queries * sum(TOKENS[each][side] for each in said) for side in (0, 1))
-        return Usage(len(said) * queries, tokens_in=into, tokens_out=out)
+        steps = ["label", *["check"] * self.double_check, *["imagine"] * (self.augment == "llm")]
+        into, out = (queries * sum(TOKENS[step][side] for step in steps) for side in (0, 1))
+        return Usage(len(steps) * queries, tokens_in=into, tokens_out=out)
 
     def spawn(self, build: Build) -> Teacher:
         from guidebench.baselines.teachers.llm.teacher import LlmTeacher
@@ -118,7 +124,7 @@ class Llm(TeacherPart):
         return LlmTeacher(self, build)
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
-        """About pairs of this task; it is made once, to learn its instruction."""
+        """Return the dialogue about pairs of this task; the task is made once, to read its instruction."""
         from guidebench.baselines.teachers.llm.dialogue import PairDialogue
 
         around = suite.surroundings(task) if isinstance(suite, HasSurroundings) else None
@@ -128,26 +134,27 @@ class Llm(TeacherPart):
 @register.chat("scripted")
 @dataclass(frozen=True)
 class Scripted(ModelPart):
-    """Reads the coordinates in a prompt of teacher `llm` and reasons about distances; errs at stated rates."""
+    """Reads the coordinates in a prompt of teacher `llm` and compares distances; it errs at configured rates."""
 
     error: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.1
-    """How often it misjudges a pair: it takes the worse trajectory for the better one, in whichever order the two are
-    shown, so that asking again with the order swapped cannot tell (choice)."""
+    """Probability that it misjudges a pair: it takes the worse trajectory for the better one in both orders, so that
+    swapping the order cannot reveal it (choice)."""
     first_bias: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.2
-    """How often the order decides: it prefers the trajectory shown first, whatever it thinks of them, drawn anew for
-    each order (choice: a tenth of its answers wrong on that account)."""
+    """Probability that it prefers the trajectory shown first, whatever its judgement, drawn anew for each order
+    (choice: a tenth of its answers are wrong for this reason)."""
     noise: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.0
-    """How often it says the opposite of what it thinks, drawn anew for each order: noise that is independent and
-    favours none, against which asking twice helps by definition (choice: none of it)."""
+    """Probability that it answers the opposite of its judgement, drawn anew for each order: independent noise without
+    bias, against which asking twice helps by definition (choice: none)."""
     equal: Annotated[float, Bounds(0), Unit("of a coordinate")] = 0.005
-    """Difference of summed mean distances below which it sees none, and says 0 (choice: half a centimetre)."""
+    """Difference of summed mean distances below which it answers 0, for equal (choice: half a centimetre)."""
     malformed: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.0
-    """How often a reply lacks the form that was asked for, drawn anew for each reply (choice: never)."""
+    """Probability that a reply lacks the requested format, drawn anew for each reply (choice: never)."""
     delay: Annotated[int | None, Bounds(0), Unit("environment steps")] = 1
-    """Steps between a question and the use of its answer; null applies it on arrival, which is not reproducible
-    (choice: as the other chats)."""
+    """Environment steps between a question and the use of its answer; null uses each answer on arrival, which is not
+    reproducible (choice: as the other chats)."""
     timeout: Annotated[float, Bounds(0.1), Unit("seconds"), Transport] = 120.0
-    """How long one answer may take before its process is restarted (choice: ample; it takes a millisecond)."""
+    """Time limit of one answer, after which the chat's process is restarted (choice: ample; an answer takes a
+    millisecond)."""
 
     version: ClassVar[int] = 1
     citation: ClassVar[str] = "% hand-written for this task"
@@ -156,11 +163,12 @@ class Scripted(ModelPart):
     title: ClassVar[str] = "hand-written for this task"
 
     def fits(self, there: There) -> str:
-        """Why this chat cannot answer there, or ""."""
+        """Return why this chat cannot answer in this cell, or ""."""
         return "" if isinstance(there["teacher"], Llm) else "it reads the prompts of teacher 'llm' alone"
 
     def spawn(self, suite: Suite, task: str) -> Callable[[tuple[Message, ...]], str]:
-        """What answers: it is told neither suite nor task, and sees the words of the conversation alone."""
+        """Return the callable that answers. It is given neither suite nor task, only the messages of the
+        conversation."""
         from guidebench.baselines.teachers.llm.scripted import ScriptedReader
 
         return ScriptedReader(self)

@@ -1,4 +1,5 @@
-"""B-Pref's scripted teachers: preferences by the task's own reward, perfect or flawed in stated ways."""
+"""B-Pref's scripted teachers, which prefer by the task's own reward, without error or with configured kinds of
+error."""
 
 from __future__ import annotations
 
@@ -18,22 +19,23 @@ if TYPE_CHECKING:
 @register.teacher("oracle")
 @dataclass(frozen=True)
 class Oracle(TeacherPart):
-    """Prefers the segment with the larger sum of the task's own reward; perfect as its settings stand (Lee et al. 2021,
+    """Prefers the segment with the larger sum of the task's own reward; the defaults make no errors (Lee et al. 2021,
     algorithm 2)."""
 
     beta: Annotated[float | None, Bounds(0), Unit("per unit of return")] = None
-    """Rationality β: the second segment is preferred with the probability that a softmax of β times the returns gives
-    it; null: always the larger return (B-Pref, §3, Stoc: 1)."""
+    """Rationality β: the preferred segment is drawn from a softmax of β times the returns; null always prefers the
+    larger return (B-Pref, §3, Stoc: 1)."""
     gamma: Annotated[float, Bounds(0, 1)] = 1.0
-    """Discount of what lies before a segment's end, which a myopic teacher remembers best (B-Pref, §3, Myopic: 0.9)."""
+    """Discount γ per transition before a segment's end: a myopic teacher weighs later transitions more (B-Pref, §3,
+    Myopic: 0.9)."""
     mistake: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.0
-    """How often a preference is turned round (B-Pref, §3, Mistake: 0.1)."""
+    """Probability that a preference is reversed (B-Pref, §3, Mistake: 0.1)."""
     skip: Annotated[float, Bounds(0), Unit("mean return of a segment")] = 0.0
-    """A pair is skipped unless one of its returns exceeds this share of the mean return of the last episodes, scaled to
-    a segment's length; 0 skips none (B-Pref, §3, Skip: 0.1)."""
+    """Threshold below which pairs are skipped: one of the returns must exceed this share of the mean return of the last
+    episodes, scaled to a segment's length; 0 skips none (B-Pref, §3, Skip: 0.1)."""
     equal: Annotated[float, Bounds(0), Unit("mean return of a segment")] = 0.0
-    """Returns that differ by less than this share of that mean are equally good, label ½; so are equal ones in any case
-    (B-Pref, §3, Equal: 0.1; choice: equal ones)."""
+    """Difference below which returns count as equal and the label is ½, as a share of the same mean return; identical
+    returns always count as equal (B-Pref, §3, Equal: 0.1; choice: identical ones)."""
 
     backend: ClassVar[str] = "oracle"
     version: ClassVar[int] = 1

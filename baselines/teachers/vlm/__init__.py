@@ -1,4 +1,5 @@
-"""The teacher `vlm`: a vision-language model looks at a frame of either segment and says where the goal is nearer."""
+"""The teacher `vlm`: a vision-language model compares a frame of each segment and labels which is nearer to the
+goal."""
 
 from __future__ import annotations
 
@@ -17,26 +18,28 @@ if TYPE_CHECKING:
     from guidebench.harness.models.calls import Usage
 
 TOKENS = (1_100, 300)
-"""Read and written for a pair in one order: two images of 256 pixels at 255 tokens each, our two prompts, an analysis
-of 290 that is read once more (choice: counted by hand, since no paper prints it)."""
+"""Tokens read and written per pair in one order: two images of 256 pixels at 255 tokens each, our two prompts, and an
+analysis of 290 tokens that is read once more (choice: counted by hand, since no paper prints it)."""
 
 
 @register.teacher("vlm")
 @dataclass(frozen=True)
 class Vlm(TeacherPart):
-    """Asks a chat about two images, the last of either segment: first for an analysis, then for a label of what it
-    wrote (RL-VLM-F: analysis and labeling)."""
+    """Asks a chat about two images, the last frame of each segment: first for an analysis, then for a label of that
+    analysis (RL-VLM-F: analysis and labeling)."""
 
     double_check: bool = False
-    """Whether a preference has to hold with the order swapped (RL-SaLLM-F, equation 4, which RL-VLM-F has not)."""
+    """Whether a preference counts only if it holds with the order of the images swapped (RL-SaLLM-F, equation 4;
+    RL-VLM-F does not check)."""
     retries: Annotated[int, Bounds(0, 10)] = 1
-    """Times that the model is told what is wrong with a label that cannot be read (choice: the paper discards)."""
+    """Times that the model is told what is wrong with an unreadable label and asked again (choice: the paper
+    discards)."""
     prompt: Annotated[str, Text] = ""
-    """Asks for the analysis, below the two images, with {goal}; empty is our own (choice: RL-VLM-F's code,
-    prompt.py, in our words)."""
+    """Prompt that asks for the analysis, shown below the two images; it contains {goal}; empty uses the built-in prompt
+    (choice: RL-VLM-F's code, prompt.py, in our words)."""
     label_prompt: Annotated[str, Text] = ""
-    """Asks for the label, with {analysis}, and {goal} if wanted; empty is our own (choice: RL-VLM-F's code,
-    prompt.py, in our words)."""
+    """Prompt that asks for the label; it contains {analysis} and may contain {goal}; empty uses the built-in prompt
+    (choice: RL-VLM-F's code, prompt.py, in our words)."""
 
     version: ClassVar[int] = 2
     needs: ClassVar[Mapping[str, str]] = {"chat": "chat"}
@@ -44,7 +47,7 @@ class Vlm(TeacherPart):
     citation: ClassVar[str | Path] = Path(__file__).with_name("vlm.bib")
 
     def fits(self, there: There) -> str:
-        """Why it cannot teach there, or ""."""
+        """Return why it cannot teach in this cell, or ""."""
         from guidebench.baselines.preference.conversing import misfit
         from guidebench.baselines.teachers.vlm import prompts
 
@@ -54,12 +57,12 @@ class Vlm(TeacherPart):
             ("prompt", self.prompt, prompts.PROMPT_NEEDS, ()),
             ("label_prompt", self.label_prompt, prompts.LABEL_NEEDS, prompts.LABEL_MAY),
         ):
-            if text and (told := misfit(text, needs, may)):
-                return f"teacher.{name} {told}"
+            if text and (problem := misfit(text, needs, may)):
+                return f"teacher.{name} {problem}"
         return ""
 
     def asked(self, parts: Mapping[str, Any], role: str) -> Usage:
-        """About what a run asks, if every label is read at once and every pair has a preference."""
+        """Return the approximate usage of a run, if every label is readable at once and every pair has a preference."""
         from guidebench.harness.models.calls import Usage
 
         shown = parts["guide"].planned(parts) * (1 + self.double_check)
@@ -71,7 +74,7 @@ class Vlm(TeacherPart):
         return VlmTeacher(self.double_check)
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
-        """About pairs of this task; it is made once, to learn its instruction."""
+        """Return the dialogue about pairs of this task; the task is made once, to read its instruction."""
         from guidebench.baselines.teachers.vlm.dialogue import ImageDialogue
 
         return ImageDialogue(self, suite.make(task).instruction)
