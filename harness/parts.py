@@ -252,6 +252,11 @@ class ModelPart(Part):
     def ready(self) -> None:
         """UserError for a missing package, file, key or address; nothing is loaded or asked."""
 
+    def dimensions(self) -> int | None:
+        """Return how many numbers each vector of an embedder has, so that a part can refuse another width while a
+        command is planned; None where that is not known, and for what embeds nothing."""
+        return None
+
     def sampled(self, call: Call) -> Call:
         """The call as this model is to answer it."""
         return call

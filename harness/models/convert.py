@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,6 +14,9 @@ WRAPPINGS = ("module.", "model.")
 """What training code puts before every name: DataParallel and a class around the model."""
 RN50 = "RN50-quickgelu"
 """open_clip's name for the CLIP ResNet-50 that OpenAI published and that LIV goes on from."""
+
+LONGEST_HEADER = 10**8
+"""Bytes of a safetensors header at most, as the format's own reader has it."""
 
 
 class Converted(NamedTuple):
@@ -50,6 +54,21 @@ def convert(source: Path, target: Path, architecture: str = "") -> Converted:
     whole = {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
     save_file(whole, target, {"format": "pt"} | ({"open_clip": architecture} if architecture else {}))
     return Converted(len(whole), sum(tensor.numel() for tensor in whole.values()), architecture)
+
+
+def width(file: Path) -> int | None:
+    """Numbers in a vector of the CLIP model in a safetensors file, by the file's header alone; None where there is no
+    such file, or another model in it."""
+    try:
+        with file.open("rb") as opened:
+            length = int.from_bytes(opened.read(8), "little")
+            header = json.loads(opened.read(length)) if length <= LONGEST_HEADER else None
+    except (OSError, ValueError):
+        return None
+    match header:
+        case {"text_projection": {"shape": [_, int(found)]}}:
+            return found
+    return None
 
 
 def _mappings(value: Any) -> Iterator[dict[str, Any]]:

@@ -47,6 +47,7 @@ class Recipe:
     repository: str = ""
     api: str = ""
     tokens_per_image: int = 0
+    width: int = 0
     price: Price | None = None
 
     @property
@@ -130,7 +131,7 @@ def _parse_one(name: str, entry: Any) -> Recipe:
     if not isinstance(entry, dict):
         raise ValueError(f"recipe {name!r}: expected a table, got {entry!r}")
     known = {field.name for field in fields(Recipe)} - {"name"}
-    needed = known - {"repository", "api", "tokens_per_image", "price"}
+    needed = known - {"repository", "api", "tokens_per_image", "width", "price"}
     if wrong := (set(entry) - known) | (needed - set(entry)):
         raise ValueError(f"recipe {name!r}: unknown or missing: {', '.join(sorted(wrong))}")
     texts = ("title", "licence", "note", "repository", "api")
@@ -143,12 +144,15 @@ def _parse_one(name: str, entry: Any) -> Recipe:
         papers=_several(f"{name}.papers", entry["papers"], PAPERS),
         parameters=_number(f"{name}.parameters", entry["parameters"]),
         tokens_per_image=int(_number(f"{name}.tokens_per_image", entry.get("tokens_per_image", 0))),
+        width=_count(f"{name}.width", entry["width"]) if "width" in entry else 0,
         price=_price(f"{name}.price", entry["price"]) if "price" in entry else None,
     )
     if bool(found.calls) != bool(found.backends):
         raise ValueError(f"recipe {name!r}: it serves calls through backends: name both or neither")
     if bool(found.scoring) != ("judge" in found.calls):
         raise ValueError(f"recipe {name!r}: a judge has a way of scoring, and nothing else has")
+    if found.width and "embed" not in found.calls:
+        raise ValueError(f"recipe {name!r}: only what embeds has a width")
     if "transformers" in found.backends and not found.repository:
         raise ValueError(f"recipe {name!r}: transformers loads weights, and it names no repository")
     if "openai" in found.backends and not (found.api or found.repository):
@@ -175,6 +179,12 @@ def _number(where: str, value: Any) -> float:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < float("inf"):
         raise ValueError(f"{where}: expected a number of at least 0, got {value!r}")
     return float(value)
+
+
+def _count(where: str, value: Any) -> int:
+    if type(value) is not int or value < 1:
+        raise ValueError(f"{where}: expected a whole number of at least 1, got {value!r}")
+    return value
 
 
 def _several(where: str, value: Any, options: tuple[str, ...] | None) -> tuple[Any, ...]:

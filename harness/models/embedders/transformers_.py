@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
+from guidebench.harness.models import convert
 from guidebench.harness.models.access import Local
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.parts import There
@@ -42,6 +44,13 @@ class Transformers(Local):
         if found is None or "embed" in found.calls:
             return ""
         return f"its model {self.model!r} ({found.title}) embeds nothing; choose another embedder.model, such as clip"
+
+    def dimensions(self) -> int | None:
+        """Return the width that the model's recipe states, or the one in the header of a file that `bench models
+        convert` made; None where neither tells it."""
+        if (found := recipes.recipe(self.model)) is not None:
+            return found.width or None
+        return convert.width(Path(self.model)) if self.model.endswith(".safetensors") else None
 
     def spawn_model(self, device: str) -> Model:
         """The model, loaded; `device` is the worker's. UserError for a missing package, an unknown model or device."""

@@ -82,6 +82,19 @@ def test_a_run_rewards_every_state_once_and_replays_to_the_byte_when_the_model_i
     assert ledger(replayed)["billed_calls"] == 0
 
 
+def test_a_hand_written_embedder_checks_the_plumbing_and_is_labelled_so(train: Callable[..., Path]) -> None:
+    command = [each for each in DOORKEY if not each.startswith("embedder.")]
+    command += ["embedder=scripted", "embedder.width=64", "guide.alpha=0", "seeds=[0,1]"]
+    together, apart = train(*command, packs=[(0, 1)]), train(*command, packs=[(1,), (0,)])
+    for name in ("evaluations.parquet", "policy.safetensors"):
+        assert rows(together, name) == rows(apart, name) and len(rows(together, name)) == 2
+    assert ledger(together)["images"] == 160 and ledger(together)["failures"] == 0
+    assert not list(together.rglob("cassette*")), "its answers are not recorded"
+    assert (results.load(together)["backend"] == "scripted").all()
+    (told,) = (json.loads(path.read_text()) for path in together.rglob("cell.json"))
+    assert told["parts"]["embedder"]["backend"] == "scripted", "by which the leaderboard lists it apart"
+
+
 @pytest.mark.slow
 def test_stopping_and_continuing_changes_no_byte(
     train: Callable[..., Path], tiny: Callable[[str], Path], tmp_path: Path

@@ -50,6 +50,9 @@ def test_every_recipe_can_be_asked_for_through_exactly_the_backends_it_names(nam
     assert {*found.calls} <= {*registry.names("call")}
     if "judge" in found.calls:
         assert found.scoring and set(found.calls) >= {"chat"}
+    assert bool(found.width) == ("embed" in found.calls)
+    if found.width:
+        assert f"{found.width} numbers" in found.note
     if not found.backends:
         assert "Not served yet" in found.note
     if found.price is not None:
@@ -103,6 +106,9 @@ def test_a_price_is_per_million_tokens_and_zero_is_told_apart() -> None:
             "model.price.held",
         ),
         ('papers = ["vlm_rb"]', 'papers = ["furl"]', "model.papers"),
+        ("parameters = 1", "parameters = 1\nwidth = 512", "only what embeds"),
+        ('calls = ["chat"]', 'calls = ["embed"]\nwidth = 0', "model.width"),
+        ('calls = ["chat"]', 'calls = ["embed"]\nwidth = 1.5', "model.width"),
     ],
 )
 def test_an_entry_that_does_not_fit_is_refused_by_its_field(old: str, new: str, told: str) -> None:
@@ -113,4 +119,4 @@ def test_an_entry_that_does_not_fit_is_refused_by_its_field(old: str, new: str, 
 
 
 def test_the_data_lies_beside_the_code_where_a_wheel_takes_it() -> None:
-    assert files("guidebench.harness.models").joinpath("recipes.toml").is_file()
+    assert files("guidebench.harness.models.backends").joinpath("recipes.toml").is_file()

@@ -3,6 +3,10 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
 
 from guidebench.harness import registry, settings
 from guidebench.harness.models.embedders.transformers_ import Transformers
@@ -14,6 +18,20 @@ def test_it_is_registered_and_refuses_a_model_that_embeds_nothing() -> None:
     assert Transformers().fits(there()) == "" == Transformers(model="an/unknown-one").fits(there())
     said = Transformers(model="perception_lm_1b").fits(there())
     assert "embeds nothing" in said and "embedder.model" in said
+
+
+def test_it_tells_the_width_of_a_known_model_and_of_a_converted_file(tmp_path: Path) -> None:
+    save = pytest.importorskip("safetensors.numpy").save_file
+    file, other = tmp_path / "liv.safetensors", tmp_path / "other.safetensors"
+    save({"text_projection": np.zeros((16, 24), np.float32), "logit_scale": np.zeros((), np.float32)}, file)
+    save({"weight": np.zeros(3, np.float32)}, other)
+    (tmp_path / "damaged.safetensors").write_bytes(b"\xff" * 40)
+    asked = {
+        "liv": 1024, "clip": 512, "openai/clip-vit-large-patch14": 768, "gpt2": 768, "an/unknown-one": None,
+        "perception_lm_1b": None, str(file): 24, str(other): None, str(tmp_path / "damaged.safetensors"): None,
+        str(tmp_path / "absent.safetensors"): None,
+    }  # fmt: skip
+    assert {model: Transformers(model=model).dimensions() for model in asked} == asked
 
 
 def test_how_it_is_reached_is_no_part_of_a_cells_id() -> None:
