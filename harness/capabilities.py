@@ -25,6 +25,15 @@ class Demonstrates(Protocol):
 
 
 @runtime_checkable
+class HasGoal(Protocol):
+    def goal_snapshot(self, task: str, seed: int) -> Array | None:
+        """Return the snapshot, uint8 [n], of the first state in which the suite's own solver succeeds in the episode
+        that begins with `reset(seed)` (`harness.episodes.demonstrations.first_success`), or None where it never does.
+        It is the same to the byte whenever it is asked for. A method that shows it to a model as a goal image is told
+        something that no reward tells, which its page says."""
+
+
+@runtime_checkable
 class HasCoordinates(Protocol):
     def coordinates(self, task: str) -> tuple[Coordinates, ...]:
         """What of an observation can be told in words."""

@@ -165,6 +165,21 @@ def play(task: Task, seed: int, act: Callable[[Array], Any]) -> Demonstration | 
     return episode if episode.success.any() else None
 
 
+def first_success(task: Task, seed: int, act: Callable[[Array], Any]) -> Array | None:
+    """Return the snapshot, uint8 [n], of the first state that is a success in the episode that `act(observation)` makes
+    of layout `seed`; None where no state of it is one. Solvers of some tasks lose success again before the episode
+    ends, so its last state would not do."""
+    observation = task.reset(seed)
+    for _ in range(task.max_steps):
+        step = task.step(act(observation))
+        if step.success:
+            return task.snapshot().copy()
+        if step.terminated or step.truncated:
+            return None
+        observation = step.observation
+    return None
+
+
 def verify(recorded: Demonstration, task: Task, name: str) -> None:
     """Replay an episode action by action in a fresh `task`; UserError, by `name`, if it is not what was recorded."""
     if not recorded.success[-1]:

@@ -232,6 +232,14 @@ class MetaWorld(SuitePart):
         acting: Any = self.make(task)
         return play(acting, seed, lambda observation: acting.expert())
 
+    def goal_snapshot(self, task: str, seed: int) -> Array | None:
+        """Return the snapshot of the first success of the package's scripted policy in the episode of layout `seed`;
+        None where it never succeeds. The policy is told the target whether or not an observation tells it."""
+        from guidebench.harness.episodes.demonstrations import first_success
+
+        acting: Any = self.make(task)
+        return first_success(acting, seed, lambda observation: acting.expert())
+
     def coordinates(self, task: str) -> tuple[Coordinates, ...]:
         """Return the gripper, the object and the target, where an observation holds them."""
         self._check(task)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from guidebench.harness.errors import UserError, unknown
-from guidebench.harness.interfaces import Actions, Drawer, Judge, Observations, Suite, Task
+from guidebench.harness.interfaces import Actions, Array, Drawer, Judge, Observations, Suite, Task
 from guidebench.harness.parts import ModelPart, SuitePart, There
 from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Unit, cite
@@ -158,6 +158,17 @@ class OgbenchScene(SuitePart):
         from guidebench.suites.ogbench_scene.demonstrations import demonstrate
 
         return demonstrate(task, seed)
+
+    def goal_snapshot(self, task: str, seed: int) -> Array | None:
+        """Return the snapshot of the first state in which the package's own oracles have solved layout `seed`; None
+        where one of them fails."""
+        from guidebench.suites.mujoco import need
+
+        check(task)
+        need("ogbench", "suite ogbench_scene")
+        from guidebench.suites.ogbench_scene.demonstrations import goal_snapshot
+
+        return goal_snapshot(task, seed)
 
 
 def check(task: str) -> None:

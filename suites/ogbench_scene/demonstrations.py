@@ -16,7 +16,7 @@ from ogbench.manipspace.oracles.markov.cube_markov import CubeMarkovOracle
 from ogbench.manipspace.oracles.markov.drawer_markov import DrawerMarkovOracle
 from ogbench.manipspace.oracles.markov.window_markov import WindowMarkovOracle
 
-from guidebench.harness.episodes.demonstrations import play
+from guidebench.harness.episodes.demonstrations import first_success, play
 from guidebench.harness.interfaces import Array
 from guidebench.harness.trajectories import Demonstration
 from guidebench.suites.ogbench_scene.task import Scene
@@ -125,3 +125,10 @@ def demonstrate(name: str, seed: int) -> Demonstration | None:
     """A solution of layout `seed` of the task of that name; None where an oracle fails."""
     task = Scene(name)
     return play(task, seed, Expert(task, SOLUTIONS[name], seed))
+
+
+def goal_snapshot(name: str, seed: int) -> Array | None:
+    """Return the snapshot of the first state that solves the task of that name in layout `seed`; None where an oracle
+    fails."""
+    task = Scene(name)
+    return first_success(task, seed, Expert(task, SOLUTIONS[name], seed))

@@ -197,6 +197,16 @@ class PointMaze(SuitePart):
         solved = Maze(task, self)
         return play(solved, seed, lambda observation: solved.expert())
 
+    def goal_snapshot(self, task: str, seed: int) -> Array | None:
+        """Return the snapshot of the first state in which the task's scripted solver is at the target, in the episode
+        of layout `seed`; None where it does not get there."""
+        self.ready(task)
+        from guidebench.harness.episodes.demonstrations import first_success
+        from guidebench.suites.point_maze.task import Maze
+
+        solved = Maze(task, self)
+        return first_success(solved, seed, lambda observation: solved.expert())
+
     def ready(self, task: str) -> None:
         """Raise UserError for an unknown task, or where the package is missing."""
         from guidebench.suites.mujoco import need

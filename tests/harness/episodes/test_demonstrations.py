@@ -14,7 +14,7 @@ from guidebench.harness.commands import cli
 from guidebench.harness.episodes import demonstrations
 from guidebench.harness.episodes.demonstrations import Demonstrations, Wanted
 from guidebench.harness.errors import Notice, Stopped, UserError
-from guidebench.harness.interfaces import Observations
+from guidebench.harness.interfaces import Observations, Step
 from guidebench.harness.loop import building
 from guidebench.harness.plan import config, matrix
 from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
@@ -127,6 +127,32 @@ def test_attempts_that_fail_are_left_out_and_too_many_are_an_error() -> None:
         demonstrations.make(Wanted("hopeless", Hopeless(), "5x5", 2))
     with pytest.raises(UserError, match="0 of 10 attempts to demonstrate restless/5x5 ended in success and 1 are"):
         demonstrations.make(Wanted("restless", Restless(), "5x5", 1))
+
+
+class Swinging:
+    """Succeeds after steps 3 and 4 alone; a snapshot is the number of steps so far."""
+
+    max_steps = 6
+
+    def reset(self, seed):
+        self.steps = 0
+        return np.zeros(1)
+
+    def step(self, action):
+        self.steps += 1
+        return Step(np.zeros(1), 0.0, False, self.steps == self.ends, self.steps in (3, 4))
+
+    def snapshot(self):
+        return np.array([self.steps], np.uint8)
+
+
+@pytest.mark.parametrize(("ends", "expected"), [(6, 3), (99, 3), (2, None)])
+def test_a_goal_is_the_first_success_even_where_that_is_lost_again(ends: int, expected: int | None) -> None:
+    task = Swinging()
+    task.ends = ends
+    found = demonstrations.first_success(task, 0, lambda observation: 0)
+    assert (None if found is None else int(found[0])) == expected
+    assert task.steps == (expected or ends), "nothing is played after it"
 
 
 def cell(*overrides: str) -> config.Cell:

@@ -13,11 +13,12 @@ import pytest
 pytest.importorskip("metaworld")
 
 from metaworld.env_dict import ALL_V3_ENVIRONMENTS
+from metaworld.policies import ENV_POLICY_MAP
 
 from guidebench.harness.interfaces import Array
 from guidebench.harness.loop import checkpoints
 from guidebench.suites.metaworld import MT10, PBRL, REDUCED, TASKS, MetaWorld, MetaWorldMT10, MetaWorldPbRL
-from guidebench.suites.metaworld.task import MetaWorldTask
+from guidebench.suites.metaworld.task import MetaWorldTask, record
 from guidebench.suites.metaworld.words import LAGEA
 
 TOUCHED = (
@@ -192,6 +193,54 @@ def test_a_demonstration_ends_in_success_or_is_none() -> None:
     assert found is not None and found.length == 500 and found.success[-1]
     lost = MetaWorld().demonstrate("door-open", 0)  # opened, then pushed too far
     assert lost is not None and lost.success.any() and not lost.success[-1]
+
+
+@pytest.mark.parametrize("name", MT10)
+def test_the_goal_is_the_packages_first_success_in_both_goal_modes(name: str) -> None:
+    """The package's environment and policy, played until its `info` tells of success."""
+    env, policy = package(name, 13), ENV_POLICY_MAP[f"{name}-v3"]()
+    seen, told = env.reset()[0], {"success": 0.0}
+    for _ in range(500):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # its own actions are clipped
+            action = np.float32(np.clip(policy.get_action(seen.copy()), -1, 1))
+        seen, _, _, _, told = env.step(action)
+        if told["success"]:
+            break
+    assert told["success"], "the policy succeeds in this layout"
+    expected = {field: getattr(env.data, field) for field in ("qpos", "mocap_pos", "mocap_quat")}
+    expected |= {field: getattr(env.model, field) for field in ("body_pos", "site_pos")}
+    observable, hidden = MetaWorldMT10(goal="observable").of_run(13), MetaWorldMT10(goal="hidden").of_run(13)
+    assert not observable.fixed and hidden.fixed
+    for suite, seed in ((observable, 13), (hidden, 13), (hidden, 5)):  # the layout of a hidden goal is the run's
+        found = suite.goal_snapshot(name, seed)
+        assert found is not None and found.dtype == np.uint8 and found.ndim == 1
+        drawn = np.frombuffer(found.tobytes(), record(env.model))[0]
+        assert all(np.array_equal(drawn[field], value) for field, value in expected.items())
+    again = hidden.goal_snapshot(name, 5)
+    assert again is not None and again.tobytes() == found.tobytes()
+    other = observable.goal_snapshot(name, 14)
+    assert other is None or other.tobytes() != found.tobytes()
+
+
+def test_a_goal_is_taken_before_success_is_lost_again() -> None:
+    lost = MetaWorld().demonstrate("door-open", 0)
+    found = MetaWorld().goal_snapshot("door-open", 0)
+    assert lost is not None and found is not None and not lost.success[-1]
+    first = int(lost.success.argmax())
+    assert np.array_equal(found, lost.snapshot[first]) and not np.array_equal(found, lost.snapshot[-1])
+
+
+def test_a_layout_that_the_policy_never_solves_has_no_goal() -> None:
+    assert MetaWorldMT10(goal="hidden").of_run(11).goal_snapshot("door-open", 0) is None
+
+
+def test_a_goal_of_tasks_by_turns_is_that_of_the_task_whose_turn_it_is() -> None:
+    suite = MetaWorldMT10(goal="observable", layouts="random", reward="dense")
+    task: Any = suite.make("mt10")
+    task.reset(3)
+    found = suite.goal_snapshot("mt10", 3)
+    assert found is not None and found.shape == task.snapshot().shape and found[0] == task.snapshot()[0]
 
 
 def test_tasks_take_turns_in_fifty_layouts_and_say_which_they_are() -> None:

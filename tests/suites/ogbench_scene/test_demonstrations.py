@@ -75,6 +75,14 @@ def test_the_same_layout_has_the_same_solution_in_a_fresh_process_whatever_was_d
 def test_an_attempt_that_fails_is_none() -> None:
     task = Scene("drawer")
     assert demonstrations.play(task, 0, Expert(task, SOLUTIONS["button"], 0)) is None
+    assert demonstrations.first_success(task, 0, Expert(task, SOLUTIONS["button"], 0)) is None
+
+
+@pytest.mark.parametrize("task", ("button", "task3"))
+def test_the_goal_is_the_first_state_that_solves_the_layout_and_repeats(task: str) -> None:
+    found, again, episode = SUITE.goal_snapshot(task, 7), SUITE.goal_snapshot(task, 7), SUITE.demonstrate(task, 7)
+    assert found is not None and again is not None and episode is not None
+    assert found.tobytes() == again.tobytes() == episode.snapshot[episode.success.argmax()].tobytes()
 
 
 SHORT = (

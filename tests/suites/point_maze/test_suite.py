@@ -20,6 +20,7 @@ from guidebench.harness.plan import matrix
 from guidebench.harness.settings import Cited
 from guidebench.suites import mujoco
 from guidebench.suites.point_maze import HORIZON, PointMaze
+from guidebench.suites.point_maze.task import SNAPSHOT
 
 SUITE = PointMaze()
 PACKAGE = PointMaze(steps=None, success="last")
@@ -155,6 +156,17 @@ def test_demonstrations_are_verified_and_end_at_the_target(name):
     assert episode.success[-1] and episode.length == 100 and episode.events.sum() >= 1
     (whole,) = demonstrations.make(Wanted("point_maze", PACKAGE, name, 1))
     assert whole.success[-1] and whole.length == HORIZON[name]
+
+
+@pytest.mark.parametrize("name", HORIZON)
+def test_the_goal_is_the_first_state_at_the_target_and_repeats(name):
+    first, again = PACKAGE.goal_snapshot(name, 6), PACKAGE.goal_snapshot(name, 6)
+    episode = PACKAGE.demonstrate(name, 6)
+    assert first.tobytes() == again.tobytes() == episode.snapshot[episode.success.argmax()].tobytes()
+    drawn = np.frombuffer(first, SNAPSHOT)[0]
+    assert np.linalg.norm(drawn["qpos"] - drawn["site_pos"][..., :2]) <= 0.45, (
+        "within the package's reach of the target"
+    )
 
 
 def test_the_reference_episode_reaches_the_target():
