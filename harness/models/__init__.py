@@ -1,1 +1,1 @@
-"""How foundation models are asked: desk, cassette, budget, backends and kinds of calls."""
+"""Calling foundation models: desk, cassette, budget, backends and kinds of call."""

@@ -1,7 +1,7 @@
-"""How a foundation model is reached and made to write: settings that judges, chats and embedders have in common.
+"""Settings that judges, chats and embedders share: how a foundation model is reached and how it generates text.
 
-Which class a configuration inherits says what stands behind it: a server (`Served`) or weights that run here (`Local`);
-all their fields but `model` are `Transport`. `Writing` is what every chat has besides.
+A configuration inherits `Served` for a model behind a server and `Local` for weights that run on this machine; all
+their fields but `model` are `Transport`. Every chat also inherits `Writing`.
 """
 
 from __future__ import annotations
@@ -24,25 +24,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Served(ModelPart):
-    """A model behind an OpenAI-compatible server, hosted or one's own."""
+    """A model behind an OpenAI-compatible server, hosted or self-run."""
 
     model: str = ""
-    """Recipe, or the name by which the server knows it."""
+    """Recipe, or the server's name of the model."""
     base_url: Annotated[str | None, Transport] = None
-    """Where the server is, http://localhost:8000/v1; null is the environment's OPENAI_BASE_URL, or else OpenAI's own
-    (choice)."""
+    """Address of the server, such as http://localhost:8000/v1; null means the environment's OPENAI_BASE_URL, or else
+    OpenAI's own server (choice)."""
     key_variable: Annotated[str, Variable, Transport] = "OPENAI_API_KEY"
-    """Environment variable that holds the server's key, if it has one; the key itself is written nowhere (choice)."""
+    """Environment variable that holds the server's API key, if it needs one; the key itself is never written
+    (choice)."""
     price_in: Annotated[float | None, Bounds(0), Unit("USD per million tokens"), Transport] = None
-    """For what the model reads; null is its recipe's price (choice)."""
+    """Price of input tokens; null means the recipe's price (choice)."""
     price_out: Annotated[float | None, Bounds(0), Unit("USD per million tokens"), Transport] = None
-    """For what the model writes; null is its recipe's price (choice)."""
+    """Price of output tokens; null means the recipe's price (choice)."""
     in_flight: Annotated[int, Bounds(1), Unit("calls"), Transport] = 8
-    """Calls sent to the server at a time, by each worker (choice: a hosted model's latency hidden, few limits met)."""
+    """Concurrent calls to the server per worker (choice: hides a hosted model's latency and rarely hits rate
+    limits)."""
     timeout: Annotated[float, Bounds(0.1), Unit("seconds"), Transport] = 60.0
-    """How long the server may take for one call (choice)."""
+    """Timeout of one call (choice)."""
     attempts: Annotated[int, Bounds(1), Transport] = 4
-    """Times that a call is made before it counts as failed (choice)."""
+    """Attempts per call before it counts as failed (choice)."""
 
     citation: ClassVar[str | Path] = Path(__file__).with_name("openai.bib")
     backend: ClassVar[str] = "openai"
@@ -51,18 +53,19 @@ class Served(ModelPart):
     section: ClassVar[str] = "judge"
 
     def server(self) -> Server:
-        """UserError for a missing package, key or address; nothing is asked."""
+        """Return the server's client; raise UserError for a missing package, key or address. Sends no call."""
         from guidebench.harness.models.backends.openai_.server import Server
 
         return Server(self.base_url, self.key_variable, self.timeout, self.section)
 
     def prices(self) -> Prices:
+        """Return the configured prices per million tokens."""
         from guidebench.harness.models.backends.openai_.model import Prices
 
         return Prices(self.price_in, self.price_out)
 
     def ready(self) -> None:
-        """UserError for a missing package, key or address; nothing is asked."""
+        """Raise UserError for a missing package, key or address. Sends no call."""
         self.server()
 
     def policy(self) -> Policy:
@@ -74,20 +77,20 @@ class Served(ModelPart):
 
 @dataclass(frozen=True, kw_only=True)
 class Local(ModelPart):
-    """A model of the transformers library that runs here."""
+    """A model of the transformers library that runs on this machine."""
 
     model: str = ""
-    """Recipe, repository id or local path; weights are safetensors."""
+    """Recipe, repository id or local path; the weights must be safetensors."""
     device: Annotated[str | None, Transport] = None
-    """Where it runs: cpu, cuda, cuda:1, …; null is the worker's own device (choice)."""
+    """Device of the model: cpu, cuda, cuda:1, …; null means the worker's own device (choice)."""
     batch_size: Annotated[int | None, Bounds(1), Unit("calls"), Transport] = None
-    """The most calls computed together; null finds what fits into memory (choice)."""
+    """Largest batch of calls computed together; null finds the largest that fits into memory (choice)."""
     in_flight: Annotated[int, Bounds(1), Unit("calls"), Transport] = 64
-    """Calls sent to it at a time, of which batches are made (choice: as many as the largest batch)."""
+    """Concurrent calls from which batches are formed (choice: as many as the largest batch)."""
     timeout: Annotated[float, Bounds(0.1), Unit("seconds"), Transport] = 600.0
-    """How long one call may take, its place in the queue included (choice: ample for a large model on a CPU)."""
+    """Timeout of one call, including its time in the queue (choice: ample for a large model on a CPU)."""
     attempts: Annotated[int, Bounds(1), Transport] = 2
-    """Times that a call is made before it counts as failed (choice: a local model fails alike twice)."""
+    """Attempts per call before it counts as failed (choice: a local model fails deterministically, so two suffice)."""
 
     citation: ClassVar[str | Path] = Path(__file__).with_name("transformers.bib")
     backend: ClassVar[str] = "transformers"
@@ -95,7 +98,7 @@ class Local(ModelPart):
     privileged: ClassVar[bool] = False
 
     def ready(self) -> None:
-        """UserError for a missing package, or files that are not on this machine; nothing is loaded or downloaded."""
+        """Raise UserError for a missing package or files that are not on this machine; load and download nothing."""
         from guidebench.harness.models.backends.transformers_.loading import check
 
         check(self.model, getattr(self, "revision", None))
@@ -109,28 +112,28 @@ class Local(ModelPart):
 
 @dataclass(frozen=True, kw_only=True)
 class Writing(ModelPart):
-    """A chat: how it writes, and when what it wrote counts."""
+    """Sampling settings of a chat, and the delay until its answer is used."""
 
     model: str = ""
-    """Recipe, or another name of a model."""
+    """Recipe, or another name of the model."""
     temperature: Annotated[float, Bounds(0)] = 0.0
-    """Of sampling; 0 always writes what is likeliest, and only then are equal questions asked once (RL-SaLLM-F's
+    """Sampling temperature; 0 decodes greedily, and only then is an answer shared between equal questions (RL-SaLLM-F's
     released code)."""
     max_tokens: Annotated[int, Bounds(1), Unit("tokens")] = 1000
-    """The most that it writes in an answer (RL-SaLLM-F's released code)."""
+    """Most tokens in one answer (RL-SaLLM-F's released code)."""
     delay: Annotated[int | None, Bounds(0), Unit("environment steps")] = 1
-    """Steps between a question and the use of its answer; with 1 training waits for each, and a budget stops a run
-    before the step that lacks one; null applies answers on arrival, which is not reproducible (choice: as good as none
-    beside the 5,000 steps between the paper's sessions)."""
+    """Steps between a question and the use of its answer. With 1, training waits for every answer, and a spent budget
+    stops the run before the step that lacks one; null applies answers on arrival, which is not reproducible (choice:
+    negligible beside the 5,000 steps between the paper's sessions)."""
 
     def sampled(self, call: Call) -> Call:
-        """The call as this chat is to answer it; those that are no chats as they stand."""
+        """Return a chat call with this chat's sampling settings; return other kinds of call unchanged."""
         if not isinstance(call, ChatCall):
             return call
         return dataclasses.replace(call, max_tokens=self.max_tokens, temperature=self.temperature)
 
     def fits(self, there: There) -> str:
-        """Why this chat cannot answer there, or ""."""
+        """Return why this chat cannot be used in the given cell, or ""."""
         found = recipes.recipe(self.model)
         if found is None or "chat" in found.calls:
             return ""

@@ -1,7 +1,7 @@
-"""What a study may spend on its models, kept in one small file that all its workers on a host share.
+"""A study's budget for its models, kept in one small file that all its workers on a host share.
 
-A call's largest cost is reserved before it is made and settled after it; what a process had reserved when it was killed
-is released. What was spent stays, so a study continues where it stopped once its budget is raised.
+The largest possible cost of a call is reserved before the call and settled after it; the reservations of a killed
+process are released. Spent amounts stay, so a study continues where it stopped once its budget is raised.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from guidebench.harness.models.calls import Usage
 
 UNITS = {"usd": "USD", "calls": "calls", "seconds": "seconds of models' time"}
 TINY = 1e-9
-"""What adding and taking away prices may leave of nothing."""
+"""Tolerance for rounding errors of sums and differences of amounts."""
 Amounts = dict[str, float]
 
 
 class Limits(NamedTuple):
-    """The most that all calls of a study may take; None leaves it open."""
+    """Limits on all calls of a study together; None means no limit."""
 
     usd: float | None = None
     calls: int | None = None
@@ -32,10 +32,10 @@ class Limits(NamedTuple):
 
 
 class Budget:
-    """The study's account, as one process sees it."""
+    """One process's access to the study's account."""
 
     def __init__(self, path: Path, limits: Limits) -> None:
-        """UserError if the file at `path`, made where there is none, is not an account."""
+        """`path`: account file, created if missing. Raises UserError if it is not an account."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path, self._limits = path, limits
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -44,9 +44,9 @@ class Budget:
             pass
 
     def reserve(self, estimate: Usage) -> bool:
-        """Set aside the most that a call can take; False while what others have set aside leaves too little.
+        """Reserve an upper bound of a call's usage; return False while other reservations leave too little.
 
-        BudgetReached where what is really spent leaves too little.
+        Raises BudgetReached if the amount already spent leaves too little.
         """
         wanted = _amounts(estimate)
         with self._account() as account:
@@ -66,7 +66,7 @@ class Budget:
         return True
 
     def settle(self, estimate: Usage, took: Usage) -> None:
-        """Give back what was reserved for a call and count what it really took."""
+        """Release a call's reservation and add its actual usage to the amount spent."""
         with self._account() as account:
             mine = _plus(account["reserved"].pop(self._me, _amounts(estimate)), _amounts(estimate), -1)
             if any(amount > TINY for amount in mine.values()):
@@ -75,7 +75,7 @@ class Budget:
 
     @property
     def spent(self) -> Mapping[str, float]:
-        """Over all commands of the study: `usd`, `calls`, `seconds`."""
+        """Amounts spent over all commands of the study: `usd`, `calls`, `seconds`."""
         with self._account() as account:
             return dict(account["spent"])
 
@@ -91,13 +91,13 @@ class Budget:
 
     @contextmanager
     def _account(self) -> Iterator[dict[str, Any]]:
-        """The account, locked; what is changed is written, unless an error is raised."""
+        """Yield the locked account, and write it back if it changed and no error was raised."""
         fcntl.flock(self._file, fcntl.LOCK_EX)
         try:
             text = os.pread(self._file, os.fstat(self._file).st_size, 0)
             account = self._read(text)
             yield account
-            # One write within a page, which a kill cannot cut in two, and no rename: that waits for the disk.
+            # A single write within a page cannot be cut by a kill; a rename would wait for the disk.
             content = json.dumps(account).encode().ljust(len(text))
             if content != text:
                 os.pwrite(self._file, content, 0)
@@ -128,13 +128,15 @@ def _plus(one: Mapping[str, float], other: Mapping[str, float], sign: int = 1) -
 
 
 def _alive(holder: str) -> bool:
-    """Whether the process that `PID:START` names still runs; a later one of the same number started later."""
+    """Return whether the process `PID:START` still runs; the start time distinguishes a later process with the same
+    PID."""
     pid, _, started = holder.partition(":")
     return pid.isdigit() and _started(int(pid)) == started
 
 
 def _started(pid: int) -> str:
-    """When a process started, in the kernel's clock ticks; "" if there is none, "?" where the system does not tell."""
+    """Return a process's start time in kernel clock ticks, "" if it does not run, "?" if the system does not report
+    it."""
     try:
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return "" if state in "ZX" else fields[18]  # a zombie has ended

@@ -1,9 +1,9 @@
-"""What models answered, kept in SQLite: looked up by a call's key, recorded as it is told.
+"""Recorded answers of models in SQLite, looked up by a call's key.
 
-An answer belongs to the run that was told it, and counts for every other: a run finds its own first, so it is told the
-same again however the answers of several workers are merged. A failure counts in its own run, for its own question,
-alone. Each process writes a shard of its own; what it tells is on disk before anyone hears it. Shards are merged when
-their processes have ended.
+An answer belongs to the run that received it and may be reused by every other run. A run finds its own answer first, so
+it gets the same one again however the answers of several workers are merged. A failure counts only for the same
+question of the same run. Each process writes a shard of its own, and commits an answer to disk before returning it.
+Shards are merged after their processes have ended.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ from guidebench.harness.records.study import Lock
 MERGED = "cassette.sqlite"
 SHARDS = "shard-*.sqlite"
 WAL_PAGES = 4_096
-"""Pages of 4 KiB after which a shard's log is folded into it, which has to wait for the disk."""
+"""Pages of 4 KiB after which SQLite checkpoints a shard's write-ahead log, which waits for the disk."""
 FAILURE = (
     f"SELECT kind, detail, {TOOK} FROM failures WHERE key = ? AND run = ? AND role = ? AND scope = ? AND ordinal = ?"
 )
 ANSWER = f"SELECT run, model, value, detail, {TOOK} FROM answers WHERE key = ? ORDER BY run = ? DESC, run LIMIT 1"
 KEPT = "EXISTS (SELECT 1 FROM arrays WHERE arrays.key = answers.key AND arrays.run = answers.run)"
-"""Of an answer that is an array: its numbers are there too."""
+"""Condition that the numbers of an array answer are stored."""
 ARRAY = ANSWER.replace("key = ?", f"key = ? AND {KEPT}")
 ARRAYS = '{"array":"%","shape":[%]}'
-"""How such an answer is written beside them."""
+"""Pattern of the JSON header of an array answer."""
 DATA = "SELECT data FROM arrays WHERE key = ? AND run = ?"
 
 
 class CassetteEntry(NamedTuple):
-    """What a run was told by a model, to be recorded."""
+    """Outcome of one call of a run, to be recorded."""
 
     request: Request
     asker: Asker
@@ -64,11 +64,11 @@ class CassetteEntry(NamedTuple):
     images: Mapping[str, bytes]
     """PNGs by digest."""
     spent: Usage
-    """On it, just now."""
+    """Usage that this call has just incurred."""
 
 
 _Stored = tuple[str, bytes | None]
-"""A value as it stands in the file, its text and the bytes of an array; a failure has none."""
+"""A value as stored: its text, and the bytes if it is an array; ("", None) for a failure."""
 
 
 class _Found(NamedTuple):
@@ -79,24 +79,24 @@ class _Found(NamedTuple):
 
 
 class Cassette:
-    """Recorded answers of several files, and the shard to which one process adds."""
+    """Reads recorded answers from several files, and adds answers to the shard of one process."""
 
     def __init__(self, sources: Sequence[Path], shard: Path | None, keep_images: bool = True) -> None:
-        """`sources`: cassettes to read; `shard`: file to write, made when something is first recorded.
+        """`sources`: cassettes to read; `shard`: file to write, created at the first record.
 
-        UserError for a source that is damaged or no cassette.
+        Raises UserError for a source that is damaged or not a cassette.
         """
         self._shard, self._keep_images = shard, keep_images
         self._sources = {path: opened(path) for path in sources}
         self._own: sqlite3.Connection | None = None
 
     def find(self, request: Request, asker: Asker) -> CallResult | None:
-        """What is on record for a question: what this run was told, or else what any run was; None if nothing is."""
+        """Return the recorded outcome of a question, preferably this run's, else any run's; None if there is none."""
         found = self._find(request, asker)
         return None if found is None else found.told
 
     def hear(self, request: Request, asker: Asker) -> CallResult | None:
-        """As `find`, but an answer that another run was told is from now on this run's too."""
+        """Return what `find` returns, and record an answer of another run as this run's too."""
         found = self._find(request, asker)
         if found is None:
             return None
@@ -107,7 +107,7 @@ class Cassette:
         return found.told
 
     def lacks(self, digests: Iterable[str]) -> set[str]:
-        """Those of the images that recording still needs; none where images are not kept."""
+        """Return the digests whose images are not recorded yet; none if images are not kept."""
         wanted = set(digests) if self._keep_images else set()
         if self._own is not None and wanted:
             marks = ", ".join("?" * len(wanted))
@@ -116,7 +116,7 @@ class Cassette:
         return wanted
 
     def record(self, *entries: CassetteEntry) -> None:
-        """Keep what runs were told, all of it in one transaction. UserError if the disk is full."""
+        """Record outcomes in one transaction. Raise UserError if the disk is full."""
         with self._writing() as db:
             for request, asker, model, told, images, spent in entries:
                 stored = ("", None) if told.failure else encoded(type(request.call), told.value)
@@ -127,13 +127,13 @@ class Cassette:
                     insert(db, "spent", [(asker.run, model, *spent)])
 
     def dropped(self, request: Request) -> bool:
-        """Whether an answer that is not found was an array, on record without its numbers."""
+        """Return whether a missing answer is recorded as an array whose numbers were dropped."""
         query = f"SELECT EXISTS (SELECT 1 FROM answers WHERE key = ? AND NOT {KEPT})"
         array = request.call.array is not None
         return array and any(db.execute(query, (request.key,)).fetchone()[0] for _, db in self._files())
 
     def spend(self, run: str, model: str, usage: Usage) -> None:
-        """Keep what was really asked of a model for a run, whatever came of it."""
+        """Record the usage that a run actually incurred, whatever the outcome."""
         with self._writing() as db:
             insert(db, "spent", [(run, model, *usage)])
 
@@ -175,7 +175,7 @@ class Cassette:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction on the shard."""
+        """Open a transaction on the shard."""
         assert self._shard is not None, "this cassette is only read"
         with faults_of(self._shard):
             if self._own is None:
@@ -185,7 +185,7 @@ class Cassette:
 
 
 def _begun(shard: Path) -> sqlite3.Connection:
-    """A new shard, which nobody may take for abandoned before it is written."""
+    """Create a shard and hold it, so that no other process takes it for abandoned before its first write."""
     lock = Lock(shard.parent, "cassette")
     lock.acquire(PATIENCE)
     try:
@@ -195,7 +195,7 @@ def _begun(shard: Path) -> sqlite3.Connection:
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
         with transaction(db):
-            pass  # from now on the file is held
+            pass  # the first transaction makes SQLite hold the file
         return db
     finally:
         lock.release()
@@ -222,12 +222,12 @@ def _tell(db: sqlite3.Connection, key: str, asker: Asker, model: str, told: Call
 
 
 def check(path: Path) -> None:
-    """UserError if a file is no cassette."""
+    """Raise UserError if a file is not a cassette."""
     opened(path).close()
 
 
 def files(directory: Path) -> list[Path]:
-    """The cassettes of a directory: the merged one, and the shards that are not in it yet."""
+    """Return the cassettes of a directory: the merged one, and the shards that are not merged yet."""
     merged = directory / MERGED
     if not merged.exists():
         return sorted(directory.glob(SHARDS))
@@ -237,8 +237,8 @@ def files(directory: Path) -> list[Path]:
 
 
 def lost(paths: Iterable[Path], runs: Iterable[str]) -> dict[str, int]:
-    """Model -> how many of the answers that these runs (`CELL/SEED`) were told are arrays of which no file holds the
-    numbers any more; models of which nothing is lost are left out."""
+    """Return model -> number of array answers to these runs (`CELL/SEED`) whose numbers no file holds any more; models
+    without such answers are omitted."""
     found: dict[str, str] = {}
     with ExitStack() as stack:
         files = {path: stack.enter_context(closing(opened(path))) for path in paths}
@@ -253,10 +253,10 @@ def lost(paths: Iterable[Path], runs: Iterable[str]) -> dict[str, int]:
 
 
 def merge(directory: Path, finished: Collection[str] = ()) -> None:
-    """Add every shard whose process has ended to the directory's cassette and remove it; those in use are left. Arrays
-    that the runs `finished` were told are dropped.
+    """Merge every shard whose process has ended into the directory's cassette and remove it; shards in use stay. Arrays
+    that answered the runs `finished` are dropped.
 
-    Killed at any moment, it is finished by the next call. UserError, once all others are merged, for damaged shards.
+    If killed, the next call completes the merge. Raises UserError for damaged shards, after merging all others.
     """
     lock = Lock(directory, "cassette")
     lock.acquire(PATIENCE)
@@ -273,7 +273,7 @@ def merge(directory: Path, finished: Collection[str] = ()) -> None:
                 with faults_of(directory / MERGED):
                     dropped = db.execute(f"DELETE FROM arrays WHERE {WITHIN}", (dumps([*finished]),)).rowcount
                     if dropped:
-                        with suppress(sqlite3.OperationalError):  # a full disk; later rows then take the room
+                        with suppress(sqlite3.OperationalError):  # the disk is full; later rows reuse the free pages
                             db.execute("VACUUM")
     finally:
         lock.release()
@@ -297,7 +297,7 @@ def _merge(db: sqlite3.Connection, shard: Path, finished: Collection[str]) -> No
 
 
 def _abandoned(shard: Path) -> bool:
-    """Whether no process has a shard open; its log is then folded into it."""
+    """Return whether no process has a shard open; if so, its write-ahead log is merged into it."""
     try:
         with closing(opened(shard, "rw", timeout=0.0)) as db, faults_of(shard):
             db.execute("PRAGMA journal_mode = DELETE")  # granted only to the one process that has the file open

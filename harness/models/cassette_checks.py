@@ -1,9 +1,8 @@
-"""What a row of a stranger's cassette has to be: exactly what this program would have written.
+"""Checks of an imported cassette: every table row must be one that this program would have written.
 
-The file is data. It is opened read-only and without its journals, and only if its layout is ours to the letter, so that
-no view, trigger or generated column of it is run; then each row is looked at: types, sizes, hashes, and that an answer
-is one to its question. Whoever calls `verify` does so in a process of its own (`guidebench.harness.apart`), which has
-`seconds`.
+The file is untrusted data. It is opened read-only and without its journals, and only if its schema equals ours exactly,
+so that no view, trigger or generated column in it runs. Then each table row is checked: types, sizes, hashes, and that
+each answer fits its question. Call `verify` in a separate process (`guidebench.harness.apart`), limited to `seconds`.
 """
 
 from __future__ import annotations
@@ -26,24 +25,24 @@ from guidebench.harness.models.cassette_file import COLUMNS, STRANGERS, NotKept,
 from guidebench.harness.texts import JSON
 
 LONGEST = 2**26
-"""Bytes of one value: 64 MiB, the vectors of a large batch."""
+"""Most bytes of one value: 64 MiB, the vectors of a large batch."""
 NAME = 1_000
-"""Characters of a run's or a model's name."""
+"""Most characters of a run's or a model's name."""
 DETAIL = 2**16
 SECONDS, SPEED = 60.0, 2**19
-"""For looking at a file: so long, and a second more for so many of its bytes."""
+"""Time limit of checking a file: a constant in seconds, and bytes per additional second."""
 MOST = 2**48
-"""Of anything that is counted; their sums have to fit into 64 bits."""
+"""Largest value of any count; sums of counts must fit into 64 bits."""
 BLANK = np.zeros((1, 1, 3), np.uint8)
 StoredCall = Mapping[str, Any]
 
 
 class UnknownKind(UserError):
-    """A request is of a kind that is not registered here."""
+    """A request names a kind of call that is not registered in this installation."""
 
 
 def verify(file: Path) -> None:
-    """UserError naming the first row that this program would not have written."""
+    """Raise UserError naming the first table row that this program would not have written."""
     if any(file.with_name(f"{file.name}{end}").exists() for end in ("-wal", "-journal")):
         raise UserError(f"{file} is being written, or was not closed; import what `bench models export` makes of it")
     with closing(opened(file, STRANGERS)) as db, faults_of(file):
@@ -60,7 +59,7 @@ def verify(file: Path) -> None:
                     raise
                 except UnknownKind as unknown:
                     raise UserError(f"{file}: row {number} of {table} {unknown}; nothing was taken") from None
-                except Exception as error:  # what a stranger wrote may make anything fail
+                except Exception as error:  # untrusted content may raise anything
                     said = printable(str(error) or type(error).__name__)
                     raise UserError(
                         f"{file}: row {number} of {table} is not what this program records ({said}); nothing was taken"
@@ -68,12 +67,12 @@ def verify(file: Path) -> None:
 
 
 def seconds(file: Path) -> float:
-    """What looking at a file may take."""
+    """Return the time limit for checking a file, in seconds."""
     return SECONDS + (file.stat().st_size / SPEED if file.is_file() else 0)
 
 
 def printable(text: str) -> str:
-    """A stranger's text, short and without what would steer a terminal."""
+    """Return an untrusted text, shortened and without terminal control characters."""
     return "".join(letter if letter.isprintable() else "?" for letter in str(text)[:200])
 
 
@@ -96,13 +95,13 @@ def _answer(row: StoredCall, db: sqlite3.Connection) -> None:
     try:
         answer = read(db, type(asked), row["key"], row["run"])
     except NotKept:
-        return  # whoever needs it asks again
+        return  # a run that needs the answer asks the model again
     if fault := asked.fault(answer):
         raise ValueError(f"no answer to a call of kind {asked.kind!r}: {fault}")
 
 
 def _array(row: StoredCall, db: sqlite3.Connection) -> None:
-    """Its bytes are looked at with the answer to which they belong."""
+    """Check that an array belongs to an answer; `_answer` checks its bytes."""
     query = "SELECT text FROM answers JOIN requests USING (key) WHERE key = ? AND run = ?"
     found = db.execute(query, (row["key"], row["run"])).fetchone()
     if found is None or _parsed(found[0]).array is None:
@@ -122,11 +121,11 @@ CHECKS: Mapping[str, Callable[[StoredCall, sqlite3.Connection], None]] = {
     "arrays": _array,
     "failures": _failure,
 }
-"""Table -> what raises ValueError for a row that is not ours."""
+"""Table -> check that raises ValueError for a row that this program would not write."""
 
 
 def _asked(row: StoredCall, db: sqlite3.Connection) -> Call:
-    """The request of an answer or a failure, once what both have in common is checked: who was told, what it took."""
+    """Check the columns that answers and failures share (asker, usage, detail) and return their request."""
     for name in ("run", "model", "role", "scope"):
         _text(row[name], NAME)
     for name in ("ordinal", "step", *Usage._fields):
@@ -143,7 +142,7 @@ def _asked(row: StoredCall, db: sqlite3.Connection) -> Call:
 
 
 def _parsed(text: str) -> Call:
-    """The call of a request; every image of it is blank, since none has to be on record."""
+    """Return the call of a request with blank images, because images need not be recorded."""
     match json.loads(text):
         case {"kind": str(kind), "model": dict()} as asked:
             return kind_of(kind).read(asked, lambda digest: BLANK)
@@ -151,7 +150,7 @@ def _parsed(text: str) -> Call:
 
 
 def kind_of(name: str) -> type[Call]:
-    """The kind of call that a request names; UnknownKind where nothing installed here defines it."""
+    """Return the kind of call that a request names; raise UnknownKind if no installed package defines it."""
     try:
         found: type[Call] = registry.get("call", name)
     except UserError as error:

@@ -1,5 +1,4 @@
-"""The file of a cassette: its layout, opening one with care, answers as JSON and as bytes, SQLite's errors in our
-words."""
+"""The file format of a cassette: its schema, safe opening, encoding of answers, and SQLite's errors as UserError."""
 
 from __future__ import annotations
 
@@ -17,17 +16,17 @@ from guidebench.harness.models.calls import Call, Usage, arrays
 from guidebench.harness.texts import JSON
 
 PATIENCE = 60.0
-"""Seconds to wait for a process that is just writing."""
+"""Seconds to wait for another process that is writing."""
 STRANGERS = "ro&immutable=1"
-"""How a stranger's file is opened: it is read and never written, and no journal beside it counts."""
+"""Mode for an untrusted file: it is never written, and a journal beside it is ignored."""
 
 
 class InUse(UserError):
-    """Another process keeps a file from being read or written."""
+    """Another process has locked a file."""
 
 
 class NotKept(Exception):
-    """An answer was an array, and its numbers were not kept."""
+    """The numbers of an array answer were not kept."""
 
     def __init__(self, kind: type[Call], shape: tuple[int, ...]) -> None:
         assert kind.array is not None
@@ -45,9 +44,9 @@ COLUMNS = {
     "failures": f"key, run, kind, {TOLD}",
     "spent": f"run, model, {TOOK}",
 }
-"""Of each table that is recorded. `answers` and `failures` hold what runs were told, `spent` what each attempt that a
-model was really asked for took. `arrays` holds the bytes of the answers that are arrays, as far as they were kept: a
-study may drop them, and the answer then tells only what they were."""
+"""Table -> its columns. `answers` and `failures` hold the outcomes that runs received, `spent` the usage of each actual
+attempt. `arrays` holds the bytes of array answers; a study may drop them, and the answer then keeps only type and
+shape."""
 _KEYS = {
     "images": "digest", "requests": "key", "answers": "key, run", "arrays": "key, run",
     "failures": "key, run, role, scope, ordinal",
@@ -61,16 +60,16 @@ def _definition(table: str) -> str:
     columns = [f"{column} {_TYPES.get(column, 'TEXT')} NOT NULL" for column in COLUMNS[table].split(", ")]
     if table in _KEYS:
         columns.append(f"PRIMARY KEY ({_KEYS[table]})")
-    small = table in ("answers", "failures")  # whose rows lie in the tree of their key
+    small = table in ("answers", "failures")  # small rows, stored in the index of their key
     return f"CREATE TABLE {table} ({', '.join(columns)}){' WITHOUT ROWID' if small else ''}"
 
 
 LAYOUT = (*map(_definition, COLUMNS), "CREATE TABLE merged (shard TEXT PRIMARY KEY)")
-"""`merged` names the shards that are in this file already."""
+"""SQL that creates the tables; `merged` names the shards already merged into this file."""
 
 
 def create(path: Path) -> None:
-    """An empty cassette, there as a whole or not at all; nothing happens if there is one."""
+    """Create an empty cassette atomically; do nothing if the file exists."""
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,7 +82,8 @@ def create(path: Path) -> None:
 
 
 def opened(path: Path, mode: str = "ro", timeout: float = PATIENCE) -> sqlite3.Connection:
-    """A cassette whose layout is exactly ours, so that reading it runs no trigger or view; UserError otherwise.
+    """Open a cassette whose schema equals ours exactly, so that reading it runs no trigger or view; raise UserError
+    otherwise.
 
     `mode`: ro, rw or STRANGERS.
     """
@@ -92,7 +92,7 @@ def opened(path: Path, mode: str = "ro", timeout: float = PATIENCE) -> sqlite3.C
     with faults_of(path):
         if mode == "ro" and path.with_name(f"{path.name}-journal").exists():
             with closing(_connect(path, "rw", timeout)) as db:
-                _layout(db)  # undoes what a killed process left half written, which a reader may not
+                _layout(db)  # rolls back a killed process's transaction, which a read-only connection may not
         db = _connect(path, mode, timeout)
         try:
             if _layout(db) != _our_layout():
@@ -104,22 +104,22 @@ def opened(path: Path, mode: str = "ro", timeout: float = PATIENCE) -> sqlite3.C
 
 
 def uri(path: Path, mode: str) -> str:
-    """How SQLite is told of a file."""
+    """Return the SQLite URI of a file."""
     return f"{path.absolute().as_uri()}?mode={mode}"
 
 
 def insert(db: sqlite3.Connection, table: str, rows: Iterable[Sequence[Any]]) -> None:
-    """Add rows, but none whose key is there."""
+    """Insert rows, skipping those whose key exists."""
     marks = ", ".join("?" * (COLUMNS[table].count(",") + 1))
     db.executemany(f"INSERT OR IGNORE INTO {table} ({COLUMNS[table]}) VALUES ({marks})", rows)
 
 
 WITHIN = "run IN (SELECT value FROM json_each(?))"
-"""Of a row that belongs to a run: one of those in a JSON list."""
+"""Condition that a row's run is in a JSON list."""
 
 
 def copy(db: sqlite3.Connection, tables: Iterable[str], origin: str, finished: Iterable[str] = ()) -> None:
-    """Add the rows of an attached cassette that are not there yet, but no arrays of the runs that are `finished`."""
+    """Insert the missing rows of an attached cassette, without the arrays of the runs `finished`."""
     for table in tables:
         query = f"INSERT OR IGNORE INTO main.{table} ({COLUMNS[table]}) SELECT {COLUMNS[table]} FROM {origin}.{table}"
         if table == "arrays":
@@ -130,7 +130,7 @@ def copy(db: sqlite3.Connection, tables: Iterable[str], origin: str, finished: I
 
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """All of it or nothing."""
+    """Run a block in one transaction; roll back if it raises."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -143,8 +143,8 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def faults_of(path: Path) -> Iterator[None]:
-    """Turns SQLite's errors about a file into a UserError that names it and says what to do. (Of a damaged layout its
-    message may be no UTF-8.)"""
+    """Turn SQLite's errors about a file into a UserError that names it and says what to do. (SQLite's message about a
+    damaged schema may not be UTF-8.)"""
     try:
         yield
     except (sqlite3.Error, UnicodeDecodeError) as error:
@@ -164,17 +164,17 @@ def faults_of(path: Path) -> Iterator[None]:
 
 
 def dumps(value: Any) -> str:
-    """Compact JSON; ValueError for a number that is not finite."""
+    """Return compact JSON; raise ValueError for a number that is not finite."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
 def encoded(kind: type[Call], value: Any) -> tuple[str, bytes | None]:
-    """An answer to a call of a kind: as JSON, or what it is as JSON, and its bytes where it is an array."""
+    """Return an answer as JSON text and None, or for an array its JSON header and its bytes."""
     return (dumps(kind.encode(value)), None) if kind.array is None else arrays.encode(value, kind.array)
 
 
 def decoded(kind: type[Call], text: str, data: bytes | None) -> Any:
-    """The answer that `encoded` was given; NotKept for an array whose bytes are not there, ValueError for anything
+    """Return the answer that `encoded` was given; raise NotKept for an array without bytes and ValueError for anything
     else."""
     try:
         if kind.array is None:
@@ -187,7 +187,7 @@ def decoded(kind: type[Call], text: str, data: bytes | None) -> Any:
 
 
 def read(db: sqlite3.Connection, kind: type[Call], key: str, run: str) -> Any:
-    """The answer that a run was told to a call of a kind; NotKept and ValueError as `decoded`."""
+    """Return the recorded answer of a run to a call; raise NotKept and ValueError as `decoded` does."""
     (text,) = db.execute("SELECT value FROM answers WHERE key = ? AND run = ?", (key, run)).fetchone()
     data = db.execute("SELECT data FROM arrays WHERE key = ? AND run = ?", (key, run)).fetchone()
     return decoded(kind, text, None if data is None else data[0])

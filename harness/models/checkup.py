@@ -1,4 +1,4 @@
-"""Whether a foundation model can be asked from this machine: its files or its server, and a tiny call put to it."""
+"""Check whether a foundation model can be used from this machine: its files or its server, and one small call."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from guidebench.harness.plan import answering
 GIB = 2**30
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 WORKING = 1.5
-"""Memory that a model takes at work, in sizes of its weights (choice; long clips in large batches take more)."""
+"""Memory of a running model, in multiples of its weights (choice; long clips in large batches take more)."""
 
 
 def findings(config: Any, kind: str = "judge") -> Iterator[Finding]:
-    """The checks of a foundation model, by its built configuration (of a judge, a chat or an embedder: `kind`), in the
-    order in which they are made."""
+    """Yield the checks of a foundation model as they are made. `config`: built configuration of a judge, chat or
+    embedder, which `kind` names."""
     if (known := _recipe(config.model)) is not None:
         yield known
     if config.backend == "openai":
@@ -53,8 +53,8 @@ def _recipe(model: str) -> Finding | None:
 
 
 def tiny(config: Any, kind: str) -> Call:
-    """A small call as this kind of part is put. A judge's model whose recipe says that it judges nothing is put a call
-    that the recipe says it serves, and a model that declares other kinds the first of these."""
+    """Return a small call of the kind that this kind of part gets. If the recipe of a judge's model does not list
+    judging, return a chat or embed call; if a model declares other kinds of call, return the first of them."""
     answers, found = answering.answered(kind, config), recipes.recipe(config.model)
     usual = answering.USUAL[kind]
     if kind == "judge" and found is not None and "judge" not in found.calls:
@@ -64,7 +64,7 @@ def tiny(config: Any, kind: str) -> Call:
 
 
 def _asked(name: str, config: Any, call: Call, missing: bool | None = False) -> Finding:
-    """What became of a call; `missing` is the verdict where it got no answer."""
+    """Make a call and report its outcome; `missing` is the verdict without an answer."""
     started = time.perf_counter()
     try:
         reply = once.ask(config, call)
@@ -84,7 +84,7 @@ def _asked(name: str, config: Any, call: Call, missing: bool | None = False) -> 
 
 
 def _weights(config: Any) -> Generator[Finding, None, bool]:
-    """Files and memory of a model that runs here; ends with whether the model can be loaded without a download."""
+    """Check files and memory of a local model; return whether it can be loaded without a download."""
     from guidebench.harness.models.backends.transformers_.loading import absent, where
 
     try:
@@ -114,7 +114,7 @@ def _weights(config: Any) -> Generator[Finding, None, bool]:
 
 
 def _lacking(place: Path, files: list[Path]) -> str:
-    """What a model's directory lacks, or ""."""
+    """Return what a model's directory lacks, or ""."""
     if place.is_file():
         return (
             "" if place.suffix == ".safetensors" else f"{place} is no safetensors file; see `bench models convert -h`"
@@ -139,7 +139,7 @@ def _parameters(file: Path) -> int:
 
 
 def _free_memory(device: str) -> float:
-    """Bytes."""
+    """Return the free memory of a device in bytes."""
     if device.startswith("cuda"):
         import torch
 
@@ -152,7 +152,7 @@ def _free_memory(device: str) -> float:
 
 
 def _server(config: Any, kind: str) -> Iterator[Finding]:
-    """Whether a server answers, serves the model, and which ways of scoring it bears, by trying each."""
+    """Check whether a server responds and serves the model, and try each way of scoring."""
     from guidebench.harness.models.backends.openai_.server import Server
 
     async def listed() -> tuple[str, list[str] | Failure | UserError]:

@@ -1,8 +1,8 @@
-"""One call to every model that a study asks, before anything is trained: is the model there, and does it answer?
+"""Make one call to every model of a study before training starts, to check that each is reachable and answers.
 
-The calls are small and change no run: their answers are not recorded, and what they cost counts in the study's budget
-and in `bench models stats`. A model that computes on this machine is loaded in a process of its own, which gives its
-memory back. Hand-written judges and oracles are not asked, and with `models.mode=replay` nothing is.
+The calls are small and change no run: their answers are not recorded, but their cost counts in the study's budget and
+in `bench models stats`. A local model is loaded in a separate process, which frees its memory at the end. Hand-written
+judges and oracles are not called, and with `models.mode=replay` no model is.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from guidebench.harness.models.checkup import tiny
 
 ASKER = Asker("before training", 0, 0)
 ATTEMPTS = 3
-"""Most times that the call is made, so that one lost packet stops nobody and a dead server is known within seconds."""
+"""Attempts per call: a single lost packet stops no study, and a dead server is detected within seconds."""
 ANSWERED_ANYHOW: frozenset[FailureKind] = frozenset(("malformed", "refused", "empty"))
-"""Kinds of failure by which a model shows that it is there, though its answer to this small call is of no use."""
+"""Kinds of failure that prove the model reachable, although its answer to the small call is unusable."""
 
 
 class Asked(NamedTuple):
-    """A model of a study: its role, the kind of part that it is (judge, chat, embedder) and its built configuration."""
+    """A model of a study: its role, its kind of part (judge, chat, embedder) and its built configuration."""
 
     role: str
     kind: str
@@ -41,7 +41,7 @@ class Asked(NamedTuple):
 
     @property
     def name(self) -> str:
-        """With the server's address where there is a server."""
+        """Role and model, with the server's address if there is a server."""
         if not isinstance(self.config, Served):
             return f"{self.role} {self.config.model}"
         address = self.config.base_url or os.environ.get("OPENAI_BASE_URL") or "OpenAI's own server"
@@ -51,9 +51,9 @@ class Asked(NamedTuple):
 def check(
     asked: Iterable[Asked], models: Models, directory: Path, device: str, tell: Callable[[Asked, str], None]
 ) -> None:
-    """Put one call to each model. `directory`: the study's folder of recorded answers; `tell` hears what came back.
+    """Make one call to each model. `directory`: the study's folder of recorded answers; `tell` receives each outcome.
 
-    UserError names the first model that cannot be reached or that turns such calls away, and what to do.
+    Raises UserError naming the first model that cannot be reached or that rejects such calls, and the remedy.
     """
     if models.mode == "replay":
         return
@@ -61,7 +61,7 @@ def check(
         try:
             told = _apart(each, models, directory, device) if _here(each) else _ask(each, models, directory, device)
         except BudgetReached:
-            continue  # what has been recorded may be enough; each run says so when it is not
+            continue  # recorded answers may suffice; a run stops by itself if they do not
         except UserError as error:
             said = in_role(str(error), each.kind, each.role)
             raise UserError(f"{_unreached(each)}: {said}{_remedy(each)}") from None
@@ -75,7 +75,7 @@ def check(
 
 
 def distinct(asked: Iterable[Asked]) -> list[Asked]:
-    """Each model once, whatever it is asked and however its answers are delayed."""
+    """Return each model once, ignoring settings such as prompt and delay that do not change the model."""
     found: dict[Any, Asked] = {}
     for each in asked:
         if keeping.recorded(each.config):
@@ -93,7 +93,7 @@ def _here(each: Asked) -> bool:
 
 
 def _ask(each: Asked, models: Models, directory: Path, device: str) -> CallResult:
-    """What became of one call, over a desk that records no answer and keeps within the study's budget."""
+    """Return the outcome of one call, through a desk that records no answer and respects the study's budget."""
 
     async def answered() -> CallResult:
         desk = keeping.desk(each.config, dataclasses.replace(models, mode="live"), directory, device, ATTEMPTS)
@@ -106,7 +106,7 @@ def _ask(each: Asked, models: Models, directory: Path, device: str) -> CallResul
 
 
 def _apart(each: Asked, models: Models, directory: Path, device: str) -> CallResult:
-    """The same in a process of its own, which ends with what it has loaded."""
+    """Run `_ask` in a separate process, whose end frees the loaded model."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         try:
             with apart.guarded():

@@ -1,4 +1,4 @@
-"""A published `torch.save` checkpoint as safetensors, once: read with `weights_only=True`, so nothing in it runs."""
+"""Convert a published `torch.save` checkpoint to safetensors; `weights_only=True` prevents it from running code."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ from typing import Any, NamedTuple
 from guidebench.harness.errors import UserError
 
 WRAPPINGS = ("module.", "model.")
-"""What training code puts before every name: DataParallel and a class around the model."""
+"""Prefixes of all tensor names that DataParallel or a wrapper class adds in training."""
 RN50 = "RN50-quickgelu"
-"""open_clip's name for the CLIP ResNet-50 that OpenAI published and that LIV goes on from."""
+"""open_clip's name for the CLIP ResNet-50 that OpenAI published and that LIV fine-tunes."""
 
 LONGEST_HEADER = 10**8
 """Bytes of a safetensors header at most, as the format's own reader has it."""
 
 
 class Converted(NamedTuple):
-    """What was written."""
+    """Summary of a converted checkpoint."""
 
     tensors: int
     parameters: int
     architecture: str
-    """open_clip's name for it; "" if it is not known, and then the file cannot be named as a model here."""
+    """open_clip's name of the architecture; "" if unknown, and then the file cannot be used as a model."""
 
 
 def convert(source: Path, target: Path, architecture: str = "") -> Converted:
-    """Write the tensors of `source` to `target`, a new file; UserError for what is no checkpoint of tensors alone."""
+    """Write the tensors of `source` to the new file `target`; raise UserError unless `source` is a checkpoint of
+    tensors only."""
     import torch
     from safetensors.torch import save_file
 
@@ -50,7 +51,7 @@ def convert(source: Path, target: Path, architecture: str = "") -> Converted:
     if not tensors:
         raise UserError(f"{source} holds no named tensors")
     architecture = architecture or (RN50 if _is_rn50(tensors) else "")
-    # A tensor may be a view of another; safetensors writes each by itself.
+    # A tensor may be a view of another; safetensors needs separate copies.
     whole = {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
     save_file(whole, target, {"format": "pt"} | ({"open_clip": architecture} if architecture else {}))
     return Converted(len(whole), sum(tensor.numel() for tensor in whole.values()), architecture)
@@ -72,7 +73,8 @@ def width(file: Path) -> int | None:
 
 
 def _mappings(value: Any) -> Iterator[dict[str, Any]]:
-    """The named tensors at each level of a checkpoint: `{"liv": {…}}`, `{"state_dict": {…}}`, or the thing itself."""
+    """Yield the named tensors at each level of a checkpoint: `{"liv": {…}}`, `{"state_dict": {…}}`, or the top
+    level."""
     import torch
 
     if isinstance(value, Mapping):
@@ -88,7 +90,7 @@ def _unwrapped(tensors: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_rn50(tensors: Mapping[str, Any]) -> bool:
-    """By what sets it apart from CLIP's other ResNets: four stages of 3, 4, 6 and 3 blocks, and 1024 features."""
+    """Return whether tensors have CLIP RN50's distinctive shape: stages of 3, 4, 6 and 3 blocks, and 1024 features."""
     blocks = [
         len({name.split(".")[2] for name in tensors if name.startswith(f"visual.layer{at}.")}) for at in range(1, 5)
     ]

@@ -1,7 +1,8 @@
-"""The desk: all calls of a worker to one model go over it, and each comes back as an answer or as a failure.
+"""The desk handles all calls of a worker to one model and returns an answer or a failure for each.
 
-It looks into the cassette first, asks equal questions once, keeps within the budget and a bounded number in flight,
-tries again what may go better, leaves a model alone that is not there, and records before it tells.
+It looks up the cassette first, sends equal questions once, respects the budget and a limit on concurrent calls, retries
+failures that may be transient, stops calling a model that does not respond, and records each answer before returning
+it.
 """
 
 from __future__ import annotations
@@ -36,35 +37,35 @@ from guidebench.harness.models.keys import Request
 Mode = Literal["record", "live", "replay"]
 Result = TypeVar("Result")
 ABSENT = frozenset(("timeout", "rate_limited", "server", "connection", "crashed"))
-"""Kinds of failure that say that the model is not there; the others are answers of a kind."""
+"""Kinds of failure that mean the model is unreachable; every other kind is some response from it."""
 LARGE = 2**17
-"""Bytes of images from which on hashing and packing them, half a millisecond, are another thread's work."""
+"""Total image bytes above which hashing and packing (half a millisecond) move to another thread"""
 
 
 @dataclass(frozen=True)
 class Policy:
-    """How patient a desk is with its model."""
+    """Timeouts, retries and concurrency of a desk's calls."""
 
     timeout: float = 60.0
-    """Seconds for an attempt, and the longest wait before the next, whatever a server asks for."""
+    """Seconds that an attempt may take, and the longest wait before the next, even if the server asks for more."""
     attempts: int = 4
     backoff: float = 1.0
-    """Seconds before the second attempt, doubled for each further one; a random half of it is left out."""
+    """Seconds before the second attempt, doubled for each further one and scaled by a random factor in [0.5, 1]."""
     in_flight: int = 8
-    """Calls that are being answered at a time; others wait."""
+    """Most concurrent calls; others wait."""
     breaker_after: int = 16
-    """Failed attempts in a row, of any calls, after which the model counts as gone."""
+    """Consecutive failed attempts, over all calls, after which the model counts as unreachable."""
     breaker_seconds: float = 30.0
-    """Until one call tries whether it is there again; meanwhile calls fail at once."""
+    """Seconds until one call tests the model again; meanwhile calls fail immediately."""
 
     @property
     def longest(self) -> float:
-        """Seconds within which a call that is not waiting for others is answered or has failed."""
+        """Seconds within which a call is answered or fails, once it no longer waits for other calls."""
         return self.attempts * 2 * self.timeout
 
 
 class Desk:
-    """Where calls to one model are answered; within one event loop."""
+    """Handles the calls to one model, within one event loop."""
 
     def __init__(
         self,
@@ -78,11 +79,12 @@ class Desk:
         answers: Collection[str] | None = None,
         rng: np.random.Generator | None = None,
     ) -> None:
-        """`model`: None only in replay; `identity`: what can change its answers, for keys; `name`: for the ledger;
-        `cassette`: None only in live; `answers`: the kinds of calls that the model answers, None where it has declared
-        none and refuses others itself; `rng`: spreads attempts in time and changes no answer."""
-        assert model is not None or mode == "replay", "a model is needed to ask one"
-        assert cassette is not None or mode == "live", "a cassette is needed to record and to replay"
+        """`model`: None only in replay; `identity`: settings that can change its answers, hashed into keys; `name`:
+        model name in the records of usage; `cassette`: None only in live; `answers`: kinds of call that the model
+        answers, None if it declares none and rejects others itself; `rng`: randomises retry times and changes no
+        answer."""
+        assert model is not None or mode == "replay", "modes record and live need a model"
+        assert cassette is not None or mode == "live", "modes record and replay need a cassette"
         self._model, self._identity, self._name = model, dict(identity), name
         self._cassette, self._budget, self._policy, self._mode = cassette, budget, policy, mode
         self._answers = answers
@@ -95,14 +97,14 @@ class Desk:
         self._closing = False
 
     async def answer(self, call: Call, asker: Asker) -> CallResult:
-        """What became of a call, on disk if it is to be recorded.
+        """Return the outcome of a call, already on disk if the mode records.
 
-        MissingCall for one that was never recorded, in replay; BudgetReached; UserError from a model that cannot be
-        used at all, and for a full disk.
+        Raise MissingCall in replay for a call that was never recorded, BudgetReached, and UserError if the model cannot
+        be used at all or the disk is full.
         """
         if self._answers is not None and call.kind not in self._answers:
             raise UserError(
-                f"{self._name} was put a call of kind {call.kind!r} and answers only {' and '.join(self._answers)}; "
+                f"{self._name} got a call of kind {call.kind!r} and answers only {' and '.join(self._answers)}; "
                 f"the part that asks has to declare such calls in `puts`, so that this is said before a run starts"
             )
         request = await _work(call.images(), lambda: keys.request(self._identity, call, asker))
@@ -120,8 +122,8 @@ class Desk:
         return told
 
     async def close(self, grace: float = 0.0) -> None:
-        """Let go of model, cassette and budget. Attempts under way have `grace` seconds to be answered and recorded,
-        since they are paid for; nothing new is attempted."""
+        """Close model, cassette and budget. Attempts under way have `grace` seconds to be answered and recorded,
+        because they are paid for; no new attempt starts."""
         self._closing = True
         if self._asking and grace:
             await asyncio.wait([*self._asking.values()], timeout=grace)
@@ -130,7 +132,7 @@ class Desk:
         await asyncio.gather(*self._asking.values(), return_exceptions=True)
         try:
             if self._unwritten and self._cassette is not None:
-                self._write(self._cassette)  # of those that were cancelled while they waited for others
+                self._write(self._cassette)  # entries whose tasks were cancelled while they waited to batch
         finally:
             for part in (self._cassette, self._budget):
                 if part is not None:
@@ -158,10 +160,10 @@ class Desk:
         return found
 
     async def _ask(self, call: Call, request: Request, asker: Asker) -> CallResult:
-        """Ask the model and record what became of it."""
+        """Ask the model and record the outcome."""
         async with self._slots:
             told = await self._attempts(call, asker)
-        spent = Usage() if told.failure else told.usage  # attempts that failed are on record already
+        spent = Usage() if told.failure else told.usage  # failed attempts are recorded already
         if self._cassette is not None and self._mode == "record":
             wanted = set() if told.failure else self._cassette.lacks(request.images)
             new = {digest: request.images[digest] for digest in sorted(wanted)}
@@ -176,9 +178,10 @@ class Desk:
         return told
 
     async def _record(self, cassette: Cassette, entry: CassetteEntry) -> None:
-        """Record an answer in one transaction with those that come at once with it, as answers of a batch do."""
+        """Record an answer in one transaction with those that arrive at the same time, such as the answers of a
+        batch."""
         self._unwritten.append(entry)
-        await asyncio.sleep(0)  # for the others
+        await asyncio.sleep(0)  # let the other answers arrive
         if any(entry is each for each in self._unwritten):
             self._write(cassette)
 
@@ -187,9 +190,9 @@ class Desk:
         self._unwritten.clear()
 
     async def _attempts(self, call: Call, asker: Asker) -> CallResult:
-        """What became of a call, after as many attempts as it took."""
+        """Return the outcome of a call after at most `attempts` attempts."""
         billed = Usage()
-        failure = Failure("breaker", "the model is left alone after many failures")
+        failure = Failure("breaker", "the model is not called for a while after many failures in a row")
         for attempt in range(self._policy.attempts):
             await self._wait(attempt)
             if self._closing:
@@ -217,7 +220,7 @@ class Desk:
             self._cassette.spend(asker.run, self._name, usage)
 
     async def _attempt(self, call: Call) -> Reply:
-        """One attempt, within the budget and the time for it."""
+        """Make one attempt within the budget and the timeout."""
         assert self._model is not None
         estimate = self._model.estimate(call)
         while self._budget is not None and not self._budget.reserve(estimate):
@@ -242,7 +245,7 @@ class Desk:
                 self._budget.settle(estimate, took)
 
     def _note(self, failure: Failure) -> None:
-        """Whether the model is there, and how long it wants to be left alone."""
+        """Update the circuit breaker and the server's requested wait after a failure."""
         if failure.kind not in ABSENT:
             self._breaker.answered()
             return
@@ -252,7 +255,7 @@ class Desk:
             self._not_before = max(self._not_before, time.monotonic() + wait)
 
     async def _wait(self, attempt: int) -> None:
-        """Until the next attempt: a while that grows, and as long as the server has asked of everyone."""
+        """Sleep until the next attempt: exponential backoff, and at least the wait that the server has asked for."""
         wait = self._not_before - time.monotonic()
         if attempt:
             backoff = min(self._policy.backoff * 2.0 ** (attempt - 1), self._policy.timeout)
@@ -262,7 +265,7 @@ class Desk:
 
 
 async def _work(images: Iterable[Array], work: Callable[[], Result]) -> Result:
-    """Work on images, beside the event loop where they are large."""
+    """Run `work`, in a thread if the images are large enough to block the event loop."""
     return await asyncio.to_thread(work) if sum(image.nbytes for image in images) >= LARGE else work()
 
 

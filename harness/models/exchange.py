@@ -1,4 +1,4 @@
-"""Recorded calls across studies: what is on record, all of it in one file, and a file that comes from elsewhere."""
+"""Statistics, export and import of recorded calls."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ from guidebench.harness.models.cassette_file import (
 from guidebench.harness.records.study import Lock
 
 TAKEN = ("images", "requests", "answers", "arrays", "failures")
-"""What goes elsewhere; what was spent stays with the study that spent it."""
+"""Tables that are exported and imported; `spent` stays with its own study."""
 GATHERED = {
     "answers": f"key, model, {TOOK}, PRIMARY KEY (key)",
     "failures": "key, run, ordinal, model, kind, PRIMARY KEY (key, run, ordinal)",
     "images": "digest, length, PRIMARY KEY (digest)",
     "spent": f"model, {TOOK}",
 }
-"""What is counted: each question, failure and image once, in however many files it is."""
+"""Temporary tables for counting: each question, failure and image counts once, even if several files hold it."""
 
 
 class ModelRecords(NamedTuple):
-    """What is on record of one model."""
+    """Recorded calls of one model."""
 
     model: str
     answers: Usage
-    """What the answers took when they were asked for; `calls` counts the questions."""
+    """Usage of the recorded answers when they were made; `calls` counts the questions."""
     failures: Mapping[str, int]
-    """Kind -> how often a run was told of one."""
+    """Kind of failure -> number of questions that ended with it"""
     spent: Usage
-    """What was really asked of it for this study."""
+    """Usage that this study actually incurred."""
 
 
 class Stats(NamedTuple):
-    """What is on record, of each model, and the images that go with it."""
+    """Recorded calls of each model, and the recorded images."""
 
     models: list[ModelRecords]
     images: int
@@ -60,7 +60,7 @@ class Stats(NamedTuple):
 
 
 def stats(source: Path) -> Stats:
-    """Of a study's directory, or of a cassette."""
+    """Return statistics of the recorded calls in a study's directory or a cassette file."""
     paths = _files(source)
     with closing(sqlite3.connect("", uri=True, isolation_level=None)) as db:  # temporary, on disk where it is large
         for table, columns in GATHERED.items():
@@ -84,7 +84,7 @@ def stats(source: Path) -> Stats:
 
 
 def export(study: Path, file: Path) -> int:
-    """Write every recorded call of a study to a new file, there as a whole or not at all; how many."""
+    """Write every recorded call of a study to a new file atomically; return the number of calls."""
     if file.exists():
         raise UserError(f"{file} is there already; name a new file, or remove it")
     paths = _files(study)
@@ -105,8 +105,8 @@ def export(study: Path, file: Path) -> int:
 
 
 def _scrub(db: sqlite3.Connection, study: Path) -> None:
-    """Take the keys that this process's environment holds out of answers and of what is told of them; UserError for a
-    question that holds one, whose own key is a hash of its text."""
+    """Remove the API keys in this process's environment from answers and details. Raise UserError if a question
+    contains one, because a question cannot change without invalidating the hash that identifies it."""
     for name, secret in secrets().items():
         (count,) = db.execute("SELECT COUNT(*) FROM requests WHERE instr(text, ?)", (secret,)).fetchone()
         if count:
@@ -122,9 +122,9 @@ def _scrub(db: sqlite3.Connection, study: Path) -> None:
 
 
 def import_(file: Path, study: Path) -> int:
-    """Take the calls of a file into a study's cassette, all of them or none; how many the file holds.
+    """Import the calls of a file into a study's cassette, all or none; return the number of calls in the file.
 
-    UserError naming the first row that is not what this program records. The file is read in a process of its own.
+    Raises UserError naming the first table row that this program would not record. A separate process reads the file.
     """
     if study.exists() and not study.is_dir():
         raise UserError(f"{study} is a file; name the directory of a study, or a new one")
@@ -153,7 +153,7 @@ def _import(file: Path, study: Path) -> int:
 
 
 def _files(source: Path) -> list[Path]:
-    """The cassettes of a study, or the one that is named."""
+    """Return the cassettes of a study, or the named cassette."""
     found = [source] if source.is_file() else files(source / "models")
     if not found:
         raise UserError(f"{source} holds no recorded calls; name a study that recorded some, or a cassette")
@@ -162,7 +162,7 @@ def _files(source: Path) -> list[Path]:
 
 @contextmanager
 def _attached(db: sqlite3.Connection, path: Path, mode: str = "ro") -> Iterator[None]:
-    """A cassette as `origin`."""
+    """Attach a cassette as `origin`."""
     opened(path, mode).close()
     with faults_of(path):
         db.execute("PRAGMA trusted_schema = OFF")
@@ -181,6 +181,6 @@ def _usage(db: sqlite3.Connection, table: str, calls: str) -> dict[str, Usage]:
 
 
 def _count(db: sqlite3.Connection) -> int:
-    """Answers and failures, as many as runs were told."""
+    """Return the number of recorded answers and failures over all runs."""
     (count,) = db.execute("SELECT (SELECT COUNT(*) FROM answers) + (SELECT COUNT(*) FROM failures)").fetchone()
     return int(count)

@@ -1,10 +1,10 @@
-"""Where a study keeps what its models answered and what that cost, and the desk of a worker that asks them.
+"""A study's files of recorded answers and costs, and the desk of a worker that calls its models.
 
 | in STUDY/models/ | |
 | --- | --- |
-| cassette.sqlite | every call on record, merged when the study ends |
-| shard-….sqlite | of one model process, while it runs |
-| budget.json | what was spent and is reserved, where a budget is set |
+| cassette.sqlite | every recorded call, merged when the study ends |
+| shard-….sqlite | calls of one model process, while it runs |
+| budget.json | amounts spent and reserved, if a budget is set |
 """
 
 from __future__ import annotations
@@ -28,22 +28,23 @@ BUDGET = "budget.json"
 LOADING = 900.0
 """Seconds that a model may take to load before its process counts as hung."""
 NOT_THE_MODEL = ("delay", "prompt", "temperature", "max_tokens")
-"""Settings that belong to the asking: they stand in the call itself, or, as the delay, change no answer."""
+"""Settings left out of a model's identity: the call itself contains them, or, as for the delay, they change no
+answer."""
 
 
 def folder(study: Path) -> Path:
-    """Of a study's directory."""
+    """Return the folder of a study's recorded answers."""
     return study / "models"
 
 
 def recorded(model: Any) -> bool:
-    """Whether calls to this are worth keeping: a foundation model's are; hand-written code and oracles answer at once,
-    for nothing and always the same. `model`: built configuration of a judge, chat or embedder, or None."""
+    """Return whether calls to a model are recorded: a foundation model's are; hand-written code and oracles are
+    instant, free and deterministic. `model`: built configuration of a judge, chat or embedder, or None."""
     return getattr(model, "backend", "scripted") not in ("scripted", "oracle")
 
 
 def sources(models: Models, directory: Path) -> list[Path]:
-    """The files of recorded answers that count; UserError if the one that is named is not there."""
+    """Return the cassettes to read; raise UserError if `models.cassette` names none."""
     from guidebench.harness.models import cassette
 
     found = cassette.files(directory)
@@ -60,7 +61,7 @@ def sources(models: Models, directory: Path) -> list[Path]:
 
 
 def check(models: Models, directory: Path, asked: Sequence[Any], runs: Iterable[str] = ()) -> None:
-    """As `answerable`, and UserError for a model that is not ready; then the account of the study is open."""
+    """Raise UserError for a model that is not ready, check as `answerable`, and open the study's budget account."""
     if models.mode != "replay":
         for model in asked:
             model.ready()
@@ -72,9 +73,9 @@ def check(models: Models, directory: Path, asked: Sequence[Any], runs: Iterable[
 
 
 def answerable(models: Models, directory: Path, asked: Sequence[Any], runs: Iterable[str] = ()) -> None:
-    """UserError where answers are to be replayed and none are on record, or arrays that the runs need were not kept, or
-    a budget in USD is set for a model of unknown price; nothing is written. `asked`: built configurations of the
-    foundation models; `runs`: CELL/SEED of those that are to be trained."""
+    """Raise UserError if replay lacks recorded answers or dropped arrays, or if a budget in USD is set for a model of
+    unknown price; write nothing. `asked`: built configurations of the foundation models; `runs`: CELL/SEED of the runs
+    to train."""
     if not asked:
         return
     for model in asked:
@@ -103,7 +104,7 @@ def answerable(models: Models, directory: Path, asked: Sequence[Any], runs: Iter
 
 
 def unready(models: Models, asked: Sequence[Any]) -> list[str]:
-    """Why models that a study asks could not be asked from this machine, each said once; nothing is asked or loaded."""
+    """Return the distinct reasons why models of a study cannot be used from this machine; call and load nothing."""
     found: dict[str, None] = {}
     for model in asked:
         try:
@@ -115,7 +116,8 @@ def unready(models: Models, asked: Sequence[Any]) -> list[str]:
 
 
 def shortfall(models: Models, directory: Path, needed: Usage) -> str:
-    """Which budget ends before `needed`, an estimate of what the study has yet to ask, in words; "" where none does."""
+    """Return a warning if a budget is smaller than `needed`, the estimated usage that the study has yet to incur; else
+    ""."""
     from guidebench.harness.models.budget import UNITS, Budget, Limits
 
     spent = dict.fromkeys(UNITS, 0.0)
@@ -123,7 +125,7 @@ def shortfall(models: Models, directory: Path, needed: Usage) -> str:
         account = Budget(directory / BUDGET, Limits())
         spent |= account.spent
         account.close()
-    for which in ("usd", "calls"):  # how long a model takes nobody knows beforehand
+    for which in ("usd", "calls"):  # a model's time cannot be estimated beforehand
         limit, asked = getattr(models, f"budget_{which}"), getattr(needed, which)
         if limit is not None and spent[which] + asked > limit:
             before = f" beside {spent[which]:,.6g} spent already" if spent[which] else ""
@@ -135,12 +137,12 @@ def shortfall(models: Models, directory: Path, needed: Usage) -> str:
 
 
 def priced(model: Any) -> bool:
-    """Whether what a model costs is known: from its settings, or from its recipe."""
+    """Return whether a model's price is known, from its settings or its recipe."""
     return model.price_in is not None or recipes.pricing(model.model) != "unknown"
 
 
 def _count_what_was_spent(directory: Path) -> None:
-    """Open the account of a study that has asked models without one."""
+    """Open the account of a study whose earlier calls were made without one."""
     from guidebench.harness.models import exchange
     from guidebench.harness.models.budget import Budget, Limits
 
@@ -151,8 +153,8 @@ def _count_what_was_spent(directory: Path) -> None:
 
 
 def settle(directory: Path, finished: Collection[str] = ()) -> None:
-    """Merge the shards of model processes that have ended, and drop the arrays that the runs `finished` (CELL/SEED)
-    were told; nothing happens where there are none."""
+    """Merge the shards of model processes that have ended, and drop the arrays that answered the runs `finished`
+    (CELL/SEED)."""
     if any(directory.glob("shard-*.sqlite")) or (finished and (directory / "cassette.sqlite").exists()):
         from guidebench.harness.models import cassette
 
@@ -160,20 +162,20 @@ def settle(directory: Path, finished: Collection[str] = ()) -> None:
 
 
 def patience(policy: Policy, calls: int = 1) -> float:
-    """Seconds within which a question of so many calls is answered or has failed, whatever happens but a hung
-    process."""
+    """Return the seconds within which a question of `calls` calls is answered or fails, unless the process hangs."""
     return LOADING + calls * policy.longest
 
 
 def identity(config: Any) -> dict[str, Any]:
-    """What of a model's built configuration can change its answers, as it stands in recorded requests."""
+    """Return the settings of a built configuration that can change the model's answers, as recorded requests hold
+    them."""
     known = {key: value for key, value in settings.identity(config).items() if key not in NOT_THE_MODEL}
     return known | {"backend": config.backend}
 
 
 def desk(config: Any, models: Models, directory: Path, device: str, attempts: int | None = None) -> Desk:
-    """The desk of a model process, for the built configuration of a foundation model. `attempts`: at most so many per
-    call, where that is fewer than its own."""
+    """Return the desk of a model process for the built configuration of a foundation model. `attempts`: upper limit on
+    the configured attempts per call."""
     from guidebench.harness.models import cassette
     from guidebench.harness.models.budget import Budget, Limits
     from guidebench.harness.models.desk import Desk

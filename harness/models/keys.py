@@ -1,7 +1,7 @@
-"""What names a call: a hash of everything that can change its answer, and of nothing else.
+"""Keys of recorded calls: a hash of everything that can change the answer, and of nothing else.
 
-The key is the SHA-256 of a canonical JSON text, which is kept beside the answer, so that anyone can check one against
-the other. Images stand in it by their digest.
+The key is the SHA-256 of a canonical JSON text, which is stored with the answer so that anyone can verify the key. The
+text contains images as digests.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=Fa
 
 
 class Request(NamedTuple):
-    """A call as it is recorded."""
+    """A call in its recorded form."""
 
     key: str
     text: str
     """Canonical JSON of the call's `kind`, the `model`'s identity, and the call's own form."""
     images: Mapping[str, Array]
-    """Digest -> image, each once."""
+    """Digest -> image, without duplicates."""
     call: Call
 
 
 def image_digest(image: Array) -> str:
-    """Hash of an image's shape and bytes; SHA-256, for which processors have instructions, cut to 160 bits."""
+    """Return the SHA-256 of an image's shape and bytes, truncated to 160 bits (processors accelerate SHA-256)."""
     assert image.dtype == np.uint8, f"an image of {image.dtype}"
     hashed = hashlib.sha256(",".join(map(str, image.shape)).encode() + b":")
     hashed.update(np.ascontiguousarray(image).data)
@@ -41,10 +41,10 @@ def image_digest(image: Array) -> str:
 
 
 def request(identity: Mapping[str, Any], call: Call, asker: Asker | None) -> Request:
-    """The call as it is recorded for a model: `identity` holds whatever can change the model's answers, and no more.
+    """Return the recorded form of a call; `identity` holds exactly the settings that can change the model's answers.
 
-    Calls whose answers are sampled belong to who asks, so that equal questions of two runs, in two roles, or twice in
-    one are answered independently.
+    The key of a sampled call includes the asker, so that equal questions of two runs, in two roles, or repeated in one
+    run are answered independently.
     """
     images: dict[str, Array] = {}
 
@@ -61,10 +61,10 @@ def request(identity: Mapping[str, Any], call: Call, asker: Asker | None) -> Req
 
 
 def key_of(text: str) -> str:
-    """The key of a request's canonical text."""
+    """Return the key of a request's canonical text."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def call_key(identity: Mapping[str, Any], call: Call, asker: Asker | None) -> str:
-    """The key of a call."""
+    """Return the key of a call."""
     return request(identity, call, asker).key

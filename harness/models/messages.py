@@ -1,4 +1,4 @@
-"""What a worker and its model process tell each other."""
+"""Messages between a worker and its model process."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from guidebench.harness.models.questions import Memory
 from guidebench.harness.plan.arrays import Declared
 
 FAREWELL = 15.0
-"""Seconds that calls under way have to be answered and recorded when the process is closed: they are paid for."""
+"""Seconds for calls under way to be answered and recorded when the process closes, because they are paid for."""
 
 
 class Registered(NamedTuple):
-    """A registered thing, and its settings."""
+    """Name and settings of a registered part."""
 
     kind: str
     name: str
@@ -26,33 +26,33 @@ class Registered(NamedTuple):
 
 
 class Voice(NamedTuple):
-    """How the model of the process is asked in one role."""
+    """How the process uses its model in one role."""
 
     model: Registered
-    """The model with the settings of the role: those of its prompt and of sampling may differ between roles."""
+    """The model with the role's settings; prompt and sampling may differ between roles."""
     clip_length: int = 1
-    """Frames of a clip to be judged."""
+    """Frames per judged clip"""
     speaker: Registered | None = None
-    """Whose dialogue is led with the model; None for a judge."""
+    """Part whose dialogue the model answers; None for a judge."""
     array: Declared | None = None
-    """What the dialogue ends with, where it is an array."""
+    """Array that the dialogue returns, if it returns one."""
 
 
 class Assignment(NamedTuple):
-    """What the process needs to draw and to ask."""
+    """Everything that the model process needs to render frames and to call the model."""
 
     suite: Registered
     task: str
     voices: Mapping[str, Voice]
-    """Role -> how it is asked, for the roles that this one model has in the cell."""
+    """Role -> its use of the model, for every role that this model has in the cell."""
     drawing: Mapping[str, Any] | None = None
-    """Settings of how frames are drawn; None where nobody looks at any."""
+    """Settings for rendering frames; None if no role uses frames."""
     runs: tuple[str, ...] = ("CELL/SEED",)
-    """CELL/SEED of each row."""
+    """CELL/SEED of each seed row."""
     models: Mapping[str, Any] = {}
     """The settings `models.*`."""
     directory: str = ""
-    """The study's folder for what models answered and what it cost; "" keeps nothing."""
+    """The study's folder for recorded answers and costs; "" keeps nothing."""
     device: str = "cpu"
 
     @property
@@ -62,7 +62,7 @@ class Assignment(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """A question on its way to the process."""
+    """A question sent to the process."""
 
     number: int
     role: str
@@ -73,18 +73,18 @@ class Sent(NamedTuple):
     snapshots: Array | None
     content: str
     keys: int
-    """How many transitions or queries the answer concerns."""
+    """Number of transitions or queries that the answer concerns."""
 
 
 class ProcessReply(NamedTuple):
-    """What the process sends back: an answer, or why there is none and will be none."""
+    """Message from the process: an answer, or why there will be none."""
 
     number: int
     told: CallResult | None = None
     drawing: float = 0.0
-    """Seconds of drawing the clip."""
+    """Seconds spent rendering the clip."""
     memory: Memory = Memory()
     error: str = ""
     missing: str = ""
-    """This answer alone is not there, in replay."""
+    """Why this one answer is missing, in replay; other questions can still be answered."""
     budget: str = ""

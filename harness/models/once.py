@@ -1,4 +1,4 @@
-"""A model asked outside any study: no cassette, no budget, no retries."""
+"""Calls to a model outside any study, without cassette, budget or retries."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from guidebench.harness.models.calls import Call, Failure, Reply
 
 
 def judge(given: Mapping[str, Any]) -> Any:
-    """The built configuration of a foundation model's judge, from `judge` and `judge.field` as a command line has them.
+    """Return the built configuration of a foundation model's judge from the command-line settings `judge` and
+    `judge.FIELD`.
 
-    UserError where the judge is none, or a setting is not one of its."""
+    Raises UserError if the judge is not a foundation model or does not have a given setting."""
     return model("judge", given)
 
 
 def model(kind: str, given: Mapping[str, Any], role: str = "") -> Any:
-    """The same of a judge, a chat or an embedder, in a role that may be called otherwise than its kind."""
+    """Return the built configuration of a judge, chat or embedder, as `judge` does; `role` is the name of its settings
+    if that differs from `kind`."""
     role = role or kind
     name = str(given.get(role, ""))
     config = registry.get(kind, name)
@@ -40,15 +42,16 @@ def model(kind: str, given: Mapping[str, Any], role: str = "") -> Any:
 
 
 def device() -> str:
-    """Where a model is run when asked outside a study: on the first GPU, if there is one."""
+    """Return the device for calls outside a study: cuda if a GPU is visible, else cpu."""
 
     return "cuda" if visible_gpus() else "cpu"
 
 
 def ask(config: Any, call: Call) -> Reply | Failure:
-    """The answer to a single call, within the judge's `timeout`, by a model that is built for it and closed again.
+    """Build the model, make a single call within the configured `timeout`, close the model, and return the reply or
+    failure.
 
-    UserError where the model cannot be built or asked at all."""
+    Raises UserError if the model cannot be built or called at all."""
 
     async def asked() -> Reply | Failure:
         model = config.spawn_model(device())

@@ -1,6 +1,6 @@
-"""Answers from the task's own events, in the worker itself: nothing is drawn and no process is needed.
+"""Answers from the task's own events, computed in the worker without rendering or a model process.
 
-Only a judge whose backend is called `oracle` is reached this way, so that privileged state goes nowhere else.
+Only a judge whose backend is `oracle` gets events, so that no other model sees privileged state.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Oracle = Callable[[Array, np.random.Generator], float]
 
 
 class OracleBackend:
-    """Answers each question as it is asked; what it errs on depends on the seed and the question's ordinal alone."""
+    """Answers each question immediately; its errors depend only on the seed and the question's ordinal."""
 
     restarts = 0
     memory = Memory()
@@ -48,11 +48,11 @@ class OracleBackend:
         return True
 
     def take(self, number: int, stop: Callable[[], bool] | None = None) -> tuple[CallResult, float]:
-        """The answer about a clip, and no time waited for it."""
+        """Return the answer about a clip and a wait of 0 seconds."""
         return self._answers.pop(number), 0.0
 
     def poll(self) -> None:
-        """Every question is answered already."""
+        """Do nothing, because every question is answered already."""
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Do nothing, because there is no process to end."""

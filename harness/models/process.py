@@ -1,8 +1,8 @@
-"""The model process: snapshots in, answers out; frames are drawn and models asked in one process beside the training.
+"""The worker's side of the model process, which renders frames and calls models beside the training process.
 
-Only snapshots go in and only pixels reach a model. The process is watched: if it dies or hangs it is started again and
-asked again. What a model cannot answer comes back as a failure that is counted; a process that cannot even be kept
-alive, or a judge that cannot be built, is an error.
+The process gets only snapshots and text, and a model sees only pixels and text. If the process dies or hangs, it is
+restarted and its questions are sent again. A question that a model cannot answer returns a counted failure; a process
+that keeps dying, or a judge that cannot be built, raises an error.
 """
 
 from __future__ import annotations
@@ -23,43 +23,44 @@ from guidebench.harness.models.messages import FAREWELL, Assignment, ProcessRepl
 from guidebench.harness.models.questions import InFlight, Memory
 
 LOOK = 0.2
-"""Seconds between two looks at whether to stop, while an answer is waited for."""
+"""Seconds between checks of `stop` while waiting for an answer."""
 DEATHS = 2
-"""How often the process may end without one answer in between before that is an error."""
+"""Deaths of the process without an answer in between that raise an error."""
 
 
 class ModelProcess:
-    """Answers questions in all roles of one model, several at a time if the model bears it; a Backend."""
+    """Answers questions in all roles of one model, several concurrently if the model supports it; a Backend."""
 
     def __init__(self, assignment: Assignment, patience: float, window: int = 2) -> None:
-        """`patience`: seconds without any answer after which it counts as hung; `window`: questions sent ahead of the
-        answers (two keep a scripted judge fed, and more would only wait in the pipe)."""
+        """`patience`: seconds without any answer after which the process counts as hung; `window`: most unanswered
+        questions in the process (two keep a scripted judge busy; more would only wait in the pipe)."""
         self._assignment, self._patience, self._window = assignment, patience, window
         self._waiting: deque[Sent] = deque()
         self._ahead: deque[Sent] = deque()
-        """Questions that somebody stands waiting for; they are sent before the others."""
+        """Questions for which the training loop is waiting; they are sent before the others"""
         self._sent: dict[int, Sent] = {}
         self._answers: dict[int, CallResult] = {}
         self._missing: dict[int, str] = {}
-        """Questions that were never recorded, in words: an error only where an answer is needed, for a recorded run
-        ends with questions that nobody waited for."""
+        """Number -> message for each unrecorded question. It is an error only if the answer is needed: a recorded run
+        ends with questions whose answers nothing waited for."""
         self._deaths = 0
         self._process: Any = None
         self._connection: Connection | None = None
         self._arrivals = select.poll()
-        """Tells whether an answer has come at a fraction of what `Connection.poll` costs; it is asked at every step."""
+        """Detects arrived answers far faster than `Connection.poll`, which matters because it is polled at every
+        step"""
         self._since = 0.0
         self.halted = ""
-        """Which budget kept it from answering, in words; "" if none did."""
+        """Which spent budget has stopped the answers, or ""."""
         self.restarts = 0
         self.seconds = 0.0
-        """Drawing, and models' time for what was really asked of them."""
+        """Seconds of rendering, and of model time for calls that were actually made."""
         self.clips = 0
         self.memory = Memory()
 
     def ask(self, item: InFlight, ahead: bool = False) -> None:
-        """Of the question only its number, who asks in which role, its snapshots, uint8 [L, n], and its content go
-        out."""
+        """Queue a question. Only its number, role, origin, snapshots uint8 [L, n] and content are sent to the
+        process."""
         ask = item.ask
         queue = self._ahead if ahead else self._waiting
         queue.append(
@@ -71,7 +72,7 @@ class ModelProcess:
         self.poll()
 
     def poll(self) -> None:
-        """Collect answers that have arrived and send what may be sent; never blocks."""
+        """Collect arrived answers and send queued questions as the window allows; never blocks."""
         try:
             while self._connection is not None and self._sent and self._arrivals.poll(0):
                 self._receive()
@@ -84,8 +85,8 @@ class ModelProcess:
         return number in self._answers or number in self._missing
 
     def wait(self, number: int, stop: Callable[[], bool] | None = None) -> bool:
-        """Whether the question was answered; waits until it is, or until a budget is reached. Stopped where `stop`,
-        which is asked several times a second, says so."""
+        """Wait until the question is answered or a budget is reached, and return whether it was answered. Raise Stopped
+        when `stop()`, which is checked several times a second, is true."""
         while number not in self._answers:
             if number in self._missing:
                 raise UserError(self._missing[number])
@@ -108,8 +109,8 @@ class ModelProcess:
         return True
 
     def take(self, number: int, stop: Callable[[], bool] | None = None) -> tuple[CallResult, float]:
-        """The answer to a question and the seconds waited for it; BudgetReached where a budget kept it from being
-        asked, UserError where the process cannot give one, Stopped as `wait`."""
+        """Return the answer to a question and the seconds waited for it. Raise BudgetReached if a budget prevented the
+        call, UserError if the process cannot answer, and Stopped as `wait` does."""
         started = time.monotonic()
         if not self.wait(number, stop):
             raise BudgetReached(self.halted)
@@ -179,7 +180,7 @@ class ModelProcess:
         self._answers[message.number] = message.told
 
     def _restart(self, cause: BaseException) -> None:
-        """Start the process anew and put the questions it had back at the head of the queue."""
+        """Restart the process and put its unanswered questions back at the head of the queue."""
         exit_code = None
         if self._process is not None:
             self._process.kill()

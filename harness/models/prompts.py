@@ -1,6 +1,6 @@
-"""What a judge is asked: the form that every judging prompt has, and the request that has a chat model draft one.
+"""Judging prompts: the form that each must have, and the request with which a chat model drafts one.
 
-The idea of drafting prompts from a suite's name and tasks is VLM-RB's (app. C); the words are ours.
+The idea of drafting prompts from a suite's name and tasks is VLM-RB's (app. C); the wording is ours.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 CLOSING = 'Reply with exactly "Answer: Yes" or "Answer: No".'
-"""The last sentence of a judging prompt: its answer is scored by the word after "Answer:"."""
+"""Last sentence of a judging prompt; the word after "Answer:" is scored."""
 LONGEST = 4_000
-"""Characters of a drafted prompt; it is read with every clip."""
+"""Most characters of a drafted prompt; the model reads it with every clip."""
 SCHEMA = {
     "type": "object",
     "properties": {"prompt": {"type": "string", "description": "the prompt asked for"}},
     "required": ["prompt"],
     "additionalProperties": False,
 }
-"""What a model that drafts a prompt answers with."""
+"""JSON schema of the answer of a model that drafts a prompt."""
 _ENDS = re.compile(r"exactly\W{1,3}Answer: Yes\W{1,3}or\W{1,3}Answer: No\W{0,3}$")
 
 
 def misfit(prompt: str) -> str:
-    """Why a text cannot serve as a judging prompt, or ""."""
+    """Return why a text cannot serve as a judging prompt, or ""."""
     if not prompt.strip():
         return "it is empty"
     if len(prompt) > LONGEST:
@@ -37,8 +37,8 @@ def misfit(prompt: str) -> str:
 
 
 def request(title: str, tasks: Mapping[str, str], examples: Mapping[str, str]) -> str:
-    """The request for a judging prompt for the suite `title`, to be put to any chat model: `tasks` are its tasks' names
-    and instructions, `examples` the prompts of other suites by their titles."""
+    """Return the request to a chat model for a judging prompt for the suite `title`. `tasks`: the tasks' instructions
+    by name; `examples`: prompts of other suites by title."""
     return META.strip().format(
         closing=CLOSING,
         examples="\n\n".join(f"For {name}:\n{textwrap.indent(prompt, '  ')}" for name, prompt in examples.items()),

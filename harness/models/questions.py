@@ -1,7 +1,7 @@
-"""Questions in flight. An answer to a question of step t is applied at step t + delay, whenever it arrived.
+"""Questions in flight. The answer to a question of step t is applied at step t + delay, whenever it arrives.
 
-If it is late the loop waits and the wait is counted, so an asynchronous run is reproducible and resumable. With
-`delay=None` an answer is applied when it arrives, which depends on the machine.
+If the answer is late, the training loop waits and the wait is measured, so an asynchronous run is reproducible and
+resumable. With `delay=None` an answer is applied when it arrives, which depends on the machine's speed.
 """
 
 from __future__ import annotations
@@ -20,41 +20,42 @@ from guidebench.harness.interfaces import Array, Question, Response, State
 from guidebench.harness.models.calls.base import CallResult, Usage
 
 POLL_EVERY = 8
-"""Steps from one look at what has arrived to the next while nothing is due: a judge stays fed, and it costs nothing."""
+"""Steps between polls of the backend while no answer is due; enough to keep a judge busy at no measurable cost."""
 
 
 class InFlight(NamedTuple):
-    """A question on its way: `number` names it to the backend, `ordinal` counts within its seed."""
+    """A question sent to the backend: `number` identifies it there, `ordinal` counts questions within its seed."""
 
     number: int
     ordinal: int
     step: int
     ask: Question
     scope: str = ""
-    """Within what it was put: "" for training, else an episode of an evaluation."""
+    """Context of the question: "" for training, else an episode of an evaluation."""
 
 
 class Memory(NamedTuple):
-    """GiB that a model's process held of a GPU; 0 where it uses none."""
+    """GPU memory of a model process in GiB; 0 without a GPU."""
 
     load: float = 0.0
-    """Least after an answer: the weights, with next to nothing that an answer needs."""
+    """Smallest value measured after an answer: approximately the weights."""
     peak: float = 0.0
 
     def with_(self, other: Memory) -> Memory:
-        """Both together."""
+        """Return the smaller load and the larger peak of two measurements."""
         return Memory(min(filter(None, (self.load, other.load)), default=0.0), max(self.peak, other.peak))
 
 
 class Backend(Protocol):
-    """What answers: a process that is sent snapshots, an oracle that is told events, a person at a terminal."""
+    """Source of answers: a model process that gets snapshots, an oracle that reads events, or a person at a
+    terminal."""
 
     seconds: float
     clips: int
     restarts: int
     memory: Memory
     halted: str
-    """What keeps it from answering, a budget or that nobody is there, in words; or ""."""
+    """Why it has stopped answering (a spent budget, or an absent person), or ""."""
 
     def ask(self, item: InFlight, ahead: bool = False) -> None: ...
     def arrived(self, number: int) -> bool: ...
@@ -65,29 +66,31 @@ class Backend(Protocol):
 
 
 class Account(NamedTuple):
-    """What a run's questions took; those that failed are among them."""
+    """Usage of a run's questions, including failed ones."""
 
     would_be: Usage = Usage()
-    """As if nothing had been answered from a cassette: the same whenever the run is made."""
+    """Usage as if no answer had come from a cassette: the same for every repetition of the run."""
     billed: Usage = Usage()
-    """What was really asked of the model for it; what a crash lost stands in the study's cassette alone."""
+    """Usage that the model actually incurred; usage lost in a crash is recorded only in the study's cassette."""
     failures: int = 0
-    """Questions that ended without an answer."""
+    """Questions that ended without an answer"""
     questions: int = 0
-    """All that ended, with an answer or without one; a question may take several calls."""
+    """Questions that ended, with or without an answer; one question may take several calls."""
 
     def plus(self, other: Account) -> Account:
+        """Return the sum, field by field."""
         return Account(
             self.would_be.plus(other.would_be), self.billed.plus(other.billed), self.failures + other.failures,
             self.questions + other.questions,
         )  # fmt: skip
 
     def with_answer(self, told: CallResult) -> Account:
+        """Return the account after one more question ended with `told`."""
         return self.plus(Account(told.usage, told.billed, int(bool(told.failure)), 1))
 
 
 class Due(NamedTuple):
-    """A question, and what is to be known of its answer."""
+    """A question, its response, and the outcome of its calls."""
 
     item: InFlight
     answer: Response
@@ -95,15 +98,15 @@ class Due(NamedTuple):
 
 
 class QuestionQueue:
-    """All questions of a worker to one role, per seed in the order in which they were asked."""
+    """All questions of a worker to one role, queued per seed in the order in which they were asked."""
 
     def __init__(
         self, rows: int, delay: int | None, backend: Backend, halts: bool = False, role: str = "judge",
         kind: str = "judge", numbers: Iterator[int] | None = None,
     ) -> None:  # fmt: skip
-        """`halts`: whether a budget, or a person who is not there, may keep the backend from answering; `kind`: of the
-        part in this role; `numbers`: of the questions, from a counter that all roles of a worker share, since one
-        backend may answer in several."""
+        """`halts`: whether the backend may stop answering, for a spent budget or an absent person; `kind`: kind of the
+        part in this role; `numbers`: counter of question numbers, shared by all roles of a worker because one backend
+        may serve several roles."""
         self._delay, self._halts, self.role, self.kind = delay, halts, role, kind
         self._backend = backend
         self._flight: list[list[InFlight]] = [[] for _ in range(rows)]
@@ -113,9 +116,10 @@ class QuestionQueue:
         self._next_due = math.inf
         self.accounts = [Account()] * rows
         self.waited = 0.0
-        """Seconds that the loop stood still for a late answer."""
+        """Seconds that the training loop waited for late answers"""
 
     def submit(self, ask: Question, step: int) -> None:
+        """Send a question whose answer counts from `step` + delay."""
         self._put(ask, step, self._ordinals[ask.row])
         self._ordinals[ask.row] += 1
 
@@ -126,8 +130,8 @@ class QuestionQueue:
         self._next_due = min(self._next_due, self._due_step(item))
 
     def send(self, questions: Sequence[tuple[Question, str]], step: int) -> list[InFlight]:
-        """Put questions that somebody stands waiting for, each with the scope that it is put within, ahead of whatever
-        waits."""
+        """Send questions, each with its scope, ahead of all queued ones, because the caller blocks until they are
+        answered."""
         items = []
         for ask, scope in questions:
             counted = self._scoped[scope] if scope else self._ordinals
@@ -138,8 +142,8 @@ class QuestionQueue:
         return items
 
     def values(self, items: Sequence[InFlight], stop: Callable[[], bool]) -> list[Any]:
-        """The answers to questions that were sent, in order, None where there is no usable one; waits for all. Stopped
-        where `stop` says so meanwhile, BudgetReached where one will not be answered."""
+        """Wait for the answers to sent questions and return them in order, None where a question failed. Raise Stopped
+        if `stop()` becomes true meanwhile, and BudgetReached if a budget prevents an answer."""
         found = []
         for item in items:
             told, seconds = self._backend.take(item.number, stop)
@@ -149,12 +153,12 @@ class QuestionQueue:
         return found
 
     def begin_scopes(self) -> None:
-        """Count questions from 0 in every scope but training's: an evaluation begins, or begins again."""
+        """Restart the ordinals of every scope but training's at 0, because an evaluation begins or is repeated."""
         self._scoped.clear()
 
     def due(self, step: int) -> list[Due]:
-        """The answers that count from `step` on, seed by seed, in the order asked; waits for those that are late.
-        BudgetReached where one will not come."""
+        """Return the answers that count from `step` on, seed by seed in the order asked, waiting for late ones. Raise
+        BudgetReached if a budget prevents one."""
         if step < self._next_due and step % POLL_EVERY:
             return []
         self._backend.poll()
@@ -171,7 +175,7 @@ class QuestionQueue:
         return found
 
     def halted(self, step: int) -> bool:
-        """Whether an answer that is due at `step` is kept from coming: the moment to stop is before that."""
+        """Return whether an answer due at `step` will not come, so that the run must stop before that step."""
         if not self._halts or step < self._next_due:
             return False
         if self._delay is None:
@@ -186,17 +190,17 @@ class QuestionQueue:
         return self._due_step(item) <= step and (self._delay is not None or self._backend.arrived(item.number))
 
     def _due_step(self, item: InFlight) -> int:
-        """The step at which an answer counts; with `delay=None` the first at which it might."""
+        """Return the step at which an answer counts; with `delay=None`, the earliest such step."""
         return item.step + (self._delay or 0)
 
     @property
     def reason(self) -> str:
-        """What keeps answers from coming, in words, or ""."""
+        """Why the backend has stopped answering, or ""."""
         return self._backend.halted
 
     @property
     def asked(self) -> int:
-        """Questions of all seeds so far."""
+        """Questions asked so far, over all seeds."""
         return sum(self._ordinals)
 
     @property
@@ -204,7 +208,7 @@ class QuestionQueue:
         return sum(len(queue) for queue in self._flight)
 
     def state(self, row: int) -> State:
-        """The questions of one seed that are not answered yet, snapshots and events included."""
+        """Return the account of one seed and its unanswered questions, including their snapshots and events."""
         account = self.accounts[row]
         return {
             "ordinal": self._ordinals[row],
@@ -223,7 +227,7 @@ class QuestionQueue:
         }
 
     def load_state(self, row: int, state: State) -> None:
-        """Ask again what was in flight."""
+        """Restore the state of one seed and ask its unanswered questions again."""
         self._ordinals[row] = int(state["ordinal"])
         account = state["account"]
         self.accounts[row] = Account(
@@ -243,11 +247,11 @@ def consulted(
     stop: Callable[[], bool] = lambda: False,
     active: Array | None = None,
 ) -> list[Any]:
-    """The answers to questions that somebody stands waiting for, in order; None where there is no usable one, and for a
-    seed that is not `active` [S], whose question is not sent. All are sent before the first is waited for.
+    """Send questions, wait, and return their answers in order: None where a question failed, and for a seed that is not
+    `active` [S], whose question is not sent. All questions are sent before the first wait.
 
-    `questions`: each with the scope that it is put within. UserError for a role that is not among `roles`; Stopped and
-    BudgetReached as of `QuestionQueue.values`."""
+    `questions`: pairs of question and scope. Raise UserError for a role that is not among `roles`, and Stopped and
+    BudgetReached as `QuestionQueue.values` does."""
     by_role: dict[str, list[int]] = {}
     for number, (question, _) in enumerate(questions):
         if question.to not in roles:

@@ -1,7 +1,7 @@
-"""What runs in the model process: questions come in as snapshots or as text, are asked, and answered as they come.
+"""The code that runs in the model process: it receives questions as snapshots or text and sends back answers.
 
-Drawing has one thread of its own, which a hand-written judge shares; a real model's calls are all in flight at a time
-as far as its desk allows. The process ends when the other side hangs up.
+Rendering has a thread of its own, which a hand-written judge shares; a foundation model's calls run concurrently up to
+the limit of its desk. The process ends when the worker closes the connection.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from guidebench.harness.plan.arrays import Declared
 
 
 class Answers(Protocol):
-    """What a drawn clip is put to."""
+    """Anything that answers calls: a desk, or a scripted model directly."""
 
     async def answer(self, call: Call, asker: Asker) -> CallResult: ...
 
@@ -45,7 +45,7 @@ class Answers(Protocol):
 
 
 class Unaided:
-    """A scripted model asked directly: free and always the same, it needs neither cassette nor retries."""
+    """A scripted model called directly; it is free and deterministic, so it needs neither cassette nor retries."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -59,9 +59,9 @@ class Unaided:
 
 
 def serve(connection: Connection, assignment: Assignment) -> None:
-    """Answer until the other side hangs up, and end this process."""
+    """Answer questions until the worker closes the connection, then end this process."""
     processes.begin()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the worker's to handle; it closes the pipe
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the worker handles Ctrl-C and closes the pipe
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     asyncio.run(_serve(connection, assignment))
     processes.leave(0)
@@ -95,7 +95,7 @@ async def _serve(connection: Connection, assignment: Assignment) -> None:
             task = asyncio.create_task(_answer(connection, assignment, studio, desk, item, hand))
             answering.add(task)
             task.add_done_callback(answering.discard)
-            await asyncio.sleep(0)  # it begins before the next is looked at, which may be that the other side hung up
+            await asyncio.sleep(0)  # start the task before the next message, which may be the end of the connection
     finally:
         if desk is not None:
             await desk.close(FAREWELL)
@@ -105,9 +105,9 @@ async def _serve(connection: Connection, assignment: Assignment) -> None:
 
 
 def _listen(connection: Connection, loop: asyncio.AbstractEventLoop, heard: asyncio.Queue[Sent | Exception]) -> None:
-    """Take in questions as they come, until the other side hangs up. It has a thread of its own: while a large answer
-    waits to be read the other side may be sending, and if neither read both would wait for ever."""
-    with contextlib.suppress(RuntimeError):  # the process ends, and nobody hears any more
+    """Receive questions until the worker closes the connection. Runs in a thread of its own: if both sides sent large
+    messages and neither read, both would block forever."""
+    with contextlib.suppress(RuntimeError):  # the event loop is closed because the process is ending
         try:
             while True:
                 loop.call_soon_threadsafe(heard.put_nowait, connection.recv())
@@ -137,7 +137,7 @@ async def _answer(
         message = ProcessReply(item.number, missing=str(error))
     except UserError as error:
         message = ProcessReply(item.number, error=in_role(str(error), assignment.model.kind, item.role))
-    except Exception:  # a plug-in may raise anything; the worker is told, traceback and all
+    except Exception:  # a plug-in may raise anything; send the worker the traceback
         message = ProcessReply(item.number, error=f"{assignment.model} failed on a question:\n{traceback.format_exc()}")
     _send(connection, message)
 
@@ -145,8 +145,8 @@ async def _answer(
 async def _converse(
     spoken: Spoken, dialogue: Dialogue, desk: Answers, frames: Array | None, item: Sent, run: str
 ) -> CallResult:
-    """What a dialogue ends with, and all that its calls took; the last of them that failed, if it ends with nothing.
-    UserError for an array that is not what the asking part declares."""
+    """Run a dialogue and return its value with the usage of all its calls; if it returns None, return the kind of its
+    last failed call. Raise UserError for an array that differs from the asking part's declaration."""
     made: list[CallResult] = []
     begun = itertools.count()
 
@@ -173,7 +173,7 @@ async def _converse(
 
 
 def _read(item: Sent, speaker: str) -> Any:
-    """What a question is about; UserError where that is not JSON."""
+    """Return the parsed content of a question; raise UserError if it is not JSON."""
     try:
         return json.loads(item.content or "null")
     except json.JSONDecodeError as error:
@@ -184,7 +184,7 @@ def _read(item: Sent, speaker: str) -> Any:
 
 
 def _memory() -> Memory:
-    """What this process holds of a GPU, where its model has loaded torch and put it to use."""
+    """Return the GPU memory of this process, zero unless torch is loaded and uses the GPU."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return Memory()
@@ -192,26 +192,26 @@ def _memory() -> Memory:
 
 
 def _send(connection: Connection, message: ProcessReply) -> None:
-    with contextlib.suppress(OSError):  # the other side is gone; the next recv tells
+    with contextlib.suppress(OSError):  # the worker is gone; the next recv reports it
         connection.send(message)
 
 
 class Spoken(NamedTuple):
-    """What is said to the model in one role."""
+    """Prompt, sampling and dialogue of one role."""
 
     clip_length: int
     prompt: str
     sampled: Callable[[Call], Call]
-    """A call with the role's settings of sampling."""
+    """Returns a call with the role's sampling settings."""
     dialogue: Dialogue | None
-    """None for a judge, which is shown a clip."""
+    """None for a judge, which gets a clip."""
     speaker: str
-    """Whose dialogue it is, in words."""
+    """Name of the part whose dialogue it is."""
     array: Declared | None
 
 
 class Studio:
-    """Draws the frames of a task, in the thread that builds it, and knows what is to be said about them."""
+    """Renders the frames of a task, in the thread that builds it, and holds the prompt and dialogue of each role."""
 
     def __init__(self, assignment: Assignment) -> None:
         suite = built(assignment.suite)
@@ -228,24 +228,24 @@ class Studio:
         }  # fmt: skip
 
     def draw(self, item: Sent) -> tuple[Array, float]:
-        """Frames [L, height, width, 3] of a question's snapshots, of a clip to be judged padded to its length, and the
-        seconds that took."""
+        """Return frames [L, height, width, 3] of a question's snapshots, a judged clip padded to its full length, and
+        the seconds of rendering."""
         started = time.perf_counter()
-        assert self._draw is not None and item.snapshots is not None, "snapshots are sent and nothing draws"
+        assert self._draw is not None and item.snapshots is not None, "snapshots without rendering settings"
         spoken = self.spoken[item.role]
         shown = item.snapshots if spoken.dialogue else padded(item.snapshots, spoken.clip_length)
         return self._draw(shown), time.perf_counter() - started
 
 
 def built(part: Registered) -> Any:
-    """The configuration of a registered thing."""
+    """Return the built configuration of a registered part."""
     from guidebench.harness import registry
 
     return registry.get(part.kind, part.name)(**part.settings)
 
 
 def answers(assignment: Assignment, hand: ThreadPoolExecutor) -> Answers:
-    """What answers: hand-written code, or a real model behind a desk."""
+    """Return what answers the calls: hand-written code, or a foundation model behind a desk."""
     config, task = built(assignment.model), assignment.task
     if config.backend == "scripted":
         kinds = answering.answered(assignment.model.kind, config)
@@ -258,6 +258,7 @@ def answers(assignment: Assignment, hand: ThreadPoolExecutor) -> Answers:
 
 
 def padded(snapshots: Array, length: int) -> Array:
-    """A clip of `length` snapshots: a shorter one repeats its first frame on the left (VLM-RB, app. E)."""
+    """Return a clip of `length` snapshots; a shorter clip is padded on the left with its first frame (VLM-RB, app.
+    E)."""
     missing = length - len(snapshots)
     return snapshots if missing <= 0 else np.concatenate([np.repeat(snapshots[:1], missing, axis=0), snapshots])

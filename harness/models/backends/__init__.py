@@ -1,1 +1,1 @@
-"""Backends: what carries a call to a model, on this machine or to a server."""
+"""Backends: implementations that run a call, with a model on this machine or on a server."""

@@ -1,7 +1,7 @@
-"""What models write, read as data: the first JSON object of a text, and whether it says yes or no.
+"""Parsing of model output: the first JSON object in a text, and yes or no.
 
-Text of a model is parsed and checked, never evaluated. What cannot be read is told to the model, a bounded number of
-times, and is then a failure.
+A model's text is parsed and checked, never evaluated. If it cannot be parsed, the model is shown the error a bounded
+number of times; after that the call fails.
 """
 
 from __future__ import annotations
@@ -14,28 +14,29 @@ from guidebench.harness.models.calls import Failure, Json, Message
 from guidebench.harness.texts import JSON, each_text, mended
 
 BEGUN = "Answer:"
-"""With what a prefilled answer begins, as the prompts ask (VLM-RB, app. C)."""
+"""Beginning of a prefilled answer, which the prompts ask for (VLM-RB, app. C)."""
 SPOKEN = 8
-"""Tokens that are generated where the answer is not begun: "Answer: Yes" and some to spare (choice)."""
+"""Tokens to generate without a prefilled answer: enough for "Answer: Yes" with a margin (choice)."""
 REPAIRS = 2
-"""How often a model is shown what is wrong with its answer (choice)."""
+"""Times that a model is shown what is wrong with its answer (choice)."""
 LONGEST = 1_000_000
-"""Characters of an answer that are looked at; no answer that was asked for is longer (choice)."""
+"""Characters of an answer that are parsed; no valid answer is longer (choice)."""
 
 ANSWER = re.compile(r"\banswer\s*:", re.IGNORECASE)
 WORD = re.compile(r"[\W_]*(yes|no)\b", re.IGNORECASE)
 ALONE = re.compile(r"[\W_]*(yes|no)\s*(?:[^\w\s]|\n|$)", re.IGNORECASE)
-"""Yes or no at a text's beginning, with punctuation, a new line or nothing behind it."""
+"""Yes or no at the start of a text, followed by punctuation, a new line or nothing."""
 
 
 class Unreadable(ValueError):
-    """An answer that is not what was asked for; its message is meant for the model."""
+    """An answer in the wrong form; its message is shown to the model."""
 
 
 def in_schema(text: str, schema: Mapping[str, Json]) -> Json:
-    """The first JSON object in a text, whatever stands around it; Unreadable if there is none or it does not fit.
+    """Return the first JSON object in a text, ignoring text around it; raise Unreadable if there is none or it does not
+    fit.
 
-    A `$ref` of the schema leads to its own parts alone: nothing is fetched, and no file is opened.
+    A `$ref` of the schema can refer only to the schema itself: nothing is fetched, and no file is opened.
     """
     import jsonschema
     from referencing import Registry
@@ -54,7 +55,7 @@ def in_schema(text: str, schema: Mapping[str, Json]) -> Json:
 
 
 def with_schema(messages: tuple[Message, ...], schema: Mapping[str, Json]) -> tuple[Message, ...]:
-    """The chat with its last message asking for an object that fits the schema."""
+    """Return the chat with a request for an object that fits the schema added to its last message."""
     *before, last = messages
     asking = (
         "\n\nReply with a single JSON object and no other text. The object has to be valid under this JSON schema:\n"
@@ -64,16 +65,16 @@ def with_schema(messages: tuple[Message, ...], schema: Mapping[str, Json]) -> tu
 
 
 def with_repair(messages: tuple[Message, ...], text: str, error: Unreadable) -> tuple[Message, ...]:
-    """The chat continued by the answer that cannot be read and by what is wrong with it."""
+    """Return the chat extended by the unreadable answer and a description of its error."""
     asking = f"This reply cannot be used: {error}. Reply again, with the corrected JSON object and no other text."
     return (*messages, Message("assistant", (text[:4_000],)), Message("user", (asking,)))
 
 
 def yes_or_no(text: str) -> float:
-    """1.0 for yes, 0.0 for no: the word that follows the last "Answer:", or else the word that the text begins with, if
-    it stands by itself. Prose that holds either word somewhere is no answer.
+    """Return 1.0 for yes and 0.0 for no, from the word after the last "Answer:", or else from the text's first word if
+    it stands alone. Prose that contains either word elsewhere is not an answer.
 
-    Failure: `empty` for no text, `malformed` where it says neither.
+    Raises Failure: `empty` for no text, `malformed` for neither word.
 
     >>> yes_or_no("There is no key left. Answer: Yes")
     1.0
@@ -89,9 +90,10 @@ def yes_or_no(text: str) -> float:
 
 
 def answering(texts: Sequence[str], words: Sequence[bool]) -> int:
-    """The index of the token that answers yes or no, as `yes_or_no` reads the whole answer; Failure as it raises.
+    """Return the index of the token that answers yes or no, according to `yes_or_no` on the whole answer; raise its
+    Failures.
 
-    `texts`: the answer up to and including each of its tokens; `words`: whether that token by itself reads yes or no.
+    `texts`: the answer up to and including each of its tokens; `words`: whether that token alone is yes or no.
     """
     said = texts[-1] if texts else ""
     yes_or_no(said)
@@ -103,7 +105,7 @@ def answering(texts: Sequence[str], words: Sequence[bool]) -> int:
 
 
 def _begun(text: str) -> int | None:
-    """The index behind the last "Answer:" of a text; None where it holds none."""
+    """Return the index after the last "Answer:" of a text, or None if there is none."""
     ends = [found.end() for found in ANSWER.finditer(text)]
     return ends[-1] if ends else None
 
@@ -122,5 +124,5 @@ def _first_object(text: str) -> dict[str, Json]:
 
 
 def _braces(text: str) -> list[int]:
-    """Where an object may begin; a bounded number of places, since a parser tries each."""
+    """Return the positions of the first 64 opening braces; the limit bounds the number of parse attempts."""
     return [match.start() for match, _ in zip(re.finditer(r"\{", text), range(64), strict=False)]

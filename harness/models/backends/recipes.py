@@ -1,4 +1,4 @@
-"""Models by short name: which calls each serves, through which backends, at what price; the data is recipes.toml."""
+"""Recipes of models by short name: supported calls, backends and prices. The data is in recipes.toml."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True)
 class Price:
-    """What a model's maker takes for it, in USD per million tokens; prices change, so it says when it held."""
+    """The maker's price in USD per million tokens, with the date on which it was valid."""
 
     usd_in: float
     usd_out: float
@@ -32,12 +32,12 @@ class Price:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What there is to know of a model before choosing it; recipes.toml says what each field means."""
+    """Facts for choosing a model; recipes.toml explains each field."""
 
     name: str
     title: str
     calls: tuple[str, ...]
-    """Kinds of calls, by the names under which they are registered."""
+    """Registered names of the kinds of call that the model answers."""
     backends: tuple[BackendName, ...]
     scoring: tuple[Scoring, ...]
     parameters: float
@@ -52,26 +52,26 @@ class Recipe:
 
     @property
     def pricing(self) -> Pricing:
-        """`listed` at its maker's server; `free` by the token, for who runs its weights; or not known."""
+        """`listed`: the maker publishes a price; `free`: open weights have no price per token; `unknown` otherwise."""
         if self.price is not None:
             return "listed"
         return "free" if self.repository else "unknown"
 
 
 def names() -> list[str]:
-    """The short names, in the order of recipes.toml."""
+    """Return the short names, in the order of recipes.toml."""
     return list(_recipes())
 
 
 def recipe(name: str) -> Recipe | None:
-    """The recipe of a short name, a repository id or an API's name; None for any other model."""
+    """Return the recipe of a short name, repository id or API name; None for any other model."""
     return _recipes().get(name) or _by_published_name().get(name)
 
 
 def repository(name: str) -> str:
-    """The repository id behind a short name; any other name, a local path among them, as it stands.
+    """Return the repository id of a short name; return any other name, such as a local path, unchanged.
 
-    UserError for a short name that `transformers` cannot serve."""
+    Raises UserError for a short name that `transformers` cannot load."""
     found = _recipes().get(name)
     if found is None:
         return name
@@ -81,8 +81,8 @@ def repository(name: str) -> str:
 
 
 def served(name: str) -> str:
-    """What a server is asked for: the API's name behind a short name, or else the repository id, by which vLLM and the
-    like know a model; any other name as it stands. UserError for a short name that no server has."""
+    """Return the model name to send to a server: a short name's API name, or else its repository id, which vLLM and
+    similar servers use; any other name unchanged. Raise UserError for a short name that no server offers."""
     found = _recipes().get(name)
     if found is None:
         return name
@@ -92,7 +92,8 @@ def served(name: str) -> str:
 
 
 def price(name: str, usage: Usage) -> float:
-    """USD for the tokens of `usage` at the listed price; 0.0 where there is none, which `pricing` tells from free."""
+    """Return the cost of `usage` in USD at the listed price, 0.0 without one; `pricing` distinguishes free from
+    unknown."""
     found = recipe(name)
     if found is None or found.price is None:
         return 0.0
@@ -100,14 +101,14 @@ def price(name: str, usage: Usage) -> float:
 
 
 def pricing(name: str) -> Pricing:
-    """Whether `price(name, …)` is what its maker lists, 0 because weights cost nothing by the token, or 0 for want of
-    knowing better."""
+    """Return whether `price(name, …)` is the maker's listed price, 0 for open weights, or 0 because no price is
+    known."""
     found = recipe(name)
     return "unknown" if found is None else found.pricing
 
 
 def parse(text: str) -> Mapping[str, Recipe]:
-    """Recipes from TOML; ValueError names the entry and field that do not fit."""
+    """Parse recipes from TOML; raise ValueError naming an invalid entry and field."""
     return {name: _parse_one(name, entry) for name, entry in tomllib.loads(text).items()}
 
 
@@ -188,7 +189,7 @@ def _count(where: str, value: Any) -> int:
 
 
 def _several(where: str, value: Any, options: tuple[str, ...] | None) -> tuple[Any, ...]:
-    """Distinct texts, some of `options` where these are given."""
+    """Return a list of distinct texts, each among `options` if given; raise ValueError otherwise."""
     listed = isinstance(value, list) and all(isinstance(each, str) and each for each in value)
     if not listed or len(set(value)) < len(value) or (options is not None and not set(value) <= set(options)):
         known = "names" if options is None else f"some of {', '.join(options)}"

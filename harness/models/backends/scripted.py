@@ -1,4 +1,4 @@
-"""Hand-written models: plain code that answers as a real model would, at once and for nothing."""
+"""Hand-written models: plain code behind the interface of a foundation model, instant and free."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from guidebench.harness.models.calls import Call, Reply, Usage
 
 
 class ScriptedModel:
-    """Plain code behind the interface of a model: a judge of clips, what continues a chat, or what answers calls of
-    another kind (`Call.answered_by`). What it raises is a fault of its code and stops the run."""
+    """Plain code that answers calls to judge, to chat, or of another kind (`Call.answered_by`). An exception in it is a
+    bug and stops the run."""
 
     def __init__(self, name: str, answers: Collection[str], spawn: Callable[[], Callable[..., Any]], hand: Executor):
-        """`name`: of the part, such as "judge 'sprite'"; `answers`: the kinds of calls that it answers; `spawn` builds
-        the code. Building and answering happen in the one thread of `hand`, since what draws with OpenGL must stay in
-        the thread that began it."""
+        """`name`: name of the part, such as "judge 'sprite'"; `answers`: kinds of call that it answers; `spawn`: builds
+        the code. Building and answering run in the single thread of `hand`, because OpenGL rendering must stay in the
+        thread that started it."""
         self._name, self._answers, self._spawn, self._hand = name, answers, spawn, hand
         self._code: Callable[..., Any] | None = None
 
@@ -41,4 +41,4 @@ class ScriptedModel:
         return Usage(calls=1)
 
     async def close(self) -> None:
-        """There is nothing to end."""
+        """Do nothing, because there is nothing to release."""

@@ -1,7 +1,7 @@
-"""The calls to a foundation model, one module per kind, and what all kinds share.
+"""Kinds of call to a foundation model, one module each, and their common base class.
 
-A module directly in this folder, or a plug-in's in the entry point group `guidebench.calls`, adds a kind: it registers
-a `Call` with `@register.call("name")`, and nothing else has to be edited.
+To add a kind, register a `Call` with `@register.call("name")` in a module directly in this folder, or in a plug-in
+under the entry point group `guidebench.calls`; no other file has to be edited.
 """
 
 from guidebench.harness.models.calls.arrays import Form

@@ -1,4 +1,4 @@
-"""Arrays that are the answers of a cassette: bytes, little-endian, beside a text that tells their type and shape."""
+"""Encoding of array answers in a cassette: little-endian bytes, and a JSON header with their type and shape."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from guidebench.harness.types import Array
 
 
 class Form(NamedTuple):
-    """What the answers to a kind of call are, where they are arrays."""
+    """Type and number of axes of the arrays that answer a kind of call."""
 
     dtype: str
-    """Boolean, integer or floating, by NumPy's name."""
+    """NumPy's name of a boolean, integer or floating type."""
     axes: int
 
 
 def encode(value: Array, form: Form) -> tuple[str, bytes]:
-    """The text and the bytes: {"array":"float32","shape":[2,3]}."""
+    """Return the JSON header, such as {"array":"float32","shape":[2,3]}, and the bytes of an array."""
     dtype = np.dtype(form.dtype)
     head = json.dumps({"array": dtype.name, "shape": np.shape(value)}, separators=(",", ":"))
     return head, np.ascontiguousarray(value, dtype.newbyteorder("<")).tobytes()
 
 
 def shape_of(head: str, form: Form) -> tuple[int, ...]:
-    """The shape that a text tells; ValueError for a text that `encode` never wrote for this form."""
+    """Return the shape in a header; raise ValueError for a text that `encode` never writes for this form."""
     match JSON.decode(head):
         case {"array": str(name), "shape": list(shape), **rest} if not rest:
             whole = all(type(length) is int and 0 <= length < 2**31 for length in shape)
@@ -38,7 +38,7 @@ def shape_of(head: str, form: Form) -> tuple[int, ...]:
 
 
 def decode(head: str, data: bytes, form: Form) -> Array:
-    """The array that `encode` was given; ValueError for anything else, and for a number that is not finite."""
+    """Return the array that `encode` was given; raise ValueError for anything else or a number that is not finite."""
     shape, dtype = shape_of(head, form), np.dtype(form.dtype)
     if not isinstance(data, bytes) or len(data) != math.prod(shape) * dtype.itemsize:
         raise ValueError(f"expected {math.prod(shape) * dtype.itemsize:,} bytes for {head[:80]}, got {_length(data)}")

@@ -1,7 +1,7 @@
-"""What every kind of call has in common: what it is, what its answer took, how it can fail, and who answers.
+"""Base types of all kinds of call: the call, its usage, its failures, and the model that answers.
 
-A `Model` answers any number of calls at a time; what stands between it and who asks (the cassette, retries, the budget)
-is `guidebench.harness.models.desk`.
+A `Model` answers any number of calls concurrently. `guidebench.harness.models.desk` puts the cassette, retries and the
+budget between callers and the model.
 """
 
 from __future__ import annotations
@@ -16,85 +16,85 @@ from guidebench.harness.models.calls.arrays import Form
 from guidebench.harness.types import Array
 
 Json = Any
-"""What JSON can hold."""
+"""Any value that JSON can represent."""
 FailureKind = Literal[
     "timeout", "rate_limited", "server", "connection", "malformed", "refused", "empty", "rejected", "memory", "crashed",
     "breaker",
 ]  # fmt: skip
 RETRYABLE = frozenset(("timeout", "rate_limited", "server", "connection", "malformed", "empty"))
-"""Kinds of failure of which another attempt may not be one."""
+"""Kinds of failure after which another attempt may succeed."""
 Shown = Sequence[tuple[str, Sequence[Json]]]
-"""What a page shows of a call: a heading, and texts and images, {"image": digest}, below it."""
+"""Sections of a call on a web page: a heading, and the texts and images, {"image": digest}, below it."""
 
 
 class Call(ABC):
-    """A call to a foundation model: what is asked, what counts as an answer, and how both are written down.
+    """A call to a foundation model: its content, the check of its answer, and the encoding of both.
 
     A kind of call is a frozen dataclass below `@register.call("name")`, and `kind` is that name. The canonical form is
-    what the key of a recorded call hashes; a cassette keeps it, and a stranger's is read back with `read` before an
-    answer in it counts. The same `fault` decides of an answer that a model just gave and of one that is on record.
+    hashed into the key of a recorded call and stored in the cassette. An imported cassette is untrusted: `read` must
+    rebuild the call from the form before an answer in it counts. The same `fault` checks new answers and recorded ones.
     """
 
     kind: ClassVar[str]
     tolerance: ClassVar[float] = 0.0
-    """The largest `distance` of two answers that agree: another processor, batch or precision moves them by less."""
+    """Largest `distance` between answers that count as equal; another processor, batch or precision stays below it."""
     measure: ClassVar[str] = "difference"
-    """What `distance` measures, in words."""
+    """Name of the quantity that `distance` measures."""
     array: ClassVar[Form | None] = None
-    """What its answers are where they are arrays, whose bytes a cassette keeps as they are; None where `encode` says
-    how they are written down."""
+    """Form of answers that are arrays, whose raw bytes a cassette keeps; None if `encode` turns answers into JSON."""
 
     @abstractmethod
     def form(self, named: Callable[[Array], Json]) -> dict[str, Json]:
-        """The canonical form: all that can change the answer, as JSON can hold it, each image as `named` has it. The
-        names `kind`, `model` and `asker` are not its to give."""
+        """Return the canonical form: everything in the call that can change the answer, as JSON, each image replaced by
+        `named(image)`. The names `kind`, `model` and `asker` are reserved."""
 
     @classmethod
     @abstractmethod
     def read(cls, asked: Mapping[str, Json], image: Callable[[str], Array]) -> Self:
-        """The call that has a canonical form; `image` has the image of a digest. A stranger may have written the form:
-        ValueError, KeyError or TypeError for one that is none."""
+        """Return the call with a canonical form; `image` maps a digest to its image. The form is untrusted: raise
+        ValueError, KeyError or TypeError if it is invalid."""
 
     @classmethod
     @abstractmethod
     def small(cls) -> Self:
-        """A call that any model of this kind answers quickly: it shows that the model is there."""
+        """Return a call that any model of this kind answers quickly, to check that the model responds."""
 
     @abstractmethod
     def images(self) -> Sequence[Array]:
-        """The images of the call, uint8 [height, width, 3], in order."""
+        """Return the images of the call, uint8 [height, width, 3], in order."""
 
     @abstractmethod
     def fault(self, value: Any) -> str:
-        """What is wrong with an answer, of any type, or ""; decides in bounded time."""
+        """Return what is wrong with an answer of any type, or ""; must take bounded time."""
 
     @classmethod
     def encode(cls, value: Any) -> Json:
-        """An answer without fault as JSON can hold it."""
+        """Return a valid answer as JSON."""
         return value
 
     @classmethod
     def decode(cls, stored: Json) -> Any:
-        """The answer that `encode` was given, equal to it in type and content; ValueError for what it never wrote."""
+        """Return the answer that `encode` was given, equal in type and content; raise ValueError for any other
+        input."""
         return stored
 
     @property
     def sampled(self) -> bool:
-        """Whether equal calls may have different answers. Such calls belong to who asks, and are never asked once for
-        several askers."""
+        """Whether equal calls may have different answers. The key of such a call includes the asker, so that its answer
+        is never shared between askers."""
         return False
 
     def distance(self, recorded: Any, now: Any) -> float:
-        """How far two answers are from each other; infinite where they cannot be compared."""
+        """Return the distance between two answers, infinite if they cannot be compared."""
         return 0.0 if recorded == now else math.inf
 
     def answered_by(self, code: Callable[..., Any]) -> Any:
-        """The answer of hand-written code, which is told what the call asks and nothing else."""
+        """Return the answer of hand-written code, which gets only the content of the call."""
         return code(self)
 
     @classmethod
     def shown(cls, asked: Mapping[str, Json]) -> Shown:
-        """What a page shows of a canonical form."""
+        """Return the sections in which a web page shows a canonical form."""
         fields = {name: value for name, value in asked.items() if name not in ("kind", "model", "asker")}
         return [
             (name, [_part(each) for each in (value if isinstance(value, list) else [value])])
@@ -103,14 +103,15 @@ class Call(ABC):
 
     @classmethod
     def words(cls, value: Any) -> str:
-        """An answer in words."""
+        """Return an answer as readable text."""
         if cls.array is not None:
             return f"{cls.array.dtype} {[*value.shape]}"
         return json.dumps(cls.encode(value))
 
 
 def part(given: Json, image: Callable[[str], Array]) -> str | Array:
-    """A text, or the image that stands in a canonical form as {"image": digest}; ValueError for anything else."""
+    """Return a text, or the image that a canonical form holds as {"image": digest}; raise ValueError for anything
+    else."""
     match given:
         case str():
             return given
@@ -120,24 +121,25 @@ def part(given: Json, image: Callable[[str], Array]) -> str | Array:
 
 
 def _part(given: Json) -> Json:
-    """Of a canonical form, as a text or an image to be shown."""
+    """Return a value of a canonical form as text or image reference for a web page."""
     if isinstance(given, str) or (isinstance(given, dict) and [*given] == ["image"]):
         return given
     return json.dumps(given)
 
 
 class Usage(NamedTuple):
-    """What calls took; usages add up field by field with `plus`."""
+    """Resources that calls took."""
 
     calls: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
     images: int = 0
     seconds: float = 0.0
-    """Of the model's own time, or of the server's until it answered; waiting in our queues is left out."""
+    """Computing time of a local model, or response time of a server; time in our own queues is excluded."""
     usd: float = 0.0
 
     def plus(self, other: Usage) -> Usage:
+        """Return the sum, field by field."""
         return Usage(
             self.calls + other.calls,
             self.tokens_in + other.tokens_in,
@@ -155,58 +157,59 @@ class Reply(NamedTuple):
     """A model's answer."""
 
     value: Any
-    """What the kind of call is answered with; one that its `fault` objects to is a failed call."""
+    """Value of the type that the kind of call expects; if its `fault` rejects the value, the call has failed."""
     usage: Usage = ONE_CALL
     detail: Mapping[str, float | str] = {}
-    """What a diagnosis may want to know: `mass`, the probability of yes and no together; `served_by`, the model that a
-    server claims to be; `cut_off`, 1 for a text that the limit of tokens ended."""
+    """Diagnostics: `mass`, the total probability of yes and no; `served_by`, the model that the server reports;
+    `cut_off`, 1 for a text truncated at the token limit."""
 
 
 class Failure(Exception):
-    """A call that got no usable answer; its message says what came instead, keys and headers left out."""
+    """A call that got no usable answer. The message says what came instead and contains no keys or headers."""
 
     def __init__(
         self, kind: FailureKind, message: str, usage: Usage = ONE_CALL, retry_after: float | None = None
     ) -> None:
-        """`usage`: what the attempt took all the same; `retry_after`: seconds that the server asks to wait."""
+        """`usage`: resources that the failed attempt took; `retry_after`: seconds that the server asks to wait."""
         super().__init__(message)
         self.kind, self.usage, self.retry_after = kind, usage, retry_after
 
 
 class Model(Protocol):
-    """One foundation model behind one backend, in the model process. Calls run concurrently; it batches them itself."""
+    """One foundation model behind one backend, in the model process. Calls arrive concurrently; the model batches
+    them."""
 
     async def answer(self, call: Call) -> Reply:
-        """One attempt; Failure where there is no usable answer. Never blocks the event loop for long: computing goes
-        to a thread."""
+        """Make one attempt; raise Failure without a usable answer. Must not block the event loop: compute in a
+        thread."""
 
     def estimate(self, call: Call) -> Usage:
-        """The most that an attempt can take, for the budget."""
+        """Return an upper bound on what one attempt can take, for the budget."""
 
     async def close(self) -> None: ...
 
 
 class CallResult(NamedTuple):
-    """What became of a call: a reply, from the model or the cassette, or the failure that remained after retries."""
+    """Outcome of a call: a reply, from the model or the cassette, or the failure that remained after retries."""
 
     value: Any
     """As in Reply; None for a failure."""
     failure: FailureKind | Literal[""] = ""
     usage: Usage = Usage()
-    """Would-be: as if nothing had been cached. Of a failure, all its attempts."""
+    """Usage as if nothing had been cached; for a failure, of all attempts."""
     billed: Usage = Usage()
-    """What was really asked of the model for it, attempts that failed included; nothing for a cached answer."""
+    """Usage that the model actually incurred, failed attempts included; zero for a cached answer."""
     detail: Mapping[str, float | str] = {}
 
 
 class Asker(NamedTuple):
-    """Who asks: the run, `CELL/SEED`, and the how-manieth question of that run in a role and a scope it is, with its
+    """Origin of a call: the run, `CELL/SEED`; the ordinal of the question within its run, role and scope; and its
     environment step."""
 
     run: str
     ordinal: int
     step: int
     role: str = ""
-    """The role of the model that is asked; "" where nothing but a run's own order tells questions apart."""
+    """Role of the model in the cell; "" if the ordinal alone distinguishes the run's questions."""
     scope: str = ""
-    """Within what the question was put: "" for training, `evaluation/STEP/EPISODE`, `eval/SEED/EPISODE`."""
+    """Context of the question: "" for training, `evaluation/STEP/EPISODE`, or `eval/SEED/EPISODE`."""

@@ -1,4 +1,4 @@
-"""The call `chat`: a chat to be continued."""
+"""The call `chat`: a conversation that the model continues."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from guidebench.harness.texts import each_text, mended
 from guidebench.harness.types import Array
 
 CUT_OFF: Mapping[str, float | str] = {"cut_off": 1.0}
-"""The detail of a reply whose text the limit of tokens ended."""
+"""Detail of a reply whose text was truncated at the token limit."""
 Role = Literal["system", "user", "assistant"]
 
 
 class Message(NamedTuple):
-    """What one side says: texts and images, uint8 [height, width, 3], in order."""
+    """One message of a chat: texts and images, uint8 [height, width, 3], in order."""
 
     role: Role
     content: tuple[str | Array, ...]
@@ -28,8 +28,8 @@ class Message(NamedTuple):
 @register.call("chat")
 @dataclass(frozen=True, eq=False)
 class ChatCall(Call):
-    """A chat to be continued, as free text or, with a JSON schema, as an object that fits it; ValueError for a schema
-    with other keywords than those of `guidebench.harness.models.calls.schemas`."""
+    """A conversation that the model continues, with free text or, given a JSON schema, with an object that fits it.
+    Raises ValueError for a schema with keywords other than those of `guidebench.harness.models.calls.schemas`."""
 
     messages: tuple[Message, ...]
     schema: Mapping[str, Json] | None = None

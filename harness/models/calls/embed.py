@@ -1,4 +1,4 @@
-"""The call `embed`: texts or images to be turned into vectors."""
+"""The call `embed`: texts or images that the model maps to vectors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from guidebench.harness.types import Array
 @register.call("embed")
 @dataclass(frozen=True, eq=False)
 class EmbedCall(Call):
-    """Texts, or images uint8 [height, width, 3], to be turned into one vector each: the answer is float32 [n, d]."""
+    """n texts, or n images uint8 [height, width, 3], each mapped to one vector: the answer is float32 [n, d]."""
 
     items: tuple[str, ...] | tuple[Array, ...]
 
@@ -51,8 +51,8 @@ class EmbedCall(Call):
         return "" if np.isfinite(value).all() else "a vector holds a number that is not finite"
 
     def distance(self, recorded: Any, now: Any) -> float:
-        """One less the least cosine of a vector and the one in its place; infinite where they differ in number or
-        length, or one of two is zero."""
+        """Return 1 minus the smallest cosine between corresponding vectors; infinite if their shapes differ or only one
+        of a pair is zero."""
         if np.shape(recorded) != np.shape(now):
             return float("inf")
         lengths = np.linalg.norm(recorded, axis=1), np.linalg.norm(now, axis=1)

@@ -1,4 +1,4 @@
-"""The call `judge`: how likely does a clip show what the prompt asks for?"""
+"""The call `judge`: the probability that a clip shows what the prompt asks for."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from guidebench.harness.registry import register
 from guidebench.harness.types import Array
 
 PROMPT = 'Does the bright square move? Reply with exactly "Answer: Yes" or "Answer: No".'
-"""Of the small call."""
+"""Prompt of the small call."""
 
 
 @register.call("judge")
 @dataclass(frozen=True, eq=False)
 class JudgeCall(Call):
-    """How likely does a clip show what the prompt asks for? The answer is P(yes), in [0, 1]."""
+    """Asks how likely a clip shows what the prompt describes; the answer is P(yes), in [0, 1]."""
 
     clip: Array
     """uint8 [L, height, width, 3], padded to its full length."""

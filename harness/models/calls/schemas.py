@@ -1,8 +1,8 @@
-"""JSON schemas that a chat may be asked with: keywords of which each is checked in one walk over the answer.
+"""JSON schemas that a chat call may carry, restricted to keywords that one pass over the answer can check.
 
-A schema travels with the calls on record, so a stranger's is applied too. References can double at every step, a
-pattern can take for ever and `uniqueItems` compares each item with each: with these keywords alone, checking takes at
-most the size of the schema times that of the answer.
+A schema is stored with the recorded call, so schemas from imported, untrusted cassettes are applied too. References can
+double at every level, a pattern can take forever and `uniqueItems` compares all pairs of items. With these keywords
+alone, a check takes at most the size of the schema times that of the answer.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 
 TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 LARGEST = 2**16
-"""Characters of a schema as JSON."""
+"""Most characters of a schema as JSON."""
 DEEPEST = 16
-"""Schemas within each other."""
+"""Deepest nesting of schemas."""
 
 
 def check(schema: Any) -> None:
-    """ValueError naming what in a schema is not among the keywords that may be used, or does not fit its keyword."""
+    """Raise ValueError naming the first keyword of a schema that is not allowed or has an invalid value."""
     _check(schema, 0)
     if len(json.dumps(schema, default=dict)) > LARGEST:
         raise ValueError(f"the schema has more than {LARGEST:,} characters")
@@ -30,10 +30,10 @@ def _check(schema: Any, depth: int) -> None:
     if not isinstance(schema, Mapping):
         raise ValueError(f"{repr(schema)[:80]} is no schema: expected an object")
     if depth > DEEPEST:
-        raise ValueError(f"its schemas lie more than {DEEPEST} deep in each other")
+        raise ValueError(f"its schemas are nested more than {DEEPEST} deep")
     for keyword, value in schema.items():
         if keyword not in KEYWORDS:
-            raise ValueError(f"its keyword {str(keyword)[:40]!r} is not used; expected {', '.join(KEYWORDS)}")
+            raise ValueError(f"its keyword {str(keyword)[:40]!r} is not allowed; expected {', '.join(KEYWORDS)}")
         if not KEYWORDS[keyword](value, depth + 1):
             raise ValueError(f"its keyword {keyword!r} has the value {repr(value)[:80]}")
 
@@ -93,4 +93,4 @@ KEYWORDS: Mapping[str, Callable[[Any, int], bool]] = {
     "exclusiveMinimum": _number, "exclusiveMaximum": _number, "minItems": _count, "maxItems": _count,
     "minLength": _count, "maxLength": _count, "title": _text, "description": _text,
 }  # fmt: skip
-"""Keyword -> whether a value of it, so deep, is one; ValueError for a schema in it that is none."""
+"""Keyword -> check of its value at a depth: returns whether it is valid, raises ValueError for an invalid subschema."""

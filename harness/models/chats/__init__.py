@@ -1,1 +1,1 @@
-"""Chats: the language models that answer in words, by how they are reached."""
+"""Chats: language models that answer in text, one module per way of reaching them."""

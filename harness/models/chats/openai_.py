@@ -1,4 +1,4 @@
-"""The chat `openai`: a language model behind an OpenAI-compatible server, hosted or one's own."""
+"""The chat `openai`: a language model behind an OpenAI-compatible server, hosted or self-run."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 @register.chat("openai")
 @dataclass(frozen=True)
 class OpenAI(Served, Writing):
-    """Puts questions to a served language model and takes its words for an answer."""
+    """Asks a served language model and returns its text as the answer."""
 
     model: str = "gpt-4o-mini"
-    """Recipe, or the name by which the server knows it (RL-SaLLM-F, §6.2: gpt-4o-mini-2024-07-18, which the recipe
-    means)."""
+    """Recipe, or the server's name of the model (RL-SaLLM-F, §6.2: gpt-4o-mini-2024-07-18, to which the recipe
+    resolves)."""
     detail: Literal["low", "high", "auto"] = "low"
-    """How closely a hosted model looks at a frame, by which it is priced; other servers ignore it (choice: drawn frames
-    are small)."""
+    """Image resolution that a hosted model uses and charges for; other servers ignore it (choice: rendered frames are
+    small)."""
 
     version: ClassVar[int] = 1
     title: ClassVar[str] = "a language model behind a server"
     section: ClassVar[str] = "chat"
 
     def ready(self) -> None:
-        """UserError for a missing package, key or address; nothing is asked."""
+        """Raise UserError for a missing package, key or address. Sends no call."""
         try:
             super().ready()
         except UserError as error:
@@ -40,8 +40,8 @@ class OpenAI(Served, Writing):
             ) from None
 
     def spawn_model(self, device: str) -> Model:
-        """The model, wherever it runs: `device` is none of its business. UserError for a missing package, key or
-        address."""
+        """Return the model. `device` is ignored, since the server computes. Raise UserError for a missing package, key
+        or address."""
         from guidebench.harness.models.backends.openai_.model import OpenAIModel
 
         return OpenAIModel(self.model, self.server(), detail=self.detail, prices=self.prices())

@@ -1,4 +1,4 @@
-"""The chat `transformers`: a language model that runs here, by recipe, repository id or local path."""
+"""The chat `transformers`: a language model on this machine, named by recipe, repository id or local path."""
 
 from __future__ import annotations
 
@@ -15,22 +15,24 @@ if TYPE_CHECKING:
 @register.chat("transformers")
 @dataclass(frozen=True)
 class Transformers(Local, Writing):
-    """Puts questions to a language model that runs here and takes its words for an answer."""
+    """Asks a language model that runs on this machine and returns its text as the answer."""
 
     model: str = "qwen2_5_vl_7b"
-    """Recipe, repository id or local path; weights are safetensors (choice: small, free, reads frames too)."""
+    """Recipe, repository id or local path; the weights must be safetensors (choice: small, free, accepts frames
+    too)."""
     revision: str | None = None
-    """Branch, tag or commit of the repository; null is its main branch (choice)."""
+    """Branch, tag or commit of the repository; null means its main branch (choice)."""
     dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
-    """Of weights and computation (choice: as most models are published)."""
+    """Precision of weights and computation (choice: most models are published in it)."""
     trust_remote_code: bool = False
-    """Whether code that comes with the repository may run here, with all your rights (choice: never unasked)."""
+    """Whether code from the repository may run on this machine with your full permissions (choice: only on request)."""
 
     version: ClassVar[int] = 1
     title: ClassVar[str] = "a language model that runs here"
 
     def spawn_model(self, device: str) -> Model:
-        """The model, loaded; `device` is the worker's. UserError for a missing package, an unknown model or device."""
+        """Return the loaded model; `device` is the worker's. Raise UserError for a missing package, unknown model or
+        device."""
         from guidebench.harness.models.backends.transformers_.loaded import Source
         from guidebench.harness.models.backends.transformers_.model import TransformersModel
 

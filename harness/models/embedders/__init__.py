@@ -1,1 +1,1 @@
-"""Embedders: the models that turn images and texts into vectors, by how they are reached."""
+"""Embedders: models that map images and texts to vectors, one module per way of reaching them."""

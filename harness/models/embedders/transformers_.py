@@ -1,4 +1,4 @@
-"""The embedder `transformers`: a CLIP-like model that runs here, by recipe, repository id or local path."""
+"""The embedder `transformers`: a CLIP-like model on this machine, named by recipe, repository id or local path."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 @register.embedder("transformers")
 @dataclass(frozen=True)
 class Transformers(Local):
-    """Turns frames and texts into vectors of one space, here."""
+    """Maps frames and texts to vectors of one space, on this machine."""
 
     model: str = "clip_vit_l14"
-    """Recipe, repository id or local path; weights are safetensors (VLM-RM, figure 4: one of its four CLIPs, and
-    the largest that has a recipe)."""
+    """Recipe, repository id or local path; the weights must be safetensors (VLM-RM, figure 4: the largest of its four
+    CLIPs that has a recipe)."""
     revision: str | None = None
-    """Branch, tag or commit of the repository; null is its main branch (choice)."""
+    """Branch, tag or commit of the repository; null means its main branch (choice)."""
     dtype: Literal["bfloat16", "float16", "float32"] = "float32"
-    """Of weights and computation (choice: rewards are small differences of vectors)."""
+    """Precision of weights and computation (choice: rewards are small differences between vectors)."""
     delay: Annotated[int | None, Bounds(0), Unit("environment steps")] = 0
-    """Steps between a question and the use of its answer; 0 has training wait for each, null applies it on arrival,
-    which is not reproducible (VLM-RM, §3.3: what was collected is rewarded before it is learnt from)."""
+    """Steps between a question and the use of its answer; with 0 training waits for every answer; null applies it on
+    arrival, which is not reproducible (VLM-RM, §3.3: transitions are rewarded before they are learnt from)."""
     trust_remote_code: bool = False
-    """Whether code that comes with the repository may run here, with all your rights (choice: never unasked)."""
+    """Whether code from the repository may run on this machine with your full permissions (choice: only on request)."""
 
     version: ClassVar[int] = 1
     title: ClassVar[str] = "a model of images and texts that runs here"
 
     def fits(self, there: There) -> str:
-        """Why this embedder cannot answer there, or ""."""
+        """Return why this embedder cannot be used in the given cell, or ""."""
         found = recipes.recipe(self.model)
         if found is None or "embed" in found.calls:
             return ""
@@ -53,7 +53,8 @@ class Transformers(Local):
         return convert.width(Path(self.model)) if self.model.endswith(".safetensors") else None
 
     def spawn_model(self, device: str) -> Model:
-        """The model, loaded; `device` is the worker's. UserError for a missing package, an unknown model or device."""
+        """Return the loaded model; `device` is the worker's. Raise UserError for a missing package, unknown model or
+        device."""
         from guidebench.harness.models.backends.transformers_.loaded import Source
         from guidebench.harness.models.backends.transformers_.model import TransformersModel
 

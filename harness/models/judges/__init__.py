@@ -1,1 +1,1 @@
-"""Judges that know no particular suite; those written for one are in its own module."""
+"""Judges that work with any suite; a judge written for one suite is in that suite's folder."""

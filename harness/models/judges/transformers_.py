@@ -1,4 +1,4 @@
-"""The judge `transformers`: a vision-language model that runs here, by recipe, repository id or local path."""
+"""The judge `transformers`: a vision-language model on this machine, named by recipe, repository id or local path."""
 
 from __future__ import annotations
 
@@ -18,40 +18,43 @@ if TYPE_CHECKING:
 @register.judge("transformers")
 @dataclass(frozen=True)
 class Transformers(Local):
-    """Asks a vision-language model about each clip: P(yes) is the share of yes in the yes and no that it would say."""
+    """Asks a local vision-language model about each clip. P(yes) is the probability of yes divided by that of yes or
+    no."""
 
     model: str = "perception_lm_1b"
-    """Recipe, repository id or local path; weights are safetensors (VLM-RB, table 3)."""
+    """Recipe, repository id or local path; the weights must be safetensors (VLM-RB, table 3)."""
     revision: str | None = None
-    """Branch, tag or commit of the repository; null is its main branch (choice)."""
+    """Branch, tag or commit of the repository; null means its main branch (choice)."""
     prompt: Annotated[str, Text] = ""
-    """What is asked about a clip; a suite's own stands in its layer, and an empty one cannot judge (choice)."""
+    """Question about each clip. A suite's configuration layer sets its own; with an empty prompt the judge cannot run
+    (choice)."""
     scoring: Literal["prefill", "logprobs", "literal"] = "prefill"
-    """Where yes and no are read: prefill scores what follows "Answer:", logprobs the first yes or no that the model
-    says by itself, literal takes its text for 1 or 0 (choice: VLM-RB, app. E, scores the first token; the prompt asks
-    for "Answer: Yes")."""
+    """How yes and no are read. prefill scores the token after "Answer:", logprobs the first yes or no in the generated
+    text; literal maps the text to 1 or 0 (choice: VLM-RB, app. E, scores the first token; the prompt asks for "Answer:
+    Yes")."""
     clips: Literal["video", "images"] = "video"
-    """How frames are shown; a model that takes no videos is shown images (Perception-LM, a video for frame lists)."""
+    """Form in which frames are passed; a model without video input gets images (Perception-LM takes a list of frames as
+    a video)."""
     dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
-    """Of weights and computation (choice: as most models are published)."""
+    """Precision of weights and computation (choice: most models are published in it)."""
     delay: Annotated[int | None, Bounds(0), Unit("environment steps")] = 1024
     """Steps between a question and the use of its answer; null applies it on arrival, which is not reproducible
-    (choice: the paper's model needs .46 s a clip, 45 steps at its 97 steps/s (VLM-RB, tables 5 and 6); 1024 leaves
+    (choice: the paper's model takes 0.46 s per clip, 45 steps at its 97 steps/s (VLM-RB, tables 5 and 6); 1024 leaves
     room for a queue of 20)."""
     trust_remote_code: bool = False
-    """Whether code that comes with the repository may run here, with all your rights (choice: never unasked)."""
+    """Whether code from the repository may run on this machine with your full permissions (choice: only on request)."""
 
     version: ClassVar[int] = 2
     title: ClassVar[str] = "a vision-language model that runs here"
 
     def fits(self, there: There) -> str:
-        """Why this judge cannot answer there, or ""."""
+        """Return why this judge cannot be used in the given cell, or ""."""
         if self.prompt:
             return ""
         return "it has no prompt there; `bench models prompt suite=…` drafts one, to be given as judge.prompt=…"
 
     def ready(self) -> None:
-        """UserError for a missing package, or files that are not on this machine; nothing is loaded or downloaded."""
+        """Raise UserError for a missing package or files that are not on this machine; load and download nothing."""
         try:
             super().ready()
         except UserError as error:
@@ -62,7 +65,8 @@ class Transformers(Local):
             ) from None
 
     def spawn_model(self, device: str) -> Model:
-        """The model, loaded; `device` is the worker's. UserError for a missing package, an unknown model or device."""
+        """Return the loaded model; `device` is the worker's. Raise UserError for a missing package, unknown model or
+        device."""
         from guidebench.harness.models.backends.transformers_.loaded import Source
         from guidebench.harness.models.backends.transformers_.model import TransformersModel
 

@@ -1,1 +1,1 @@
-"""Models behind an OpenAI-compatible server, a hosted one or one's own: the server, and the three calls put to it."""
+"""Models behind an OpenAI-compatible server, hosted or self-run: the server and its three kinds of call."""

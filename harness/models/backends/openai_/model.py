@@ -1,6 +1,6 @@
-"""A model behind an OpenAI-compatible server, as a `Model`: clips judged, chats continued, texts embedded.
+"""A `Model` behind an OpenAI-compatible server: it judges clips, continues chats and embeds texts.
 
-Every request counts as a call, those included that show a model what is wrong with its answer.
+Every request counts as a call, including requests that show a model what is wrong with its answer.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ from guidebench.harness.models.calls import (
 )
 
 LIKELIEST = 20
-"""Tokens in one place whose probabilities are asked for, the most that hosted servers tell."""
+"""Top tokens per position whose log-probabilities are requested: the most that hosted servers return."""
 CONTINUED: Mapping[str, Json] = {"continue_final_message": True, "add_generation_prompt": False}
-"""By which vLLM and its like continue the last message instead of answering it."""
+"""Request fields with which vLLM and similar servers continue the last message instead of answering it."""
 OUR_WORDS = 1_000
-"""Bytes of what is said around a schema, and of what is wrong with an answer, with some to spare."""
+"""Bytes reserved for our text around a schema and for error descriptions, with a margin."""
 IMAGE_TOKENS = 1_100
-"""Of an image, where its model's recipe does not say (choice: what hosted models take for one in high detail)."""
+"""Tokens of an image if the model's recipe does not say (choice: hosted models' count in high detail)."""
 
 
 class Prices(NamedTuple):
-    """USD per million tokens; None is what the model's recipe says, or else nothing."""
+    """USD per million tokens; if both are None, the recipe's price applies, or else 0."""
 
     usd_in: float | None = None
     usd_out: float | None = None
@@ -70,27 +70,28 @@ class OpenAIModel:
     def __init__(
         self, model: str, server: Server, scoring: Scoring = "logprobs", detail: str = "low", prices: Prices = LISTED
     ) -> None:
-        """`model`: recipe, or the name by which the server knows it; UserError for a recipe that no server has."""
+        """`model`: recipe, or the server's name of the model. Raises UserError for a recipe that no server offers."""
         self._model, self._served, self._server = model, recipes.served(model), server
         self._scoring, self._detail, self._prices = scoring, detail, prices
         self._unwanted: set[str] = set()
-        """Fields of a request that this server has turned down."""
+        """Request fields that this server has rejected."""
         self._tells_logprobs = False
         self._slowest = 0.0
 
     async def answer(self, call: Call) -> Reply:
-        """As `Model`; UserError for a call or a way of scoring that the server cannot serve."""
+        """Make one attempt, as `Model.answer`; raise UserError for a kind of call or scoring that the server does not
+        support."""
         if isinstance(call, JudgeCall):
             return await self._judge(call)
         if isinstance(call, ChatCall):
             return await self._chat(call)
         if isinstance(call, EmbedCall):
             return await self._embed(call)
-        raise UserError(f"{self._server.name} is asked as OpenAI's API is, which has no call of kind {call.kind!r}")
+        raise UserError(f"{self._server.name} has OpenAI's API, which has no call of kind {call.kind!r}")
 
     def estimate(self, call: Call) -> Usage:
-        """A token for each byte of text, what an image takes at most, all that may be written, repairs included; the
-        seconds of the slowest request so far."""
+        """Return an upper bound: one token per byte of text, the most tokens per image, all output tokens including
+        repairs, and the seconds of the slowest request so far."""
         found = recipes.recipe(self._model)
         images = len(call.images())
         read = images * ((found.tokens_per_image if found else 0) or IMAGE_TOKENS) + _bytes(call)
@@ -109,7 +110,7 @@ class OpenAIModel:
         await self._server.close()
 
     async def _judge(self, call: JudgeCall) -> Reply:
-        """P(yes), in [0, 1], read where `scoring` says."""
+        """Return P(yes), in [0, 1], read as `scoring` says."""
         asked = [Message("user", (call.prompt, *call.clip))]
         body: dict[str, Json] = {"max_tokens": SPOKEN}
         if self._scoring == "prefill":
@@ -130,8 +131,8 @@ class OpenAIModel:
             raise
 
     def _scored(self, said: Completion) -> tuple[float, float]:
-        """P(yes) and the mass of yes and no: of the one token that follows the answer's beginning, or else where the
-        model itself first says either."""
+        """Return P(yes) and the total mass of yes and no, at the one token after a prefilled answer, or else at the
+        first token where the model says either."""
         if said.tokens is None:
             if self._tells_logprobs:
                 raise Failure("malformed", "the answer holds no log-probabilities")
@@ -147,8 +148,8 @@ class OpenAIModel:
         return found
 
     async def _chat(self, call: ChatCall) -> Reply:
-        """Text, or the object that fits the schema. Its text is part of what is asked in any case: servers that do not
-        know of schemas ignore the field for it, and what they answer is repaired."""
+        """Return text, or the object that fits the schema. The messages always contain the schema too: servers without
+        schema support ignore its field, and their answers are repaired."""
         body: dict[str, Json] = {"max_tokens": call.max_tokens, "temperature": call.temperature}
         if call.schema is None:
             said, usage = await self._complete(call.messages, body)
@@ -175,7 +176,7 @@ class OpenAIModel:
         raise AssertionError("the last attempt returns or raises")
 
     async def _embed(self, call: EmbedCall) -> Reply:
-        """float32 [n, d]."""
+        """Return the vectors of texts, float32 [n, d]."""
         texts = [item for item in call.items if isinstance(item, str)]
         if len(texts) < len(call.items):
             raise UserError(
@@ -194,7 +195,7 @@ class OpenAIModel:
     async def _complete(
         self, messages: Sequence[Message], body: Mapping[str, Json], extra: Mapping[str, Json] | None = None
     ) -> tuple[Completion, Usage]:
-        """A chat continued; fields that the server turns down are left out from then on."""
+        """Continue a chat; omit fields that the server rejects from then on."""
         written = await asyncio.to_thread(self._written, messages)
         images = sum(not isinstance(part, str) for message in messages for part in message.content)
         spent = Usage()
@@ -216,7 +217,7 @@ class OpenAIModel:
     async def _request(
         self, fields: Mapping[str, Json], extra: Mapping[str, Json] | None, images: int
     ) -> tuple[Completion, Usage]:
-        """One request, answered by more than nothing."""
+        """Send one request; raise Failure if the answer is a refusal or empty."""
         usage = Usage(calls=1, images=images)
         try:
             answer = await self._server.complete({"model": self._served} | dict(fields), extra)
@@ -233,8 +234,8 @@ class OpenAIModel:
         return said, usage
 
     def _turned_down(self, failure: Failure, fields: Mapping[str, Json]) -> str | None:
-        """The field for whose sake a request was rejected and that it can do without; UserError for one that the way of
-        scoring needs."""
+        """Return the optional field that caused a rejection, or None; raise UserError if the scoring needs the
+        field."""
         if failure.kind != "rejected":
             return None
         said = str(failure)
@@ -252,7 +253,7 @@ class OpenAIModel:
         return UserError(f"{self._server.name} {what}, which judge.scoring={self._scoring} needs; use {instead}")
 
     def _written(self, messages: Sequence[Message]) -> Json:
-        """Messages as the protocol has them, images as PNG in data URLs; a frame that is repeated is encoded once."""
+        """Return messages in the protocol's form, images as PNG data URLs; a repeated frame is encoded once."""
         urls: dict[bytes, str] = {}
 
         def part(given: Any) -> Json:
@@ -287,12 +288,12 @@ class OpenAIModel:
 
 
 def _joined(content: Sequence[Any]) -> str:
-    """The text of a message without images, which some servers take in no other form; "" of others."""
+    """Return the plain text of a message without images, the only form that some servers accept; "" otherwise."""
     return "".join(content) if all(isinstance(part, str) for part in content) else ""
 
 
 def _bytes(call: Call) -> int:
-    """Of the texts of a call, and some for each message."""
+    """Return the bytes of a call's texts, plus an allowance per message."""
     texts: list[str] = []
     if isinstance(call, JudgeCall):
         texts = [call.prompt, BEGUN]

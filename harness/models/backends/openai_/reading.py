@@ -1,4 +1,4 @@
-"""What a server's answers say. Their bodies are checked against a schema first, since anything may stand there."""
+"""Parsing of a server's responses; each body is untrusted and first checked against a schema."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ class Likely(NamedTuple):
 
 
 class Token(NamedTuple):
-    """A token that was said, and the likeliest ones in its place, itself among them."""
+    """A generated token, and the most likely tokens at its position, including itself."""
 
     text: str
     likeliest: tuple[Likely, ...]
 
 
 class Completion(NamedTuple):
-    """How a chat was continued."""
+    """The continuation of a chat."""
 
     text: str
     finish: str
-    """"stop", "length" where it was cut off, "content_filter", …; "" where the server does not say."""
+    """"stop", "length" if truncated, "content_filter", …; "" if the server does not say."""
     refusal: str
     tokens: tuple[Token, ...] | None
-    """None where the server tells no log-probabilities."""
+    """None if the server returns no log-probabilities."""
     served_by: str
-    """The model that the server claims to be."""
+    """Name of the model that the server reports."""
     tokens_in: int
     tokens_out: int
 
 
 def completion(body: Json) -> Completion:
-    """Failure("malformed") for a body that is none."""
+    """Return the completion in a response body; raise Failure("malformed") if the body is invalid."""
     _check(body, _COMPLETION)
     choice: Mapping[str, Any] = (body["choices"] or [{"message": {}}])[0]
     message, usage = choice["message"], body.get("usage") or {}
@@ -60,13 +60,13 @@ def completion(body: Json) -> Completion:
 
 
 def reads(text: str) -> str:
-    """What a token says but for case and white space."""
+    """Return a token's text in lower case and without surrounding white space."""
     return text.strip().lower()
 
 
 def share(token: Token) -> tuple[float, float] | None:
-    """P(yes) = p(Yes variants) / (p(Yes variants) + p(No variants)) (VLM-RB, §3.1), and that sum, the mass, among the
-    likeliest tokens at a place; None where neither word is among them."""
+    """Return P(yes) = p(Yes variants) / (p(Yes variants) + p(No variants)) (VLM-RB, §3.1) and the mass, which is the
+    denominator, over the most likely tokens at a position; None if neither word is among them."""
     yes, no = ([logprob for text, logprob in token.likeliest if reads(text) == word] for word in ("yes", "no"))
     if not yes and not no:
         return None
@@ -77,7 +77,8 @@ def share(token: Token) -> tuple[float, float] | None:
 
 
 def vectors(body: Json, count: int) -> tuple[Array, str, int]:
-    """float32 [count, d], the model that the server claims to be, and tokens in; Failure("malformed") for others."""
+    """Return vectors float32 [count, d], the model that the server reports, and input tokens; raise
+    Failure("malformed")."""
     _check(body, _EMBEDDINGS)
     rows = {entry["index"]: entry["embedding"] for entry in body["data"]}
     if sorted(rows) != list(range(count)) or len({len(row) for row in rows.values()}) > 1:

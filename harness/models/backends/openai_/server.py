@@ -1,7 +1,7 @@
-"""One OpenAI-compatible server, through the official client: a request is sent once, and what goes wrong has a name.
+"""One OpenAI-compatible server, through the official client: each request is sent once, and each error is classified.
 
-A body is read up to a limit and no further, whatever the server sends. Keys come from the environment and leave it only
-in the header of a request: texts of servers and of errors are scrubbed of them.
+A response body is read up to a limit. Keys come from the environment and are sent only in request headers; they are
+removed from texts of servers and of errors.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ except ImportError as error:
     ) from None
 
 LONGEST = 2**20
-"""Bytes of a body that are read (choice: an answer of 1024 tokens takes a hundredth of it)."""
+"""Most bytes read of a response body (choice: a hundred times an answer of 1024 tokens)."""
 LONGEST_VECTORS = 2**26
-"""Bytes of a body of vectors that are read (choice: a thousand of 3072 numbers)."""
+"""Most bytes read of a response body with vectors (choice: a thousand vectors of 3072 numbers)."""
 CONNECTING = 10.0
-"""Seconds for a connection to come about (choice)."""
+"""Timeout for connecting, in seconds (choice)."""
 UNKEYED = "none"
-"""Sent for a key where there is none: servers of one's own look at no key, and the client insists on one."""
+"""Placeholder key: self-run servers ignore the key, and the client requires one."""
 REFUSED = frozenset(("content_filter", "content_policy_violation"))
-"""Codes of HTTP 400 by which hosted servers tell that they will not answer."""
+"""Error codes of HTTP 400 with which hosted servers refuse to answer."""
 
 
 class ServerReply(NamedTuple):
-    """What a server answered with HTTP 2xx."""
+    """A response with HTTP 2xx."""
 
     body: Json
     seconds: float
 
 
 class Server:
-    """Takes any number of requests at a time. Nothing is asked twice: trying again is for who asks."""
+    """Accepts concurrent requests. It never retries; retrying is up to the caller."""
 
     def __init__(self, base_url: str | None, key_variable: str, timeout: float, section: str = "judge") -> None:
-        """`base_url`: None is OPENAI_BASE_URL, or else the client's own; `timeout`: seconds for one request; `section`:
-        of the settings that name it, for messages.
+        """`base_url`: None means OPENAI_BASE_URL, or else the client's default; `timeout`: seconds for one request;
+        `section`: section of its settings, for messages.
 
-        UserError for an address that holds a secret or is none, and for a key that is missing or no key.
+        Raises UserError for an address that is invalid or contains a secret, and for a missing or invalid key.
         """
         self._section, self._variable, self._timeout = section, key_variable, timeout
         self._url = _address(base_url, section)
@@ -65,29 +65,29 @@ class Server:
             base_url=self._url,
             max_retries=0,
             timeout=openai.Timeout(timeout, connect=min(timeout, CONNECTING)),
-            default_headers={"Accept-Encoding": "identity"},  # so that a body's length is what is read of it
+            default_headers={"Accept-Encoding": "identity"},  # so that the length limit counts uncompressed bytes
             http_client=openai.DefaultAsyncHttpxClient(event_hooks={"response": [_bound]}, follow_redirects=False),
         )
 
     async def complete(self, body: Mapping[str, Json], extra: Mapping[str, Json] | None = None) -> ServerReply:
-        """A chat continued (`/chat/completions`); `extra`: fields that are the server's own.
+        """Continue a chat (`/chat/completions`); `extra`: server-specific fields.
 
-        Failure, its usage with the seconds that it took; UserError where no request of this kind can succeed.
+        Raises Failure, whose usage has the seconds taken, and UserError if no such request can succeed.
         """
         create = self._client.chat.completions.with_raw_response.create
         return await self._answer(create(**body, extra_body=extra), str(body["model"]))
 
     async def embed(self, model: str, texts: list[str]) -> ServerReply:
-        """A vector for each text (`/embeddings`). Failure and UserError as `complete`."""
+        """Return a vector for each text (`/embeddings`); raise Failure and UserError as `complete` does."""
         create = self._client.embeddings.with_raw_response.create
         return await self._answer(create(model=model, input=texts, encoding_format="float"), model)
 
     async def models(self) -> list[str]:
-        """Names of what it serves, as it says (`/models`). Failure and UserError as `complete`."""
+        """Return the names of the served models (`/models`); raise Failure and UserError as `complete` does."""
         answer = await self._answer(self._client.models.with_raw_response.list(), "")
         entries = answer.body.get("data") if isinstance(answer.body, dict) else None
         if not isinstance(entries, list):
-            raise Failure("malformed", "a list of models that is none")
+            raise Failure("malformed", "an invalid list of models")
         named = [entry.get("id") for entry in entries if isinstance(entry, dict)]
         return [self.told(name) for name in named if isinstance(name, str)]
 
@@ -96,11 +96,11 @@ class Server:
 
     @property
     def name(self) -> str:
-        """Its address."""
+        """Address of the server"""
         return str(self._client.base_url)
 
     def told(self, text: str) -> str:
-        """What may be kept of a server's words: their beginning, without the key."""
+        """Return the beginning of a server's text, without the key."""
         return scrubbed(self._kept(text))
 
     def _kept(self, text: str) -> str:
@@ -119,7 +119,7 @@ class Server:
             raise fault from None
 
     def _fault(self, error: Exception, model: str) -> Exception:
-        """A Failure, or what is to be mended by who configured this."""
+        """Return a Failure, or a UserError if the configuration must change."""
         if isinstance(error, openai.APIStatusError):
             return self._refusal(error, model)
         if isinstance(error, (TimeoutError, openai.APITimeoutError)):
@@ -135,7 +135,7 @@ class Server:
             raise Failure("malformed", self.told(f"a body that is no JSON ({error}): {content[:80]!r}")) from None
 
     def _refusal(self, error: openai.APIStatusError, model: str) -> Exception:
-        """What HTTP 4xx and 5xx mean."""
+        """Return the error that an HTTP status of 3xx, 4xx or 5xx means."""
         status, said = error.status_code, self.told(" ".join(error.response.text.split()))
         if 300 <= status < 400:
             target = self.told(error.response.headers.get("location", "").partition("?")[0]) or "another address"
@@ -164,7 +164,7 @@ class Server:
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A body that ends with a Failure where it grows too long."""
+    """A response body that raises Failure beyond a length limit."""
 
     def __init__(self, body: Any, limit: int) -> None:
         self._body, self._limit = body, limit
@@ -204,7 +204,7 @@ def _address(base_url: str | None, section: str) -> str | None:
 
 
 def _key(variable: str, section: str, needed: bool) -> str:
-    """The key, or "" if there is none; it is never part of a message."""
+    """Return the key, or "" if there is none; no message contains it."""
     key = os.environ.get(variable, "").strip()
     if not key.isascii() or not key.isprintable() or " " in key:
         raise UserError(f"the environment variable {variable} holds characters that no key has; set it anew")
@@ -221,7 +221,7 @@ def _no_number(name: str) -> float:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that a server asks to wait, told as such or as a date; None where it asks for nothing."""
+    """Return the seconds that a server asks to wait, given as a number or a date; None if it does not ask."""
     for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         said = headers.get(name)
         if said is None:

@@ -1,4 +1,4 @@
-"""What waits is computed together: one thread, as many items at a time as memory has room for."""
+"""Batching: items that wait are computed together in one thread, as many as fit into memory."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from guidebench.harness.models.calls import Failure
 Compute = Callable[[Sequence[Any]], Sequence[Any]]
 """Items of one kind -> a result or a Failure for each."""
 ON_CPU = 4
-"""Items at a time on a CPU, where larger batches were slower, and memory is not asked (choice: benchmarks.judging)."""
+"""Batch size on a CPU, where larger batches were slower; memory is not measured (choice: benchmarks.judging)."""
 LARGEST = 64
-"""No batch is larger, however much memory there is: an answer should not wait for too many others (choice)."""
+"""Largest batch size, regardless of memory: an answer should not wait for too many others (choice)."""
 SHARE = 0.8
-"""Of the free memory of a GPU, what a batch may fill; the rest is for what allocators and libraries round up."""
+"""Share of a GPU's free memory that a batch may fill; the rest is a margin for allocators and libraries."""
 
 
 class Done(NamedTuple):
-    """A result, and the item's even share of the seconds that its batch took."""
+    """A result, and its batch's seconds divided by the batch size."""
 
     value: Any
     seconds: float
@@ -37,10 +37,10 @@ class _Waiting(NamedTuple):
 
 
 class Batcher:
-    """Takes items of any number of kinds; only those of one kind can be computed together."""
+    """Computes items in batches, each of items of one kind."""
 
     def __init__(self, size: int | None, device: torch.device) -> None:
-        """`size`: the most items at a time; None finds what fits, each kind by itself."""
+        """`size`: largest batch size; None finds for each kind what fits into memory."""
         self._size, self._device = size, device
         self._sizes: dict[Hashable, int] = {}
         self._waiting: list[_Waiting] = []
@@ -48,7 +48,7 @@ class Batcher:
         self._task: asyncio.Task[None] | None = None
 
     async def put(self, kind: Hashable, compute: Compute, item: Any) -> Done:
-        """The result for one item; Failure("memory") where it does not even fit alone."""
+        """Return the result for one item; raise Failure("memory") if it does not fit even alone."""
         loop = asyncio.get_running_loop()
         entry = _Waiting(kind, compute, item, loop.create_future())
         self._waiting.append(entry)
@@ -57,7 +57,7 @@ class Batcher:
         return await entry.answer
 
     def close(self) -> None:
-        """Nothing more is computed; who still waits is told that the calls were cancelled."""
+        """Stop computing and cancel the items that still wait."""
         if self._task is not None:
             self._task.cancel()
         for entry in self._waiting:
@@ -67,8 +67,8 @@ class Batcher:
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(0)  # so that whoever asks at the same time is in the first batch
-            self._waiting = [entry for entry in self._waiting if not entry.answer.done()]  # some gave up
+            await asyncio.sleep(0)  # let simultaneous items join the first batch
+            self._waiting = [entry for entry in self._waiting if not entry.answer.done()]  # drop cancelled items
             if not self._waiting:
                 return
             first = self._waiting[0]
@@ -109,7 +109,7 @@ class Batcher:
             raise out_of_memory(error) or error from None
 
     def _halve(self, batch: Sequence[_Waiting], why: str) -> None:
-        """Half as many at a time from here on; an item that does not fit alone is told so."""
+        """Halve the batch size of this kind; fail an item that does not fit alone."""
         self._free()
         if len(batch) == 1:
             _tell(batch[0], Failure("memory", f"one item alone does not fit in memory: {why}"))
@@ -122,8 +122,8 @@ class Batcher:
             torch.cuda.empty_cache()
 
     def _fitting(self, compute: Compute, item: Any) -> int:
-        """How many items like `item` fit: on a GPU, one and two of them are computed and their memory compared,
-        after a first that has libraries take what they keep."""
+        """Return how many items like `item` fit. On a GPU, compute one and two of them and compare their memory, after
+        a warm-up in which libraries allocate their buffers."""
         if self._size is not None:
             return self._size
         if self._device.type != "cuda":
@@ -140,7 +140,7 @@ class Batcher:
         return fitting(one, two, free)
 
     def _peak(self, compute: Compute, items: Sequence[Any]) -> int:
-        """Bytes that computing takes beyond what is held anyway."""
+        """Return the peak bytes of computing, beyond the memory already allocated."""
         torch.cuda.reset_peak_memory_stats(self._device)
         held = torch.cuda.memory_allocated(self._device)
         with torch.inference_mode():
@@ -149,7 +149,7 @@ class Batcher:
 
 
 def fitting(one: int, two: int, free: int) -> int:
-    """Items that fit into `free` bytes where one took `one` and two took `two`; at least 1, at most LARGEST.
+    """Return the items that fit into `free` bytes if one took `one` and two took `two`; at least 1, at most LARGEST.
 
     >>> fitting(one=6, two=10, free=100)
     19
@@ -160,7 +160,7 @@ def fitting(one: int, two: int, free: int) -> int:
 
 
 def _tell(entry: _Waiting, result: Done | BaseException) -> None:
-    if entry.answer.done():  # gave up meanwhile
+    if entry.answer.done():  # cancelled meanwhile
         return
     if isinstance(result, BaseException):
         entry.answer.set_exception(result)
@@ -169,7 +169,8 @@ def _tell(entry: _Waiting, result: Done | BaseException) -> None:
 
 
 def out_of_memory(error: RuntimeError) -> torch.OutOfMemoryError | None:
-    """The error as one of memory, if it is one; a CPU's comes as a RuntimeError of its allocator."""
+    """Return an out-of-memory error as torch.OutOfMemoryError, else None; on a CPU it is a RuntimeError of the
+    allocator."""
     if isinstance(error, torch.OutOfMemoryError):
         return error
     if "can't allocate memory" in str(error) or "not enough memory" in str(error):

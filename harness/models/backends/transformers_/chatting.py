@@ -1,4 +1,4 @@
-"""Chats continued: those that ask for as many tokens at the same temperature are generated together."""
+"""Continuing chats; calls with equal token limit and temperature are generated together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from guidebench.harness.models.calls import CUT_OFF, ChatCall, Failure, Message,
 
 
 class Continuation(NamedTuple):
-    """What the model said next."""
+    """The model's next message."""
 
     text: str
     tokens_in: int
@@ -23,7 +23,7 @@ class Continuation(NamedTuple):
 
 
 class Chatting:
-    """Answers in free text, or in an object that fits a schema."""
+    """Answers chats with free text, or with an object that fits a schema."""
 
     def __init__(self, loaded: Loaded, batcher: Batcher) -> None:
         if loaded.kind == "embedding":
@@ -33,8 +33,8 @@ class Chatting:
         self._loaded, self._batcher = loaded, batcher
 
     async def answer(self, call: ChatCall) -> Reply:
-        """Free text; with a schema the object, for which the model is shown what is wrong REPAIRS times before it is a
-        Failure("malformed"). An empty answer is a Failure("empty")."""
+        """Return free text, or with a schema the object. The model is shown what is wrong with an object up to REPAIRS
+        times before Failure("malformed") is raised; an empty answer raises Failure("empty")."""
         messages = call.messages if call.schema is None else with_schema(call.messages, call.schema)
         images = sum(not isinstance(part, str) for message in messages for part in message.content)
         usage = Usage(calls=1)

@@ -1,4 +1,4 @@
-"""Texts and images as vectors: CLIP's features, sentence-transformers' pooling, or the mean of last hidden states."""
+"""Embedding of texts and images: CLIP's features, sentence-transformers' pooling, or the mean of last hidden states."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Pool = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class Vector(NamedTuple):
-    """One item's vector, float32 [d], and the tokens it took; 0 for an image."""
+    """One item's vector, float32 [d], and its tokens; 0 for an image."""
 
     value: Array
     tokens: int
@@ -43,7 +43,7 @@ class Embedding:
         return self._images(items)
 
     def _texts(self, texts: Sequence[str]) -> list[Vector]:
-        """Longer texts than the model reads are cut, as their makers' own code does."""
+        """Embed texts, truncated to the model's limit as in the authors' own code."""
         loaded = self._loaded
         inputs = loaded.tokenizer(
             list(texts),
@@ -100,7 +100,8 @@ POOLS: dict[str, Pool] = {"mean": _mean, "cls": _first, "max": _largest}
 
 
 def _pooling(source: Source) -> tuple[Pool, bool]:
-    """How sentence-transformers' own files say to pool, and whether to length 1; the mean if there are none."""
+    """Return the pooling in sentence-transformers' files, and whether vectors are scaled to length 1; the mean by
+    default."""
     modules = _file(source, "modules.json")
     if modules is None:
         return _mean, False
@@ -125,13 +126,13 @@ def _pooling(source: Source) -> tuple[Pool, bool]:
 
 
 def _longest(source: Source) -> int | None:
-    """Tokens at which sentence-transformers cuts a text, where its own file says so."""
+    """Return the tokens at which sentence-transformers truncates a text, or None if its file does not say."""
     limit = (_file(source, "sentence_bert_config.json") or {}).get("max_seq_length")
     return None if limit is None else int(limit)
 
 
 def _file(source: Source, name: str) -> Any:
-    """A JSON file beside the weights; None if there is none."""
+    """Return the content of a JSON file beside the weights, or None if there is no such file."""
     from transformers.utils import cached_file
 
     from guidebench.harness.models.backends import recipes

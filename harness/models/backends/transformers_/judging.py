@@ -1,9 +1,9 @@
-"""Clips judged: the answer is begun for the model, and the token that it would say next is scored.
+"""Judging of clips: the answer is prefilled with "Answer:", and the next token is scored.
 
 P(yes) = p(Yes variants) / (p(Yes variants) + p(No variants)) (VLM-RB, §3.1 and table 3), where a variant is any token
-that reads yes or no but for case and white space. The text of the prompt comes before the clip where the model's own
-chat template keeps that order, so that what was computed for it serves every clip (choice). Templates that put frames
-before text, such as Perception-LM's, leave nothing but their header to share, and there every clip is computed whole.
+that equals yes or no up to case and white space. The prompt's text precedes the clip if the model's chat template keeps
+that order, so that the computation of its prefix is shared by all clips (choice). Templates that put frames before
+text, such as Perception-LM's, leave only their header to share; their clips are computed in full.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from guidebench.harness.models.backends.transformers_.seeing import seen_once
 from guidebench.harness.models.calls import Failure, JudgeCall, Usage
 
 PROMPTS = 4
-"""Prompts whose computed prefix is kept."""
+"""Prompts whose computed prefix is cached."""
 WORTH = 0.05
-"""The least share of a clip's tokens for which a kept prefix is used: attention that continues one is masked token by
-token, which costs more than a few tokens save (choice)."""
+"""Smallest share of a clip's tokens for which a cached prefix is used: attention that continues a prefix needs an
+explicit mask, which costs more than a short prefix saves (choice)."""
 Clips = Literal["video", "images"]
 
 
 class Verdict(NamedTuple):
-    """What the model makes of a clip; `mass` is p(yes) + p(no), nan where it was not looked at."""
+    """The model's judgement of a clip: `yes` is P(yes); `mass` is p(yes) + p(no), nan if not measured."""
 
     yes: float
     mass: float
@@ -45,7 +45,7 @@ class Verdict(NamedTuple):
 
 
 class Judging:
-    """Judges clips of one shape about one prompt together."""
+    """Judges batches of clips with one shape and one prompt."""
 
     def __init__(self, loaded: Loaded, scoring: Scoring, clips: Clips, worth: float = WORTH) -> None:
         if loaded.kind != "vision":
@@ -57,11 +57,11 @@ class Judging:
         self._yes, self._no = (variants(loaded.tokenizer, word, loaded.name) for word in ("yes", "no"))
         self._prefixes: OrderedDict[tuple[int, ...], Any] = OrderedDict()
         self._exact: dict[bool, bool] = {}
-        """Whether the short way gives this architecture's own scores, without and with a kept prefix; the first batch
-        of each is computed both ways and tells."""
+        """Whether the fast computation reproduces this architecture's scores, without and with a cached prefix. The
+        first batch of each is computed both ways to decide."""
 
     def kind(self, call: JudgeCall) -> Hashable:
-        """Calls of one kind have inputs of one length."""
+        """Return the batch kind of a call; inputs of one kind have equal length."""
         return "judge", call.prompt, call.clip.shape
 
     def __call__(self, calls: Sequence[JudgeCall]) -> list[Verdict | Failure]:
@@ -76,7 +76,7 @@ class Judging:
         return found
 
     def inputs(self, calls: Sequence[JudgeCall]) -> dict[str, Any]:
-        """What the model takes for clips of one kind; UserError where a clip is longer than it can read."""
+        """Return the model's inputs for clips of one kind; raise UserError if a clip exceeds the context length."""
         prompt, clips = calls[0].prompt, [call.clip for call in calls]
         parts = [{"type": "video"}] if self._as_video else [{"type": "image"}] * len(clips[0])
         text = render(self._loaded, [{"role": "user", "content": [{"type": "text", "text": prompt}, *parts]}])
@@ -92,7 +92,7 @@ class Judging:
         return inputs
 
     def next_token(self, inputs: Mapping[str, Any], clips: Sequence[Array]) -> torch.Tensor:
-        """Logits [n, vocabulary] of the next token, float32, by the short way where that is exact."""
+        """Return float32 logits [n, vocabulary] of the next token, by the fast computation if it is exact."""
         length = self._shared(inputs["input_ids"])
         kept = length if length > self._worth * inputs["input_ids"].shape[1] else 0
         if self._exact.get(kept > 0):
@@ -103,13 +103,13 @@ class Judging:
         return whole
 
     def _agrees(self, inputs: Mapping[str, Any], clips: Sequence[Array], kept: int, whole: torch.Tensor) -> bool:
-        """Whether this architecture says by the short way what it says of the whole; that it does not is told in the
-        log, since judging then takes longer."""
+        """Return whether the fast computation reproduces the full one; if not, log it, because judging then takes
+        longer."""
         tolerance = 1e-4 if self._loaded.model.dtype == torch.float32 else 2e-2
         try:
             short = self._short(inputs, clips, kept)
         except (TypeError, ValueError, AttributeError, LookupError, RuntimeError) as error:
-            # an architecture may take no cache or no features, or not ours; too little memory is another matter
+            # an architecture may not accept a cache or precomputed features; out-of-memory errors are re-raised
             if isinstance(error, RuntimeError) and out_of_memory(error):
                 raise
             why = f"{type(error).__name__}: {error}"
@@ -122,7 +122,7 @@ class Judging:
         return False
 
     def _short(self, inputs: Mapping[str, Any], clips: Sequence[Array], kept: int) -> torch.Tensor:
-        """The same with equal frames looked at once, and continued from what is kept of the first `kept` tokens."""
+        """Compute the logits with equal frames encoded once, continuing from the cached prefix of `kept` tokens."""
         inputs = seen_once(self._loaded.model, inputs, clips)
         return self._resumed(inputs, kept) if kept else self._whole(inputs)
 
@@ -130,7 +130,7 @@ class Judging:
         return self._last(self._loaded.model(**inputs, **self._keeping_last(), use_cache=False))
 
     def _resumed(self, inputs: Mapping[str, Any], length: int) -> torch.Tensor:
-        """The same from the kept keys and values of the first `length` tokens."""
+        """Compute the logits from the cached keys and values of the first `length` tokens."""
         ids = inputs["input_ids"]
         cache = copy.deepcopy(self._prefix(ids[:1, :length]))
         cache.batch_repeat_interleave(ids.shape[0])
@@ -144,7 +144,7 @@ class Judging:
         return self._last(self._loaded.model(**rest, **self._keeping_last(), past_key_values=cache, use_cache=True))
 
     def _prefix(self, ids: torch.Tensor) -> Any:
-        """Keys and values of the first tokens [1, m], kept for the prompts used last."""
+        """Return the keys and values of the first tokens [1, m], cached for the most recently used prompts."""
         key = tuple(ids[0].tolist())
         if key not in self._prefixes:
             said = self._loaded.model(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=True)
@@ -155,7 +155,7 @@ class Judging:
         return self._prefixes[key]
 
     def _positions(self, inputs: Mapping[str, Any]) -> torch.Tensor | None:
-        """Positions [3, n, m] in time and space, for models that count so (Qwen's); None where they count tokens."""
+        """Return positions [3, n, m] in time and space for models that use them (Qwen's); None for token positions."""
         count = getattr(getattr(self._loaded.model, "model", None), "get_rope_index", None)
         if count is None:
             return None
@@ -164,7 +164,7 @@ class Judging:
         return found
 
     def _shared(self, ids: torch.Tensor) -> int:
-        """Tokens before the first frame's; 0 where frames cannot be told from text."""
+        """Return the number of tokens before the first frame; 0 if frame tokens cannot be identified."""
         config, kinds = self._loaded.model.config, ("image_token", "video_token")
         named = (getattr(config, f"{kind}_{end}", None) for kind in kinds for end in ("id", "index"))
         frames = torch.tensor([number for number in named if number is not None], device=ids.device)
@@ -172,7 +172,7 @@ class Judging:
         return int(at[0]) if len(at) else 0
 
     def _keeping_last(self) -> dict[str, int]:
-        """Logits of the last token alone, where the model can be asked for no more."""
+        """Return the argument that limits logits to the last token, if the model has one."""
         takes = inspect.signature(self._loaded.model.forward).parameters
         return {"logits_to_keep": 1} if "logits_to_keep" in takes else {}
 
@@ -182,14 +182,14 @@ class Judging:
         return logits
 
     def _verdicts(self, logits: torch.Tensor, tokens_in: int, tokens_out: int) -> list[Verdict]:
-        """Logits [n, vocabulary] -> what each row makes of yes and no."""
+        """Return P(yes) and mass from each row of logits [n, vocabulary]."""
         yes, no = (logits[:, which.to(logits.device)].logsumexp(-1) for which in (self._yes, self._no))
         share = torch.sigmoid(yes - no).tolist()
         mass = (torch.logaddexp(yes, no) - logits.logsumexp(-1)).exp().tolist()
         return [Verdict(mine, min(1.0, all_), tokens_in, tokens_out) for mine, all_ in zip(share, mass, strict=True)]
 
     def _spoken(self, inputs: Mapping[str, Any]) -> list[Verdict | Failure]:
-        """Scores at the token by which the model's own answer says yes or no."""
+        """Score the generated token that says yes or no."""
         length = inputs["input_ids"].shape[1]
         said = self._loaded.model.generate(
             **inputs, max_new_tokens=SPOKEN, do_sample=False, output_logits=True, return_dict_in_generate=True
@@ -210,7 +210,7 @@ class Judging:
         return found
 
     def _written(self, inputs: Mapping[str, Any]) -> list[Verdict | Failure]:
-        """Reads the answer as text: P(yes) is 1 or 0."""
+        """Read the answer as text: P(yes) is 1 or 0."""
         length = inputs["input_ids"].shape[1]
         words = self._loaded.model.generate(**inputs, max_new_tokens=SPOKEN, do_sample=False)[:, length:]
         found: list[Verdict | Failure] = []
@@ -223,7 +223,7 @@ class Judging:
 
 
 def variants(tokenizer: Any, word: str, model: str) -> torch.Tensor:
-    """The tokens that read `word` but for case and white space, int64; UserError if there is none."""
+    """Return the int64 tokens that equal `word` up to case and white space; raise UserError if there is none."""
     tokens = ((number, tokenizer.convert_tokens_to_string([token])) for token, number in tokenizer.get_vocab().items())
     found = sorted(number for number, text in tokens if text.strip().lower() == word)
     if not found:

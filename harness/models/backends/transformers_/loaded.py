@@ -1,4 +1,4 @@
-"""Which model to load, and a model that is loaded."""
+"""The specification of a model to load, and a loaded model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Kind = Literal["vision", "text", "embedding"]
-"""Answers about images and texts, about texts alone, or not at all: it only embeds."""
+"""Whether a model generates text from images and text, generates text from text only, or only embeds."""
 
 
 Dtype = Literal["bfloat16", "float16", "float32"]
@@ -14,7 +14,7 @@ Dtype = Literal["bfloat16", "float16", "float32"]
 
 @dataclass(frozen=True)
 class Source:
-    """Which weights, and how they are held."""
+    """Weights to load, with precision and device."""
 
     model: str
     """Recipe, repository id or local path."""
@@ -26,13 +26,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model in evaluation mode on its device, and what prepares its input."""
+    """A model in evaluation mode on its device, and its input processor."""
 
     name: str
     kind: Kind
     model: Any
     processor: Any
-    """Of texts and images; of a text model, its tokenizer; None for a single file, whose model prepares its own."""
+    """Processor of texts and images; a text model's tokenizer; None for a single-file model, which prepares its own
+    input."""
 
     @property
     def tokenizer(self) -> Any:
@@ -44,6 +45,6 @@ class Loaded:
 
     @property
     def context(self) -> int | None:
-        """Tokens that it can read, where it says so."""
+        """Context length in tokens, or None if the model does not state it."""
         limit = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
         return None if limit is None else int(limit)

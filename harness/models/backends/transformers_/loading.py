@@ -1,4 +1,4 @@
-"""A model and its processor, by name or local path; safetensors only, and no code of a repository's runs unasked."""
+"""Loading a model and its processor by name or local path: only safetensors, and no repository code without consent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from guidebench.harness.models.backends.transformers_.loaded import Kind, Loaded
 
 
 def load(source: Source) -> Loaded:
-    """UserError for a missing package, an unknown model, weights that are not safetensors, or a missing device."""
+    """Load a model; raise UserError for a missing package, unknown model, other weights than safetensors, or missing
+    device."""
     name = recipes.repository(source.model)
     if name.endswith((".pt", ".pth", ".bin")):
         raise UserError(
@@ -43,13 +44,13 @@ def load(source: Source) -> Loaded:
         raise UserError(_unloadable(name, source, error)) from None
     tokenizer = getattr(processor, "tokenizer", processor)
     if getattr(tokenizer, "pad_token", "") is None:
-        tokenizer.pad_token = tokenizer.eos_token  # GPT-2's; what is padded is masked
+        tokenizer.pad_token = tokenizer.eos_token  # GPT-2 has none; padded positions are masked
     return Loaded(source.model, kind, model.requires_grad_(False).to(device), processor)
 
 
 def check(model: str, revision: str | None = None) -> None:
-    """UserError where `transformers` is not installed, a local path is named at which nothing lies, or a repository
-    whose files are not on this machine: nothing is downloaded unasked."""
+    """Raise UserError if `transformers` is not installed, a local path does not exist, or a repository's files are not
+    on this machine; download nothing."""
     if importlib.util.find_spec("transformers") is None:
         raise _needs_extra("transformers is missing")
     name = recipes.repository(model)
@@ -61,7 +62,7 @@ def check(model: str, revision: str | None = None) -> None:
 
 
 def absent(name: str) -> str:
-    """That a repository's files are not here, how large they are and under which licence, as far as a recipe says."""
+    """Return the message that a repository is not on this machine, with size and licence if a recipe states them."""
     found = recipes.recipe(name)
     if found is None:
         return f"{name} is not on this machine"
@@ -70,7 +71,7 @@ def absent(name: str) -> str:
 
 
 def where(name: str, revision: str | None) -> Path | None:
-    """Where a model's files lie: a local path, or the cache of downloads; None if they are in neither."""
+    """Return the path of a model's files, local or in the download cache; None if they are in neither."""
     if Path(name).exists():
         return Path(name)
     try:
@@ -108,7 +109,7 @@ def _architecture(transformers: Any, config: Any) -> tuple[Kind, Any]:
 
 
 def _processor(transformers: Any, name: str, kind: Kind, named: dict[str, Any]) -> Any:
-    """A vision model's processor has a tokenizer in it; of models that read text alone it is the tokenizer itself."""
+    """Return a model's processor, which contains the tokenizer; for a text-only model, return the tokenizer itself."""
     if kind == "text":
         return transformers.AutoTokenizer.from_pretrained(name, padding_side="left", **named)
     processor = transformers.AutoProcessor.from_pretrained(name, **named)

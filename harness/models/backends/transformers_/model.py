@@ -1,4 +1,4 @@
-"""The three calls of one model that runs here. Calls that wait at the same time are computed together."""
+"""A local model's three kinds of call; calls that wait at the same time are computed in batches."""
 
 from __future__ import annotations
 
@@ -22,20 +22,22 @@ from guidebench.harness.models.calls import Call, ChatCall, EmbedCall, JudgeCall
 
 
 class TransformersModel:
-    """A model of the transformers library, as a `Model`. Scores of a batch may differ in their last digits from those
-    of other batches: who needs the same bytes again replays a cassette."""
+    """A `Model` of the transformers library. The last digits of scores may depend on the batch; replay a cassette to
+    reproduce the same bytes."""
 
     def __init__(
         self, source: Source, scoring: Scoring = "prefill", clips: Clips = "video", batch_size: int | None = None
     ) -> None:
-        """Loads the weights, which blocks; UserError as `load`. `batch_size`: None finds what fits into memory."""
+        """Load the weights, which blocks; raise UserError as `load` does. `batch_size`: None finds what fits into
+        memory."""
         self._source, self._scoring, self._clips = source, scoring, clips
         self._loaded = load(source)
         self._batcher = Batcher(batch_size, self._loaded.device)
         self._slowest = 0.0
 
     async def answer(self, call: Call) -> Reply:
-        """As `Model`; UserError for a call that this model is not made for, or that is longer than it can read."""
+        """Make one attempt, as `Model.answer`; raise UserError for an unsupported call or one beyond the context
+        length."""
         if isinstance(call, JudgeCall):
             reply = await self._judge(call)
         elif isinstance(call, ChatCall):
@@ -48,7 +50,8 @@ class TransformersModel:
         return reply
 
     def estimate(self, call: Call) -> Usage:
-        """Tokens that may be written, images, and the seconds of the slowest call so far; running it costs no money."""
+        """Return the most output tokens, the images, and the seconds of the slowest call so far; the cost in USD is
+        0."""
         written = (1 + REPAIRS) * call.max_tokens if isinstance(call, ChatCall) else 0
         return Usage(1, tokens_out=written, images=len(call.images()), seconds=self._slowest)
 

@@ -1,6 +1,6 @@
-"""CLIP models that the transformers library lacks, through open_clip: RN50, whose weights LIV goes on from.
+"""CLIP models that the transformers library lacks, through open_clip: RN50, from which LIV is fine-tuned.
 
-The file is one of `bench models convert`, which names the architecture in it.
+The weights must be a file from `bench models convert`, which stores the architecture's name in it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from guidebench.harness.models.backends.transformers_.embedding import Vector
 
 
 class OpenClipEmbedding:
-    """Embeds texts and images, prepared as CLIP does; vectors are not scaled to length 1."""
+    """Embeds texts and images with CLIP's preprocessing; vectors are not scaled to length 1."""
 
     def __init__(self, file: str, dtype: str, device: torch.device) -> None:
-        """UserError for a missing package, and for a file that is not a model of open_clip's."""
+        """Load the file; raise UserError for a missing package or a file that is not an open_clip model."""
         try:
             import open_clip
         except ImportError as error:

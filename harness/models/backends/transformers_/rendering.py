@@ -1,4 +1,4 @@
-"""Messages and clips as what a model takes: its own chat template filled in, texts as tokens, frames as pixels."""
+"""Conversion of messages and clips to model inputs: chat template to text, text to tokens, frames to pixels."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from guidebench.harness.interfaces import Array
 from guidebench.harness.models.backends.transformers_.loaded import Loaded
 
 FRAMES_PER_SECOND = 2.0
-"""What a clip is said to have, by models that tell the time between frames: the rate at which Qwen2.5-VL samples
-videos; a step of an environment has no length of its own (choice)."""
+"""Frame rate reported to models that use the time between frames: the rate at which Qwen2.5-VL samples videos, since an
+environment step has no duration (choice)."""
 
 
 def render(loaded: Loaded, conversation: Sequence[Any]) -> str:
-    """A conversation up to where the model is to speak, as text; without a template, its texts one below the other."""
+    """Return a conversation as text up to the model's turn; without a template, its texts separated by blank lines."""
     has = getattr(loaded.processor, "chat_template", None) or getattr(loaded.tokenizer, "chat_template", None)
     if has is None:
         texts = [part["text"] for message in conversation for part in message["content"] if part["type"] == "text"]
@@ -30,13 +30,13 @@ def render(loaded: Loaded, conversation: Sequence[Any]) -> str:
 
 
 def tokens_of(loaded: Loaded, texts: Sequence[str], images: Sequence[Sequence[Array]] = ()) -> dict[str, Any]:
-    """Rendered texts, padded on the left, and the images uint8 [height, width, 3] of each."""
+    """Return the inputs of rendered texts, padded on the left, and the images uint8 [height, width, 3] of each."""
     media = {"images": [[_pixels(image, loaded) for image in row] for row in images]} if any(images) else {}
     return _prepared(loaded, texts, padding=True, **media)
 
 
 def frames_of(loaded: Loaded, texts: Sequence[str], clips: Sequence[Array], as_video: bool) -> dict[str, Any]:
-    """Rendered texts and a clip uint8 [L, height, width, 3] for each."""
+    """Return the inputs of rendered texts with one clip uint8 [L, height, width, 3] each."""
     if not as_video:
         return tokens_of(loaded, texts, [list(clip) for clip in clips])
     told = [
@@ -48,8 +48,8 @@ def frames_of(loaded: Loaded, texts: Sequence[str], clips: Sequence[Array], as_v
 
 
 def generated(loaded: Loaded, words: torch.Tensor) -> list[tuple[str, int, bool]]:
-    """Generated tokens [n, m] as texts, each with the number of its tokens up to the one that ends it, and whether one
-    does."""
+    """Return each row of generated tokens [n, m] as its text, its length in tokens including the end token, and whether
+    there is an end token."""
     config = loaded.model.generation_config
     ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
     ended = torch.isin(words.cpu(), torch.tensor([end for end in ends if end is not None]))
@@ -63,7 +63,7 @@ def generated(loaded: Loaded, words: torch.Tensor) -> list[tuple[str, int, bool]
 
 def _prepared(loaded: Loaded, texts: Sequence[str], **media: Any) -> dict[str, Any]:
     begins = loaded.tokenizer.bos_token
-    twice = begins is not None and texts[0].startswith(begins)  # a template writes it, and so would the tokenizer
+    twice = begins is not None and texts[0].startswith(begins)  # the template writes it already
     prepared = loaded.processor(text=list(texts), return_tensors="pt", add_special_tokens=not twice, **media)
     found = {}
     for name, value in prepared.items():
@@ -75,5 +75,6 @@ def _prepared(loaded: Loaded, texts: Sequence[str], **media: Any) -> dict[str, A
 
 
 def _pixels(frames: Array, loaded: Loaded) -> torch.Tensor:
-    """uint8 [..., height, width, 3] -> [..., 3, height, width] on the model's device, where they are then resized."""
+    """Return uint8 [..., height, width, 3] as [..., 3, height, width] on the model's device, where it is resized
+    later."""
     return torch.from_numpy(frames).movedim(-1, -3).to(loaded.device)

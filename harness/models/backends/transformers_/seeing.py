@@ -1,8 +1,8 @@
-"""Frames that are the same are looked at once: what a vision tower makes of a frame depends on no other frame.
+"""Encode equal frames once: a vision tower's features of a frame depend on no other frame.
 
-Clips of an agent that stands still or bumps into walls repeat their frames, and so do padded ones; the language model
-still reads every one. Known for two families, by the form of their pixels: frame by frame (Perception-LM), and patches
-with a grid of time, height and width, the tower attending within one time (Qwen2.5-VL).
+Clips in which the agent stands still or bumps into walls repeat frames, and so do padded clips; the language model
+still reads every frame. Two families are supported, recognised by the shape of their pixels: separate frames
+(Perception-LM), and patches with a grid of time, height and width whose tower attends within one time (Qwen2.5-VL).
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import torch
 from guidebench.harness.interfaces import Array
 
 AT_A_TIME = 64
-"""Frames that the tower sees together: enough to fill it, and a bound on what it takes of memory (choice)."""
+"""Frames per batch of the vision tower: enough for full speed, and a bound on memory (choice)."""
 
 
 class Features(NamedTuple):
-    """In place of a vision tower's output."""
+    """Replacement for a vision tower's output."""
 
     pooler_output: Any
 
 
 def seen_once(model: Any, inputs: Mapping[str, Any], clips: Sequence[Array]) -> dict[str, Any]:
-    """The inputs with features in place of pixels; as they are where the family is not known."""
+    """Return the inputs with features instead of pixels; unchanged for an unknown family."""
     found = dict(inputs)
     kind = "video" if "pixel_values_videos" in inputs else "image"
     pixels = found.get("pixel_values_videos" if kind == "video" else "pixel_values")
@@ -44,7 +44,7 @@ def seen_once(model: Any, inputs: Mapping[str, Any], clips: Sequence[Array]) -> 
 
 
 def _of_frames(body: Any, pixels: torch.Tensor, clips: Sequence[Array]) -> torch.Tensor:
-    """Pixels [frames, 3, h, w], or [frames, tiles, 3, h, w] of images -> [frames · tiles, tokens, features]."""
+    """Encode pixels [frames, 3, h, w], or [frames, tiles, 3, h, w] of images, as [frames · tiles, tokens, features]."""
     first, which = distinct(clips, 1)
     tiled = pixels if pixels.ndim == 5 else pixels[:, None]
     parts = torch.split(tiled[first], AT_A_TIME)
@@ -56,7 +56,7 @@ def _of_frames(body: Any, pixels: torch.Tensor, clips: Sequence[Array]) -> torch
 def _of_patches(
     body: Any, kind: str, pixels: torch.Tensor, grid: torch.Tensor, clips: Sequence[Array]
 ) -> tuple[torch.Tensor]:
-    """Patches [clips · times · height · width, d], grid [n, 3] of one shape -> features of all, one after another."""
+    """Encode patches [clips · times · height · width, d] with a grid [n, 3] of equal rows as concatenated features."""
     _, height, width = grid[0].tolist()
     times = int(grid[:, 0].sum()) // len(clips)
     first, which = distinct(clips, -(-len(clips[0]) // times))
@@ -75,7 +75,8 @@ def _of_patches(
 
 
 def distinct(clips: Sequence[Array], together: int) -> tuple[list[int], list[int]]:
-    """Where each different stretch of `together` frames stands first, and for every stretch which of them it is.
+    """Return the first position of each distinct group of `together` consecutive frames, and each group's index among
+    them.
 
     >>> distinct([np.array([[7], [7], [8]]), np.array([[8], [9], [7]])], 1)
     ([0, 2, 4], [0, 0, 1, 1, 2, 0])

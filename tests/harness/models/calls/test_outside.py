@@ -230,7 +230,7 @@ def test_calls_of_a_kind_that_nobody_here_defines_are_refused_by_its_name(tmp_pa
 
 
 def test_a_model_is_put_no_call_that_it_does_not_answer(colours: Any, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="was put a call of kind 'chat' and answers only classify"):
+    with pytest.raises(UserError, match="got a call of kind 'chat' and answers only classify"):
         asked(tmp_path, [ChatCall((Message("user", ("?",)),))])
 
 
