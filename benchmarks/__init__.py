@@ -1,1 +1,1 @@
-"""Speed, measured beside peers: one module per question, run together by `python -m benchmarks`."""
+"""Speed benchmarks against peer libraries: one module per question, run together by `python -m benchmarks`."""

@@ -1,10 +1,10 @@
-"""All benchmarks, one after the other: tables, and results/measured/speed.json.
+"""Run all benchmarks in sequence; print tables and write results/measured/speed.json.
 
     python -m benchmarks [--peers peers/bin/python] [--only cartpole engine] [--output results/measured/speed.json]
 
-Those that need peers (replay, cartpole, continuous, and the last on MetaWorld too) run under the Python of the peers'
-environment, which is made from benchmarks/peers.txt, and are left out and named without it. Another load on the machine
-is a load on the figures: the load average before each benchmark is written beside it.
+Benchmarks against peer libraries (replay, cartpole, continuous, and continuous on MetaWorld) run under the Python of
+the peers' environment, made from benchmarks/peers.txt; without it they are skipped with a message. Other load on the
+machine distorts the figures, so the load average before each benchmark is recorded with it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WITH_PEERS = ("replay", "cartpole", "continuous", "continuous_metaworld")
 ALSO = {
     "continuous_metaworld": ("continuous", "--suite", "metaworld_pbrl", "--task", "button-press", "--learners", "sac")
 }
-"""Benchmarks that are another one with other arguments."""
+"""Benchmarks that run another benchmark with other arguments."""
 HERE = (
     "command_line",
     "engine",
@@ -73,11 +73,11 @@ SMALL = {
         *("--replays", "vlm_rb"),
     ],
 }
-"""Seconds each; they show that a benchmark works, and measure nothing."""
+"""Arguments for tiny runs of seconds, which test that a benchmark works and measure nothing."""
 
 
 class Line(NamedTuple):
-    """One line of the table; a goal beginning with < is an upper bound."""
+    """Return one line of the table; a goal beginning with < is an upper bound."""
 
     what: str
     ours: str
@@ -94,7 +94,7 @@ class Line(NamedTuple):
 
 
 def lines(results: dict[str, Any]) -> list[Line]:
-    """What the goals are about, of the benchmarks that were run."""
+    """Return the figures that have goals, of the benchmarks that were run."""
     found = []
     if replay := results.get("replay"):
         ours = {row["compares"]: row for row in replay["rows"] if row["contender"].startswith("guidebench")}
@@ -222,8 +222,8 @@ def show(results: dict[str, Any]) -> None:
 
 
 def run(name: str, python: str, arguments: list[str]) -> Any:
-    """The JSON of one benchmark; None, with its error shown, if it failed."""
-    quiet = {"RL_LOGGING_LEVEL": "ERROR"}  # TorchRL's log would go to standard output
+    """Run one benchmark and return its JSON; if it fails, show its error and return None."""
+    quiet = {"RL_LOGGING_LEVEL": "ERROR"}  # TorchRL logs to standard output otherwise
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)} | quiet
     module, *own = ALSO.get(name, (name,))
     command = [python, "-P", "-m", f"benchmarks.{module}", "--json", *own, *arguments]
@@ -235,7 +235,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peers", metavar="PYTHON", help="interpreter of the peers' environment")
     parser.add_argument("--only", nargs="+", choices=[*HERE, *WITH_PEERS], metavar="NAME", help=", ".join(SMALL))
-    parser.add_argument("--small", action="store_true", help="tiny sizes: shows that they work, measures nothing")
+    parser.add_argument("--small", action="store_true", help="tiny sizes: a test that they work, not a measurement")
     parser.add_argument("--output", type=Path, help="default results/measured/speed.json; with --small, none")
     asked = parser.parse_args()
     chosen = [name for name in (*HERE, *WITH_PEERS) if name in (asked.only or SMALL)]

@@ -1,15 +1,15 @@
-"""What answers that are arrays cost beside JSON: over the pipe, in the cassette, in the ring, in checkpoints.
+"""Cost of array answers compared with JSON: in the pipe, the cassette, the replay ring and checkpoints.
 
     python -m benchmarks.arrays [--numbers 1024] [--stretch 32] [--questions 60] [--transitions 500000] [--seeds 3]
 
-An embedder's answers about a stretch of transitions go the way that they go in a run: checked and cast, over a pipe,
-recorded, applied to a late column; and read back from the cassette. As JSON the same numbers are a list over the pipe
-and a text in the cassette. All take turns, question by question; figures are medians for each
-transition. An embedder's own answers are float32, so that is what its cassette holds, whatever a part declares.
+An embedder's answers about consecutive transitions are processed as in a run: checked and cast, sent over a pipe,
+recorded, applied to a late column, and read back from the cassette. As JSON, the same numbers are a list in the pipe
+and a text in the cassette. The variants alternate question by question; figures are medians per transition. An
+embedder's own answers are float32, so its cassette holds float32, whatever dtype a part declares.
 
-Checkpoints are those of stores that are full, whose every transition has its answer, with answers to 5,000 transitions
-since the checkpoint before. If JSON answers were in a checkpoint, which has no place for arrays that come late, they
-would be written anew with each: that is timed with fewer of them and scaled.
+Checkpoints are of full stores in which every transition has its answer, with 5,000 new answers since the last
+checkpoint. JSON answers in a checkpoint would have to be rewritten each time; that is timed with fewer answers and
+scaled up.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from guidebench.harness.streams import Streams
 
 TOOK = Usage(calls=1)
 SCALED = 2_000
-"""Transitions whose answers are written as JSON."""
+"""Transitions whose answers are timed as JSON before scaling up."""
 
 
 class Listed(EmbedCall):
-    """The same call, its answers written as lists."""
+    """An embed call whose answers are encoded as lists."""
 
     array: ClassVar[Form | None] = None
 
@@ -60,7 +60,7 @@ class Listed(EmbedCall):
 
 
 def store(directory: Path, seeds: int, capacity: int, columns: tuple[TransitionColumn, ...]) -> Storage:
-    """Of transitions of four numbers."""
+    """Return a store of transitions with four-number observations."""
     build = Build(
         seeds=tuple(range(seeds)), observations=Observations((4,), "float32"), actions=Actions(count=2), horizon=500,
         events=(), steps=capacity, device="cpu", streams=[Streams(seed) for seed in range(seeds)],
@@ -81,8 +81,8 @@ def fill(storage: Storage, seeds: int, count: int) -> None:
 
 
 def answers(numbers: int, stretch: int, questions: int) -> dict[str, dict[str, float]]:
-    """For each way: bytes a transition over the pipe, in the cassette and in the ring; microseconds a transition from
-    the model's answer to the ring, and from the cassette to the ring."""
+    """Return for each encoding the bytes per transition in pipe, cassette and ring, and the microseconds per transition
+    from the model's answer to the ring and from the cassette to the ring."""
     random = np.random.default_rng(0)
     here, there = Pipe()
     ear = ThreadPoolExecutor(1)
@@ -103,13 +103,13 @@ def answers(numbers: int, stretch: int, questions: int) -> dict[str, dict[str, f
             fill(storage, 1, stretch)
 
         def arrive(way: str, value: Array) -> None:
-            """From the model process into the ring."""
+            """Move an answer from the model process into the ring."""
             if way == "JSON":
                 said: Any = value.astype(np.float64).tolist()
             else:
                 said, _ = fitted(value, Declared(ArraySpec("vector", (numbers,), way), "guide 'mine'", "seer"), stretch)
             message = ProcessReply(1, CallResult(said, "", TOOK, TOOK))
-            coming = ear.submit(there.recv)  # a pipe holds less than an answer
+            coming = ear.submit(there.recv)  # a pipe's buffer is smaller than an answer
             here.send(message)
             got = coming.result().told.value
             sizes[way] = len(ForkingPickler.dumps(message)) if way not in sizes else sizes[way]
@@ -157,7 +157,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def saved(storage: Storage, directory: Path, seeds: int, step: int) -> tuple[float, int]:
-    """Seconds and bytes of a checkpoint of all seeds."""
+    """Return seconds and bytes of a checkpoint of all seeds."""
     started = time.perf_counter()
     paths = [checkpoints.save(directory / f"seed-{row}", step, {"storage": storage.state(row)}) for row in range(seeds)]
     seconds = time.perf_counter() - started
@@ -165,8 +165,8 @@ def saved(storage: Storage, directory: Path, seeds: int, step: int) -> tuple[flo
 
 
 def checkpoint(numbers: int, transitions: int, seeds: int, repeats: int) -> dict[str, Any]:
-    """Seconds and bytes of a checkpoint of all seeds, and of taking it up, without a late column, with one, and what
-    JSON answers would add."""
+    """Return seconds and bytes of writing a checkpoint of all seeds and seconds of loading it, without and with a late
+    column, and the additional cost of JSON answers."""
     found: dict[str, Any] = {"transitions": transitions, "seeds": seeds, "numbers": numbers}
     random = np.random.default_rng(0)
     for dtype in ("", "float16"):
@@ -226,10 +226,10 @@ def measure(numbers: int, stretch: int, questions: int, transitions: int, seeds:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--numbers", type=int, default=1_024, help="of an answer about one transition")
-    parser.add_argument("--stretch", type=int, default=32, help="transitions of a question")
+    parser.add_argument("--numbers", type=int, default=1_024, help="numbers in the answer about one transition")
+    parser.add_argument("--stretch", type=int, default=32, help="transitions per question")
     parser.add_argument("--questions", type=int, default=60)
-    parser.add_argument("--transitions", type=int, default=500_000, help="of each seed, in a checkpoint")
+    parser.add_argument("--transitions", type=int, default=500_000, help="transitions per seed in a checkpoint")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")

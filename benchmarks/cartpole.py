@@ -1,15 +1,15 @@
-"""DQN on CartPole-v1 beside Stable-Baselines3's DQN: same network, same schedule, the same PyTorch, one thread each.
+"""DQN on CartPole-v1 against Stable-Baselines3's DQN: same network, schedule and PyTorch, one thread each.
 
     python -m benchmarks.cartpole [--rounds 20]                       training steps per second
     python -m benchmarks.cartpole --returns STUDY [--seeds 10]        Stable-Baselines3's returns, into a study
 
-Settings are those of the suite `classic`, which are RL Baselines3 Zoo's. For speed the two take turns of training (see
-benchmarks/turns.py). `--returns` trains Stable-Baselines3 and records ten greedy episodes every 5,000 steps with
-`guidebench.Recorder`; a study that also holds ours, by
+Settings are those of the suite `classic`, which are RL Baselines3 Zoo's. To compare speed, the two alternate in
+training (see benchmarks/turns.py). `--returns` trains Stable-Baselines3 and records ten greedy episodes every 5,000
+steps with `guidebench.Recorder`. Add our runs to the same study with
 
     bench run suite=classic task=CartPole-v1 method=uer profile=paper seeds=10 output=STUDY
 
-is then set side by side by `bench report STUDY`. Both need the peers' environment:
+and compare both with `bench report STUDY`. Both modes need the peers' environment:
 
     python -m venv peers && peers/bin/pip install -r benchmarks/peers.txt
     PYTHONPATH=. peers/bin/python -P -m benchmarks.cartpole
@@ -35,7 +35,7 @@ PEER = "stable_baselines3"
 
 
 def peer(seed: int) -> tuple[Any, dict[str, Any]]:
-    """Stable-Baselines3's DQN with the suite's settings, and these settings by its own names."""
+    """Return Stable-Baselines3's DQN with the suite's settings, and these settings under Stable-Baselines3's names."""
     import torch
     from stable_baselines3 import DQN
 
@@ -62,7 +62,7 @@ def peer(seed: int) -> tuple[Any, dict[str, Any]]:
 
 
 def after_each_step(call: Callable[[], object]) -> Callable[[dict[str, Any], dict[str, Any]], bool]:
-    """Stable-Baselines3's callback; training ends once `call` says True."""
+    """Return a Stable-Baselines3 callback that ends training once `call()` is true."""
 
     def callback(_: dict[str, Any], __: dict[str, Any]) -> bool:
         return not call()
@@ -71,14 +71,14 @@ def after_each_step(call: Callable[[], object]) -> Callable[[dict[str, Any], dic
 
 
 def train_peer(start: int, turn: int) -> None:
-    """The contender's process."""
+    """Train the peer in the contender's process."""
     model, settings = peer(0)
     model.learn(settings["steps"], callback=after_each_step(Turns(start, turn)))
     tell({})
 
 
 def speed(rounds: int, start: int, turn: int) -> dict[str, Any]:
-    """Both rates and the median ratio; turns are whole cycles of the schedule's 256 steps and 128 updates."""
+    """Return both rates and the median ratio; a turn is whole cycles of the schedule's 256 steps and 128 updates."""
     ours = Contender("benchmarks.turns", cell_arguments(start, turn, CELL))
     theirs = Contender("benchmarks.cartpole", ["--contend", str(start), str(turn)])
     interleave([theirs, ours], rounds)
@@ -100,7 +100,7 @@ def speed(rounds: int, start: int, turn: int) -> dict[str, Any]:
 def returns(
     study: str, model: Any, settings: Mapping[str, Any], *, task: str, method: str, seed: int, every: int, episodes: int
 ) -> None:
-    """Train the peer, `settings["steps"]` steps, and record its greedy episodes as `method`."""
+    """Train the peer for `settings["steps"]` steps and record its greedy episodes as `method`."""
     import gymnasium
 
     import guidebench

@@ -1,8 +1,8 @@
-"""Seconds of whole `bench` processes: `--help`, and `--dry-run` of 10,000 cells.
+"""Duration of whole `bench` processes: `--help`, and `--dry-run` of 10,000 cells.
 
     python -m benchmarks.command_line [--repeats 15]
 
-The median over repeats; the first, which may read modules from a cold disk, is left out.
+Figures are medians over repeats, without the first, which may read modules from a cold disk.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BENCH = Path(sys.executable).with_name("bench")
 
 
 def matrix(cells: int) -> list[str]:
-    """A command of `cells` cells, a square number: a grid of two settings."""
+    """Return a command with `cells` cells, a square number: a grid of two settings."""
     side = round(cells**0.5)
     rates = ",".join(f"{1e-5 * (1 + number / side):.9f}" for number in range(side))
     shares = ",".join(f"{0.5 * (1 + number) / side:.9f}" for number in range(side))
@@ -30,7 +30,7 @@ def matrix(cells: int) -> list[str]:
 
 
 def seconds(arguments: Sequence[str], repeats: int) -> float:
-    """Median of whole processes; their output is read and dropped."""
+    """Return the median duration of whole processes; their output is read and dropped."""
     times = []
     for _ in range(repeats + 1):
         started = time.perf_counter()

@@ -1,9 +1,9 @@
-"""An evaluation whose agent asks a served model at every step: one batch a step beside one question after the other.
+"""An evaluation whose agent asks a served model at every step: one batch per step against one question at a time.
 
     python -m benchmarks.consulting [--episodes 32] [--steps 3] [--latency 0.3]
 
-The model is a judge behind a server on loopback that takes so long for each answer; as many calls are in flight as
-there are episodes. Both ways ask the same questions, through the same process, desk and cassette as a run does.
+The model is a judge behind a loopback server that delays each answer by `--latency` seconds, with one concurrent call
+per episode. Both variants ask the same questions through the same process, desk and cassette as a run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from guidebench.harness.plan import matrix
 
 
 def snapshots(suite: Any, count: int) -> list[Array]:
-    """So many layouts as they begin, each another question."""
+    """Return the initial snapshots of `count` distinct layouts."""
     task = suite.make("8x8")
     found: dict[bytes, Array] = {}
     for seed in itertools.count():
@@ -39,7 +39,7 @@ def snapshots(suite: Any, count: int) -> list[Array]:
         found.setdefault(task.snapshot().tobytes(), task.snapshot())
         if len(found) == count:
             return list(found.values())
-    raise AssertionError("layouts never end")
+    raise AssertionError("the loop over layouts ends only by returning")
 
 
 def together(asks: QuestionQueue, questions: Sequence[Question]) -> None:
@@ -52,7 +52,7 @@ def apart(asks: QuestionQueue, questions: Sequence[Question]) -> None:
 
 
 def measure(episodes: int, steps: int, latency: float) -> dict[str, Any]:
-    """Seconds of all steps in either way."""
+    """Return the seconds of all steps for either variant."""
     found: dict[str, Any] = {"episodes": episodes, "steps": steps, "latency": latency}
     ways: dict[str, Callable[[QuestionQueue, Sequence[Question]], None]] = {"batch": together, "one_by_one": apart}
     with served(latency) as given:
@@ -85,7 +85,7 @@ def measure(episodes: int, steps: int, latency: float) -> dict[str, Any]:
                      for number in range(episodes)]
                     for step in range(steps + 1)
                 ]  # fmt: skip
-                together(asks, questions[0])  # the process has begun
+                together(asks, questions[0])  # start the process
                 started = time.perf_counter()
                 for each in questions[1:]:
                     way(asks, each)

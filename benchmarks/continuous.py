@@ -1,20 +1,20 @@
-"""SAC and TD3 beside Stable-Baselines3's: same networks, batch and updates per step, the same PyTorch, one thread each.
+"""SAC and TD3 against Stable-Baselines3's: same networks, batch, updates per step and PyTorch, one thread each.
 
     python -m benchmarks.continuous [--learners sac td3] [--seeds 1 4]      updates and training steps per second
     python -m benchmarks.continuous --returns STUDY [--runs 5]              Stable-Baselines3's returns, into a study
     python -m benchmarks.continuous --suite metaworld_pbrl --task button-press --learners sac             on MetaWorld
 
-Settings are the suite's: of `classic` on Pendulum-v1, those of RL Baselines3 Zoo. An update is one gradient step of
-critics, actor and, for SAC, entropy coefficient on a batch that is already there; the two take turns within one
-process. For training they take turns as processes (see benchmarks/turns.py). Both step this project's task. Of S seeds
-trained together, rates count each seed's steps. `--device cuda` measures a GPU, ours and theirs.
+Settings are the suite's: on Pendulum-v1 of `classic`, those of RL Baselines3 Zoo. An update is one gradient step of
+critics, actor and, for SAC, the entropy coefficient on a fixed batch; the two alternate within one process. To compare
+training, they alternate as processes (see benchmarks/turns.py). Both step this project's task. With several seeds
+trained together, rates count every seed's steps. `--device cuda` measures both on a GPU.
 
-`--returns` trains Stable-Baselines3 and records ten greedy episodes every 1,000 steps with `guidebench.Recorder`; a
-study that also holds ours, by
+`--returns` trains Stable-Baselines3 and records ten greedy episodes every 1,000 steps with `guidebench.Recorder`.
+Add our runs to the same study with
 
     bench run suite=classic task=Pendulum-v1 learner=sac,td3 method=uer profile=paper seeds=5 output=STUDY
 
-is then set side by side by `bench report STUDY`. Both need the peers' environment:
+and compare both with `bench report STUDY`. Both modes need the peers' environment:
 
     python -m venv peers && peers/bin/pip install -r benchmarks/peers.txt
     PYTHONPATH=. peers/bin/python -P -m benchmarks.continuous
@@ -42,7 +42,7 @@ Update = Callable[[], object]
 
 
 class Where(NamedTuple):
-    """What is trained on."""
+    """Suite and task of the benchmark."""
 
     suite: str = "classic"
     task: str = "Pendulum-v1"
@@ -51,13 +51,13 @@ class Where(NamedTuple):
         return {**self._asdict(), "profile": "paper", "method": "uer", "learner": learner}
 
     def settings(self, learner: str) -> Mapping[str, Any]:
-        """Every setting of our cell."""
+        """Return every setting of our cell."""
         parts = config.parts_of(self.suite, self.task, "uer", "paper", {"learner": learner})
         names = Names(self.suite, self.task, "uer", "paper", parts)
         return {key: value.value for key, value in config.base_settings(names).items()}
 
     def environment(self) -> Any:
-        """Our task as a Gymnasium environment."""
+        """Return our task as a Gymnasium environment."""
         import gymnasium
         import numpy as np
 
@@ -82,7 +82,8 @@ class Where(NamedTuple):
 
 
 def peer(where: Where, learner: str, seed: int, device: str) -> tuple[Any, dict[str, Any]]:
-    """Stable-Baselines3's learner with the suite's settings, and these settings by its own names."""
+    """Return Stable-Baselines3's learner with the suite's settings, and these settings under Stable-Baselines3's
+    names."""
     import numpy as np
     import torch
     from stable_baselines3 import SAC, TD3
@@ -127,16 +128,16 @@ def peer(where: Where, learner: str, seed: int, device: str) -> tuple[Any, dict[
 
 
 def peer_update(where: Where, learner: str, device: str) -> Update:
-    """A gradient step of the peer on a batch that stays the same."""
+    """Return a function that makes a gradient step of the peer on a fixed batch."""
     model, settings = peer(where, learner, 0, device)
-    model.learn(settings["batch_size"])  # fills the buffer; not enough to begin updates, which prepares the logger too
+    model.learn(settings["batch_size"])  # fills the buffer, without updates
     batch = model.replay_buffer.sample(settings["batch_size"])
     model.replay_buffer.sample = lambda *_, **__: batch
     return lambda: model.train(1, settings["batch_size"])
 
 
 def our_update(where: Where, learner: str, seeds: int, device: str) -> Update:
-    """A gradient step of `seeds` learners together on a batch that stays the same."""
+    """Return a function that makes a gradient step of `seeds` learners together on a fixed batch."""
     import numpy as np
 
     from guidebench.harness import registry, settings
@@ -167,7 +168,7 @@ def our_update(where: Where, learner: str, seeds: int, device: str) -> Update:
 
 
 def timed(call: Update, times: int, device: str) -> float:
-    """Seconds of one call."""
+    """Return the mean seconds per call."""
     import torch
 
     started = time.perf_counter()
@@ -181,7 +182,7 @@ def timed(call: Update, times: int, device: str) -> float:
 def updates(
     where: Where, learner: str, seeds: Sequence[int], rounds: int, times: int, device: str
 ) -> list[dict[str, Any]]:
-    """Rows of updates per second, the contenders in turn."""
+    """Return table rows of updates per second; the contenders alternate."""
     import torch
 
     torch.set_num_threads(1)
@@ -198,7 +199,7 @@ def updates(
 def training(
     where: Where, learner: str, seeds: Sequence[int], rounds: int, turn: int, device: str, warm_up: int
 ) -> list[dict[str, Any]]:
-    """Rows of training steps per second, evaluation and checkpoints left out."""
+    """Return table rows of training steps per second, without evaluation and checkpoints."""
     start = where.settings(learner)["learner.learning_starts"] + warm_up
     named = ["--suite", where.suite, "--task", where.task, "--device", device]
     theirs = Contender("benchmarks.continuous", ["--contend", learner, str(start), str(turn), *named])
@@ -222,7 +223,8 @@ def training(
 
 
 def row(learner: str, what: str, seeds: int, ours: Sequence[float], theirs: Sequence[float]) -> dict[str, Any]:
-    """`ours`: seconds of something for all `seeds` together, round by round; `theirs`: for one."""
+    """Return a table row. `ours`: seconds per round for all `seeds` together; `theirs`: seconds per round for one
+    seed."""
     found = sorted(seeds * other / own for own, other in zip(ours, theirs, strict=True))
     return {
         "learner": learner,
@@ -237,7 +239,7 @@ def row(learner: str, what: str, seeds: int, ours: Sequence[float], theirs: Sequ
 
 
 def train_peer(where: Where, learner: str, start: int, turn: int, device: str) -> None:
-    """The contender's process."""
+    """Train the peer in the contender's process."""
     model, settings = peer(where, learner, 0, device)
     model.learn(settings["steps"], callback=after_each_step(Turns(start, turn)))
     tell({})
@@ -248,7 +250,9 @@ def main() -> None:
     parser.add_argument("--learners", nargs="+", choices=LEARNERS, default=LEARNERS)
     parser.add_argument("--suite", default="classic", help="default %(default)s")
     parser.add_argument("--task", default="Pendulum-v1", help="default %(default)s")
-    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 4], help="trained together (default %(default)s)")
+    parser.add_argument(
+        "--seeds", nargs="+", type=int, default=[1, 4], help="seeds trained together (default %(default)s)"
+    )
     parser.add_argument("--device", default="cpu", help="default %(default)s")
     parser.add_argument("--rounds", type=int, default=20, help="turns of each (default %(default)s)")
     parser.add_argument("--turn", type=int, default=128, help="updates or steps of a turn (default %(default)s)")

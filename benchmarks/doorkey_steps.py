@@ -1,10 +1,10 @@
-"""DoorKey's steps per second beside FullyObsWrapper, and its frames per second beside get_frame.
+"""DoorKey's steps per second against FullyObsWrapper, and its frames per second against get_frame.
 
     python benchmarks/doorkey_steps.py [--json] [--rounds 7]
 
-Each round runs ours and the peer one after the other on one thread, with the same random actions and episodes begun
-anew when they end; a ratio is the median over rounds of the rounds' ratios. Frames are those of 32-frame clips drawn
-from snapshots, without highlight; the peer's are `get_frame(highlight=False)` with its tile cache warm.
+Each round runs ours and then the peer on one thread, with the same random actions, resetting when an episode ends; a
+ratio is the median of the rounds' ratios. Our frames are 32-frame clips rendered from snapshots without highlight; the
+peer's are `get_frame(highlight=False)` with a warm tile cache.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def steps(size: int, rounds: int) -> dict[str, float]:
     task, environment = DoorKey(size), FullyObsWrapper(DoorKeyEnv(size=size, render_mode="rgb_array"))
     task.reset(0)
     environment.reset(seed=0)
-    actions = np.random.default_rng(0).integers(0, 5, 30 * size * size).tolist()  # three episodes
+    actions = np.random.default_rng(0).integers(0, 5, 30 * size * size).tolist()  # three episodes' worth
     many = actions * 20
     return compare(
         lambda: rate(lambda: ours_steps(task, many), len(many)),

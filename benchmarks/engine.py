@@ -1,12 +1,12 @@
-"""What the engine costs beside the learning: checkpoints, resuming, stored transitions, evaluation.
+"""Cost of the engine apart from learning: checkpoints, resuming, stored transitions, evaluation.
 
     python -m benchmarks.engine [--repeats 5] [--run-steps 10000]
 
-Checkpoints are those of DQN on DoorKey 8x8 with the paper's network, one seed, of a run of 100,000 and of 1,000,000
-steps (capacity the same), written and flushed as the loop writes them and read back as a resume reads them; priorities
-are random, so that every page counts. Stored transitions are 16x16 ones, counted in the blocks that the ring's files
-take on disk and the bytes that a sampler keeps for each. The share of evaluation is that of a real run on 5x5 of the
-quick profile, by its own clock.
+Checkpoints are of DQN on DoorKey 8x8 with the paper's network and one seed, for runs of 100,000 and 1,000,000 steps
+(with equal capacity). They are written and flushed as in training and read as in a resume; priorities are random, so
+that every memory page is used. The size of stored 16x16 transitions is counted in disk blocks of the ring's files and
+in bytes per transition of each sampler. The share of evaluation is measured by the clock of a real run on 5x5 with the
+quick profile.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def cell(task: str, method: str, steps: int) -> Cell:
 
 
 def seconds(work: Callable[[], object], repeats: int) -> float:
-    """Median, wall-clock."""
+    """Return the median wall-clock seconds."""
     times = []
     for _ in range(repeats):
         started = time.perf_counter()
@@ -51,7 +51,7 @@ def seconds(work: Callable[[], object], repeats: int) -> float:
 
 
 def checkpoint(method: str, slots: int, repeats: int) -> dict[str, float]:
-    """Seconds to write and to take up a checkpoint of one seed, and its bytes."""
+    """Return seconds to write and to load a checkpoint of one seed, and its bytes."""
     with tempfile.TemporaryDirectory() as directory:
         build = make_build(cell("8x8", method, slots), (0,), "cpu", [Path(directory)])
         agent: Any = build.parts["agent"].spawn(build)
@@ -76,7 +76,7 @@ def checkpoint(method: str, slots: int, repeats: int) -> dict[str, float]:
 
 
 def stored(count: int) -> dict[str, float]:
-    """Bytes for each stored 16x16 transition: of the ring on disk, and in memory of each method's sampler."""
+    """Return bytes per stored 16x16 transition: of the ring on disk, and of each method's sampler in memory."""
     from guidebench.baselines.storage import Storage
 
     with tempfile.TemporaryDirectory() as directory:
@@ -101,7 +101,7 @@ def stored(count: int) -> dict[str, float]:
     for method in METHODS:
         with tempfile.TemporaryDirectory() as directory:
             build = make_build(cell("16x16", method, 1_000_000), (0,), "cpu", [Path(directory)])
-            build.parts["replay"].spawn(build)  # imports are not the sampler's
+            build.parts["replay"].spawn(build)  # import first, so that memory counts only the sampler
             tracemalloc.start()
             sampler = build.parts["replay"].spawn(build)
             found[f"{method}_memory_bytes"] = tracemalloc.get_traced_memory()[0] / build.slots
@@ -111,7 +111,7 @@ def stored(count: int) -> dict[str, float]:
 
 
 def shares(steps: int) -> dict[str, float]:
-    """Seconds of a real run and the shares that evaluation and checkpoints have in it."""
+    """Return the seconds of a real run, and the shares of evaluation and checkpoints in them."""
 
     import guidebench
 
@@ -145,9 +145,9 @@ def measure(repeats: int, run_steps: int, slots: tuple[int, ...], transitions: i
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--run-steps", type=int, default=10_000, help="of the run whose clock is read")
+    parser.add_argument("--run-steps", type=int, default=10_000, help="steps of the timed run")
     parser.add_argument("--slots", type=int, nargs="+", default=[100_000, 1_000_000], help="capacity of the replay")
-    parser.add_argument("--transitions", type=int, default=50_000, help="16x16 ones that are stored")
+    parser.add_argument("--transitions", type=int, default=50_000, help="stored 16x16 transitions")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     asked = parser.parse_args()
     found = measure(asked.repeats, asked.run_steps, tuple(asked.slots), asked.transitions)

@@ -1,9 +1,9 @@
-"""How often the statistics of reports err, by simulation: coverage of intervals, marks and ranks of equal methods.
+"""Error rates of the reports' statistics, by simulation: coverage of intervals, marks and ranks of equal methods.
 
     python -m benchmarks.error_rates [--studies 20000]
 
-Every study draws the scores of a few methods from one distribution, so that whatever tells two of them apart is an
-error. docs/reports.md and docs/leaderboard.md state these numbers, and tests hold them with fewer studies.
+Every study draws the scores of a few methods from one distribution, so any claimed difference is an error.
+docs/reports.md and docs/leaderboard.md state these numbers, and tests check them with fewer studies.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ KINDS: dict[str, Draw] = {
         rng.binomial(16, np.where(rng.random(shape) < 0.5, 0.98, 0.02)) / 16
     ),
 }
-"""Name -> scores of a shape."""
+"""Name -> function that draws scores of a given shape"""
 HELD = ("normal", "16 episodes, success .8")
-"""Those for which the tests state an error of 5 %."""
+"""Distributions for which the tests state an error of 5 %."""
 
 
 def p_values(first: Array, second: Array, paired: bool) -> Array:
-    """`statistics.t_test` of many studies at once: scores [n, studies] and [m, studies] of one task -> [studies]."""
+    """Return `statistics.t_test` for many studies at once: scores [n, studies] and [m, studies] of one task -> p
+    [studies]."""
     from scipy import stats
 
     gap = np.abs(first.mean(axis=0) - second.mean(axis=0))
@@ -61,21 +62,21 @@ def _spread(scores: Array) -> Spread:
 
 
 def unmarked(kind: str, methods: int, runs: int, paired: bool, studies: int, seed: int = 0) -> float:
-    """In which share of tables of equal methods some row is not marked as the best or tied with it."""
+    """Return the share of tables of equal methods in which some row is not marked as best or tied with the best."""
     scores = KINDS[kind](np.random.default_rng(seed), (methods, runs, studies))
     pairs = list(combinations(range(methods), 2))
     found = np.stack([p_values(scores[i], scores[j], paired) for i, j in pairs])
     wrong = 0
-    for study in np.flatnonzero(found.min(axis=0) * len(pairs) < ERROR):  # elsewhere nothing is told apart
+    for study in np.flatnonzero(found.min(axis=0) * len(pairs) < ERROR):  # others claim nothing
         values = scores[:, :, study].mean(axis=1).tolist()
         wrong += not all(statistics.leading(values, dict(zip(pairs, found[:, study].tolist(), strict=True))))
     return wrong / studies
 
 
 def left_out(kind: str, others: int, runs: int, paired: bool, studies: int, seed: int = 0) -> float:
-    """In which share of matrices some interval of a method that equals the reference leaves out 0.
+    """Return the share of matrices in which some interval of a method equal to the reference excludes 0.
 
-    The first is tested at ERROR / others, and its interval leaves out 0 exactly where that test rejects.
+    The smallest p is tested at ERROR / others, and its interval excludes 0 exactly if that test rejects.
     """
     scores = KINDS[kind](np.random.default_rng(seed), (1 + others, runs, studies))
     found = np.stack([p_values(scores[index], scores[0], paired) for index in range(1, 1 + others)])
@@ -85,9 +86,10 @@ def left_out(kind: str, others: int, runs: int, paired: bool, studies: int, seed
 def placed_apart(
     rows: int, runs: int, tasks: int, studies: int, seed: int = 0, reps: int = 1_000
 ) -> tuple[float, float]:
-    """Leaderboards of equal rows: the share in which some row stands below another, by its rank and by the bootstrap.
+    """Return the share of leaderboards of equal rows in which some row ranks below another, by rank and by the
+    bootstrap.
 
-    By the bootstrap: the percentile interval of the difference of their scores leaves out 0.
+    By the bootstrap, a row ranks lower if the percentile interval of the difference of scores excludes 0.
     """
     from guidebench.reports.leaderboard import ranking
 
@@ -106,7 +108,9 @@ def placed_apart(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--studies", type=int, default=20_000, help="of each number (%(default)s; boards: a tenth)")
+    parser.add_argument(
+        "--studies", type=int, default=20_000, help="simulated studies per number (%(default)s; leaderboards: a tenth)"
+    )
     studies = parser.parse_args().studies
     print("coverage of the 95 % bootstrap interval of a mean: normal scores; a seed solves the task with .8")
     for runs in coverage.NORMAL:

@@ -1,9 +1,10 @@
-"""Frames of OGBench's scene from snapshots beside the package's own `env.render()`, both in this machine's OpenGL.
+"""Rendering OGBench's scene from snapshots against the package's own `env.render()`, both with this machine's OpenGL.
 
     python -m benchmarks.frames [--json] [--rounds 5] [--size 200]
 
-Each round draws the same moments of an episode of random actions, ours as one clip from snapshots and the peer's after
-every step. A round's ratio is of the processor's time, of which a neighbour takes nothing; the wall clock is told too.
+Each round renders the same steps of an episode with random actions, ours as one clip from snapshots and the peer's
+after every step. A round's ratio uses processor time, which other processes do not affect; wall-clock time is reported
+too.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ MOMENTS = 16
 
 
 def measure(rounds: int, size: int) -> dict[str, Any]:
-    """Seconds a frame of each, and by how much ours is faster."""
-    mujoco.gl_context.GLContext = gl.context  # so that both draw in the same OpenGL, whatever the environment says
+    """Return seconds per frame of each, and the speed ratio."""
+    mujoco.gl_context.GLContext = gl.context  # both use the same OpenGL, whatever MUJOCO_GL says
     task, random = Scene("task3"), np.random.default_rng(0)
     env = task._env
     env._render_width = env._render_height = size

@@ -1,14 +1,15 @@
-"""DQN's training steps per second with a judge at work (`vlm_rb` and `sprite`) beside uniform replay (`uer`).
+"""DQN's training steps per second with a working judge (`vlm_rb` and `sprite`) against uniform replay (`uer`).
 
     python -m benchmarks.judged_training [--pairs 10] [--profile quick] [--latency 0.5]
 
-On DoorKey 8x8, one thread each; the judge has its own process and needs a spare core. Every pair is two new processes
-that take turns (see benchmarks/turns.py), since where a process happens to lie in memory makes it some percent slower
-or faster than its twin for as long as it lives. A pair's ratio is that of all its turns. They begin after `--start`
-steps: learning goes on by then, and the judge's first answers count.
+The task is DoorKey 8x8, with one thread each; the judge has its own process and needs a spare core. Every pair is two
+new processes that alternate (see benchmarks/turns.py), because a process's memory layout makes it some percent slower
+or faster than an identical one for its whole life. A pair's ratio is over all its turns. Turns begin after `--start`
+steps, when learning is under way and the judge's first answers are applied.
 
-With `--latency` the judge is a served model instead (`judge=openai`): a server on loopback that takes so long for each
-clip and says yes or no by its size. It tells what waiting for a remote model costs, several calls in flight.
+With `--latency` the judge is a served model instead (`judge=openai`): a loopback server that delays each answer and
+says yes or no depending on the request's size. This measures the cost of waiting for a remote model with concurrent
+calls.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ METHODS = ("uer", "vlm_rb")
 
 @contextlib.contextmanager
 def served(latency: float) -> Iterator[dict[str, str]]:
-    """The settings of a judge behind a server that answers every chat after `latency` seconds."""
+    """Yield the settings of a judge behind a server that answers every chat after `latency` seconds."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -54,7 +55,7 @@ def served(latency: float) -> Iterator[dict[str, str]]:
             self.wfile.write(content)
 
         def log_message(self, *_: Any) -> None:
-            """Quiet."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
@@ -65,7 +66,7 @@ def served(latency: float) -> Iterator[dict[str, str]]:
 
 
 def pair(start: int, turn: int, rounds: int, given: dict[str, str], judge: dict[str, str]) -> dict[str, Any]:
-    """One process of each method: steps per second of the wall clock and of its processor time; the judge's figures."""
+    """Run one process per method; return seconds per step by wall clock and processor, and the judge's figures."""
     contenders = {
         method: Contender("benchmarks.turns", cell_arguments(start, turn, {**given, **own, "method": method}))
         for method, own in zip(METHODS, ({}, judge), strict=True)
@@ -82,7 +83,8 @@ def pair(start: int, turn: int, rounds: int, given: dict[str, str], judge: dict[
 def measure(
     pairs: int, start: int, turn: int, rounds: int, profile: str, task: str, latency: float | None
 ) -> dict[str, Any]:
-    """Rates of both methods, ratios over pairs, the judge's seconds per clip and the share of time spent waiting."""
+    """Return rates of both methods, ratios over pairs, the judge's seconds per clip and the share of time spent
+    waiting."""
     given = {"suite": "minigrid_doorkey", "task": task, "profile": profile}
     with served(latency) if latency is not None else contextlib.nullcontext({"judge": "sprite"}) as judge:
         found = [pair(start, turn, rounds, given, judge) for _ in range(pairs)]
@@ -120,7 +122,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=6, help="turns of each in a pair (default %(default)s)")
     parser.add_argument("--profile", default="quick", help="paper has the wider network (default %(default)s)")
     parser.add_argument("--task", default="8x8")
-    parser.add_argument("--latency", type=float, metavar="SECONDS", help="of a served judge, in place of sprite")
+    parser.add_argument(
+        "--latency", type=float, metavar="SECONDS", help="latency of a served judge, which replaces sprite"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     asked = parser.parse_args()
     found = measure(asked.pairs, asked.start, asked.turn, asked.rounds, asked.profile, asked.task, asked.latency)

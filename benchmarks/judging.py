@@ -1,15 +1,15 @@
-"""Clips judged per second by batch size, beside a plain loop over `generate`, on models with random weights.
+"""Clips judged per second by batch size, against a plain loop over `generate`, on models with random weights.
 
     python -m benchmarks.judging [--json] [--rounds 3] [--clips 16] [--batches 1 2 4 8 16]
     python -m benchmarks.judging --device cuda --real --clips 64 --batches 1 4 16 64      Perception-LM 1B's own sizes
     python -m benchmarks.judging --models qwen_vl                                          one of the two
 
-The plain loop asks for one clip at a time and has four tokens written, "Answer: Yes" and the end. Ours goes through the
-backend that studies use: batches, one token scored, equal frames looked at once, and what was computed for the prompt
-kept where the prompt comes first (Qwen2.5-VL; Perception-LM puts frames first). Clips are of an agent that acts at
-random on DoorKey 16x16, and of noise, of which no frame is like another. On a CPU a round's ratio is of the processor's
-time, of which a neighbour takes nothing; on a GPU of the wall clock. Here a token of the prompt is a byte, so prompts
-are long beside these small frames: with published tokenizers and frames a kept prompt saves less.
+The plain loop judges one clip at a time and generates four tokens, "Answer: Yes" and the end. Ours uses the backend of
+studies: batches, one scored token, equal frames encoded once, and a cached prompt if the prompt comes first
+(Qwen2.5-VL; Perception-LM puts frames first). Clips show an agent that acts randomly on DoorKey 16x16, or noise without
+equal frames. A round's ratio uses processor time on a CPU, which other processes do not affect, and wall-clock time on
+a GPU. A prompt's token is one byte here, so prompts are long compared with these small frames: with published
+tokenizers and frames, caching the prompt saves less.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ REAL_TEXT = {
     "initializer_range": 0.02,
     "tie_word_embeddings": True,
 }
-"""Llama 3.2 1B, the language model of Perception-LM 1B; its tower is the 448-pixel one, 256 tokens a frame."""
+"""Sizes of Llama 3.2 1B, the language model of Perception-LM 1B, whose 448-pixel tower gives 256 tokens per frame."""
 REAL_TOWER = {"embed_dim": 1024}
-"""Perception Encoder's language-aligned L/14 as timm has it, with 448 pixels a side."""
+"""Size of Perception Encoder's language-aligned L/14 in timm, with 448 pixels per side."""
 WRITTEN = 4
 ARCHITECTURES = ["perception_lm", "qwen_vl"]
 
 
 def measure(asked: argparse.Namespace, architecture: str) -> dict[str, Any]:
-    """Clips per second of each way, and its ratio to the plain loop."""
+    """Return seconds per clip of each batch size and of the plain loop, and their ratios."""
     from guidebench.harness.models.backends.transformers_.loaded import Source
     from guidebench.harness.models.backends.transformers_.model import TransformersModel
     from tests.harness.models import tiny_models
@@ -71,7 +71,7 @@ def measure(asked: argparse.Namespace, architecture: str) -> dict[str, Any]:
     for name, clips in every.items():
         plain: list[Array] = []
         ours: dict[int, list[Array]] = {size: [] for size in asked.batches}
-        for turn in range(asked.rounds + 1):  # the first warms up
+        for turn in range(asked.rounds + 1):  # the first turn warms up
             begun = _clocks(asked.device)
             for clip in clips[: asked.plain]:
                 loop(models[asked.batches[0]]._loaded, clip)
@@ -104,7 +104,7 @@ def measure(asked: argparse.Namespace, architecture: str) -> dict[str, Any]:
 
 
 def judge(model: Any, clips: Sequence[Array]) -> int:
-    """Judge them all at once; the tokens of a clip."""
+    """Judge all clips concurrently; return the tokens of a clip."""
 
     async def together() -> int:
         replies = await asyncio.gather(*(model.answer(JudgeCall(clip, PROMPT)) for clip in clips))
@@ -114,7 +114,7 @@ def judge(model: Any, clips: Sequence[Array]) -> int:
 
 
 def loop(loaded: Any, clip: Array) -> str:
-    """What a script would do for one clip: the processor's chat template, `generate`, and the text."""
+    """Judge one clip as a simple script would: the processor's chat template, `generate`, and the text."""
     content = [{"type": "video", "video": list(clip)}, {"type": "text", "text": PROMPT}]
     inputs = loaded.processor.apply_chat_template(
         [{"role": "user", "content": content}],
@@ -130,7 +130,7 @@ def loop(loaded: Any, clip: Array) -> str:
 
 
 def walk(count: int, length: int) -> list[Array]:
-    """Clips of an agent that acts at random on DoorKey 16x16, uint8 [length, 256, 256, 3]."""
+    """Return clips of an agent that acts randomly on DoorKey 16x16, uint8 [length, 256, 256, 3]."""
     task, draw, random = DoorKey(16), DoorKeyDrawing(tile_size=16).spawn("16x16"), np.random.default_rng(0)
     task.reset(0)
     clips = []
@@ -156,7 +156,7 @@ def _clocks(device: str) -> Any:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--clips", type=int, default=16, help="judged in each round (default %(default)s)")
+    parser.add_argument("--clips", type=int, default=16, help="clips judged per round (default %(default)s)")
     parser.add_argument("--plain", type=int, default=4, help="clips that the plain loop is timed on")
     parser.add_argument("--length", type=int, default=32, help="frames of a clip (default %(default)s)")
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 2, 4, 8, 16])

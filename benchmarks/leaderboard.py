@@ -1,9 +1,9 @@
-"""`bench leaderboard` on many studies: seconds and peak memory of the process, size of the page, and the browser.
+"""`bench leaderboard` on many studies: seconds and peak memory of the process, size of the page, browser times.
 
     python -m benchmarks.leaderboard [--methods 200] [--suites 10] [--seeds 5] [--evaluations 20] [--episodes 10]
 
 The studies, one per method, are written to a temporary directory: random learning curves with the settings, provenance
-and ledgers that runs have. Times in the browser are left out where there is no Chromium.
+and ledgers of real runs. Browser times are skipped without Chromium.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from guidebench.harness.records import schema
 BENCH = Path(sys.executable).with_name("bench")
 EVERY = 1_000
 SETTINGS = 40
-"""Of a cell."""
+"""Settings per cell"""
 MODELS = ("vlm-small", "vlm-large")
-"""Those that guide every third method, in turns."""
+"""Guiding models; every third method uses one of them in turn."""
 
 
 def fabricate(
     directory: Path, methods: int, suites: int, seeds: int, evaluations: int, episodes: int, tasks: int = 1
 ) -> list[Path]:
-    """Finished studies below `directory`, one per method, with a cell for each task of each suite; their directories.
+    """Write finished studies below `directory`, one per method, with a cell per suite and task; return their
+    directories.
 
-    Methods differ in how far their success rates rise, so that some are told apart and some are not.
+    Methods differ in final success rate, so that some differences are significant and others are not.
     """
     rng = np.random.default_rng(0)
     return [
@@ -110,7 +111,7 @@ def _run(seed: int, steps: int) -> dict[str, Any]:
 
 
 def _rows(path: Path, identity: dict[str, Any], success: Any) -> None:
-    """Evaluation rows as a finished run has them; `success` [evaluations, episodes]."""
+    """Return the evaluation rows of a finished run; `success` [evaluations, episodes]."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -132,7 +133,7 @@ def _json(path: Path, content: Any) -> None:
 
 
 def build(studies: list[Path], output: Path) -> dict[str, float]:
-    """Seconds and peak memory of `bench leaderboard` as a process of one thread."""
+    """Return seconds and peak memory of `bench leaderboard` as a process with one thread."""
     arguments = [str(BENCH), "leaderboard", *map(str, studies), "--output", str(output)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     core = min(os.sched_getaffinity(0))
@@ -146,7 +147,7 @@ def build(studies: list[Path], output: Path) -> dict[str, float]:
 
 
 def measure(methods: int, suites: int, seeds: int, evaluations: int, episodes: int) -> dict[str, Any]:
-    """Time to build, memory, size of the page, and milliseconds in the browser."""
+    """Return build time, memory, size of the page, and milliseconds in the browser."""
     with tempfile.TemporaryDirectory() as directory:
         studies = fabricate(Path(directory) / "studies", methods, suites, seeds, evaluations, episodes)
         output = Path(directory) / "board"

@@ -1,9 +1,9 @@
-"""A leaderboard's page in Chromium: milliseconds until it can be used and to sort it, on a desktop and on a phone.
+"""A leaderboard's page in Chromium: milliseconds until it is usable and to sort it, on a desktop and on a phone.
 
     python -m benchmarks.leaderboard_browser PAGE [--repeats 5]
 
-Usable: the table stands there painted and answers. To sort: from the press of a head's button until the rows stand in
-their new order on the screen; every suite's table is on the page when all are asked for. Medians.
+The page is usable when its table is painted and responds. Sorting lasts from the press of a column's button until the
+rows are painted in their new order; with all suites selected, every suite's table is on the page. Figures are medians.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 WIDTHS = (1280, 375)
-"""Pixels: a desktop and a phone."""
+"""Viewport sizes in pixels: a desktop and a phone."""
 PAINTED = "new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(performance.now()))))"
 SORT = f"""async () => {{
   const button = document.querySelector('th[data-column="score"] button');
@@ -30,9 +30,9 @@ SORT = f"""async () => {{
 
 
 def browser_times(page_file: Path, repeats: int = 5) -> dict[str, float]:
-    """Name -> milliseconds: `usable_WIDTH`, `sort_WIDTH` as it opens, and both with `_all` for all suites at once.
+    """Return name -> milliseconds: `usable_WIDTH` and `sort_WIDTH` of the initial view, and with `_all` for all suites.
 
-    Empty where there is no Chromium or no Playwright.
+    Empty without Chromium or Playwright.
     """
     where = shutil.which("chromium")
     try:

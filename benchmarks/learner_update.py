@@ -1,10 +1,10 @@
-"""Gradient steps per second of DQN and IQN on one CPU thread, and DQN's beside the same update in plain PyTorch.
+"""Gradient steps per second of DQN and IQN on one CPU thread, and of DQN against the same update in plain PyTorch.
 
     python benchmarks/learner_update.py [--seconds 2]
 
-Grids: batch 128, double target. The MLP: DQN, CartPole's spaces, widths (256, 256), batch 64, beside the same with
-`torch.nn`, `torch.optim.Adam` and `clip_grad_norm_`; the two take turns, so that a change in the machine's load meets
-both.
+Grid observations use batch 128 and a double target. The MLP is DQN with CartPole's spaces, widths (256, 256) and batch
+64, compared with `torch.nn`, `torch.optim.Adam` and `clip_grad_norm_`; the two alternate, so that a change in the
+machine's load affects both.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def random_batch(observations: Observations, actions: int, seeds: int, size: int
 
 
 def timed(call: Callable[[], object], seconds: float) -> float:
-    """Seconds of the fastest call: the others also measure what else the machine was doing."""
+    """Return the seconds of the fastest call; slower calls also measure other load on the machine."""
     for _ in range(3):
         call()
     times = []
@@ -81,7 +81,7 @@ def learner_update(config: Dqn | Iqn, observations: Observations, actions: int, 
 
 
 def greedy(config: Dqn | Iqn, observations: Observations, actions: int, seeds: int, count: int) -> Callable[[], object]:
-    """Choosing greedy actions for `count` observations of each seed."""
+    """Return a function that chooses greedy actions for `count` observations of each seed."""
     learner = config.spawn(build(observations, actions, seeds))
     seen = random_batch(observations, actions, seeds, count).observation.reshape(-1, *observations.shape)
     rows = np.repeat(np.arange(seeds), count)
@@ -89,7 +89,7 @@ def greedy(config: Dqn | Iqn, observations: Observations, actions: int, seeds: i
 
 
 def plain_update(config: Dqn) -> Callable[[], object]:
-    """The update of one seed as one writes it with modules, on the same batch."""
+    """Return the update of one seed in idiomatic PyTorch modules, on the same batch."""
 
     def network() -> torch.nn.Module:
         widths = (4, *config.hidden)

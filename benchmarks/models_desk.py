@@ -1,12 +1,11 @@
-"""What a recorded call costs beside the model: answering it from the cassette, and asking and recording it.
+"""Cost of a recorded call apart from the model: answering it from the cassette, and asking and recording it.
 
     python -m benchmarks.models_desk [--calls 1000] [--large-calls 60]
 
-Calls go one after the other over the desk to a model that answers at once, so all time is the desk's: naming the call,
-looking it up, asking, recording it on disk (every frame is fresh), and keeping to a budget. Hashing pixels and packing
-them as PNG is timed where it happens and told apart: it grows with the frames, and beyond 128 KiB of them other threads
-do it. Frames are DoorKey's as drawn for judges. All figures are those of
-the median call; processor time, to which another load on the machine adds less, stands beside.
+Calls go one at a time through the desk to a model that answers immediately, so all time is the desk's: computing the
+key, looking it up, asking, recording on disk (every frame is new), and budgeting. Hashing pixels and encoding PNGs is
+timed separately, because it grows with the frames and moves to other threads above 128 KiB. Frames are DoorKey's as
+rendered for judges. Figures are of the median call; processor time, which other load affects less, is reported too.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ PROMPT = "You see frames of a small grid world in the order of time. Has the age
 IDENTITY = {"model": "instant", "backend": "scripted", "revision": "", "scoring": "prefill"}
 TOOK = Usage(calls=1, tokens_in=500, tokens_out=1, seconds=1e-6, usd=1e-6)
 CLIPS = ((8, 8), (32, 32))
-"""Frames and pixels a tile, of eight tiles a side: a clip to try things out, and the one of VLM-RB's DoorKey."""
+"""Frames and pixels per tile, with eight tiles per side: a small clip, and the clip of VLM-RB's DoorKey."""
 
 
 class Instant:
-    """A model that answers at once."""
+    """A model that answers immediately."""
 
     async def answer(self, call: Call) -> Reply:
         return Reply(0.5 if isinstance(call, JudgeCall) else "yes", TOOK, {"mass": 0.99})
@@ -57,7 +56,7 @@ def chats(count: int) -> list[Call]:
 
 
 def clips(count: int, length: int, tile: int) -> list[Call]:
-    """Clips of a solved task, each of whose frames is another one than any before."""
+    """Return clips of a solved task in which every frame is new."""
     from guidebench.suites.minigrid_doorkey import MiniGridDoorKey
 
     suite = MiniGridDoorKey()
@@ -80,7 +79,7 @@ def clips(count: int, length: int, tile: int) -> list[Call]:
 
 @contextmanager
 def timed(seconds: dict[str, float]) -> Iterator[None]:
-    """Adds up, while it lasts, the seconds of hashing pixels and of packing them, and the processor's for both."""
+    """Measure, within the block, the seconds of hashing pixels and of encoding PNGs, and the processor time of both."""
 
     def clocked(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
         def timing(*given: Any) -> Any:
@@ -100,7 +99,7 @@ def timed(seconds: dict[str, float]) -> Iterator[None]:
 
 
 async def live(calls: Sequence[Call], directory: Path, budget: bool) -> dict[str, float]:
-    """Medians, in microseconds, of asking and recording; `beyond` and `processor` are neither hashing nor packing."""
+    """Return median microseconds of asking and recording; `beyond` and `processor` exclude hashing and encoding."""
     account = Budget(directory / "budget.json", Limits(usd=1e9)) if budget else None
     cassette = Cassette([], directory / "shard-1.sqlite")
     desk = Desk(Instant(), IDENTITY, "instant", cassette, account, Policy(), "record")
@@ -114,12 +113,13 @@ async def live(calls: Sequence[Call], directory: Path, budget: bool) -> dict[str
         beyond = total - seconds["hash"] - seconds["png"]
         rows.append({**seconds, "processor": processor - seconds["processor"], "total": total, "beyond": beyond})
     await desk.close()
-    rows = rows[min(10, len(rows) // 2) :]  # the first make the file
+    rows = rows[min(10, len(rows) // 2) :]  # the first calls create the file
     return {name: 1e6 * statistics.median(row[name] for row in rows) for name in rows[0]}
 
 
 async def replay(calls: Sequence[Call], directory: Path) -> dict[str, float]:
-    """Calls per second from the merged cassette, of the median call, and as many were hashing pixels free."""
+    """Return calls per second from the merged cassette, by the median call, with and without the time of hashing
+    pixels."""
     cassette = Cassette([directory / "cassette.sqlite"], None)
     desk = Desk(None, IDENTITY, "instant", cassette, None, Policy(), "replay")
     rows = []

@@ -1,11 +1,12 @@
-"""How far the judge `motion` agrees with what happens in OGBench's scene, clip by clip.
+"""Agreement of the judge `motion` with what happens in OGBench's scene, clip by clip.
 
     python -m benchmarks.motion [--json] [--episodes 2] [--perturbation none]
 
-On episodes of every task: the package's scripted oracles, the same with noise on their actions (standard deviation .5),
-and random play (an action kept for ten steps on average). Clips are those that a run asks about, 32 transitions each.
-Two truths: the suite's *events* (a subgoal newly fulfilled), which is what the judge `oracle` is told, and *changes*:
-drawer, window or cube moved by 3 cm within the clip, or a button switched, which is what this judge looks for.
+Episodes of every task are played by the package's scripted oracles, by the same with action noise (standard deviation
+.5), and by a random policy (an action is kept for ten steps on average). Clips are those that a run asks about, of 32
+transitions each. Ground truth is either the suite's *events* (a subgoal newly fulfilled), which the judge `oracle`
+gets, or *changes* (drawer, window or cube moved by 3 cm within the clip, or a button switched), which this judge
+detects.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from guidebench.suites.ogbench_scene.task import DRAWN_GEOMS, SNAPSHOT, Scene
 
 CLIP = 32
 FIRST = 1_000
-"""Seed of the first episode: the judge's thresholds were chosen on others."""
+"""Seed of the first episode; the judge's thresholds were chosen on other seeds."""
 LIMIT = 400
-"""Most steps of an episode here: an oracle that has failed by then stands still."""
+"""Most steps of an episode in this benchmark; an oracle that has failed by then stands still."""
 POLICIES = ("oracle", "noisy oracle", "random")
 
 
 def episode(name: str, seed: int, policy: str) -> tuple[Array, Array]:
-    """Snapshots [T, n] after each step, and events [T, E]."""
+    """Play an episode and return snapshots [T, n] after each step and events [T, E]."""
     task, random = Scene(name), np.random.default_rng(seed)
     observation = task.reset(seed)
     expert, action = Expert(task, SOLUTIONS[name], seed), random.uniform(-1, 1, 5)
@@ -54,7 +55,7 @@ def episode(name: str, seed: int, policy: str) -> tuple[Array, Array]:
 
 
 def changed(snapshots: Array) -> bool:
-    """Whether something that the judge looks for changed within a clip."""
+    """Return whether a change that the judge should detect happened within a clip."""
     model, seen = dynamics.model(), snapshots.view(SNAPSHOT)[:, 0]
     qpos = seen["qpos"]
     cube, drawer, window = (
@@ -67,7 +68,7 @@ def changed(snapshots: Array) -> bool:
 
 
 def clips(policy: str, episodes: int) -> Iterator[tuple[Array, bool, bool]]:
-    """Snapshots of a clip, whether it holds an event, and whether a change."""
+    """Yield the snapshots of a clip, whether it contains an event, and whether it contains a change."""
     for name in TASKS:
         for seed in range(FIRST, FIRST + episodes):
             snapshots, events = episode(name, seed, policy)
@@ -77,7 +78,7 @@ def clips(policy: str, episodes: int) -> Iterator[tuple[Array, bool, bool]]:
 
 
 def measure(episodes: int, perturbation: Any) -> dict[str, Any]:
-    """Hits and false alarms of each policy's clips, by either truth."""
+    """Return hits and false alarms on each policy's clips, by either ground truth."""
     drawer, judge = SceneDrawing(perturbation=perturbation).spawn(TASKS[0]), MotionJudge()
     rows = []
     for policy in POLICIES:
@@ -92,7 +93,7 @@ def measure(episodes: int, perturbation: Any) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--episodes", type=int, default=2, help="of each task and policy (default %(default)s)")
+    parser.add_argument("--episodes", type=int, default=2, help="episodes per task and policy (default %(default)s)")
     parser.add_argument("--perturbation", default="none", choices=("none", "sprite_swap", "texture"))
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     asked = parser.parse_args()

@@ -1,9 +1,9 @@
-"""DQN on CartPole-v1, whose observation is an array, beside the same whose observation is a record of one named part.
+"""DQN on CartPole-v1 with array observations, against the same task with dictionary observations of one entry.
 
     python -m benchmarks.observations [--rounds 30]
 
-Both train with the settings of the suite `classic` in processes of their own, by turns (benchmarks/turns.py): a turn is
-the environment's steps, the store and the updates. What they learn is equal bit for bit.
+Both train with the settings of the suite `classic` in separate processes that alternate (benchmarks/turns.py); a turn
+consists of environment steps, storing and updates. Both learn bitwise equal parameters.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SUITES = {"array": "classic", "record": "classic_named"}
 @register.suite("classic_named")
 @dataclass(frozen=True)
 class Named(Classic):
-    """The suite `classic` with its observations as the part `observation` of a record."""
+    """The suite `classic` with its observations under the key `observation` of a dictionary."""
 
     def spaces(self, task: str) -> tuple[Observations, Actions]:
         observations, actions = super().spaces(task)
@@ -39,7 +39,7 @@ class Named(Classic):
 
 
 class NamedTask:
-    """A task whose observations become records."""
+    """A task whose observations are wrapped in dictionaries."""
 
     def __init__(self, task: Any, dtype: np.dtype[Any]) -> None:
         self._task, self._dtype = task, dtype
@@ -61,7 +61,7 @@ class NamedTask:
 
 
 def speed(rounds: int, start: int, turn: int) -> dict[str, Any]:
-    """Both rates and the median ratio; turns are whole cycles of the schedule's 256 steps and 128 updates."""
+    """Return both rates and the median ratio; a turn is whole cycles of the schedule's 256 steps and 128 updates."""
     contenders = {
         name: Contender("benchmarks.observations", ["--contend", name, "--start", str(start), "--turn", str(turn)])
         for name in SUITES

@@ -1,12 +1,12 @@
-"""What learning a reward from preferences costs: PEBBLE's training beside SAC's, its reward updates, its relabelling.
+"""Cost of learning a reward from preferences: PEBBLE's training against SAC's, reward updates, relabelling.
 
     python -m benchmarks.preferences [--pairs 2] [--turns 2] [--task button-press]
 
-On MetaWorld with the sizes of RL-SaLLM-F, one thread each. Training: every pair is two new processes that take turns
-(see benchmarks/turns.py), each turn as long as it is from one session to the next, so that it holds one: twenty queries
-to the scripted teacher, the reward learnt from all labels so far, all that is stored relabelled. Turns begin when the
-pre-training is over. Updates: an epoch of an ensemble over its labels, beside the same networks as PyTorch's modules
-with an optimiser each, one after the other, at the same batches. Relabelling: all of a full buffer, through the store.
+The task is MetaWorld with the sizes of RL-SaLLM-F and one thread each. Training: every pair is two new processes that
+alternate (see benchmarks/turns.py). A turn is the interval between feedback sessions and contains one session: twenty
+queries to the scripted teacher, reward learning from all labels so far, and relabelling of all stored transitions.
+Turns begin after pre-training. Updates: an epoch of an ensemble over its labels, against the same networks as separate
+PyTorch modules and optimisers, one after the other, on the same batches. Relabelling: a full buffer, through the store.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from benchmarks.turns import Contender, cell_arguments, interleave
 
 METHODS = ("sac", "pebble")
 OBSERVED, LENGTH, MEMBERS, BATCH, HIDDEN = 17, 10, 3, 128, (256, 256, 256)
-"""RL-SaLLM-F, app. A and B.1."""
+"""Sizes of RL-SaLLM-F (app. A and B.1)."""
 
 
 def training(task: str, profile: str, pairs: int, turns: int, settings: Mapping[str, int]) -> dict[str, Any]:
-    """Steps per second of either, and their ratio: the median over pairs and its extremes."""
+    """Return steps per second of both, and the median, lowest and highest ratio over pairs."""
     every, start = settings["guide.every"], settings["guide.pretraining"] + settings["guide.every"] // 2
     found: list[dict[str, float]] = []
     for _ in range(pairs):
@@ -65,7 +65,7 @@ def build(seeds: int, directory: Path, capacity: int) -> Any:
 
 
 def updates(labels: int, rounds: int) -> dict[str, Any]:
-    """Seconds of an epoch over so many labels: ours, and networks trained one after the other."""
+    """Return seconds of an epoch over `labels` labels: ours, and networks trained one after the other."""
     import numpy as np
     import torch
     import torch.nn.functional as F
@@ -115,7 +115,7 @@ def updates(labels: int, rounds: int) -> dict[str, Any]:
 
 
 def relabelling(transitions: int, rounds: int) -> dict[str, Any]:
-    """Seconds in which a full buffer gets the reward of an ensemble, as the guide does it."""
+    """Return seconds of relabelling a full buffer with an ensemble's reward, as the guide does it."""
     import numpy as np
 
     from guidebench.baselines.guides.preference import Preference
@@ -149,13 +149,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", default="button-press", help="default %(default)s")
     parser.add_argument("--profile", default="quick", help="default %(default)s")
-    parser.add_argument("--pairs", type=int, default=2, help="of processes for training (default %(default)s)")
-    parser.add_argument("--turns", type=int, default=2, help="sessions of each process (default %(default)s)")
+    parser.add_argument("--pairs", type=int, default=2, help="pairs of training processes (default %(default)s)")
+    parser.add_argument("--turns", type=int, default=2, help="feedback sessions per process (default %(default)s)")
     parser.add_argument("--every", type=int, default=2_000, help="steps between sessions (default %(default)s)")
     parser.add_argument("--pretraining", type=int, default=2_000, help="steps before the first (default %(default)s)")
-    parser.add_argument("--labels", type=int, default=2_000, help="learnt from in an epoch (default %(default)s)")
-    parser.add_argument("--transitions", type=int, default=500_000, help="relabelled (default %(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="of updates and relabelling (default %(default)s)")
+    parser.add_argument("--labels", type=int, default=2_000, help="labels per epoch (default %(default)s)")
+    parser.add_argument("--transitions", type=int, default=500_000, help="transitions to relabel (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of updates and relabelling (default %(default)s)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     asked = parser.parse_args()
     import torch

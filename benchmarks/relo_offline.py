@@ -1,14 +1,14 @@
-"""What ReLo learns from fixed DoorKey 5x5 data: as VLM-RB has it, with one thing changed, and beside uniform replay.
+"""ReLo on fixed DoorKey 5x5 data: as in VLM-RB, with one change each, and against uniform replay.
 
     python -m benchmarks.relo_offline [--seeds 5] [--updates 7500] [--output results/measured/relo_offline.json]
 
-The data never change, so replays differ in nothing but what they draw and how they weigh it. 20,000 transitions come
-from a policy that takes the solver's action with probability 0.1 and a random one otherwise; every seed of every
-variant learns from the same ones, with batch, learning rate and target network of the quick profile. Its network is two
-layers of 128 over the cells' codes, one-hot: an update costs a sixth of that of the suite's convolutions. Nothing is
-bootstrapped at a goal transition, so its value is known without learning: the mean reward that the data hold for its
-observation and action. Elsewhere the value is that of value iteration on the data, whose states are all that 5x5 has
-but for a few. Errors are |Q(s, a) − value|, means over goal transitions and over all transitions.
+The data are fixed, so replays differ only in sampling and weights. 20,000 transitions come from a policy that takes the
+solver's action with probability 0.1 and a random one otherwise; every seed of every variant learns from the same data,
+with the batch size, learning rate and target network of the quick profile. The network has two layers of 128 on one-hot
+codes of the grid's squares; an update costs a sixth of one with the suite's convolutions. A goal transition has no
+bootstrapped target, so its value is known: the data's mean reward for its observation and action. Other values come
+from value iteration on the data, which contain nearly all states of 5x5. Errors are |Q(s, a) − value|, averaged over
+goal transitions and over all transitions.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from guidebench.harness.plan.names import Names
 
 SUITE, TASK, PROFILE = "minigrid_doorkey", "5x5", "quick"
 TRANSITIONS, SOLVED = 20_000, 0.1
-"""Of the data, and the share of its actions that are the solver's."""
+"""Number of transitions in the data, and the share of the solver's actions."""
 HIDDEN = (128, 128)
 LOOKS = 15
-"""Times that the errors are measured while it learns."""
+"""Measurements of the errors during learning."""
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "uniform": ("uer", {}),
     "relo": ("relo", {}),
@@ -45,9 +45,9 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 class Data(NamedTuple):
-    """N transitions, and what they are worth."""
+    """N transitions and their values."""
 
-    observation: Array  # float32 [N, D]: one-hot codes of the cells that are not always the same
+    observation: Array  # float32 [N, D]: one-hot codes of the grid squares that vary
     action: Array  # int64 [N]
     reward: Array  # float32 [N]
     next_observation: Array
@@ -56,11 +56,11 @@ class Data(NamedTuple):
 
     @property
     def goal(self) -> Array:
-        """Which of them reach the goal, bool [N]."""
+        """Return which transitions reach the goal, bool [N]."""
         return np.asarray(self.terminated & (self.reward > 0))
 
     def batch(self, index: Array, weight: Array | None) -> Batch:
-        """Transitions [S, B]."""
+        """Return a batch of transitions [S, B]."""
         return Batch(
             self.observation[index], self.action[index], self.reward[index], self.next_observation[index],
             self.terminated[index], weight,
@@ -68,7 +68,7 @@ class Data(NamedTuple):
 
 
 def collected(count: int, solved: float, discount: float, seed: int = 0) -> Data:
-    """Episodes of DoorKey 5x5, each on a new layout; a share `solved` of the actions is the solver's."""
+    """Collect episodes of DoorKey 5x5 on new layouts, with a share `solved` of the solver's actions."""
     from guidebench.suites.minigrid_doorkey.task import DoorKey
 
     task, rng = DoorKey(5), np.random.default_rng(seed)
@@ -86,7 +86,7 @@ def collected(count: int, solved: float, discount: float, seed: int = 0) -> Data
 
 
 def one_hot(observations: Array) -> Array:
-    """Codes uint8 [n, …] -> float32 [n, D]: for each entry that varies, which of its codes it has."""
+    """Encode codes uint8 [n, …] as one-hot float32 [n, D], for the entries that vary."""
     flat = observations.reshape(len(observations), -1)
     return np.concatenate(
         [(column[:, None] == codes).astype(np.float32) for column in flat.T if len(codes := np.unique(column)) > 1], 1
@@ -96,8 +96,8 @@ def one_hot(observations: Array) -> Array:
 def worth(
     observation: Array, action: Array, reward: Array, following: Array, terminated: Array, discount: float
 ) -> Array:
-    """Q*(s, a) [N] of the decision process that the data describe, by value iteration: mean reward of each state and
-    action, the states that followed as often as they did, and only the actions that were taken somewhere."""
+    """Return Q*(s, a) [N] of the empirical decision process, by value iteration: mean reward and empirical transition
+    frequencies per state and action, with only the actions taken in the data."""
     states, number = np.unique(
         np.concatenate([observation, following]).reshape(2 * len(action), -1), axis=0, return_inverse=True
     )
@@ -111,7 +111,7 @@ def worth(
     quality[taken] = 0.0
     while True:
         best = quality.reshape(-1, actions).max(axis=1)
-        best = np.where(np.isfinite(best), best, 0.0)  # a last state of the data, in which nothing was done
+        best = np.where(np.isfinite(best), best, 0.0)  # a final state of the data without an action
         follow = np.bincount(pair, best[there] * ~terminated, len(visits))[taken] / visits[taken]
         before, quality[taken] = quality[taken], mean + discount * follow
         if np.abs(quality[taken] - before).max() < 1e-9:
@@ -119,7 +119,7 @@ def worth(
 
 
 def learnt(data: Data, replay: str, settings: dict[str, Any], seeds: int, updates: int) -> dict[str, Any]:
-    """One variant: errors of each seed while it learns, and what its replay drew."""
+    """Train one variant; return the errors of each seed during learning, and statistics of the replay's samples."""
     names = Names(SUITE, TASK, replay, PROFILE, config.parts_of(SUITE, TASK, replay, PROFILE, {}))
     every = int(config.base_settings(names)["learner.train_every"].value)
     given = {"training.steps": every * updates, "training.capacity": len(data.action), "learner.hidden": HIDDEN}
@@ -158,7 +158,8 @@ def learnt(data: Data, replay: str, settings: dict[str, Any], seeds: int, update
 
 
 def errors(learner: Any, data: Data, seeds: int) -> dict[str, list[float]]:
-    """Mean |Q(s, a) − value| of each seed, over goal transitions and over all; equal transitions are looked at once."""
+    """Return the mean |Q(s, a) − value| of each seed, over goal transitions and over all; equal transitions are
+    evaluated once."""
     key = np.concatenate([data.observation, data.action[:, None]], 1)
     _, first, number = np.unique(key, axis=0, return_index=True, return_inverse=True)
     found: dict[str, list[float]] = {"goal_error": [], "error": []}
@@ -171,13 +172,13 @@ def errors(learner: Any, data: Data, seeds: int) -> dict[str, list[float]]:
 
 
 def floor(sampler: Any, step: int) -> dict[str, list[float]]:
-    """The share of the data whose priority is the least possible, of each seed; nothing where there is none."""
+    """Return for each seed the share of transitions at the smallest possible priority; empty without priorities."""
     told = sampler.metrics(step)
     return {"floor_share": told["replay/floor_share"].tolist()} if "replay/floor_share" in told else {}
 
 
 def measure(seeds: int, updates: int, transitions: int, variants: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """All that is known, after each variant."""
+    """Yield the results so far, after each variant."""
     import torch
 
     torch.set_num_threads(1)
@@ -201,7 +202,7 @@ def measure(seeds: int, updates: int, transitions: int, variants: dict[str, Any]
 
 
 def show(row: dict[str, Any]) -> None:
-    """One line of the table, as soon as it is known."""
+    """Print one line of the table as soon as it is known."""
 
     def told(values: list[float] | None) -> str:
         return "" if values is None else f"{np.mean(values):.3f} [{min(values):.3f}, {max(values):.3f}]"
@@ -219,7 +220,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=7_500, help="gradient steps, as many as in a quick run")
     parser.add_argument("--transitions", type=int, default=TRANSITIONS)
     parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
-    parser.add_argument("--output", type=Path, help="write JSON there, anew after each variant")
+    parser.add_argument("--output", type=Path, help="write JSON there, updated after each variant")
     asked = parser.parse_args()
     print(f"{'':46}{'error at the goal':22}{'error':22}{'at the floor':22}{'never drawn':22}")
     chosen = {name: VARIANTS[name] for name in asked.variants}

@@ -1,22 +1,22 @@
-"""Prioritised sample + update at a million transitions: this tree beside TorchRL and cpprb, interleaved in one run.
+"""Prioritised sample + update at a million transitions: our tree against TorchRL and cpprb, interleaved in one run.
 
-One round of a contender is what a gradient step asks of it: draw a batch with importance weights (α = .7, β = 1), then
-set the priorities of that batch from new TD errors. Two comparisons:
+One round is the replay's work per gradient step: draw a batch with importance weights (α = .7, β = 1), then
+set the priorities of that batch from new TD errors. There are two comparisons:
 
-- `transitions`: the batch's data too: observation and next observation float32[4], action int64, reward float32,
+- `transitions`: with the batch's data: observation and next observation float32[4], action int64, reward float32,
   terminated bool. TorchRL: `ReplayBuffer(LazyTensorStorage, PrioritizedSampler)`, and `TensorDictReplayBuffer` with
   `update_tensordict_priority`, as its documentation shows it; cpprb: `PrioritizedReplayBuffer`; here: `PerSampler` and
   one `take` a column.
-- `indices`: indices and weights alone. TorchRL: its sampler without the buffer around it; cpprb: the same buffer over a
+- `indices`: only indices and weights. TorchRL: its sampler without the buffer around it; cpprb: the same buffer over a
   single bool column, which it cannot do without; here: `PerSampler`.
 
-Contenders take turns of a few rounds each, in an order that changes; a ratio is the median over turns of their time
-over ours in the same turn. One thread. Peers have their own environment:
+Contenders alternate in turns of a few rounds each, in changing order; a ratio is the median over turns of their time
+divided by ours in the same turn. One thread is used. Peers have their own environment:
 
     python -m venv peers && peers/bin/pip install -r benchmarks/peers.txt
     OMP_NUM_THREADS=1 PYTHONPATH=. peers/bin/python -P benchmarks/replay.py
 
-Where a peer is not installed its rows are left out and named.
+A peer that is not installed is skipped with a message.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def cpprb_rounds(size: int, batch: int, errors: np.ndarray) -> dict[str, tuple[s
 
 
 class Turn:
-    """The next of a list, over and over."""
+    """Cycles through a list."""
 
     def __init__(self, items: object) -> None:
         self._items, self._at = list(items), 0  # type: ignore[call-overload]
@@ -152,10 +152,10 @@ def initial(size: int) -> np.ndarray:
 
 
 def measure(rounds: dict[str, tuple[str, Round]], turns: int, repeats: int) -> dict[str, np.ndarray]:
-    """Seconds per round of each contender, [turns], in turns of `repeats` rounds."""
+    """Return the seconds per round of each contender, [turns], in turns of `repeats` rounds."""
     times = {name: np.empty(turns) for name in rounds}
     order = np.random.default_rng(3)
-    for turn in range(-turns // 10, turns):  # the first tenth warms caches up
+    for turn in range(-turns // 10, turns):  # the first tenth warms up caches
         for name in order.permutation(list(rounds)):
             once = rounds[name][1]
             start = time.perf_counter()

@@ -1,9 +1,10 @@
-"""Training with each replay beside uniform replay: DQN's and IQN's environment steps per second.
+"""Training with each replay against uniform replay: DQN's and IQN's environment steps per second.
 
     python -m benchmarks.replays [--rounds 10] [--task 8x8] [--profile quick] [--replays per vlm_rb]
 
-One process per replay, one thread each, taking turns (see benchmarks/turns.py); the ratio to `uer` is the median over
-rounds. The turns begin after `--start` steps, when learning goes on. A judge has its own process and needs a core.
+Each replay has one process with one thread, and the processes alternate (see benchmarks/turns.py); the ratio to `uer`
+is the median over rounds. Turns begin after `--start` steps, when learning is under way. A judge has its own process
+and needs a core.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ LEARNERS = ("dqn", "iqn")
 
 
 def measure(rounds: int, start: int, turn: int, profile: str, task: str, replays: Sequence[str]) -> dict[str, Any]:
-    """Steps per second of every learner with each of these replays, `uer` among them, and the ratio to that with it."""
+    """Return steps per second of every learner with each replay, including `uer`, and the ratio to `uer`."""
     rows = []
     for learner in LEARNERS:
         given = {"suite": "minigrid_doorkey", "task": task, "profile": profile, "learner": learner, "judge": "sprite"}
@@ -47,7 +48,9 @@ def main() -> None:
     parser.add_argument("--turn", type=int, default=400, help="steps of a turn")
     parser.add_argument("--task", default="8x8")
     parser.add_argument("--profile", default="quick")
-    parser.add_argument("--replays", nargs="+", default=registry.names("replay"), help="beside uer (default: all)")
+    parser.add_argument(
+        "--replays", nargs="+", default=registry.names("replay"), help="compared with uer (default: all)"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     asked = parser.parse_args()
     replays = sorted({"uer", *asked.replays})

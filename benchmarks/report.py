@@ -2,7 +2,7 @@
 
     python -m benchmarks.report [--methods 10] [--tasks 10] [--seeds 10] [--repeats 3]
 
-The study is written to a temporary directory: random curves, ten episodes at each of fifty evaluations of every run.
+The study is written to a temporary directory: random learning curves, with fifty evaluations of ten episodes per run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EVALUATIONS, EPISODES, EVERY = 50, 10, 1_000
 
 
 def write(root: Path, methods: int, tasks: int, seeds: int, evaluations: int) -> None:
-    """A study of methods × tasks cells with that many seeds each."""
+    """Write a study of methods × tasks cells with `seeds` seeds each."""
     import pandas as pd
 
     rng = np.random.default_rng(0)
@@ -65,7 +65,7 @@ def write(root: Path, methods: int, tasks: int, seeds: int, evaluations: int) ->
 
 
 def measure(methods: int, tasks: int, seeds: int, evaluations: int, repeats: int) -> dict[str, Any]:
-    """Medians over whole processes."""
+    """Return medians over whole processes."""
     taken, peak = [], []
     with tempfile.TemporaryDirectory() as directory:
         study = Path(directory) / "study"

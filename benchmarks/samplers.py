@@ -1,10 +1,11 @@
-"""What every replay costs the learning: four new transitions, a draw and its feedback, for one seed and for five.
+"""Cost of every replay per gradient step: four new transitions, a draw and its feedback, for one seed and for five.
 
     python -m benchmarks.samplers [--size 1000000] [--batch 128] [--rounds 200]
 
-On DoorKey 8x8 with the paper's network and a full buffer whose priorities and features are random. AER's share of it is
-the encoding of four observations and of the current one, and the nearest of up to four batches of candidates; ERO's is
-its replay policy's look at four batches. One thread. Microseconds for all seeds together; the median over rounds.
+The task is DoorKey 8x8 with the paper's network and a full buffer with random priorities and features. AER's cost
+includes encoding four observations and the current one, and finding the nearest of up to four batches of candidates;
+ERO's includes its replay policy's evaluation of four batches. One thread is used. Figures are microseconds for all
+seeds together, medians over rounds.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ SEEDS = (1, 5)
 
 
 def round_seconds(replay: str, seeds: int, size: int, batch: int, rounds: int) -> list[float]:
-    """Seconds of each round, early in the run, where AER's pool is four batches."""
+    """Return the seconds of each round, early in the run, when AER's pool is four batches."""
     from guidebench.baselines.storage import Storage
 
     parts = config.parts_of("minigrid_doorkey", "8x8", replay, "paper", {})
@@ -68,7 +69,7 @@ def round_seconds(replay: str, seeds: int, size: int, batch: int, rounds: int) -
 
 
 def _fill(sampler: Any, storage: Any, seeds: int, size: int, rng: np.random.Generator) -> None:
-    """As if `size` transitions had been stored and learnt from."""
+    """Put the replay into the state after storing and learning from `size` transitions."""
     storage.written = size
     for row in range(seeds):
         state = sampler.state(row)
@@ -90,7 +91,7 @@ def measure(replays: Sequence[str], size: int, batch: int, rounds: int) -> dict[
     rows = []
     for replay in replays:
         for seeds in SEEDS:
-            taken = round_seconds(replay, seeds, size, batch, rounds + 5)[5:]  # the first compile and touch memory
+            taken = round_seconds(replay, seeds, size, batch, rounds + 5)[5:]  # the first ones warm up
             rows.append({"replay": replay, "seeds": seeds, "microseconds": 1e6 * statistics.median(taken)})
     return {"size": size, "batch": batch, "rounds": rounds, "rows": rows}
 

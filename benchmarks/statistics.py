@@ -1,10 +1,10 @@
-"""Bootstrap intervals beside rliable: four aggregates, IQM curves of 50 points, pairwise probability of improvement.
+"""Bootstrap intervals against rliable: four aggregates, IQM curves of 50 points, pairwise probability of improvement.
 
     python -m benchmarks.statistics [--reps 50000] [--rliable-reps 1000 100 100] [--only aggregates curves improvement]
 
-Six methods × five seeds × ten tasks, as random scores. Both run in this process on the same scores, one after the
-other. rliable's time is proportional to the number of resamples (the curves and the pairs would take it 20 minutes or
-more each), so it is measured with fewer and scaled up; `--rliable-reps` gives their number for each of the three.
+Scores are random, for six methods × five seeds × ten tasks. Both libraries run in this process on the same scores, one
+after the other. rliable's time is proportional to the number of resamples (curves and pairs would take 20 minutes or
+more each), so it is measured with fewer and scaled up; `--rliable-reps` sets their number for each of the three.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Scores = dict[str, np.ndarray]
 
 
 def seconds(work: Callable[[], object], repeats: int) -> float:
-    """The median of `repeats`, wall-clock."""
+    """Return the median wall-clock seconds of `repeats` calls."""
     times = []
     for _ in range(repeats):
         started = time.perf_counter()
@@ -69,7 +69,9 @@ def rliable(work: str, curves: Scores, reps: int) -> object:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--reps", type=int, default=50_000, help="resamples that the ratio is for (%(default)s)")
-    parser.add_argument("--rliable-reps", type=int, nargs=3, default=(1_000, 100, 100), help="measured of rliable")
+    parser.add_argument(
+        "--rliable-reps", type=int, nargs=3, default=(1_000, 100, 100), help="resamples timed with rliable"
+    )
     parser.add_argument("--only", nargs="+", choices=WORK, default=WORK)
     parser.add_argument("--json", action="store_true", help="print JSON instead of lines")
     args = parser.parse_args()
@@ -79,7 +81,7 @@ def main() -> None:
     rows = {}
     for work, few in zip(WORK, args.rliable_reps, strict=True):
         if work in args.only:
-            rliable(work, curves, 5)  # imports and caches
+            rliable(work, curves, 5)  # warm up imports and caches
             ours(work, curves, 5)
             mine = seconds(partial(ours, work, curves, args.reps), repeats=5)
             measured = seconds(partial(rliable, work, curves, few), repeats=3)

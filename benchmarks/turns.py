@@ -1,14 +1,13 @@
-"""Training runs that take turns: what the benchmarks that compare training speed are made of.
+"""Training runs that alternate in turns, the basis of all benchmarks that compare training speed.
 
     python -m benchmarks.turns --start 1500 --turn 400 suite=minigrid_doorkey task=8x8 profile=quick method=uer
 
-Every contender is a process of its own, on one thread. It trains up to `--start`, says so, and then trains one turn of
-steps for each line that it is sent, while the others wait; so a ratio within a round compares two runs seconds apart on
-the same machine. Imports, first steps, evaluation and checkpoints are outside of what is timed.
+Every contender is a separate process with one thread. It trains up to `--start`, reports that, and then trains one turn
+of steps for each line that it receives, while the others wait; so a ratio within a round compares two runs seconds
+apart on the same machine. Imports, first steps, evaluation and checkpoints are not timed.
 
-Here a cell of this project is the contender. It trains as `bench run` would train it
-(`guidebench.harness.run.worker.work`); the turn ends in the question that the loop asks after every step, whether to
-stop.
+Run as a module, this file is a contender that trains a cell of this project as `bench run` does
+(`guidebench.harness.run.worker.work`); a turn ends in the training loop's check, after every step, whether to stop.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ NAMES = ("suite", "task", "method", "profile")
 
 
 class Turns:
-    """The contender's side: to be called after every step; True once nobody asks for another turn."""
+    """The contender's side. Call it after every step; it returns True once no further turn is requested."""
 
     def __init__(self, start: int, turn: int) -> None:
         self._next, self._turn = start, turn
@@ -60,7 +59,7 @@ def tell(what: object) -> None:
 
 
 class Contender:
-    """The benchmark's side: one process, stopped at `start`."""
+    """The benchmark's side: one process, which waits at `start`."""
 
     def __init__(self, module: str, arguments: Sequence[str]) -> None:
         environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
@@ -78,7 +77,7 @@ class Contender:
         self.turns.append(self._hear())
 
     def close(self) -> Any:
-        """End the run; what it has to say about itself."""
+        """End the run and return the figures that it reports."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         last = self._hear()
@@ -94,19 +93,19 @@ class Contender:
 
 
 def interleave(contenders: Sequence[Contender], rounds: int) -> None:
-    """A turn for each in every round, the first of a round being the last of the one before."""
+    """Run one turn of each contender per round; the last contender of a round is the first of the next."""
     for number in range(rounds):
         for contender in contenders[:: 1 if number % 2 else -1]:
             contender.turn()
 
 
 def ratios(slow: Contender, fast: Contender, clock: str = "seconds") -> list[float]:
-    """How many times as fast `fast` is, round by round, from the lowest."""
+    """Return the speed of `fast` relative to the other for every round, in ascending order."""
     return sorted(a[clock] / b[clock] for a, b in zip(slow.turns, fast.turns, strict=True))
 
 
 def rate(contender: Contender, turn: int) -> float:
-    """Median steps per second."""
+    """Return the median steps per second."""
     return statistics.median(turn / taken["seconds"] for taken in contender.turns)
 
 
@@ -115,7 +114,7 @@ def cell_arguments(start: int, turn: int, given: Mapping[str, object]) -> list[s
 
 
 def train(given: Mapping[str, str], stop: Callable[[], bool], seeds: int = 1, device: str = "cpu") -> dict[str, float]:
-    """Train `seeds` seeds of a cell together until `stop`, which comes before any evaluation; what its clock says.
+    """Train `seeds` seeds of a cell together until `stop`, before any evaluation; return the run's timings.
 
     Settings other than names are whole numbers or texts."""
     from guidebench.harness import registry, settings
@@ -135,7 +134,7 @@ def train(given: Mapping[str, str], stop: Callable[[], bool], seeds: int = 1, de
         section, field = key.split(".")
         overrides[key] = settings.check(known[section][field], _plain(given[key]), key)
     steps = overrides.get("training.steps", config.base_settings(names)["training.steps"].value)
-    # as late as a replay that learns from evaluations allows
+    # as late as a replay that learns from evaluations permits
     cell = config.resolve(names, {**overrides, "evaluation.every": (steps - 1) // 2}, {})
     config.validate(cell)
     with tempfile.TemporaryDirectory() as directory:
@@ -149,7 +148,7 @@ def train(given: Mapping[str, str], stop: Callable[[], bool], seeds: int = 1, de
 
 
 def last_timing(run: Path) -> dict[str, Any]:
-    """The last row of a run's timings: Parquet of a finished run, JSON lines of one that was stopped."""
+    """Return the last row of a run's timings: Parquet of a finished run, JSON lines of a stopped one."""
     if (run / "timings.parquet").exists():
         return dict(parquet.read_table(run / "timings.parquet").to_pylist()[-1])
     return dict(json.loads((run / "timings.jsonl").read_text().splitlines()[-1]))
@@ -163,7 +162,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--start", type=int, required=True, help="steps before the first turn")
     parser.add_argument("--turn", type=int, required=True, help="steps of a turn")
-    parser.add_argument("--seeds", type=int, default=1, help="trained together (default %(default)s)")
+    parser.add_argument("--seeds", type=int, default=1, help="seeds trained together (default %(default)s)")
     parser.add_argument("--device", default="cpu", help="default %(default)s")
     parser.add_argument("given", nargs="+", metavar="key=value", help="suite, task, method, profile; parts; settings")
     asked = parser.parse_args()

@@ -1,7 +1,7 @@
-"""The record, read back: `study` (what was asked for), `run` (one run alone), `runs` (what became of all), `load` (the
-rows they wrote), `join` (several studies as one)."""
+"""Reading recorded results: `study` (a study's cells and runs), `run` (one run), `runs` (a table of all runs), `load`
+(logged rows), `join` (several studies as one)."""
 
-if __name__ != "guidebench.results":  # under two names there would be two registries
+if __name__ != "guidebench.results":  # a second import name would create a second registry
     raise ImportError(f"this package is guidebench.results; import it by that name, not as {__name__!r}")
 
 from guidebench.results.joining import MEASURED, Joined, join, opened, select

@@ -1,7 +1,7 @@
-"""What a run scored at each of its evaluations, without its single episodes: for readers of many studies at once.
+"""Scores of runs at each evaluation, aggregated over episodes, for readers of many studies at once.
 
-Nothing is believed that `results.load` would refuse, and no more is read than `guidebench.results.limits` allows. A
-file in which something is amiss is given to `results.load`, which names the row and column.
+Everything that `results.load` rejects is rejected here too, and reading stays within `guidebench.results.limits`. An
+invalid file is passed to `results.load`, which names the table row and column.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     import duckdb
 
 MEMORY = "1GB"
-"""What DuckDB may take."""
+"""Memory limit of DuckDB."""
 
 MOST = 500_000
-"""Evaluations of a study."""
+"""Most evaluations of a study."""
 _CLAIMS = ", ".join(IDENTITY)
 _COLUMNS = ("step", "episode", '"return"', "success", "length")
 _NUMBERS = """step::BIGINT AS step, count(*) AS episodes, sum(success::INT) / count(*) AS success,
@@ -48,17 +48,17 @@ class Evaluations(NamedTuple):
     returns: NDArray[np.float64]
     """Mean returns."""
     scores: NDArray[np.float64]
-    """Means of what the episodes are worth by the cell's score."""
+    """Means of the episodes' values of the cell's score."""
     episodes: NDArray[np.int64]
     account: NDArray[np.uint64]
-    """Equal where the same episodes are told of; of no meaning between versions of DuckDB."""
+    """Hash of each evaluation's episodes, for comparing copies; comparable only within one version of DuckDB."""
 
 
 def evaluations(study: StudyRecord) -> dict[tuple[str, int], Evaluations]:
-    """(Cell id, seed) -> what each run with rows scored.
+    """Return (cell id, seed) -> evaluations, for each run with evaluation rows.
 
-    UserError naming file, row and column of the first value that the schema does not allow, and for more rows than
-    `guidebench.results.limits` has room for. The study's directory is to have passed `guidebench.results.limits.check`.
+    Raises UserError naming file, table row and column of the first value that the schema does not allow, and for more
+    rows than `guidebench.results.limits` permits. Call `guidebench.results.limits.check` on the directory first.
     """
     import duckdb
 
@@ -88,12 +88,13 @@ def evaluations(study: StudyRecord) -> dict[tuple[str, int], Evaluations]:
 
 @functools.cache
 def _database() -> duckdb.DuckDBPyConnection:
-    """One for all studies, since making one takes longer than a study. One thread, so that means come out the same."""
+    """Return a shared database, because creating one takes longer than reading a study. One thread keeps means
+    reproducible."""
     return rows.connection(memory_limit=MEMORY, threads=1, temp_directory="")
 
 
 def _by_column(packed: Mapping[str, RunRecord]) -> dict[str, dict[str, RunRecord]]:
-    """The column that holds an episode's worth -> the files of which that is so."""
+    """Return score column -> the files in which it holds an episode's score."""
     found: dict[str, dict[str, RunRecord]] = {}
     for path, run in packed.items():
         score = run.cell.score
@@ -121,8 +122,8 @@ def _check_footers(study: StudyRecord, packed: Mapping[str, RunRecord]) -> None:
 def _read(
     study: StudyRecord, connection: duckdb.DuckDBPyConnection, source: str, files: Mapping[str, RunRecord], column: str
 ) -> dict[tuple[str, int], Evaluations]:
-    """The evaluations in files, or in a table of lines, by the run that each `filename` is of; `column` holds what an
-    episode is worth."""
+    """Return the evaluations in files, or in a table of JSON lines, per run; `files` maps a filename to its run, and
+    `column` holds an episode's score."""
     given = [rows.globs(list(files))] if "?" in source else []
     worth = _WORTH.format(f'"{column}"::DOUBLE')
     connection.execute(
@@ -155,7 +156,7 @@ def _read(
 
 
 def _check_claim(path: str, claim: Mapping[str, Any], run: RunRecord) -> None:
-    """UserError if rows claim to be of another run than the one whose directory holds them."""
+    """Raise UserError if rows name another run than the one whose directory holds them."""
     expected = identity(run)
     for name, value in claim.items():
         if value != expected[name]:
@@ -166,7 +167,7 @@ def _check_claim(path: str, claim: Mapping[str, Any], run: RunRecord) -> None:
 
 
 def _plain(values: Any) -> Any:
-    """A column without its mask; what is missing was found to be amiss before."""
+    """Return a column without its mask; missing values have been rejected before."""
     return np.ma.getdata(values)
 
 

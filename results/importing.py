@@ -1,4 +1,4 @@
-"""Runs that were logged elsewhere, from a CSV with one row per evaluation episode. The file is untrusted."""
+"""Import runs that another program logged, from an untrusted CSV with one line per evaluation episode."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TRUTH = {"1": True, "true": True, "0": False, "false": False}
 
 
 class ImportedEpisode(NamedTuple):
-    """One evaluation episode; `length` is 0 where it is not known."""
+    """One evaluation episode; `length` is 0 if unknown."""
 
     step: int
     episode: int
@@ -24,11 +24,12 @@ class ImportedEpisode(NamedTuple):
     ret: float
     length: int = 0
     score: float | None = None
-    """What it is worth, where the suite names a score that is neither success nor return."""
+    """The episode's score, if the suite's score is neither success nor return."""
 
 
 class ImportedLog(NamedTuple):
-    """The runs in a file: (method, task, seed) -> episodes by step, then episode; and its columns that have no use."""
+    """The runs in a file: (method, task, seed) -> episodes, ordered by step and episode; and the file's unused
+    columns."""
 
     runs: Mapping[tuple[str, str, int], list[ImportedEpisode]]
     unused: tuple[str, ...]
@@ -70,7 +71,7 @@ OPTIONAL: Mapping[str, Callable[[str], Any]] = {"length": _whole, "score": _fini
 
 
 def read(path: Path) -> ImportedLog:
-    """The runs in a CSV file; UserError names row and column of the first value that does not fit."""
+    """Return the runs in a CSV file; raise UserError naming line and column of the first invalid value."""
     runs: dict[tuple[str, str, int], dict[tuple[int, int], ImportedEpisode]] = {}
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
@@ -125,9 +126,9 @@ def _checked(
 
 
 def record(log: ImportedLog, output: Path, suite: str, profile: str, steps: int | None = None) -> int:
-    """Write the runs of a log as a study whose runs are marked external; the number of runs.
+    """Write the runs of a log as a study whose runs are marked external; return the number of runs.
 
-    A run is taken to be `steps` long, else as long as the longest of its method and task.
+    A run counts as `steps` long, by default as long as the longest run of its method and task.
     """
     longest: dict[tuple[str, str], int] = {}
     for (method, task, _), episodes in log.runs.items():

@@ -1,4 +1,4 @@
-"""Several studies as one: the same cell and seed is one run, and two accounts of it that differ are refused."""
+"""Join several studies into one: equal cell and seed are one run, and contradicting records of it are rejected."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MEASURED = "measured"
-"""What stands for every study that this project has measured itself (results/measured)."""
+"""Name that stands for all studies measured by this project (results/measured)."""
 SAME = ("suite", "task", "method", "learner", "backend", "model", "profile", "steps", "score")
-"""What cells of one id have in common."""
+"""Fields in which cells with equal id must agree."""
 _ACCOUNT = ["step", "episode", "return", "success", "length"]
-"""The columns of an evaluation row that tell what happened."""
+"""Columns of an evaluation row that describe the episode."""
 
 
 class Joined(NamedTuple):
-    """Studies as one, whose run directories are relative to the working directory."""
+    """Joined studies; run directories are relative to the working directory."""
 
     study: StudyRecord
     evaluations: pd.DataFrame
     origins: Mapping[str, tuple[str, ...]]
-    """Cell id -> names of the studies that have it."""
+    """Cell id -> names of the studies that contain the cell"""
 
 
 def directories(name: str) -> dict[str, Path]:
-    """Where a study lies, or all of those `measured` do, by the names they are shown by; unread."""
+    """Return display name -> directory of a study, or of all studies for `measured`, without reading them."""
     if name != MEASURED:
         if not Path(name).exists() and difflib.get_close_matches(name, [MEASURED]):
             raise UserError(f"no study at {name}: the directory does not exist; did you mean {MEASURED!r}?")
@@ -46,21 +46,21 @@ def directories(name: str) -> dict[str, Path]:
 
 
 def opened(name: str) -> dict[str, StudyRecord]:
-    """The study in a directory, or all of those `measured`, by the names they are shown by."""
+    """Return display name -> study in a directory, or all measured studies for `measured`."""
     return {shown: study(path) for shown, path in directories(name).items()}
 
 
 def select(source: StudyRecord, wanted: Callable[[CellRecord], bool]) -> StudyRecord:
-    """The study with only the cells that are `wanted`, and their runs."""
+    """Return the study restricted to the cells that satisfy `wanted`, and their runs."""
     cells = tuple(cell for cell in source.cells if wanted(cell))
     return replace(source, cells=cells, runs=tuple(run for run in source.runs if run.cell in cells))
 
 
 def join(studies: Mapping[str, StudyRecord]) -> Joined:
-    """Studies by name as one, cells in the order in which they first appear.
+    """Join studies, given by name, with cells in order of first appearance.
 
-    A cell that several studies have keeps its first name and has the runs of all; a run that several have is counted
-    once, by the account that goes furthest. UserError where two accounts of a run, or two cells of one id, differ.
+    A cell of several studies keeps its first name and gets the runs of all; a run of several studies counts once, with
+    its longest record. Raises UserError if two records of a run, or two cells of one id, contradict each other.
     """
     import pandas as pd
 
@@ -77,7 +77,7 @@ def join(studies: Mapping[str, StudyRecord]) -> Joined:
                         f"cell {cell.id} has {field} {getattr(first, field)!r} in {origins[cell.id][0]} and "
                         f"{getattr(cell, field)!r} in {name}: one of the two was altered; restore it or leave it out"
                     )
-            if not first.profile:  # known there by its directory alone
+            if not first.profile:  # not started there, so only its directory is known
                 cells[cell.id] = cell
         rows = load(source)
         by_run = dict(list(rows.groupby(["cell", "seed"], sort=False)))
@@ -97,7 +97,7 @@ def join(studies: Mapping[str, StudyRecord]) -> Joined:
 def _further(
     first: tuple[RunRecord, pd.DataFrame], second: tuple[RunRecord, pd.DataFrame]
 ) -> tuple[RunRecord, pd.DataFrame]:
-    """Of two accounts of one run the one that goes further; UserError where they differ as far as both go."""
+    """Return the longer of two records of one run; raise UserError if their common part differs."""
     (one, rows), (other, more) = first, second
     count = min(len(rows), len(more))
     here, there = (frame[_ACCOUNT].iloc[:count].reset_index(drop=True) for frame in (rows, more))

@@ -1,4 +1,4 @@
-"""How much a study's directory may hold, looked at before any of it is parsed: a stranger may have written it."""
+"""Size limits of a study's directory, which may be untrusted; they are checked before any file is parsed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MIB = 2**20
 
 
 class Bound(NamedTuple):
-    """Most bytes of one file, and of all files of that name in a study together."""
+    """Most bytes of one file, and of all files of that name in a study together"""
 
     each: int
     together: int
@@ -27,29 +27,29 @@ BOUNDS = {
     "evaluations.jsonl": Bound(16 * MIB, 64 * MIB),
     "ledger.jsonl": Bound(16 * MIB, 64 * MIB),
 }
-"""Of what is read of every run. Other files are not opened, or by those who bound them themselves."""
+"""Limits of the files that are read of every run. Other files are not opened, or their readers limit them."""
 ENTRIES = 500_000
-"""Most files and directories."""
+"""Most files and directories of a study."""
 DEPTH = 16
 ROWS = 250_000
 """Most rows of a Parquet file."""
 ALL_ROWS = 2_000_000
-"""Most rows of those of a study together."""
+"""Most rows of all Parquet files of a study together."""
 COLUMNS = 1_000
 """Most columns of a Parquet file."""
 NAME = 300
 """Most characters of a name."""
 TEXTS = 2**17
-"""Most bytes of a column of texts in a Parquet file that holds each text once."""
+"""Most bytes of a dictionary-encoded text column in a Parquet file."""
 ENCODINGS = {"PLAIN", "RLE", "BIT_PACKED", "PLAIN_DICTIONARY", "RLE_DICTIONARY"}
-"""Of columns of texts."""
+"""Accepted encodings of text columns."""
 UNPACKED = 64 * MIB
-"""Most bytes of its rows once unpacked."""
+"""Most bytes of a Parquet file's rows when unpacked."""
 _THRIFT = 2**20  # bytes of a text, and entries of a list, in a Parquet footer
 
 
 def check(directory: Path) -> None:
-    """UserError if a study's directory has links or files that are none, or more than it may have of anything."""
+    """Raise UserError if a study's directory contains links or irregular files, or exceeds a limit."""
     together = dict.fromkeys(BOUNDS, 0)
     for entry in _files(directory):
         name = entry.name
@@ -65,7 +65,8 @@ def check(directory: Path) -> None:
 
 
 def _files(directory: Path) -> Iterator[os.DirEntry[str]]:
-    """The files below a directory; UserError for links, for too many, and for one of ours that is no file."""
+    """Yield the files below a directory; raise UserError for links, too many entries, or a known name that is not a
+    file."""
     waiting, count = [(os.fspath(directory), 0)], 0
     while waiting:
         where, depth = waiting.pop()
@@ -90,10 +91,10 @@ def _files(directory: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def footer(path: Path) -> Any:
-    """The metadata of a Parquet file (pyarrow's), whose rows are few enough to be read; UserError otherwise.
+    """Return pyarrow's metadata of a Parquet file; raise UserError if it exceeds a limit.
 
-    A damaged footer can crash the library, and the process with it: strangers' files are given to it in a process of
-    their own (`guidebench.harness.apart`).
+    A damaged footer can crash the library and its process, so untrusted files must be read in a separate process
+    (`guidebench.harness.apart`).
     """
     import pyarrow.parquet as pq
 
@@ -103,14 +104,14 @@ def footer(path: Path) -> Any:
             _check_footer(path, found)
     except UserError:
         raise
-    except Exception as error:  # names that are not UTF-8, numbers out of range: a footer may hold anything
+    except Exception as error:  # a footer may hold anything, such as invalid UTF-8 or numbers out of range
         problem = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise UserError(f"{path} cannot be read as Parquet ({problem})") from None
     return found
 
 
 def _check_footer(path: Path, found: Any) -> None:
-    """UserError for more of anything than is read, and for a name that two columns have."""
+    """Raise UserError if a footer exceeds a limit or repeats a column name."""
     if found.num_columns > COLUMNS:
         raise UserError(f"{path} has {found.num_columns:,} columns; at most {COLUMNS:,} are read")
     groups = [found.row_group(index) for index in range(found.num_row_groups)]
@@ -129,8 +130,7 @@ def _check_footer(path: Path, found: Any) -> None:
 
 
 def _check_column(path: Path, column: Any, rows: int) -> None:
-    """UserError for texts of which one may stand in many rows: whoever writes them out needs far more room than the
-    file's bytes."""
+    """Raise UserError for a text column that could expand to far more memory than the file's bytes."""
     if column.physical_type != "BYTE_ARRAY":
         return
     name, once = (

@@ -1,4 +1,4 @@
-"""The sample frames of a perturbation matrix, as they lie in the study; untrusted like all its files."""
+"""The sample frames of a perturbation matrix in a study; untrusted like all its files."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from guidebench.results.store import StudyRecord
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 LARGEST, TOGETHER = 2**24, 2**26
-"""Bytes of one, and of all of a study."""
+"""Most bytes of one image, and of all images of a study."""
 
 
 HEAD = 24
-"""Bytes at a PNG's beginning that tell its size."""
+"""Leading bytes of a PNG that contain its size."""
 
 
 def size(head: bytes) -> tuple[int, int]:
-    """Width and height that a PNG claims to have, from its first bytes; (0, 0) for what does not begin as one."""
+    """Return width and height from the first bytes of a PNG; (0, 0) if they are not a PNG header."""
     if len(head) < HEAD or not head.startswith(SIGNATURE) or head[12:16] != b"IHDR":
         return 0, 0
     width, height = struct.unpack(">II", head[16:HEAD])
@@ -27,16 +27,17 @@ def size(head: bytes) -> tuple[int, int]:
 
 
 class Picture(NamedTuple):
-    """Moments of one episode as a judge saw them."""
+    """Frames of one episode as a judge sees them."""
 
     where: str
     name: str
-    """The perturbation."""
+    """Name of the perturbation."""
     png: bytes
 
 
 def pictures(study: StudyRecord) -> list[Picture]:
-    """Those that are there, in the order of the study's cells; UserError for a file that is no PNG of this study."""
+    """Return the existing sample frames in the order of the study's cells; raise UserError for a file that is not a
+    valid PNG inside the study."""
     found: dict[tuple[str, str], Picture] = {}
     root = study.directory.resolve()
     for cell in study.cells:

@@ -1,7 +1,7 @@
-"""A run's final parameters as a stranger hands them in, policy.safetensors: data that this module reads by itself.
+"""A strict reader of policy.safetensors, a run's final parameters from an untrusted source.
 
-The format is a table in JSON (name, dtype, shape, place of each array) and then the arrays' bytes. A library would read
-more than this program writes (eight-bit floats, say), and what it does with the rest is its own affair.
+The format is a JSON table (name, dtype, shape and byte range of each array), followed by the arrays' bytes. The library
+is not used, because it accepts more than this program writes (eight-bit floats, for example).
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ import numpy as np
 from guidebench.harness.interfaces import Array
 
 LARGEST = 2**30
-"""Bytes of a file."""
+"""Most bytes of a file."""
 LARGEST_HEAD = 2**22
-"""Bytes of its table."""
+"""Most bytes of the JSON table."""
 MOST = 100_000
-"""Arrays in it."""
+"""Most arrays in a file."""
 DTYPES: Mapping[str, str] = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U64": "<u8",
     "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?",
 }  # fmt: skip
-"""The dtypes that are read, by their names in the format: those that NumPy has."""
+"""Supported dtypes: name in the format -> NumPy's name."""
 _BLOCK = 2**24
 
 
 class Held(NamedTuple):
-    """An array's place in a file."""
+    """Dtype, shape and byte range of an array in a file."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -43,7 +43,7 @@ class Held(NamedTuple):
 
 
 def table(path: Path) -> dict[str, Held]:
-    """Name -> place of each array, which fill the file without gaps; ValueError for anything else."""
+    """Return name -> place of each array; raise ValueError unless the arrays fill the file without gaps."""
     size = os.stat(path, follow_symlinks=False).st_size
     with open(path, "rb") as file:
         first = file.read(8)
@@ -69,7 +69,7 @@ def table(path: Path) -> dict[str, Held]:
 
 
 def blocks(path: Path, held: Held) -> Iterator[Array]:
-    """An array's numbers in order, flat, at most 16 MiB at a time."""
+    """Yield an array's numbers in order as flat blocks of at most 16 MiB."""
     with open(path, "rb") as file:
         file.seek(held.start)
         left = held.end - held.start
@@ -82,8 +82,8 @@ def blocks(path: Path, held: Held) -> Iterator[Array]:
 
 
 def digests(path: Path) -> dict[str, str]:
-    """Name -> SHA-256 of each array, its dtype and shape included; ValueError for numbers that are not finite, and for
-    what is no such file. What else stands in the file, and the order of its arrays, changes none of them."""
+    """Return name -> SHA-256 of each array's dtype, shape and numbers; raise ValueError for numbers that are not finite
+    or an invalid file. Metadata and the order of arrays do not affect the digests."""
     found = {}
     for name, held in table(path).items():
         digest = hashlib.sha256(f"{held.dtype.str}{held.shape}".encode())
@@ -96,7 +96,7 @@ def digests(path: Path) -> dict[str, str]:
 
 
 def _held(name: str, entry: Any, begin: int) -> Held:
-    """ValueError for an entry of the table that does not fit itself."""
+    """Return the place in a table entry; raise ValueError if the entry is inconsistent."""
     match entry:
         case {"dtype": str(dtype), "shape": list(shape), "data_offsets": [start, end], **rest} if not rest:
             numbers = [*shape, start, end]

@@ -1,5 +1,5 @@
-"""`guidebench.results.evaluations` in a process of its own, for strangers' studies: however a file lies about what it
-takes to unpack, that process is ended before it takes more memory or time than it may have."""
+"""Read `guidebench.results.evaluations` in a separate process, for untrusted studies. The process is ended when it
+exceeds its limits of memory or time, so a file that expands when unpacked does no harm."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from guidebench.results.evaluations import Evaluations, evaluations
 from guidebench.results.store import StudyRecord
 
 MEMORY = 3 * 2**29
-"""Bytes that the process may hold."""
+"""Most bytes of memory of the process."""
 SECONDS = 60.0
-"""For one study."""
+"""Time limit for one study, in seconds."""
 
 
 class Reader(Caller):
-    """The process, which serves for many studies and is begun anew where one was too much for it; a context manager."""
+    """The reading process, shared by many studies and restarted if a study exceeds its limits; a context manager."""
 
     def __init__(self, seconds: float = SECONDS, memory: int = MEMORY) -> None:
         super().__init__(memory)
         self._seconds = seconds
 
     def read(self, study: StudyRecord) -> dict[tuple[str, int], Evaluations]:
-        """What `evaluations` gives; UserError as it raises, and where a study takes too much."""
+        """Return `evaluations(study)`; raise UserError as it does, and if the study exceeds a limit."""
         return self(f"{study.directory}: reading its evaluations", self._seconds, evaluations, study)

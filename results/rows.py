@@ -1,7 +1,7 @@
-"""The rows that runs wrote, as one DataFrame. What does not fit the schema is refused by file, row and column.
+"""Load the rows that runs logged as one DataFrame; an invalid value is reported by file, row and column.
 
-Rows come through DuckDB: Parquet for finished runs, JSON lines for the others. Only a last line that a crash cut
-short is forgiven, with a warning. pandas and DuckDB are imported when rows are asked for, not before.
+DuckDB reads the rows: Parquet for finished runs, JSON lines for others. An incomplete last line, left by a crash, is
+skipped with a warning. pandas and DuckDB are imported only when rows are loaded.
 """
 
 from __future__ import annotations
@@ -37,25 +37,24 @@ _JSON_TYPES = {
 _PARQUET_TYPES = {int: ("INT32", "INT64"), float: ("DOUBLE", "FLOAT"), bool: ("BOOLEAN",), str: ("BYTE_ARRAY",)}
 _SQL_TYPES = {int: "BIGINT", float: "DOUBLE", bool: "BOOLEAN", str: "VARCHAR"}
 SECONDS, PER_FILE, SPEED = 120.0, 0.1, 2**20
-"""For reading a study's rows: so long, so long for each file, and a second more for so many of their bytes."""
+"""Time limit of reading a study's rows: seconds in all, seconds per file, and bytes per additional second."""
 _TAKEN = ("filename", "row", "variant", "label", "directory", *IDENTITY)
 EVALUATIONS = "evaluations"
 ADVICE = "restore the file or delete the run's directory"
-"""What to do about a damaged one."""
+"""Remedy for a damaged file."""
 FOREIGN = ("answers",)
-"""Names of files in a run's directory that are no logs, though they look like some."""
+"""Names of files in a run's directory that look like logs but are not."""
 
 
 def load(source: str | Path | StudyRecord, *, what: str = EVALUATIONS, threads: int | None = None) -> pd.DataFrame:
-    """The rows that a study's runs wrote, in the order of its runs, with variant, label and directory beside them.
+    """Return the rows that a study's runs logged, in the order of its runs, with columns variant, label and directory.
 
-    Evaluation rows have a further column `score`, what the episode is worth by the score of its cell.
+    Evaluation rows get a column `score`, the episode's value of its cell's score.
 
-    Logs (all but `evaluations`) get the identity of their run as leading columns. Their columns are those that the
-    record of the cell declares, checked, and whatever else stands in the rows, as it is; a log that no record declares
-    is read in the same way. A column reads as missing where a row lacks it.
-    `threads` read at once, each with buffers of its own; None: as many as there are cores.
-    Raises UserError naming file, row and column of the first value that the schema does not allow.
+    Logs (all but `evaluations`) get the identity of their run as leading columns. Columns that the cell's record
+    declares are checked; other columns, and logs that no record declares, are returned as they are. A column that a row
+    lacks is a missing value. `threads`: reading threads, each with its own buffers; None means one per core. Raises
+    UserError naming file, row and column of the first value that the schema does not allow.
     """
     import numpy as np
     import pandas as pd
@@ -84,7 +83,7 @@ def load(source: str | Path | StudyRecord, *, what: str = EVALUATIONS, threads: 
     )
 
     def ordered(found: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Rows in the order of runs, and the identity of the run that each belongs to."""
+        """Return rows in the order of runs, and the identity of each row's run."""
         places = found["filename"].map(rank).to_numpy(dtype=int)
         order = np.lexsort((found["row"].to_numpy(dtype=int), places))
         return found.iloc[order].reset_index(drop=True), owners.iloc[places[order]].reset_index(drop=True)
@@ -111,14 +110,15 @@ def load(source: str | Path | StudyRecord, *, what: str = EVALUATIONS, threads: 
 
 
 def noted(study: StudyRecord, log: str) -> pd.DataFrame:
-    """The rows of a log, none where no cell of the study declares it."""
+    """Return the rows of a log; none if no cell of the study declares it."""
     import pandas as pd
 
     return load(study, what=log) if log in study.logs else pd.DataFrame(columns=[*IDENTITY])
 
 
 class Group(NamedTuple):
-    """Files of one kind, and the columns that their rows must have and may lack (None: they have no others)."""
+    """Files with equal columns: those that every row must have, and those that it may lack (None: no others
+    allowed)."""
 
     paths: list[str]
     wanted: dict[str, type]
@@ -126,11 +126,12 @@ class Group(NamedTuple):
 
 
 Read = list[tuple["pd.DataFrame", "pd.DataFrame"]]
-"""Of each group: its rows, and what they claim to be of."""
+"""For each group: its rows, and the runs that the rows name as theirs."""
 
 
 def _apart(directory: Path, what: str, groups: list[Group], threads: int | None) -> Read:
-    """`_read` in a process of its own: a library may crash on damaged bytes. UserError names the file then."""
+    """Run `_read` in a separate process, since a library may crash on damaged bytes; raise UserError naming the file
+    then."""
     files = [path for group in groups for path in group.paths]
     try:
         return _reader()(f"{directory}: reading its {what}", _seconds(files), _read, what, groups, threads)
@@ -145,7 +146,8 @@ def _apart(directory: Path, what: str, groups: list[Group], threads: int | None)
 
 @functools.cache
 def _reader() -> apart.Caller:
-    """The process, which ends with this one. Studies of one's own may be large: it may hold half of the memory."""
+    """Return the reading process, which ends with this one. It may use half of the memory, since own studies may be
+    large."""
     return apart.Caller(max(apart.MEMORY, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2))
 
 
@@ -164,8 +166,7 @@ def _read(what: str, groups: list[Group], threads: int | None) -> Read:
 
 
 def columns(what: str, cell: CellRecord | None) -> Mapping[str, Column]:
-    """The columns that are declared for the rows of a cell's runs, or for those of every cell; none of a log of which
-    nothing is known."""
+    """Return the declared columns of a log for a cell's runs, or for every cell; none for an undeclared log."""
     if what == EVALUATIONS:
         return _evaluation(cell.score if cell else SUCCESS)
     return (schema.LOGS.get(what) or (cell.logs.get(what) if cell else None) or UNDECLARED).columns
@@ -178,7 +179,7 @@ def _evaluation(score: Score) -> Mapping[str, Column]:
 
 
 def undeclared(study: StudyRecord, run: RunRecord) -> list[str]:
-    """The logs that lie in a run's directory and that its record does not declare, as far as more can be read."""
+    """Return the logs in a run's directory that its record does not declare, up to the limit on logs."""
     known = {EVALUATIONS, *schema.LOGS, *run.cell.logs}
     paths = itertools.islice((study.directory / run.directory).iterdir(), limits.ENTRIES)
     names = {path.stem for path in paths if path.suffix in (".jsonl", ".parquet") and path.is_file()}
@@ -186,17 +187,17 @@ def undeclared(study: StudyRecord, run: RunRecord) -> list[str]:
 
 
 def wanted(declared: Mapping[str, Column]) -> dict[str, type]:
-    """The kinds of the columns that every row has."""
+    """Return the types of the columns that every row must have."""
     return Log("", declared).wanted
 
 
 def optional(declared: Mapping[str, Column]) -> dict[str, type]:
-    """The kinds of the columns that a row may lack."""
+    """Return the types of the columns that a row may lack."""
     return Log("", declared).optional
 
 
 def _score(rows: pd.DataFrame, files: Mapping[str, RunRecord]) -> None:
-    """Add what each evaluation episode is worth, `score`; UserError for the first that its task cannot have."""
+    """Add the column `score` to evaluation rows; raise UserError for the first value outside the score's range."""
     import numpy as np
 
     worth = np.full(len(rows), np.nan)
@@ -218,21 +219,21 @@ def _score(rows: pd.DataFrame, files: Mapping[str, RunRecord]) -> None:
 
 
 def _claimed(what: str) -> list[str]:
-    """The columns in which a row names its run; it has to be the one in whose directory it lies."""
+    """Return the columns in which a row names its run, which must be the run of its directory."""
     return [name for name in schema.EVALUATION if name in IDENTITY] if what == EVALUATIONS else []
 
 
 def file_of(directory: Path, what: str, finished: bool) -> Path | None:
-    """The file of a run that holds these rows: the compacted one once finished, else the growing one."""
+    """Return a run's file with these rows: Parquet once finished, else JSON lines; None if there is none."""
     suffixes = (".parquet", ".jsonl") if finished else (".jsonl", ".parquet")
     return next((path for suffix in suffixes if (path := directory / f"{what}{suffix}").is_file()), None)
 
 
 def connection(**settings: str | int) -> duckdb.DuckDBPyConnection:
-    """A database of its own in memory, with further settings of DuckDB's."""
+    """Return a new in-memory database; `settings` are DuckDB's."""
     import duckdb
 
-    # without these, an odd file could make DuckDB fetch an extension from the network
+    # otherwise a crafted file could make DuckDB fetch an extension from the network
     alone = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
     return duckdb.connect(config={**alone, **settings})
 
@@ -242,7 +243,7 @@ def _literal(text: str) -> str:
 
 
 def globs(paths: Sequence[str]) -> list[str]:
-    """Paths as DuckDB wants them: its globbing characters stand for themselves."""
+    """Return paths with DuckDB's globbing characters escaped."""
     return ["".join(f"[{char}]" if char in "[*?" else char for char in path) for path in paths]
 
 
@@ -253,8 +254,8 @@ def _read_parquet(
     wanted: Mapping[str, type],
     optional: Mapping[str, type] | None,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Rows without the columns that name their run, and each different claim of a file to be of a run, by its first
-    row: such texts cost more as a million Python strings than all numbers together."""
+    """Return the rows without the columns that name their run, and separately the first row of each distinct run that a
+    file names: repeated per row, these strings would cost more memory than all numbers."""
     import duckdb
 
     claimed, log = _claimed(what), optional is not None
@@ -288,13 +289,13 @@ def _read_parquet(
             raise UserError(
                 f"{paths[0]} cannot be read as Parquet ({problem}); delete the run's directory and run it anew"
             ) from None
-        for path in paths:  # DuckDB does not always say which file it was
+        for path in paths:  # DuckDB does not always name the file
             _read_parquet(connection, what, [path], wanted, optional)
         raise
 
 
 def _others(found: Mapping[str, Mapping[str, str]], declared: Collection[str]) -> dict[str, str]:
-    """The columns of logs beyond the declared ones, each with the SQL type that holds the values of all files."""
+    """Return undeclared column -> SQL type that fits its values in all Parquet files."""
     kinds: dict[str, set[str]] = {}
     for types in found.values():
         for name, physical in types.items():
@@ -318,9 +319,11 @@ def _quoted(name: str) -> str:
 def check_columns(
     path: str, types: Mapping[str, str], wanted: Mapping[str, type], optional: Mapping[str, type] | None = None
 ) -> None:
-    """UserError if a Parquet file has not the columns that are wanted, `types` being their physical ones by name.
+    """Raise UserError if a Parquet file lacks a wanted column or has one of the wrong type. `types`: name -> physical
+    type.
 
-    `optional`: those that a log may have besides, next to any others; None for evaluation rows, which have no others.
+    `optional`: declared columns that a log may lack, beside undeclared ones; None for evaluation rows, which allow no
+    others.
     """
     missing = [name for name in wanted if name not in types]
     extra = [name for name in types if name not in wanted] if optional is None else []
@@ -341,11 +344,12 @@ def _read_lines(
     wanted: Mapping[str, type],
     optional: Mapping[str, type] | None,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """`_read_parquet` of JSON lines. A file in which a line or value did not fit is then read closely."""
+    """Read JSON lines as `_read_parquet` reads Parquet. `_examine` then checks each file with an invalid line or
+    value."""
     others: dict[str, str] = {}
     declared = {**wanted, **(optional or {})}
     connection.execute(
-        # a partition is in no order of its own: rows are counted as they come, and then from each file's first
+        # a partition is unordered: rows are numbered in reading order, then relative to each file's first row
         "CREATE OR REPLACE TEMP TABLE lines AS SELECT filename, json, "
         "place - min(place) OVER (PARTITION BY filename) + 1 AS row FROM (SELECT filename, json, "
         "row_number() OVER () AS place FROM read_ndjson_objects(?, filename=true, ignore_errors=true))",
@@ -379,7 +383,7 @@ def _read_lines(
 
 
 def _further(connection: duckdb.DuckDBPyConnection, wanted: Mapping[str, type]) -> dict[str, str]:
-    """The columns of a log beyond the declared ones, each with the SQL type that holds all its values."""
+    """Return undeclared column -> SQL type that fits all its values in JSON lines."""
     query = (
         "SELECT key, list(DISTINCT json_type(json, '$.\"' || key || '\"')) "
         "FROM (SELECT json, unnest(json_keys(json)) AS key FROM lines) GROUP BY key ORDER BY key"
@@ -405,7 +409,7 @@ def _dtype(kind: type) -> str:
 
 
 def _examine(path: str, wanted: Mapping[str, type], optional: Mapping[str, type] | None) -> None:
-    """Find the line that did not fit: UserError, or only a warning if it is a last line that was cut short."""
+    """Find the invalid line and raise UserError, or warn if it is only an incomplete last line."""
     others = optional or {}
     lines = Path(path).read_bytes().splitlines()
     for number, line in enumerate(lines, start=1):
@@ -436,7 +440,7 @@ def _suits(value: Any, kind: type) -> bool:
 
 
 def _check_values(rows: pd.DataFrame, declared: Mapping[str, Column]) -> None:
-    """UserError for the first value that is missing where it may not be, out of its bounds, or not printable."""
+    """Raise UserError for the first value that is missing without being optional, out of bounds, or not printable."""
     import numpy as np
 
     for name, column in declared.items():
@@ -463,7 +467,7 @@ def _check_values(rows: pd.DataFrame, declared: Mapping[str, Column]) -> None:
 
 
 def _check_identity(claims: pd.DataFrame, expected: pd.DataFrame, claimed: Sequence[str]) -> None:
-    """UserError if a row claims to be of another run than the one whose directory holds it."""
+    """Raise UserError if a row names another run than the one whose directory holds it."""
     for name in claimed:
         wrong = claims[name].to_numpy() != expected[name].to_numpy()
         if wrong.any():
@@ -476,7 +480,7 @@ def _check_identity(claims: pd.DataFrame, expected: pd.DataFrame, claimed: Seque
 
 
 def _check_repeated(rows: pd.DataFrame) -> None:
-    """UserError if an episode is there twice."""
+    """Raise UserError if an episode is repeated."""
     repeated = rows.duplicated(["filename", "step", "episode"])
     if repeated.any():
         row = rows[repeated].iloc[0]
@@ -487,5 +491,5 @@ def _check_repeated(rows: pd.DataFrame) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """A NumPy number as Python shows it."""
+    """Return a NumPy number as a Python number."""
     return value.item() if hasattr(value, "item") else value

@@ -1,4 +1,4 @@
-"""A study's directory as it stands: its cells and runs. Its files are untrusted and checked as they are read."""
+"""Read a study's directory: its cells and runs. The files are untrusted, and every field is checked."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 IDENTITY = ("cell", "suite", "task", "method", "learner", "backend", "model", "profile", "seed")
-"""The columns of an evaluation row that name its run; `study` is left out, since a study may be copied."""
+"""Columns of an evaluation row that identify its run; the study is not among them, since studies may be copied."""
 
 
 LARGEST = 2**24
-"""Bytes of a JSON document: 16 MiB, a study of a hundred thousand cells."""
+"""Most bytes of a JSON document: 16 MiB, a study of a hundred thousand cells."""
 
 
 class MatrixPlace(NamedTuple):
-    """A cell's place in a matrix: what it is called there, and the id of the cell that it is compared with (its own, if
-    it is that cell)."""
+    """A cell's place in a matrix: its name there, and the id of its reference cell (its own id for the reference
+    cell)."""
 
     kind: str
     name: str
@@ -56,17 +56,17 @@ class CellRecord:
     settings: Mapping[str, Mapping[str, Any]]
     versions: Mapping[str, Any]
     parts: Mapping[str, RecordedPart]
-    """Role (learner, replay, …) -> the part in it; empty for runs made elsewhere."""
+    """Role (learner, replay, …) -> part; empty for runs of other programs."""
     matrix: MatrixPlace | None = None
     score: Score = SUCCESS
-    """What its evaluation episodes are judged by."""
+    """Score of its evaluation episodes."""
     logs: Mapping[str, Log] = field(default_factory=dict)
-    """The logs that its parts declared, beside those of every run."""
+    """Logs that its parts declare, in addition to those of every run."""
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One seed of a cell; `directory` is relative to the study, `step` of `steps` are done."""
+    """One seed of a cell; `directory` is relative to the study, and `step` of `steps` environment steps are done."""
 
     cell: CellRecord
     seed: int
@@ -80,8 +80,8 @@ class RunRecord:
 
 @dataclass(frozen=True, repr=False)
 class StudyRecord:
-    """The cells of one command and their runs, in the order in which the command named them. `print(study)` is a line;
-    a notebook shows a table of its runs."""
+    """The cells of one command and their runs, in the command's order. `print(study)` shows one line; a notebook shows
+    a table of runs."""
 
     name: str
     directory: Path
@@ -91,7 +91,7 @@ class StudyRecord:
 
     @functools.cached_property
     def logs(self) -> Mapping[str, Log]:
-        """The logs of every run, then those that any cell declares."""
+        """The logs of every run, followed by those that any cell declares"""
         return {**schema.LOGS, **{name: log for cell in reversed(self.cells) for name, log in cell.logs.items()}}
 
     def __repr__(self) -> str:
@@ -107,7 +107,7 @@ class StudyRecord:
 
 
 def study(directory: str | Path) -> StudyRecord:
-    """The study in a directory; UserError if there is none or if its files do not fit the schema."""
+    """Return the study in a directory; raise UserError if there is none or its files do not fit the schema."""
     root = Path(directory)
     advice = "give the directory that `bench run … output=DIR` wrote (it holds study.json)"
     if not root.exists():
@@ -141,9 +141,9 @@ def study(directory: str | Path) -> StudyRecord:
 
 
 def run(directory: str | Path) -> StudyRecord:
-    """A study that holds one run alone, by the run's directory, whatever state the other runs are in.
+    """Return a study that contains only the run in a directory, regardless of the state of other runs.
 
-    UserError if there is no run that has begun, or if its files do not fit the schema.
+    Raises UserError if the run has not started or its files do not fit the schema.
     """
     path = Path(directory).absolute()
     seed = path.name.removeprefix("seed-")
@@ -169,7 +169,8 @@ def run(directory: str | Path) -> StudyRecord:
 
 
 def runs(source: str | Path | StudyRecord) -> pd.DataFrame:
-    """One row per run: identity, variant, label, status, step, steps, error, directory relative to the study."""
+    """Return a table with one row per run: identity, variant, label, status, step, steps, error, and directory relative
+    to the study."""
     import pandas as pd
 
     opened = source if isinstance(source, StudyRecord) else study(source)
@@ -184,7 +185,7 @@ def runs(source: str | Path | StudyRecord) -> pd.DataFrame:
 
 
 def identity(run: RunRecord) -> dict[str, Any]:
-    """What names a run in every table: `IDENTITY`, then variant, label and directory."""
+    """Return a run's identifying columns in every table: `IDENTITY`, then variant, label and directory."""
     cell = run.cell
     named = {name: getattr(cell, "id" if name == "cell" else name) for name in IDENTITY if name != "seed"}
     return {**named, "seed": run.seed, "variant": cell.variant, "label": cell.label, "directory": run.directory}
@@ -197,7 +198,7 @@ def _cell(root: Path, study_path: Path, cell_id: str, entry: Mapping[str, Any]) 
         raise UserError(f"{study_path}: the directory {directory!r} of cell {cell_id} lies outside the study")
     place = _place(study_path, entry)
     path = root / directory / "cell.json"
-    if not path.is_file():  # planned and not started: the directory's name is all that is known
+    if not path.is_file():  # planned but not started: only the directory's name is known
         suite, task, name = [*Path(directory).parts, "", "", ""][:3]
         method = name.rpartition("-")[0] or name
         return CellRecord(cell_id, directory, suite, task, method, "", "", "", "", 0, "", method, {}, {}, {}, place)
@@ -256,7 +257,7 @@ def _parts(path: Path, content: Mapping[str, Any]) -> Mapping[str, RecordedPart]
 
 
 def _runs(root: Path, study_path: Path, cell: CellRecord, entry: Mapping[str, Any]) -> Iterable[RunRecord]:
-    """The runs of a cell by seed: those that study.json lists and those that earlier commands left there."""
+    """Yield the runs of a cell by seed: those that study.json lists and those of earlier commands."""
     seeds = _field(study_path, entry, "seeds", list)
     if not all(type(seed) is int and seed >= 0 for seed in seeds):
         raise UserError(f"{study_path}: seeds of cell {cell.id} are {seeds!r}; expected whole numbers of at least 0")
@@ -274,7 +275,7 @@ def _run(root: Path, cell: CellRecord, seed: int) -> RunRecord:
     status = _field(path, content, "status", str)
     if status not in schema.STATUSES:
         raise UserError(f"{path}: status is {status!r}; expected one of {', '.join(schema.STATUSES)}")
-    content = {"seed": seed, "step": 0, "steps": cell.steps, **content}  # one that failed to start has no more
+    content = {"seed": seed, "step": 0, "steps": cell.steps, **content}  # absent if it failed to start
     if _count(path, content, "seed") != seed:
         raise UserError(f"{path}: seed is {content['seed']}, but the directory says {seed}; restore the file")
     error = content.get("error")

@@ -1,1 +1,1 @@
-"""Subcommands of `bench` about the record: handing in and checking."""
+"""Subcommands of `bench` that submit and verify results."""

@@ -1,12 +1,12 @@
-"""Pack a study into one archive that others check, add to their leaderboard, and verify.
+"""Pack a study into one archive that others can check, verify and add to their leaderboard.
 
   bench submit runs/mine --by "A. Reader" --contact reader@example.org
-  bench leaderboard --add mine.zip                whoever gathers: checked, then added
-  bench verify mine.zip                           its checkpoints play again, on new layouts
+  bench leaderboard --add mine.zip                the maintainer checks it and adds it
+  bench verify mine.zip                           its checkpoints are evaluated again, on new layouts too
 
-The archive has the study's configuration, provenance, evaluations, cost, sample frames and the final parameters of its
-finished runs, with a checksum of every file. Paths of this machine are hidden in it. The same study gives the same
-bytes.
+The archive contains the study's configuration, provenance, evaluations, cost, sample frames and the final parameters of
+its finished runs, with a checksum of every file. Paths of this machine are removed. Packing the same study again gives
+the same bytes.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ HELP = "pack a study into one archive to hand in"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `bench submit`."""
+    """Add the arguments of `bench submit`."""
     parser.add_argument("study", metavar="STUDY", type=Path, help="directory of a study with finished runs")
     parser.add_argument("--output", metavar="FILE.zip", type=Path, help="the archive (default: STUDY's name, here)")
-    parser.add_argument("--by", metavar="NAME", default="", help="who hands it in, for the manifest")
-    parser.add_argument("--contact", metavar="TEXT", default="", help="where questions go")
-    parser.add_argument("--no-checkpoints", action="store_true", help="smaller, and not verifiable")
-    parser.add_argument("--cassette", action="store_true", help="with every recorded model call, images included")
+    parser.add_argument("--by", metavar="NAME", default="", help="name of the submitter, for the manifest")
+    parser.add_argument("--contact", metavar="TEXT", default="", help="where to send questions")
+    parser.add_argument("--no-checkpoints", action="store_true", help="omit parameters: smaller, not verifiable")
+    parser.add_argument("--cassette", action="store_true", help="include every recorded model call with its images")
     parser.add_argument(
         "--push",
         metavar="REPO",
-        help="upload it to a dataset repository of the Hugging Face Hub, OWNER/NAME; one that is missing is made, and "
-        "private until its owner makes it public there",
+        help="upload it to a dataset repository OWNER/NAME of the Hugging Face Hub; a missing repository is created as "
+        "private, and its owner can make it public there",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the archive and say what is in it."""
+    """Write the archive and print a summary."""
     from guidebench.results.submissions import hub
     from guidebench.results.submissions.packing import pack
 

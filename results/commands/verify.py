@@ -1,26 +1,25 @@
-"""Verify what others hand in: play its checkpoints again, and ask a sample of its recorded model calls again.
+"""Verify a submission: evaluate its checkpoints again, and repeat a sample of its recorded model calls.
 
-  bench verify alice.zip                                   into leaderboard/, where bench leaderboard finds it
-  bench verify leaderboard/submissions/doorkey-1a2b3c4d    one that was added
+  bench verify alice.zip                                   record it in leaderboard/, where bench leaderboard looks
+  bench verify leaderboard/submissions/doorkey-1a2b3c4d    verify a submission that was added
   bench verify alice.zip --episodes 100 --calls 50 judge.base_url=http://localhost:8000/v1 models.budget_calls=200
-  bench verify runs/NAME                                   a study of one's own: told, not recorded
+  bench verify runs/NAME                                   verify your own study; print the result, record nothing
 
-A cell is verified where every run's final evaluation comes out as recorded, its success on new layouts is that reported
-(Fisher's exact test, p of at least .01 after Holm over the cells that can be played), and the named model gives the
-recorded answers as far as it could be asked; disputed where one of these fails; self-reported where it cannot be
-checked, or where so few episodes would not have shown a difference of success of .4. Every episode must come out the
-same where the run says that it was made with this processor and these packages. Elsewhere rounding may change returns
-and lengths of a quarter of a run's episodes; where it may have changed the success of up to a tenth, the cell stays
-self-reported unless --tolerance allows that share.
+A cell is verified if every run's final evaluation is reproduced, its success on new layouts matches the reported one
+(Fisher's exact test, p of at least .01 after Holm's correction over the cells that can be played), and the named model
+reproduces the recorded answers as far as it can be called. It is disputed if one of these checks fails. It is
+self-reported if it cannot be checked, or if the episodes are too few to show a difference in success of .4. If a run
+records the same processor and packages as here, every episode must be reproduced exactly. Otherwise rounding may change
+returns and lengths of up to a quarter of a run's episodes; if it may have changed the success of up to a tenth, the
+cell stays self-reported unless --tolerance allows that share.
 
-How a model is reached is yours to say: judge.base_url, or that of another role, names a server, and
-judge.model=PATH weights that stand for a model that is no recipe. So is what servers may be asked in all:
-models.budget_usd, models.budget_calls or models.budget_seconds, without one of which no server is asked. Nothing of a
-submission names an address or a path that is opened. Evaluations before the last have no checkpoint, so learning curves
-remain the submitter's word.
+You choose how a model is reached: judge.base_url, or that of another role, names a server, and judge.model=PATH gives
+weights in place of a model that has no recipe. You also choose what servers may cost: without models.budget_usd,
+models.budget_calls or models.budget_seconds no server is called. No address or path in a submission is ever opened.
+Evaluations before the last have no checkpoint, so learning curves cannot be verified.
 
-New layouts and samples follow from a seed that is drawn and recorded; --seed repeats one. Interrupted, the same command
-goes on with the next cell, and a complete record is replaced. Exit code 1: something is disputed.
+New layouts and samples depend on a random seed, which is recorded; --seed repeats one. After an interruption the same
+command continues with the next cell; a complete record is replaced. The exit code is 1 if a cell is disputed.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from guidebench.results.verification.record import Verification
     from guidebench.results.verification.verifying import Tell
 
-HELP = "play a submission's checkpoints again, and ask its model calls again"
+HELP = "evaluate a submission's checkpoints again and repeat its model calls"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,26 +48,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "overrides",
         nargs="*",
         metavar="key=value",
-        help="how models are reached, and what that may cost: judge.base_url=… models.budget_usd=…",
+        help="how to reach models, and what they may cost: judge.base_url=… models.budget_usd=…",
     )
     parser.add_argument(
         "--leaderboard",
         type=Path,
         default=Path("leaderboard"),
         metavar="DIR",
-        help="where it is recorded (leaderboard)",
+        help="directory for the record (leaderboard)",
     )
-    parser.add_argument("--episodes", type=int, default=32, metavar="N", help="of each run, on new layouts (32)")
+    parser.add_argument("--episodes", type=int, default=32, metavar="N", help="episodes per run on new layouts (32)")
     parser.add_argument(
-        "--seed", type=int, metavar="N", help="of the new layouts and of samples (drawn at random, and recorded)"
+        "--seed", type=int, metavar="N", help="seed of the new layouts and samples (drawn at random and recorded)"
     )
-    parser.add_argument("--calls", type=int, default=20, metavar="N", help="of each cell's models, asked again (20)")
-    parser.add_argument("--runs", type=int, metavar="N", help="most runs of a cell to play, drawn by the seed (all)")
+    parser.add_argument("--calls", type=int, default=20, metavar="N", help="calls to repeat per model and cell (20)")
+    parser.add_argument("--runs", type=int, metavar="N", help="most runs per cell, sampled with the seed (all)")
     parser.add_argument(
-        "--tolerance", type=float, default=0.0, metavar="SHARE", help="of a run's episodes that may differ (0)"
+        "--tolerance", type=float, default=0.0, metavar="SHARE", help="share of a run's episodes that may differ (0)"
     )
     parser.add_argument(
-        "--limit", type=float, default=600.0, metavar="SECONDS", help="for one run, and for a cell's calls (600)"
+        "--limit", type=float, default=600.0, metavar="SECONDS", help="time limit of a run, and of a cell's calls (600)"
     )
     parser.add_argument("--json", action="store_true", help="print the record")
 
@@ -107,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _remarks() -> Iterator[None]:
-    """Warnings about what is verified, in words alone."""
+    """Print warnings as plain text on stderr."""
     import sys
     import warnings
 
@@ -118,7 +117,7 @@ def _remarks() -> Iterator[None]:
 
 @contextmanager
 def _opened(source: Path) -> Iterator[tuple[StudyRecord, str]]:
-    """The study, and the digest of its submission; "" for a study that is none."""
+    """Yield the study and the digest of its submission, "" for a study that is not a submission."""
     from guidebench.harness.errors import UserError
     from guidebench.results import limits, store, submissions
 
@@ -141,7 +140,7 @@ def _opened(source: Path) -> Iterator[tuple[StudyRecord, str]]:
 
 @contextmanager
 def _telling(quiet: bool, cells: int) -> Iterator[Tell]:
-    """What shows how far it is: a bar on a terminal, plain lines elsewhere."""
+    """Yield a function that shows progress: a bar on a terminal, plain lines elsewhere."""
     import sys
     import time
 
@@ -169,7 +168,7 @@ def _as_json(found: Verification) -> str:
 
 
 def _print(study: StudyRecord, found: Verification) -> None:
-    """A line per cell, its failed and missing checks below it."""
+    """Print a line per cell, with its failed and missing checks below it."""
     names = {cell.id: f"{cell.suite}/{cell.task}  {cell.label}" for cell in study.cells}
     width = max(map(len, names.values()))
     for id, verdict in found.cells.items():

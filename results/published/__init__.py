@@ -1,8 +1,8 @@
-"""What five papers report, as tables: the numbers they print, and the claims they make of them in prose.
+"""Results that five papers report, as tables: the printed numbers, and the claims in their prose.
 
-Each paper has two CSV files here: `PAPER.csv`, one row a printed number of a results table, and `PAPER_claims.csv`, one
-row a claim with the formula that would test it on runs. Suites, tasks, methods and settings bear this project's names.
-A row's note says where the paper contradicts itself, and what follows instead.
+Each paper has two CSV files here: `PAPER.csv`, with one row per printed number, and `PAPER_claims.csv`, with one row
+per claim and the formula that would test it on runs. Suites, tasks, methods and settings have this project's names. A
+row's note says where the paper contradicts itself, and which value is used.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PAPERS = {"vlm_rb": "VLM-RB", "lagea": "LaGEA", "kagi": "KAGI", "dsadf": "DSADF", "rl_sallm_f": "RL-SaLLM-F"}
-"""The papers by the name their files bear, each with its method's name as printed."""
+"""File name of each paper -> its method's printed name"""
 
 FORMULAS = {
     "level": "metric(method)",
@@ -32,10 +32,10 @@ FORMULAS = {
     "range": "metric lies in [value, high] in every setting",
     "none": "runs cannot test it",
 }
-"""How a claim is tested on runs. A level, difference, gain or saving is one of means over the tasks and learners that
-the claim names, suite by suite and baseline by baseline, and lies in [value, high] where there is a high; wins and
-range look at every task, learner and baseline on its own. Where no baseline is named, the methods compared are the one
-method under each value of the setting for which the variant lists several, the one claimed about first."""
+"""Formula -> how it tests a claim on runs. A level, difference, gain or saving compares means over the claim's tasks
+and learners, per suite and baseline, and must lie in [value, high] if high is given; wins and range consider every
+task, learner and baseline separately. Without a baseline, one method is compared under the several values that the
+variant lists for a setting; the claim is about the first value."""
 
 _ANY, _TEXT = (r".*", "text"), (r".+", "text")
 _NAME = (r"[a-z0-9_]+", "a lower-case name such as vlm_rb")
@@ -59,7 +59,7 @@ NUMBERS: dict[str, tuple[str, str]] = {
     "seeds": (r"([1-9]\d*)?", "a whole number or nothing"),
     "note": _ANY,
 }
-"""Columns of a paper's numbers, each with what its text must match, as a pattern and in words."""
+"""Columns of a paper's numbers -> the pattern of their text, and its description."""
 
 CLAIMS: dict[str, tuple[str, str]] = {
     "paper": _NAME,
@@ -78,20 +78,21 @@ CLAIMS: dict[str, tuple[str, str]] = {
     "unit": _ANY,
     "note": _ANY,
 }
-"""Columns of a paper's claims, likewise."""
+"""Columns of a paper's claims -> the pattern of their text, and its description."""
 
 
 def load(paper: str | None = None) -> pd.DataFrame:
-    """The printed numbers of one paper, or of all, in the papers' order: the columns of `NUMBERS`.
+    """Return the printed numbers of one paper, or of all in the order of `PAPERS`, with the columns of `NUMBERS`.
 
-    `value` and `error` (NaN where none is printed) are floats, `seeds` is a nullable integer, the rest text, "" where
-    there is none. Raises UserError for a paper that is not in `PAPERS` and for a file that does not fit the schema.
+    `value` and `error` (NaN if not printed) are floats, `seeds` is a nullable integer, and the rest is text, "" if
+    absent. Raises UserError for a paper that is not in `PAPERS` and for a file that does not fit the schema.
     """
     return _together(paper, "{}.csv", NUMBERS)
 
 
 def claims(paper: str | None = None) -> pd.DataFrame:
-    """The claims of one paper, or of all: the columns of `CLAIMS`, `value` and `high` as floats, NaN where none.
+    """Return the claims of one paper, or of all, with the columns of `CLAIMS`; `value` and `high` are floats, NaN if
+    absent.
 
     Raises UserError as `load` does.
     """
@@ -99,7 +100,7 @@ def claims(paper: str | None = None) -> pd.DataFrame:
 
 
 def variant(text: str) -> dict[str, str]:
-    """What else identifies a number, as a dictionary; UserError where the text is not of that form.
+    """Parse the `variant` column, the further settings that identify a number; raise UserError for another form.
 
     >>> variant("baseline=uer; learner=sac")
     {'baseline': 'uer', 'learner': 'sac'}
@@ -110,7 +111,7 @@ def variant(text: str) -> dict[str, str]:
 
 
 def read(path: Path, columns: Mapping[str, tuple[str, str]]) -> pd.DataFrame:
-    """One file whose columns are `NUMBERS` or `CLAIMS`; UserError names file and line of what does not fit first."""
+    """Return a file with the columns `NUMBERS` or `CLAIMS`; raise UserError naming file and line of the first error."""
     import pandas as pd
 
     frame = pd.DataFrame(_rows(path, columns), columns=list(columns), dtype=object)
@@ -148,12 +149,12 @@ def _rows(path: Path, columns: Mapping[str, tuple[str, str]]) -> Iterator[dict[s
 
 
 def _key(columns: Mapping[str, tuple[str, str]]) -> tuple[str, ...]:
-    """The columns that tell one row from another."""
+    """Return the columns that identify a table row."""
     return ("claim",) if "claim" in columns else ("table", "suite", "task", "method", "variant", "metric")
 
 
 def _problem(path: Path, columns: Mapping[str, tuple[str, str]], fields: list[str], row: Mapping[str, str]) -> str:
-    """What is wrong with a row; "" if nothing is."""
+    """Return what is wrong with a table row, or ""."""
     if len(fields) != len(columns):
         return f"{len(fields)} fields; expected {len(columns)}"
     for name, (pattern, words) in columns.items():

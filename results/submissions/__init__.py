@@ -1,13 +1,13 @@
-"""Studies that people hand in: one archive each (`pack`), looked at with care before anything of it counts (`add`).
+"""Submissions: a study packed into one archive (`pack`), and untrusted archives checked before use (`add`).
 
 | in the archive | |
 | --- | --- |
-| manifest.json | who, with what, and size and SHA-256 of every other file |
-| study.json, cell.json, run.json | configuration and provenance, as the study has them, without this machine's paths |
-| evaluations.parquet, ledger.jsonl | what finished runs measured and what their models took |
-| policy.safetensors | their final parameters, which make a submission verifiable |
-| frames/…/*.png | samples of what a judge was shown |
-| …/seed-0/frames/*.json, *.png | episodes of a run in strips of frames, as `bench eval --frames` draws them |
+| manifest.json | submitter, program version, and size and SHA-256 of every other file |
+| study.json, cell.json, run.json | configuration and provenance, without paths of the submitter's machine |
+| evaluations.parquet, ledger.jsonl | evaluations and model usage of finished runs |
+| policy.safetensors | final parameters of finished runs, which make a submission verifiable |
+| frames/…/*.png | sample frames for a judge |
+| …/seed-0/frames/*.json, *.png | episodes of a run as strips of frames, from `bench eval --frames` |
 | models/cassette.sqlite | recorded model calls, on request |
 """
 

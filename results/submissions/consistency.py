@@ -1,7 +1,7 @@
-"""Whether a submission is what a study of this program can be, whoever wrote its checksums.
+"""Check that a submission is consistent with a study of this program; its checksums alone prove nothing.
 
-A cell's id is the hash of its configuration, and the configuration says which evaluations a run has. What only playing
-again can tell, whether a score is that of the checkpoint beside it, is `bench verify`'s.
+A cell's id is the hash of its configuration, and the configuration determines the evaluations of a run. `bench verify`
+checks whether a score belongs to its checkpoint, which needs a new evaluation.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ from guidebench.results.verification.configuration import Altered, Unusable, con
 
 EXTERNAL = recorder.BACKEND
 _FOREIGN = ("suite", "task", "method", "learner", "model", "profile", "steps")
-"""What the id of a foreign method's cell hashes beside its settings."""
+"""Fields that are hashed, beside the settings, into the id of an external method's cell."""
 _LARGEST_SIDE, _MOST_PIXELS = 16_384, 2**25
 
 
 def documents(directory: Path, manifest: Manifest) -> None:
-    """UserError naming the first JSON file that does not fit its schema; looked at before anything else is read."""
+    """Raise UserError naming the first JSON file that does not fit its schema; call it before reading any other
+    file."""
     for path in manifest.files:
         kind = str(schemas.kind_of(path))
         if kind in schemas.JSON:
@@ -44,7 +45,7 @@ def documents(directory: Path, manifest: Manifest) -> None:
 
 
 def check(study: StudyRecord, manifest: Manifest) -> list[str]:
-    """What of a submission cannot be checked here, in words; UserError naming the first thing that does not fit."""
+    """Return remarks on what cannot be checked in this installation; raise UserError naming the first inconsistency."""
     if study.name != manifest.name:
         raise UserError(f"study.json names the study {study.name!r}, its manifest {manifest.name!r}")
     limits.check(study.directory)
@@ -70,14 +71,14 @@ def check(study: StudyRecord, manifest: Manifest) -> list[str]:
 
 
 def verifiable(study: StudyRecord, files: Mapping[str, Any]) -> bool:
-    """Whether every finished run was trained by this program and comes with its parameters."""
+    """Return whether every finished run was trained by this program and includes its parameters."""
     finished = [run for run in study.runs if run.status == "finished"]
     own = all(run.cell.backend != EXTERNAL and f"{run.directory}/policy.safetensors" in files for run in finished)
     return bool(finished) and own
 
 
 def _check_layout(study: StudyRecord, files: set[str]) -> None:
-    """UserError unless the files are those of the study's cells and runs, as far as these have got."""
+    """Raise UserError unless the files are exactly those that the study's cells and runs should have in their state."""
     wanted, allowed = {"study.json"}, {"models/cassette.sqlite"}
     begun = {run.cell.id for run in study.runs if run.provenance or run.status != "waiting"}
     for cell in study.cells:
@@ -101,7 +102,8 @@ def _check_layout(study: StudyRecord, files: set[str]) -> None:
 
 
 def _configuration(study: StudyRecord, cell: CellRecord) -> Iterator[str]:
-    """What of a cell's configuration cannot be checked here; UserError if the rest is not what its id stands for."""
+    """Yield why a cell's configuration cannot be checked in this installation; raise UserError if it does not match its
+    id."""
     path = f"{cell.directory}/cell.json"
     if not (study.directory / path).is_file():
         return
@@ -134,10 +136,10 @@ def _configuration(study: StudyRecord, cell: CellRecord) -> Iterator[str]:
 
 
 def _check_parameters(study: StudyRecord, manifest: Manifest) -> None:
-    """UserError unless parameters are named arrays of finite numbers and nothing else, or where those of one seed of a
-    cell stand for another seed too. (Two cells may well learn the same.)
+    """Raise UserError unless parameters are named arrays of finite numbers, distinct between the seeds of a cell. (Two
+    cells may learn equal parameters.)
 
-    Arrays are compared, not files: what else stands in a file would tell two copies apart.
+    Arrays are compared instead of files, because other file content could disguise a copy.
     """
     seen: dict[str, list[tuple[str, dict[str, str]]]] = {}
     for run in study.runs:
@@ -158,7 +160,7 @@ def _check_parameters(study: StudyRecord, manifest: Manifest) -> None:
 
 
 def _check_rows(study: StudyRecord) -> None:
-    """UserError unless each finished run has every evaluation that its configuration asks for, and no other."""
+    """Raise UserError unless each finished run has exactly the evaluations that its configuration requires."""
     finished = {f"{run.directory}/evaluations.parquet": run for run in study.runs if run.status == "finished"}
     counts = {path: int(limits.footer(study.directory / path).num_rows) for path in finished}
     if (count := sum(counts.values())) > limits.ALL_ROWS:
@@ -179,7 +181,8 @@ def _check_rows(study: StudyRecord) -> None:
 
 
 def _check_order(file: Path, run: RunRecord, where: str) -> None:
-    """UserError unless the rows of a finished run, which were read before, are in order and those asked for."""
+    """Raise UserError unless the evaluation rows of a finished run are the required ones, in order. Read the rows
+    before."""
     import numpy as np
     import pyarrow.parquet as pq
 
@@ -200,7 +203,7 @@ def _check_order(file: Path, run: RunRecord, where: str) -> None:
 
 
 def _check_columns(file: Path, where: str) -> None:
-    """UserError where a row of a ledger has other columns than its own: each would be a column of all rows."""
+    """Raise UserError if a ledger row has an unknown column, which would become a column of all rows."""
     own = {"step", *LEDGER, *QUESTIONS}
     with open(file, "rb") as lines:
         for number, line in enumerate(lines, start=1):
@@ -215,7 +218,7 @@ def _check_columns(file: Path, where: str) -> None:
 
 
 def _evaluation(cell: CellRecord) -> tuple[int, int]:
-    """Training steps between the evaluations of a run, and the episodes of each."""
+    """Return the training steps between evaluations of a run, and the episodes per evaluation."""
     every, episodes = (cell.settings.get(f"evaluation.{name}", {}).get("value") for name in ("every", "episodes"))
     if type(every) is not int or type(episodes) is not int or min(every, episodes) < 1:
         raise UserError(f"{cell.directory}/cell.json does not say how a run is evaluated")
@@ -225,7 +228,7 @@ def _evaluation(cell: CellRecord) -> tuple[int, int]:
 
 
 def _check_picture(path: Path, where: str) -> None:
-    """UserError unless a file begins as a PNG of a size that a page can show."""
+    """Raise UserError unless a file starts as a PNG small enough for a web page."""
     with open(path, "rb") as file:
         width, height = size(file.read(HEAD))
     if not width or not height:

@@ -1,6 +1,7 @@
-"""Submissions in a dataset repository of the Hugging Face Hub, by its official client.
+"""Push and pull submissions in a dataset repository of the Hugging Face Hub, with its official client.
 
-Token and server are the client's own: `hf auth login` or HF_TOKEN, and HF_ENDPOINT. What is pulled is a stranger's.
+The client's own settings choose token and server: `hf auth login` or HF_TOKEN, and HF_ENDPOINT. Pulled archives are
+untrusted.
 """
 
 from __future__ import annotations
@@ -26,22 +27,22 @@ ARCHIVE = re.compile(r"(?:[\w-]{1,100}/){0,4}[\w-]{1,100}\.zip", re.ASCII)
 MOST_LISTED = 20_000
 MOST_PULLED = 1_000
 LARGEST_PULL = 20 * 2**30
-"""Bytes of all archives of a repository that are looked at."""
+"""Most bytes of archives pulled from one repository."""
 TYPE = "dataset"
 
 
 @dataclass(frozen=True)
 class Pulled:
-    """What came of the archives of a repository."""
+    """Outcome of pulling the archives of a repository."""
 
     added: tuple[Path, ...]
-    """Directories of the submissions, those that were there before too."""
+    """Directories of the submissions, including those that existed before"""
     refused: tuple[tuple[str, str], ...]
     """(path in the repository, reason)."""
 
 
 def ready(repo: str) -> None:
-    """UserError where the client is missing or `repo` is no OWNER/NAME; nothing is asked of the Hub."""
+    """Raise UserError if the client is missing or `repo` is not OWNER/NAME; send no request."""
     if importlib.util.find_spec("huggingface_hub") is None:
         raise UserError("the Hugging Face Hub needs a package that is missing: pip install 'guidebench[hub]'")
     if not REPOSITORY.fullmatch(repo):
@@ -49,8 +50,8 @@ def ready(repo: str) -> None:
 
 
 def push(file: Path, repo: str) -> str:
-    """Upload a checked archive as submissions/NAME-DIGEST8.zip; where it is. A repository that is missing is made,
-    and private: its owner makes it public."""
+    """Upload a checked archive as submissions/NAME-DIGEST8.zip and return its address. A missing repository is created
+    as private; its owner can make it public."""
     ready(repo)
     with warnings.catch_warnings(), unpacked(file) as submission:
         name = submission.manifest.directory
@@ -67,9 +68,9 @@ def push(file: Path, repo: str) -> str:
 
 
 def pull(repo: str, directory: Path) -> Pulled:
-    """Add every archive of a repository to `directory`, as `add` does; those that it refuses are named, the rest added.
+    """Add every archive of a repository to `directory`, as `add` does, and report the rejected ones.
 
-    UserError where the repository cannot be read.
+    Raises UserError if the repository cannot be read.
     """
     ready(repo)
     with _faults_of(repo) as api:
@@ -100,7 +101,7 @@ def pull(repo: str, directory: Path) -> Pulled:
 
 
 def _bounded(size: int) -> Any:
-    """The client's progress bar, which ends a download that brings more bytes than were announced."""
+    """Return a progress bar class for the client that aborts a download beyond the announced size."""
     from huggingface_hub.utils.tqdm import tqdm
 
     class Bounded(tqdm):
@@ -117,14 +118,14 @@ def _bounded(size: int) -> Any:
 
 @contextmanager
 def _faults_of(repo: str) -> Iterator[Any]:
-    """The client; whatever it raises becomes a UserError that says what to do."""
+    """Yield the client; turn any error of it into a UserError that says what to do."""
     from huggingface_hub import HfApi
 
     try:
         yield HfApi(library_name="guidebench")
     except UserError:
         raise
-    except Exception as error:  # the client and the libraries below it have dozens of kinds
+    except Exception as error:  # the client and its libraries have dozens of error classes
         said = printable(str(error).strip().splitlines()[0]) if str(error).strip() else type(error).__name__
         raise UserError(
             f"the Hub does not serve {repo} ({said}); check the name, your login (`hf auth login`, or HF_TOKEN) and, "

@@ -1,4 +1,4 @@
-"""What a submission says of itself: who hands it in, and size and checksum of each of its files."""
+"""The manifest of a submission: the submitter, and size and checksum of each file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from guidebench.results.submissions.strict import fits, parsed, printable
 
 MANIFEST = "manifest.json"
 LARGEST_MANIFEST = 16 * schemas.MIB
-"""Bytes of a manifest."""
+"""Most bytes of a manifest."""
 
 
 @dataclass(frozen=True)
@@ -28,38 +28,38 @@ class Packed:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Who hands in what: `files` maps each path in the archive, `/` between its parts, to its size and checksum."""
+    """Submitter and files: `files` maps each path in the archive, with `/` as separator, to its size and checksum."""
 
     name: str
-    """The study's own."""
+    """Name of the study."""
     by: str
     contact: str
     guidebench: str
-    """Version of the program that packed it."""
+    """Version of the program that packed the archive."""
     verifiable: bool
-    """Whether every finished run comes with its final parameters and was made by this program."""
+    """Whether every finished run was trained by this program and includes its final parameters."""
     files: Mapping[str, Packed]
 
     @cached_property
     def encoded(self) -> bytes:
-        """The bytes of manifest.json, the same for the same content."""
+        """The bytes of manifest.json, equal for equal content."""
         content = {"schema": schemas.MANIFEST_VERSION, **asdict(self)}
         return f"{json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False)}\n".encode()
 
     @property
     def digest(self) -> str:
-        """SHA-256 of manifest.json. It covers every file, and names the submission."""
+        """SHA-256 of manifest.json, which covers every file and identifies the submission."""
         return hashlib.sha256(self.encoded).hexdigest()
 
     @property
     def directory(self) -> str:
-        """What the submission's directory is called."""
+        """Name of the submission's directory."""
         name = re.sub(r"[^A-Za-z0-9_]+", "-", self.name).strip("-")[:60] or "study"
         return f"{name}-{self.digest[:8]}"
 
 
 def read(content: bytes) -> Manifest:
-    """The manifest in the bytes of a manifest.json; UserError if it is not what `pack` writes."""
+    """Parse the bytes of a manifest.json; raise UserError if `pack` would not have written them."""
     found = parsed(content, MANIFEST, LARGEST_MANIFEST)
     fits(found, schemas.OF_MANIFEST, MANIFEST)
     for path, entry in found["files"].items():

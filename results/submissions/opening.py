@@ -1,11 +1,11 @@
-"""A submission opened with care: nothing of a stranger's archive is believed before it was looked at.
+"""Open an untrusted submission: every part of the archive is checked before use.
 
-An archive is a plain ZIP whose entries are stored, not compressed, one after the other, the manifest first. So no entry
-can grow while it is unpacked, none can hide behind another, and all of it is no larger than the file itself.
+An archive is a plain ZIP of uncompressed, consecutive entries, beginning with the manifest. So no entry can expand when
+unpacked or hide behind another, and the content is no larger than the file.
 
-All of this happens in a process of its own (`guidebench.harness.apart`), bounded in time and memory: what it raises,
-and a library that crashes on a file, are refusals. The directory it unpacks to belongs to this process, which removes
-it in any case.
+Checking runs in a separate process (`guidebench.harness.apart`) with limits on time and memory; any error in it,
+including a crash of a library, rejects the archive. The calling process owns the directory for unpacking and always
+removes it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from guidebench.results.submissions.manifest import LARGEST_MANIFEST, MANIFEST, 
 from guidebench.results.submissions.strict import printable
 
 SUBMISSIONS = "submissions"
-"""Directory of a leaderboard's directory in which they lie."""
+"""Folder for submissions in a leaderboard's directory."""
 ADVICE = "ask for the archive as `bench submit` made it"
 _END = struct.Struct("<4s4H2LH")
 _END_SIGNATURE, _ZIP64_SIGNATURE = b"PK\5\6", b"PK\6\7"
@@ -41,9 +41,9 @@ _ZIP64_LOCATOR = 20
 _LARGEST_INDEX = 16 * schemas.MIB
 _LOCAL_HEADER = 30
 PLAIN_FILE = 0o100644 << 16
-"""External attributes of an entry: a regular file, and nothing else."""
+"""External attributes of a ZIP entry that is a regular file."""
 SECONDS, SPEED = 120.0, 2 * schemas.MIB
-"""For looking at an archive: so long, and a second more for so many of its bytes."""
+"""Time limit of checking an archive: a constant in seconds, and bytes per additional second."""
 _BLOCK = schemas.MIB
 _SCRATCH = ".unpacked-"
 _DAY = 86_400.0
@@ -55,16 +55,16 @@ class Submission:
 
     directory: Path
     digest: str
-    """SHA-256 of its manifest.json."""
+    """SHA-256 of manifest.json."""
     manifest: Manifest
     study: StudyRecord
 
 
 def add(file: Path, directory: Path) -> Path:
-    """Check an archive and unpack it to `directory`/submissions/NAME-DIGEST8, there as a whole or not at all.
+    """Check an archive and unpack it atomically to `directory`/submissions/NAME-DIGEST8; return that path.
 
-    One that is there already is left as it is, with a warning (UserWarning), as are remarks on what cannot be checked
-    here. UserError says what is wrong with an archive that is refused.
+    An archive that was added before is left unchanged with a UserWarning; remarks on what cannot be checked in this
+    installation are UserWarnings too. Raises UserError saying why an archive is rejected.
     """
     home = directory / SUBMISSIONS
     made = [path for path in (home, *home.parents) if not path.exists()]
@@ -88,16 +88,17 @@ def add(file: Path, directory: Path) -> Path:
 
 
 def _clear(home: Path) -> None:
-    """Remove what an `add` that was killed has left, once it is a day old."""
+    """Remove directories that a killed `add` has left, once they are a day old."""
     for path in home.glob(f"{_SCRATCH}*"):
-        with suppress(FileNotFoundError):  # another `add` was quicker
+        with suppress(FileNotFoundError):  # another `add` removed it first
             if time.time() - path.lstat().st_mtime > _DAY:
                 shutil.rmtree(path, ignore_errors=True)
 
 
 @contextmanager
 def unpacked(file: Path, beside: Path | None = None) -> Iterator[Submission]:
-    """A checked archive in a temporary directory (in `beside`, or the system's); refuses and warns as `add` does."""
+    """Yield a checked archive, unpacked in a temporary directory (in `beside`, or the system's); raise and warn as
+    `add` does."""
     with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=beside, ignore_cleanup_errors=True) as scratch:
         try:
             with open(file, "rb") as stream:
@@ -116,13 +117,14 @@ def unpacked(file: Path, beside: Path | None = None) -> Iterator[Submission]:
 
 
 def _looked_at(file: Path, scratch: Path) -> tuple[Submission, list[str]]:
-    """A checked archive, unpacked below `scratch`, and what of it cannot be checked, in words. UserError, naming the
-    archive, for whatever a file of it raises; OSError for a full disk or a place that cannot be written."""
-    directory = scratch = Path(tempfile.mkdtemp(dir=scratch))  # a second try must not meet what the first has left
+    """Check an archive, unpack it below `scratch`, and return it with remarks on what cannot be checked. Raise
+    UserError, naming the archive, for any error in its files, and OSError for a full disk or an unwritable
+    directory."""
+    directory = scratch = Path(tempfile.mkdtemp(dir=scratch))  # a second attempt must not find files of the first
     try:
         with open(file, "rb") as stream:
             directory, manifest = _unpack(stream, scratch)
-        with warnings.catch_warnings(action="ignore"):  # which would speak of the temporary directory
+        with warnings.catch_warnings(action="ignore"):  # warnings would name the temporary directory
             consistency.documents(directory, manifest)
             submission = opened(directory)
             return submission, consistency.check(submission.study, manifest)
@@ -137,7 +139,7 @@ def _looked_at(file: Path, scratch: Path) -> tuple[Submission, list[str]]:
 
 
 def opened(directory: Path) -> Submission:
-    """The submission in a directory; UserError if any of its files, or its name, is not what its manifest says."""
+    """Return the submission in a directory; raise UserError if its name or a file contradicts its manifest."""
     name, advice = str(directory), "delete the directory and add its archive anew"
     path = directory / MANIFEST
     if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST_MANIFEST:
@@ -159,7 +161,7 @@ def opened(directory: Path) -> Submission:
 
 
 def _files(root: Path, advice: str) -> Iterator[str]:
-    """Paths of the files below a directory; UserError for a link or a device."""
+    """Yield the paths of the files below a directory; raise UserError for a link or a device."""
     waiting, count = [root], 0
     while waiting:
         with os.scandir(waiting.pop()) as entries:
@@ -181,7 +183,7 @@ def _digest(path: Path) -> str:
 
 
 def _unpack(stream: IO[bytes], scratch: Path) -> tuple[Path, Manifest]:
-    """Write the entries of an archive that are what its manifest says to a new directory below `scratch`."""
+    """Unpack an archive into a new directory below `scratch`, checking each entry against the manifest."""
     _check_end(stream)
     with zipfile.ZipFile(stream) as archive:
         entries = archive.infolist()
@@ -200,7 +202,8 @@ def _unpack(stream: IO[bytes], scratch: Path) -> tuple[Path, Manifest]:
 
 
 def _check_end(stream: IO[bytes]) -> None:
-    """UserError unless the file ends as a plain ZIP of bounded size and count does, before its index is read."""
+    """Raise UserError unless a file ends like a plain ZIP within the limits on size and entries; call it before reading
+    the index."""
     size = stream.seek(0, os.SEEK_END)
     tail = _END.size + _ZIP64_LOCATOR
     if size > schemas.LARGEST:
@@ -218,7 +221,7 @@ def _check_end(stream: IO[bytes]) -> None:
 
 
 def _check_entries(entries: list[zipfile.ZipInfo], end: int) -> None:
-    """UserError naming the first entry that `bench submit` would not have written."""
+    """Raise UserError naming the first entry that `bench submit` would not have written."""
     spelled: dict[str, str] = {}
     names = {entry.orig_filename for entry in entries}
     seen: set[str] = set()
@@ -256,7 +259,8 @@ def _check_entries(entries: list[zipfile.ZipInfo], end: int) -> None:
 
 
 def _check_listed(entries: list[zipfile.ZipInfo], manifest: Manifest) -> None:
-    """UserError unless an archive holds exactly the files of its manifest, in order, each as large as stated."""
+    """Raise UserError unless an archive contains exactly the files of its manifest, in order and with the stated
+    sizes."""
     given = [(entry.filename, entry.file_size) for entry in entries]
     listed = sorted((path, packed.bytes) for path, packed in manifest.files.items())
     if given != listed:

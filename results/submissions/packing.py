@@ -1,4 +1,4 @@
-"""A study packed into one archive: the same study gives the same bytes."""
+"""Pack a study into one archive; packing the same study again gives the same bytes."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from guidebench.results.submissions.manifest import LARGEST_MANIFEST, MANIFEST, 
 from guidebench.results.submissions.opening import ADVICE, PLAIN_FILE, unpacked
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
-"""The time of every entry: the earliest that ZIP knows."""
+"""Timestamp of every entry: the earliest that ZIP supports."""
 SHOWN = 5
-"""Runs that are left out and named."""
+"""Most omitted runs that remarks name."""
 Contents = Mapping[str, Path | bytes]
 
 
 @dataclass(frozen=True)
 class Archive:
-    """An archive that was written, and what its maker should know."""
+    """A written archive, and remarks for the submitter."""
 
     file: Path
     bytes: int
     study: StudyRecord
     manifest: Manifest
     remarks: tuple[str, ...]
-    """What was left out, what was hidden, what keeps it from being verified."""
+    """Remarks on what was omitted, what was hidden, and what prevents verification."""
 
 
 def pack(
@@ -52,8 +52,8 @@ def pack(
     checkpoints: bool = True,
     cassette: bool = False,
 ) -> Archive:
-    """Write the archive of a study, `file` or NAME.zip; UserError where nothing of the study is finished, or where
-    `add` would refuse it."""
+    """Write the archive of a study to `file` or NAME.zip; raise UserError if no run is finished or `add` would reject
+    it."""
     study = store.study(directory)
     finished = [run for run in study.runs if run.status == "finished"]
     if not finished:
@@ -82,7 +82,7 @@ def pack(
 
 
 def _check_target(file: Path) -> None:
-    """UserError for a file that is there and no submission, or a directory that is not."""
+    """Raise UserError if the target exists and is not a submission, or its directory does not exist."""
     if file.is_dir() or not file.parent.is_dir():
         raise UserError(f"--output {file}: name a file in a directory that exists")
     if file.exists():
@@ -114,7 +114,7 @@ def _left_out(study: StudyRecord, finished: list[RunRecord], checkpoints: bool) 
 
 
 def _contents(study: StudyRecord, checkpoints: bool, remarks: list[str]) -> dict[str, Path | bytes]:
-    """Path in the archive -> the file or the bytes that go there, cassette left out; remarks on what was hidden."""
+    """Return path in the archive -> file or bytes, without the cassette; append remarks on what was hidden."""
     root, hidden = study.directory, set()
     listing = read_json(root / "study.json")
     command = [private.word(word) for word in study.command]
@@ -178,7 +178,7 @@ def _check_size(manifest: Manifest) -> None:
 
 
 def measure(content: Path | bytes) -> tuple[int, str]:
-    """Bytes and SHA-256."""
+    """Return the number of bytes and the SHA-256 of a content."""
     if isinstance(content, bytes):
         return len(content), hashlib.sha256(content).hexdigest()
     with open(content, "rb") as file:
@@ -187,7 +187,8 @@ def measure(content: Path | bytes) -> tuple[int, str]:
 
 
 def write(target: Path, manifest: Manifest, contents: Contents) -> None:
-    """Entries are stored: nearly all bytes are compressed already, and no archive can unpack to more than it weighs."""
+    """Write the archive with uncompressed entries: most files are compressed already, and unpacking cannot exceed its
+    size."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
         for path, content in [(MANIFEST, manifest.encoded), *contents.items()]:
             entry = zipfile.ZipInfo(path, EPOCH)
@@ -201,7 +202,7 @@ def write(target: Path, manifest: Manifest, contents: Contents) -> None:
 
 
 def _reread(directory: Path, written: Path) -> list[str]:
-    """Remarks of whoever opens the archive; UserError, of the study, for what would be refused there."""
+    """Open the written archive and return its remarks; raise UserError, naming the study, if it would be rejected."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:

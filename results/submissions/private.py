@@ -1,4 +1,4 @@
-"""What a study's texts tell about the machine it ran on, taken out: a submission need not say where its maker lives."""
+"""Remove paths and addresses of the submitter's machine from the texts of a study."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _ADDRESS = re.compile(r"\w[\w+.-]*://\S+")
 _PATH = re.compile(rf"(?<![\w./\\~{HIDDEN}])(?:file:(?://)?)?{_ABSOLUTE}[^\s'\",;:()\[\]{{}}<>|]+")
 _BEGINS = re.compile(rf"['\"\[]*(?:file:(?://)?)?{_ABSOLUTE}\S")
 _URL = "base_url"
-"""Setting that names a server, perhaps one of its maker's own; no result depends on it."""
+"""Setting with the address of a server, which may be private; results do not depend on it."""
 
 
 def without_places(text: str) -> str:
-    """A text whose addresses and absolute paths are hidden.
+    """Return a text with addresses and absolute paths hidden.
 
     >>> without_places("http://me:secret@10.1.2.3/v1 does not answer")
     '… does not answer'
@@ -30,7 +30,7 @@ def without_places(text: str) -> str:
 
 
 def word(text: str) -> str:
-    """A word of a command: `output=/srv/me/my runs/x` becomes `output=…`."""
+    """Return a word of a command with paths hidden: `output=/srv/me/my runs/x` becomes `output=…`."""
     key, equals, value = text.partition("=")
     if equals and (_BEGINS.match(value) or key.endswith(_URL)):
         return f"{key}={HIDDEN}"
@@ -38,12 +38,12 @@ def word(text: str) -> str:
 
 
 def last_line(error: str) -> str:
-    """What went wrong, without the traceback, and the addresses and paths in it."""
+    """Return the last line of a traceback, with addresses and paths hidden."""
     return without_places(error.strip().splitlines()[-1])[:500] if error.strip() else ""
 
 
 def without_servers(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """A cell's record in which no setting names a server."""
+    """Return a cell's record without the addresses of servers."""
     settings = {
         name: {**entry, "value": None} if name.endswith(f".{_URL}") else entry
         for name, entry in cell["settings"].items()
@@ -57,8 +57,8 @@ def without_servers(cell: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def places_in(cell: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The settings of a cell that name a path or an address, and the first of these; a cell's id hashes them, so they
-    stay."""
+    """Yield each setting of a cell that contains a path or an address, with the first one; they stay, because the
+    cell's id hashes them."""
     for name, entry in cell["settings"].items():
         values = entry["value"] if isinstance(entry["value"], list) else [entry["value"]]
         for text in values:

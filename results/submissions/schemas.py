@@ -1,5 +1,5 @@
-"""JSON schemas of what is in a submission (manifest.json, study.json, cell.json, run.json), which names its files may
-have, and how large they may be."""
+"""JSON schemas of a submission's files (manifest.json, study.json, cell.json, run.json), and the allowed names and
+sizes of all files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MANIFEST_VERSION = 1
 MIB = 2**20
 MOST_FILES = 60_000
 LARGEST = 2**32 - 1
-"""Bytes of an archive: what the plain ZIP format can count."""
+"""Most bytes of an archive: the limit of the plain ZIP format."""
 
 _NAME = r"[A-Za-z0-9_](?:[A-Za-z0-9_.+=@, ()-]{0,118}[A-Za-z0-9_+=@()-])?"
 _CELL = f"{_NAME}/{_NAME}/{_NAME}"
@@ -34,16 +34,16 @@ CONTENTS: Mapping[str, tuple[str, int]] = {
     "frames": (rf"frames/{_NAME}/{_NAME}/{_NAME}\.png", 16 * MIB),
     "cassette": (r"models/cassette\.sqlite", 2048 * MIB),
 }
-"""Kind of file -> the names it may have and its most bytes. A submission holds nothing else."""
+"""Kind of file -> pattern of its path and its most bytes. A submission contains no other files."""
 
 
 def kind_of(path: str) -> str | None:
-    """What a path in a submission is (a key of `CONTENTS`), or None for one that has no business there."""
+    """Return the kind of a path in a submission (a key of `CONTENTS`), or None if it is not allowed."""
     return next((kind for kind, (names, _) in CONTENTS.items() if re.fullmatch(names, path)), None)
 
 
 def _object(properties: Mapping[str, Any], optional: tuple[str, ...] = ()) -> dict[str, Any]:
-    """An object of these properties and no others."""
+    """Return the schema of an object with exactly these properties."""
     required = [name for name in properties if name not in optional]
     return {"type": "object", "additionalProperties": False, "required": required, "properties": dict(properties)}
 

@@ -1,4 +1,4 @@
-"""JSON from strangers: one meaning only, bounded in size and depth, and nothing in it that steers a terminal."""
+"""Strict parsing of untrusted JSON: unambiguous, limited in size and depth, and without terminal control characters."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ DEEPEST = 16
 
 
 def parsed(content: bytes, where: str, longest: int) -> Any:
-    """The value of a JSON text in UTF-8; UserError, naming `where`, for anything that readers could take differently
-    (names given twice, NaN, infinities) or choke on."""
+    """Parse a JSON text in UTF-8; raise UserError, naming `where`, for anything that parsers treat differently
+    (repeated names, NaN, infinities) or that is too large or deep."""
     if len(content) > longest:
         raise UserError(f"{where} has {len(content):,} bytes; at most {longest:,} are read")
     try:
@@ -25,7 +25,7 @@ def parsed(content: bytes, where: str, longest: int) -> Any:
 
 
 def fits(value: Any, schema: Mapping[str, Any], where: str) -> None:
-    """UserError naming the first part of a value that a JSON schema does not allow."""
+    """Raise UserError naming the first part of a value that a JSON schema does not allow."""
     import jsonschema
 
     error = next(jsonschema.Draft202012Validator(schema).iter_errors(value), None)
@@ -35,7 +35,7 @@ def fits(value: Any, schema: Mapping[str, Any], where: str) -> None:
 
 
 def printable(text: str, longest: int = 200) -> str:
-    """A stranger's text, short and without what would steer a terminal."""
+    """Return an untrusted text, shortened and without terminal control characters."""
     return "".join(letter if letter.isprintable() else "?" for letter in text[:longest])
 
 

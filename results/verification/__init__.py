@@ -1,1 +1,1 @@
-"""Whether what others hand in holds: their checkpoints played again, a sample of their model calls asked again."""
+"""Verification of submissions: evaluate their checkpoints again, and repeat a sample of their model calls."""

@@ -1,4 +1,4 @@
-"""The configuration of a stranger's cell: what this program would have recorded, or why it is not."""
+"""Rebuild the configuration of an untrusted cell, or say why this program would not have recorded it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from guidebench.harness.plan.config import Cell
 from guidebench.harness.records.files import read_json
 
 LARGEST = 2**20
-"""Bytes of cell.json."""
+"""Most bytes of cell.json."""
 DERIVED = (
     "suite",
     "task",
@@ -34,15 +34,16 @@ DERIVED = (
 
 
 class Altered(Exception):
-    """A configuration that no version of this program recorded so; the message says what does not fit."""
+    """A configuration that no version of this program would have recorded; the message says why."""
 
 
 class Unusable(Exception):
-    """A configuration that cannot be built here, which says nothing against it: another version's, or a plug-in's."""
+    """A configuration that cannot be built in this installation, though it may be valid: from another version or a
+    plug-in."""
 
 
 def configuration(directory: Path, id: str) -> Cell:
-    """The cell of a directory that is listed as `id`, its parts built; Altered or Unusable."""
+    """Return the cell in a directory, with its parts built; raise Altered if it does not match `id`, or Unusable."""
     path = directory / "cell.json"
     if not path.is_file() or path.stat().st_size > LARGEST:
         raise Unusable(f"{path.name} is missing, or larger than {LARGEST:,} bytes")
@@ -72,8 +73,9 @@ def configuration(directory: Path, id: str) -> Cell:
 
 
 def _unstated(cell: Cell) -> Iterator[str]:
-    """What of a cell's parts and settings is not its method's, suite's and profile's own, without its overrides saying
-    so. A model that was swapped stands in the row's name instead, and how one is reached is hidden on purpose."""
+    """Yield parts and settings that differ from the defaults of method, suite and profile although the overrides do not
+    list them. A swapped model is excepted, since the cell's label names it, and so are transport settings, which are
+    hidden on purpose."""
     names = cell.names
     given = {
         part.role: part.name if part.kind in registry.MODELS else str(cell.overrides.get(part.role, ""))

@@ -1,8 +1,8 @@
-"""A stranger's policy played, in a process of its own that is bounded in memory and watched by the clock.
+"""Evaluate an untrusted policy in a separate process with limits on memory and time.
 
-A policy is data: names, shapes and numbers in a safetensors file. What a configuration makes of it is built only where
-the file holds the parameters that its network needs, so an absurd one is refused before it takes any memory; what no
-file tells (a reward's network, a thousand environments) meets the process's limits instead.
+A policy is data: names, shapes and numbers in a safetensors file. An agent is built only if the file contains the
+parameters that the configuration's network needs, so an absurd configuration is rejected before it allocates memory.
+The process's limits cover everything else, such as a reward network or a thousand environments.
 """
 
 from __future__ import annotations
@@ -21,62 +21,61 @@ from guidebench.harness.plan.config import Cell, Value
 from guidebench.results import policies
 
 MEMORY = 2**33
-"""Bytes of data of the process."""
+"""Most bytes of the process's data."""
 MOST_EPISODES = 10_000
-"""Of one evaluation: their tasks are all there at a time."""
+"""Most episodes of one evaluation, whose environments all exist at the same time."""
 
 
 class Wanted(NamedTuple):
-    """What is to be played with the policy of a run."""
+    """The evaluations to make with the policy of a run."""
 
     cell: Path
-    """Directory of its cell."""
+    """Directory of the run's cell."""
     id: str
     seed: int
-    """Of the run, whose directory is seed-SEED."""
+    """Seed of the run, whose directory is seed-SEED."""
     step: int
-    """Of its final evaluation."""
+    """Step of the run's final evaluation."""
     episodes: int
-    """Of that evaluation."""
+    """Episodes of the final evaluation."""
     layouts: int
     """Seed of the new layouts."""
     renewed: int
-    """Episodes on them."""
+    """Episodes on new layouts."""
     cassette: Path | None = None
-    """What the run's models answered, for an agent that asks them while it acts; None where that is not known."""
+    """Recorded answers for an agent that calls models while it acts; None if there are none."""
     reached: Mapping[str, Mapping[str, Any]] | None = None
-    """Role -> settings of the verifier's model there, which is asked about new layouts; None where nobody may be."""
+    """Role -> settings of the verifier's model for new layouts; None if no model may be called."""
     unreached: str = ""
-    """Why nobody may be."""
+    """Why no model may be called."""
     spent: str = ""
-    """The directory in which what these models are asked and cost is counted."""
+    """Directory of the budget account of these calls."""
     allowed: Mapping[str, float | None] = {}
-    """What they may cost: the limits of `models.budget_…`."""
+    """Limits on these calls, as in `models.budget_…`."""
 
 
 class Misfit(Exception):
-    """A policy that cannot be of its configuration; the message says why."""
+    """A policy that does not fit its configuration; the message says why."""
 
 
 class Played(NamedTuple):
-    """What came of it."""
+    """Results of the evaluations."""
 
     again: list[Result]
-    """The final evaluation once more."""
+    """Results of the repeated final evaluation."""
     renewed: list[Result]
-    """Of new layouts; empty where every episode of a run is the same, so that there is no new one, and where the agent
-    would have to ask models about them."""
+    """Results on new layouts; empty if all episodes of a run are equal, or if the agent would need models that may not
+    be called."""
     end: int
-    """Step at which the configuration says that a run ends."""
+    """Step at which a run ends according to the configuration."""
     deterministic: bool
-    """Whether the agent acts greedily without drawing anything, so that episodes repeat; so they do where models
-    answer as is recorded."""
+    """Whether episodes are reproducible: the agent acts without randomness, or models give their recorded answers."""
     unplayed: str = ""
-    """Why no new layouts were played, of an agent that asks models while it acts."""
+    """Why an agent that calls models while it acts was not evaluated on new layouts."""
 
 
 class Player(Apart):
-    """The process; ended and begun anew where one run was too much for it."""
+    """The evaluating process, restarted if a run exceeds its limits."""
 
     def __init__(self, limit: float) -> None:
         """`limit`: seconds for one run."""
@@ -84,7 +83,7 @@ class Player(Apart):
         self._limit = limit
 
     def __call__(self, wanted: Wanted) -> Played:
-        """Misfit, or UserError that says why a policy cannot be played here."""
+        """Evaluate a policy; raise Misfit, or UserError saying why it cannot be evaluated in this installation."""
         connection = self.begun()
         try:
             connection.send(wanted)
@@ -100,7 +99,7 @@ class Player(Apart):
 
 
 def serve(connection: Connection) -> None:
-    """Play what is asked for."""
+    """Evaluate the policies that arrive on the connection."""
     wanted: Wanted
     answer: Played | Misfit | UserError
     _limit_memory()
@@ -111,7 +110,7 @@ def serve(connection: Connection) -> None:
             answer = error
         except MemoryError:
             answer = UserError(f"it needs more than {MEMORY / 2**30:g} GiB of memory")
-        except Exception as error:  # a stranger's numbers may make anything fail
+        except Exception as error:  # untrusted numbers may raise anything
             answer = UserError(f"it cannot be played ({type(error).__name__}: {str(error)[:300]})")
         connection.send(answer)
 
@@ -122,11 +121,12 @@ def _limit_memory() -> None:
 
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     except (ImportError, OSError, ValueError):
-        pass  # a system without such limits, or one that allows less already
+        pass  # the system has no such limits, or a lower one is set
 
 
 def play(wanted: Wanted) -> Played:
-    """Both evaluations of a policy; Misfit where it is not of its configuration, UserError where that is too much."""
+    """Make both evaluations of a policy; raise Misfit if it does not fit its configuration, UserError if a limit is
+    exceeded."""
     import torch
 
     from guidebench.harness.execution import Models
@@ -142,7 +142,7 @@ def play(wanted: Wanted) -> Played:
     from guidebench.harness.streams import Streams
     from guidebench.results.verification.configuration import configuration
 
-    torch.set_num_threads(1)  # as where runs train on a CPU, so that sums come out the same
+    torch.set_num_threads(1)  # as in training on a CPU, so that sums round equally
     if max(wanted.episodes, wanted.renewed) > MOST_EPISODES:
         raise UserError(f"{max(wanted.episodes, wanted.renewed):,} episodes are more than {MOST_EPISODES:,}")
     cell = configuration(wanted.cell, wanted.id)
@@ -190,15 +190,15 @@ def play(wanted: Wanted) -> Played:
 
 
 def _reaching(cell: Cell, reached: Mapping[str, Mapping[str, Any]]) -> Cell:
-    """The cell with the verifier's models in these roles."""
+    """Return the cell with the verifier's models in the given roles."""
     own = {f"{role}.{name}": value for role, values in reached.items() for name, value in values.items()}
     values = {key: Value(own.get(key, old.value), old.layer, old.source) for key, old in cell.settings.items()}
     return Cell(cell.names, values, cell.overrides)
 
 
 def check_policy(path: Path, cell: Cell) -> None:
-    """Misfit for a file that is no policy, that does not fit the network of the cell's learner, or whose numbers are
-    not all finite."""
+    """Raise Misfit unless a file is a policy that fits the network of the cell's learner and has only finite
+    numbers."""
     try:
         held = policies.table(path)
         for name, shape in _needed(cell).items():
@@ -214,8 +214,8 @@ def check_policy(path: Path, cell: Cell) -> None:
 
 
 def _needed(cell: Cell) -> Mapping[str, tuple[int, ...]]:
-    """Name -> shape of the parameters by which the cell's learner acts, those of an ensemble with its size first;
-    nothing of a learner that does not name its networks. Nothing is built for it."""
+    """Return name -> shape of the parameters with which the cell's learner acts, with the ensemble size as first axis;
+    empty if the learner does not name its networks. No network is built."""
     learner, spaces = cell.section("learner"), cell.section("suite").spaces(cell.names.task)
     found: dict[str, tuple[int, ...]] = {}
     for kind in ("network", "actor", "critic"):

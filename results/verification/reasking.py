@@ -1,7 +1,7 @@
-"""Recorded model calls asked again: a sample of a cell's cassette, put to the model that its configuration names.
+"""Repeat a sample of a cell's recorded calls with the model that its configuration names.
 
-Which model is a name, and names are taken from the record. How one is reached is the verifier's own affair: an address,
-a path, code of a repository or the variable that holds a key never comes from what others hand in.
+The model's name comes from the record. The verifier alone says how to reach it: an address, a path, repository code or
+the name of a key's variable never comes from a submission.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ from guidebench.harness.plan.config import Cell
 from guidebench.results.verification.record import Check
 
 DIFFERING = 0.1
-"""Share of the compared answers that may differ: a served model does not always repeat itself."""
+"""Largest share of compared answers that may differ, because a served model is not always deterministic."""
 MOST_TOKENS = 8_192
-"""Of an answer that is asked for again."""
+"""Most tokens of an answer to a repeated call."""
 SAID = ("prompt", "temperature", "max_tokens")
-"""Settings of a model that stand in the calls that it is put."""
+"""Settings of a model that its calls contain."""
 MOST_IMAGES = 1_024
-"""Of a call that is asked again."""
+"""Most images of a repeated call."""
 
 
 class RecordedCall(NamedTuple):
-    """A call on record."""
+    """A recorded call."""
 
     asked: Mapping[str, Any]
-    """Its canonical request, parsed."""
+    """The parsed canonical request."""
     call: Call | None
-    """None where it cannot be asked again, its images not being on record, say, or compared, since its answer was an
-    array that was not kept."""
+    """None if the call cannot be repeated (its images are not recorded, for example) or compared (its array answer was
+    not kept)."""
     value: Any
-    """What was answered."""
+    """The recorded answer."""
 
 
 class ReaskingCost(NamedTuple):
-    """What all calls of a verification may take together."""
+    """Budget of all calls of a verification together."""
 
     path: Path
-    """Of the file that counts it."""
+    """Account file."""
     limits: Limits
 
 
@@ -65,16 +65,16 @@ ALLOW = "say how much with models.budget_usd=AMOUNT, or how often it may be aske
 
 
 class Unasked(Exception):
-    """Nothing is asked; the message says what is missing, and what to pass."""
+    """No call is made; the message says what is missing and which setting to pass."""
 
 
 def asked_models(cell: Cell) -> list[str]:
-    """The roles of the cell's foundation models."""
+    """Return the roles of the cell's foundation models."""
     return [part.role for part in cell.models if keeping.recorded(cell.section(part.role))]
 
 
 def kinds(cell: Cell, section: str) -> list[str]:
-    """Of the calls that the cell's parts put to one of its models."""
+    """Return the kinds of call that the cell's parts make to one of its models."""
     return [*answering.put(cell.names.parts, section)]
 
 
@@ -88,9 +88,9 @@ def checks(
     limit: float,
     account: ReaskingCost | None = None,
 ) -> list[Check]:
-    """One check of each model that the cell's runs (seeds) asked: up to `count` of its recorded calls, chosen by
-    `seed`, asked again within `limit` seconds. `given`: the verifier's own settings, `judge.base_url` and the like;
-    `account`: what may be spent, without which only models that run here are asked."""
+    """Return one check per model of the cell: repeat up to `count` recorded calls of the `runs` (seeds), sampled with
+    `seed`, within `limit` seconds. `given`: the verifier's settings, such as `judge.base_url`; `account`: budget,
+    without which only local models are called."""
     asking = asked_models(cell)
     if not file.is_file():
         words = "the submission holds no recorded calls (bench submit --cassette adds them)"
@@ -109,20 +109,20 @@ def checks(
 
 @functools.cache
 def sound(file: Path) -> None:
-    """UserError for a cassette that this program would not have written; looked at once for all cells."""
+    """Raise UserError for a cassette that this program would not have written; checked once for all cells."""
     apart.call(f"{file}: looking at it", cassette_checks.seconds(file), cassette_checks.verify, file)
 
 
 def _samples(
     file: Path, put: Sequence[tuple[Sequence[str], Sequence[str]]], runs: Sequence[str], count: int, seed: int
 ) -> list[tuple[list[RecordedCall], int]]:
-    """`sample` of the roles and kinds of each model."""
+    """Return `sample` for the roles and kinds of each model."""
     return [sample(file, roles, kinds, runs, count, seed) for roles, kinds in put]
 
 
 def _alike(cell: Cell, section: str) -> list[str]:
-    """The role, and others whose model would be put the very same call: one that two roles put is on record once,
-    under the role that was first."""
+    """Return the role, and others whose model gets identical calls: a call of two roles is recorded once, under the
+    first."""
 
     def asked(role: str) -> list[Any]:
         config = cell.section(role)
@@ -166,8 +166,8 @@ def _check(
 
 
 def compared(what: str, drawn: int, recorded: Sequence[RecordedCall], told: Sequence[CallResult], words: str) -> Check:
-    """The verdict on answers beside those on record. `drawn`: size of the sample of which they are, at least half of
-    which must be compared for it to hold."""
+    """Compare answers with the recorded ones. `drawn`: sample size, at least half of which must be compared for the
+    check to pass."""
     answered = [(then, now.value) for then, now in zip(recorded, told, strict=True) if not now.failure]
     failures = [now for now in told if now.failure]
     if failures:
@@ -190,7 +190,7 @@ def compared(what: str, drawn: int, recorded: Sequence[RecordedCall], told: Sequ
 
 
 def _distances(answered: Sequence[tuple[RecordedCall, Any]]) -> dict[type[Call], list[float]]:
-    """Kind of call whose answers need not be equal to agree -> how far each is from the one on record."""
+    """Return kind of call with a tolerance -> distance of each answer from the recorded one."""
     found: dict[type[Call], list[float]] = {}
     for then, value in answered:
         if then.call is not None and then.call.tolerance and not then.call.sampled:
@@ -201,10 +201,10 @@ def _distances(answered: Sequence[tuple[RecordedCall, Any]]) -> dict[type[Call],
 def sample(
     file: Path, roles: Sequence[str], kinds: Sequence[str], runs: Sequence[str], count: int, seed: int
 ) -> tuple[list[RecordedCall], int]:
-    """Up to `count` of the calls of some kinds that runs (`CELL/SEED`) were answered in some roles, and how many there
-    are.
+    """Return up to `count` random calls of the given kinds, roles and runs (`CELL/SEED`), and the number of all such
+    calls.
 
-    UserError for a file that is no cassette.
+    Raises UserError for a file that is not a cassette.
     """
     within, marks, more = (", ".join("?" * len(each)) for each in (roles, runs, kinds))
     query = (
@@ -231,7 +231,7 @@ def _recorded(db: sqlite3.Connection, key: str, run: str) -> RecordedCall:
 
 
 def _call(asked: Mapping[str, Any], db: sqlite3.Connection) -> Call | None:
-    """The call behind a request; None, KeyError, TypeError or ValueError where there is none that may be asked."""
+    """Return the call of a request; return None or raise KeyError, TypeError or ValueError if it cannot be repeated."""
     images = 0
 
     def image(digest: str) -> Any:
@@ -248,7 +248,7 @@ def _call(asked: Mapping[str, Any], db: sqlite3.Connection) -> Call | None:
 
 
 def _misfit(cell: Cell, section: str, asked: Mapping[str, Any]) -> str:
-    """What of a recorded call the cell's configuration would not have asked, or ""."""
+    """Return what in a recorded call contradicts the cell's configuration, or ""."""
     config = cell.section(section)
     if keys.CANONICAL.encode(asked["model"]) != keys.CANONICAL.encode(keeping.identity(config)):
         return "they are another model's, or its settings are others"
@@ -259,8 +259,8 @@ def _misfit(cell: Cell, section: str, asked: Mapping[str, Any]) -> str:
 
 
 def reached(cell: Cell, section: str, given: Mapping[str, Any]) -> Any:
-    """The configuration of the cell's model as it may be asked here: what the record says of the model, and of how it
-    is reached only what is `given` (`judge.base_url`, `judge.model`, …). Unasked where that is too little."""
+    """Return a configuration of the cell's model that can be called here: the model's identity from the record, and how
+    to reach it only from `given` (`judge.base_url`, `judge.model`, …). Raise Unasked if a setting is missing."""
     recorded = cell.section(section)
     kind: type = type(recorded)
     fields = settings.fields(kind)
@@ -292,7 +292,7 @@ def reached(cell: Cell, section: str, given: Mapping[str, Any]) -> Any:
 
 
 def affordable(config: Any, section: str, account: ReaskingCost | None) -> None:
-    """Unasked where asking may cost what nobody has allowed."""
+    """Raise Unasked if calls may cost money that no budget allows."""
     if config.backend == "transformers":
         return
     if account is None:
@@ -305,7 +305,8 @@ def affordable(config: Any, section: str, account: ReaskingCost | None) -> None:
 
 
 async def _asked(config: Any, calls: Sequence[Call], limit: float, account: ReaskingCost | None) -> list[CallResult]:
-    """What becomes of the calls, all within `limit` seconds or TimeoutError; BudgetReached."""
+    """Return the outcomes of the calls; raise TimeoutError if they take more than `limit` seconds in all, or
+    BudgetReached."""
     from guidebench.harness.models.desk import Desk
 
     budget, model = None if account is None else Budget(*account), config.spawn_model(once.device())
@@ -318,14 +319,14 @@ async def _asked(config: Any, calls: Sequence[Call], limit: float, account: Reas
 
 
 def _agrees(then: RecordedCall, value: Any) -> bool | None:
-    """Whether an answer is that on record; None where the two need not be."""
-    assert then.call is not None, "only what can be asked again is compared"
+    """Return whether an answer agrees with the recorded one; None for sampled answers, which need not."""
+    assert then.call is not None, "only repeated calls are compared"
     return None if then.call.sampled else then.call.distance(then.value, value) <= then.call.tolerance
 
 
 def settings_of(words: Sequence[str]) -> tuple[dict[str, Any], Limits | None]:
-    """What a command line says of how models are reached, and of what asking them may take; UserError for anything
-    else, and for a server that might be asked without end."""
+    """Return the settings in a command line that say how to reach models, and the limits on their calls. Raise
+    UserError for any other setting, and for a server without a limit."""
     from guidebench.harness.plan import matrix
 
     found: dict[str, Any] = dict(matrix.single([*words])) if words else {}

@@ -1,7 +1,7 @@
-"""What a verification found, as a file of a leaderboard: verifications/DIGEST.json.
+"""The result of a verification, stored in a leaderboard as verifications/DIGEST.json.
 
-DIGEST is the SHA-256 of the submission's manifest.json, which names every other file by its own: a record says nothing
-of any other bytes. Reading is strict, since such a file may be handed around too.
+DIGEST is the SHA-256 of the submission's manifest.json, which contains the SHA-256 of every other file, so a record
+applies only to exactly these bytes. Reading is strict, because a record may come from someone else.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from guidebench.harness.records.files import write_json
 
 SCHEMA = 1
 FOLDER = "verifications"
-"""Of a leaderboard's directory."""
+"""Folder in a leaderboard's directory."""
 LARGEST = 2**25
-"""Bytes of a record."""
+"""Most bytes of a record."""
 LONGEST = 4_000
-"""Characters of a text in it."""
+"""Most characters of a text in a record."""
 MOST = 100_000
-"""Entries of a mapping or list in it."""
+"""Most entries of a mapping or list in a record."""
 
 Standing = Literal["verified", "disputed", "self-reported"]
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at."""
+    """One check of a verification."""
 
     what: str
     passed: bool | None
-    """None: it could not be made, and `detail` says why."""
+    """None if the check could not be made; `detail` says why."""
     detail: str
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Successes of a cell's runs together, in `episodes` greedy episodes."""
+    """Successes in `episodes` greedy episodes, summed over a cell's runs."""
 
     successes: int
     episodes: int
@@ -49,64 +49,64 @@ class Tally:
 
 @dataclass(frozen=True)
 class CellVerdict:
-    """What became of one cell."""
+    """Verdict on one cell."""
 
     standing: Standing
     reason: str
-    """Why it is not verified; empty for one that is."""
+    """Why the cell is not verified; empty if it is."""
     checks: tuple[Check, ...]
     reported: Tally
-    """Of the final evaluations on record, of the runs that were played on new layouts."""
+    """Tally of the recorded final evaluations of the runs that were evaluated on new layouts."""
     renewed: Tally
-    """Of the same checkpoints on new layouts."""
+    """Tally of the same checkpoints on new layouts."""
 
 
 @dataclass(frozen=True)
 class Verification:
-    """A submission as it was verified: settings, program and machine, and the verdict on each cell.
+    """A verification of a submission: settings, program and machine, and the verdict on each cell.
 
-    A cell that is not in it has not been looked at; one whose standing is `self-reported` could not be.
+    A cell that is absent has not been checked; one with the standing `self-reported` could not be checked.
     """
 
     digest: str
     cells: Mapping[str, CellVerdict]
     """Cell id -> verdict."""
     seed: int
-    """Of the new layouts and of what was sampled; drawn for this verification unless the verifier named it."""
+    """Seed of new layouts and samples, drawn for this verification unless the verifier chose it."""
     episodes: int
-    """On new layouts, of each run."""
+    """Episodes per run on new layouts"""
     calls: int
-    """Recorded model calls to be asked again, of each cell."""
+    """Recorded calls to repeat per model and cell"""
     runs: int | None
-    """Most runs of a cell that were played; None: all."""
+    """Most runs evaluated per cell; None means all."""
     tolerance: float
-    """Share of a run's final episodes that may come out otherwise."""
+    """Share of a run's final episodes that may differ"""
     commit: str
     dirty: bool
-    """Whether the program differed from that commit."""
+    """Whether the working tree had uncommitted changes."""
     packages: Mapping[str, str]
     hardware: Mapping[str, str | int]
     schema: int = SCHEMA
 
 
 def path_of(leaderboard: Path, digest: str) -> Path:
-    """Where the verification of a submission lies; UserError for what is no SHA-256."""
+    """Return the path of a submission's verification; raise UserError if `digest` is not a SHA-256."""
     if not re.fullmatch(r"[0-9a-f]{64}", digest):
         raise UserError(f"{digest[:80]!r} is no digest of a submission; expected 64 hexadecimal digits")
     return leaderboard / FOLDER / f"{digest}.json"
 
 
 def write(verification: Verification, leaderboard: Path) -> Path:
-    """Write it into a leaderboard's directory, over an earlier one of the same submission; where."""
+    """Write a verification into a leaderboard's directory, replacing an earlier one; return its path."""
     path = path_of(leaderboard, verification.digest)
     write_json(path, asdict(verification))
     return path
 
 
 def read(leaderboard: Path, digest: str) -> Verification | None:
-    """The verification of a submission, None where nobody verified it.
+    """Return the verification of a submission, or None if there is none.
 
-    UserError naming the file, and what in it `write` would not have written.
+    Raises UserError naming the file and the content that `write` would not have written.
     """
     path = path_of(leaderboard, digest)
     if not path.is_file():
@@ -174,7 +174,7 @@ def _tally(content: Any) -> Tally:
 
 
 def _object(content: Any, kind: type) -> dict[str, Any]:
-    """The entries of an object that has exactly the fields of a dataclass."""
+    """Return a JSON object that has exactly the fields of a dataclass; raise ValueError otherwise."""
     wanted = {field.name for field in fields(kind)}
     if not isinstance(content, dict) or content.keys() != wanted:
         raise ValueError(f"expected an object with {', '.join(sorted(wanted))}")

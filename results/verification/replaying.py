@@ -1,4 +1,4 @@
-"""Final evaluations against their replay, and against new layouts: pure functions of counts and rows."""
+"""Compare final evaluations with their replay and with new layouts: pure functions of counts and episodes."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from guidebench.harness.loop.evaluation import Result
 from guidebench.results.verification.record import Check, Tally
 
 RENEWAL = "new layouts"
-"""What the check of success on new layouts is called."""
+"""Name of the check of success on new layouts."""
 LEVEL = 0.01
-"""A cell is disputed where its success on new layouts differs with p below it, after Holm over all cells."""
+"""Significance level: a cell is disputed if its success on new layouts differs with a smaller p, after Holm's
+correction over all cells."""
 NOTICEABLE = 0.4
-"""Difference of success that new layouts must be able to show. The smallest ranked row, 30 episodes beside the 96 new
-ones of a plain `bench verify`, shows it in a study of up to a hundred cells (.3 only of up to two); a smoke run, or one
-of a thousand cells, does not."""
+"""Difference in success that the test on new layouts must be able to detect. The smallest ranked row, with 30 episodes
+against the 96 new ones of a plain `bench verify`, detects it in studies of up to a hundred cells (.3 only of up to
+two); a smoke run or a study of a thousand cells does not."""
 DRIFTING = 0.25
-"""Share of a run's episodes whose return or length alone may come out otherwise elsewhere. Parameters disturbed in
-their last bit change a tenth at most, on CartPole and OGBench's scene; made-up returns change all."""
+"""Share of a run's episodes whose return or length alone may differ on another machine. Flipping the last bit of
+parameters changes at most a tenth, on CartPole and OGBench's scene; invented returns change all."""
 FLIPPING = 0.1
-"""Share of a run's episodes whose success may come out otherwise elsewhere without it being disputed. Nor is it
-verified then, unless the verifier tolerates so many."""
+"""Share of a run's episodes whose success may differ on another machine before the cell is disputed. Such a cell is not
+verified either, unless the verifier's tolerance allows the share."""
 CLOSE = 1e-4
-"""Difference of returns, relative to the larger or to 1, up to which they count as the same."""
+"""Largest difference between returns that count as equal, relative to the larger return or 1."""
 
 
 class RecordedEpisode(NamedTuple):
-    """An episode of a final evaluation as it is on record."""
+    """A recorded episode of a final evaluation."""
 
     ret: float
     success: bool
@@ -39,23 +40,23 @@ class RecordedEpisode(NamedTuple):
 
 
 class Replay(NamedTuple):
-    """How a replay compares with the record."""
+    """Comparison of a replay with the record."""
 
     successes: tuple[int, ...]
-    """Episodes whose success came out otherwise."""
+    """Episodes that differ in success"""
     others: tuple[int, ...]
-    """Episodes of the same success whose return or length came out otherwise."""
+    """Episodes that agree in success but differ in return or length"""
     absent: tuple[int, ...]
-    """Episodes that the configuration asks for and the record lacks."""
+    """Episodes that the configuration requires and the record lacks"""
     surplus: tuple[int, ...]
-    """Episodes on record that the configuration does not ask for."""
+    """Recorded episodes that the configuration does not require"""
     episodes: int
     first: str
-    """The first difference in words, "" where there is none."""
+    """Description of the first difference, or ""."""
 
 
 def compare(recorded: Mapping[int, RecordedEpisode], again: Sequence[Result]) -> Replay:
-    """The recorded final evaluation of a run, by episode, beside all of its episodes played again."""
+    """Compare a run's recorded final evaluation, by episode number, with the repeated evaluation."""
     successes, others, first = [], [], ""
     played = {
         result.episode: RecordedEpisode(result.ret, result.success, result.length, result.score) for result in again
@@ -74,13 +75,13 @@ def compare(recorded: Mapping[int, RecordedEpisode], again: Sequence[Result]) ->
 
 
 def replay_of(seed: int) -> str:
-    """What the check of a run's replay is called."""
+    """Return the name of the check of a run's replay."""
     return f"seed {seed}: final evaluation"
 
 
 def judged(seed: int, replay: Replay, elsewhere: str, tolerance: float) -> Check:
-    """The check of one run's replay. `elsewhere`: the two machines, where it ran on another processor, on a GPU or with
-    other packages than here, so that rounding may change an episode; "" where each must come out the same."""
+    """Return the check of one run's replay. `elsewhere`: description of both machines if the run used another
+    processor, a GPU or other packages, so that rounding may change episodes; "" if every episode must be reproduced."""
     what = replay_of(seed)
     if replay.absent or replay.surplus:
         missing = f"episodes {_listed(replay.absent)} are missing" if replay.absent else ""
@@ -105,9 +106,10 @@ def judged(seed: int, replay: Replay, elsewhere: str, tolerance: float) -> Check
 
 
 def p_value(reported: Tally, renewed: Tally) -> float:
-    """Two-sided p of Fisher's exact test that both have the same chance of success; 1 where a side has no episode.
+    """Return the two-sided p of Fisher's exact test for equal success probability; 1 if a side has no episodes.
 
-    Pooling runs is on the safe side: each has a chance of its own on both sides, which varies less than one of all.
+    Pooling runs is conservative: each run has its own success probability on both sides, so the pooled counts vary less
+    than under a single probability.
     """
     from scipy import stats
 
@@ -120,8 +122,8 @@ def p_value(reported: Tally, renewed: Tally) -> float:
 def outcomes(
     score: Score, recorded: Sequence[RecordedEpisode], renewed: Sequence[Result]
 ) -> tuple[list[bool], list[bool]]:
-    """What is counted of a run's episodes, on record and on new layouts: success or, under another score, whether an
-    episode is better than the median of all of them (Mood's median test)."""
+    """Return the outcomes counted for recorded and new episodes: success or, for another score, whether the episode is
+    better than the median of all (Mood's median test)."""
     if score.name == "success":
         return [each.success for each in recorded], [each.success for each in renewed]
     here, there = ([score.sign * each.score for each in own] for own in (recorded, renewed))
@@ -130,13 +132,13 @@ def outcomes(
 
 
 def counted(score: Score) -> str:
-    """What `outcomes` counts, in words."""
+    """Return a description of what `outcomes` counts."""
     return "success" if score.name == "success" else f"{score.name} better than the median episode's"
 
 
 def holm(p_values: Mapping[str, float], cells: int) -> dict[str, float]:
-    """P values adjusted for the number of `cells` that have something to play (Holm 1979); those not there yet count as
-    1, so that no later one takes back what is disputed now."""
+    """Return p values adjusted by Holm (1979) for `cells` playable cells; missing ones count as 1, so that later
+    results never revoke a dispute."""
     adjusted, largest = {}, 0.0
     for rank, name in enumerate(sorted(p_values, key=lambda name: p_values[name])):
         largest = max(largest, (cells - rank) * p_values[name])
@@ -145,8 +147,8 @@ def holm(p_values: Mapping[str, float], cells: int) -> dict[str, float]:
 
 
 def noticeable(reported: Tally, episodes: int, level: float) -> float | None:
-    """The smallest difference of success from what is reported at which so many new episodes give p < `level`; None
-    where none does."""
+    """Return the smallest difference from the reported success rate at which `episodes` new episodes give p < `level`;
+    None if there is none."""
     if not episodes:
         return None
     nearest = round(episodes * reported.successes / reported.episodes)
@@ -159,8 +161,8 @@ def noticeable(reported: Tally, episodes: int, level: float) -> float | None:
 
 
 def renewal(reported: Tally, renewed: Tally, adjusted: float, cells: int, counts: str = "success") -> Check:
-    """The check of what is counted of one cell on new layouts; one that could not have shown a difference of NOTICEABLE
-    or less counts for nothing unless it fails."""
+    """Return the check of a cell's outcomes on new layouts. A passed check is inconclusive if it could not have
+    detected a difference of NOTICEABLE."""
     words = [
         f"{each.successes / each.episodes:.3f} ({each.successes} of {each.episodes} episodes)"
         for each in (renewed, reported)

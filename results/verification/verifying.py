@@ -1,11 +1,11 @@
-"""A submission verified cell by cell: configuration, final evaluations played again, new layouts, model calls.
+"""Verify a submission cell by cell: configuration, repeated final evaluations, new layouts, model calls.
 
-What is noticed: a final evaluation that its checkpoint does not give (an episode edited, removed or added, a checkpoint
-exchanged), a configuration that makes another cell, success that does not hold on layouts that nobody could know
-before the submission was made, and answers that the named model does not give. What cannot be noticed: evaluations
-before the last, of which there is no checkpoint, so learning curves stay the submitter's word; a setting of training
-that acting does not show, changed together with every id that follows from it; the steps, time and cost that training
-took; and answers of a model that is not there to be asked.
+Verification detects a final evaluation that its checkpoint does not reproduce (an episode edited, removed or added, a
+checkpoint exchanged), a configuration that makes another cell, success that does not hold on layouts that were unknown
+when the submission was made, and answers that the named model does not give. It cannot detect false evaluations before
+the last, which have no checkpoint, so learning curves remain unverified; a training setting that does not affect
+acting, changed together with every id that depends on it; false steps, time or cost of training; and false answers of a
+model that cannot be called.
 """
 
 from __future__ import annotations
@@ -45,50 +45,50 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LAYOUTS = 2**32
-"""Between the seeds of two runs' new layouts, which begin above every run's own (as
+"""Distance between the layout seeds of consecutive runs; new layouts use seeds above those of every run (as
 `guidebench.harness.playback.reevaluation.SHIFT`)."""
 SECONDS = 60.0
-"""For reading the evaluations of a cell."""
+"""Time limit for reading the evaluations of a cell, in seconds."""
 NOTHING = Tally(0, 0)
 Tell = Callable[[int, str], None]
-"""How many cells are done, and what is done next."""
+"""Receives the number of finished cells and a description of the next action."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """How thoroughly, as the command says."""
+    """Settings of a verification, from the command line."""
 
     seed: int | None
-    """Of new layouts and samples; None: drawn, so that nobody can have known it."""
+    """Seed of new layouts and samples; None draws an unpredictable one."""
     episodes: int = 32
     calls: int = 20
     runs: int | None = None
     tolerance: float = 0.0
     limit: float = 600.0
-    """Seconds for one run, and for the calls of one cell."""
+    """Time limit in seconds for one run, and for the calls of one cell."""
     given: Mapping[str, Any] = field(default_factory=dict)
-    """How models are reached: `judge.base_url` and the like."""
+    """How to reach models: settings such as `judge.base_url`."""
     allowed: Limits | None = None
-    """What all calls may take together; None: nothing that costs."""
+    """Limits on all calls together; None allows no call that may cost money."""
 
 
 class Evidence(NamedTuple):
-    """What was found of one cell before it is seen beside the others."""
+    """Results of one cell, before the correction over all cells."""
 
     checks: tuple[Check, ...]
     reason: str
-    """Why it cannot be verified; "" where nothing is in the way."""
+    """Why the cell cannot be verified, or ""."""
     reported: Tally = NOTHING
     renewed: Tally = NOTHING
     counts: str = "success"
-    """What the tallies count."""
+    """Description of the outcome that the tallies count."""
 
 
 def verify(study: StudyRecord, digest: str, options: Options, leaderboard: Path | None, tell: Tell) -> Verification:
-    """Every cell of a study, its record written to `leaderboard` after each that takes time, if one is given.
+    """Verify every cell of a study; write the record to `leaderboard`, if given, after every cell with checks.
 
-    An interrupted one goes on: cells that the same command has finished are kept, and so is its seed. A complete record
-    is replaced, whoever wrote it.
+    An interrupted verification continues: the cells that the same command has finished are kept, and so is its seed. A
+    complete record is replaced, whoever wrote it.
     """
     empty, found = _begun(study, digest, options, leaderboard)
     cassette = keeping.folder(study.directory) / MERGED
@@ -116,8 +116,8 @@ def verify(study: StudyRecord, digest: str, options: Options, leaderboard: Path 
 def _begun(
     study: StudyRecord, digest: str, options: Options, leaderboard: Path | None
 ) -> tuple[Verification, dict[str, Evidence]]:
-    """The record without cells, its seed settled, and what an interrupted verification with the same settings, program
-    and machine has found already, where it missed nothing."""
+    """Return an empty record with its seed, and the complete results of an interrupted verification with the same
+    settings, program and machine."""
     origin = provenance.provenance("cpu")
     empty = Verification(
         digest, {}, secrets.randbits(32) if options.seed is None else options.seed, options.episodes, options.calls,
@@ -142,7 +142,7 @@ def _begun(
 
 
 def _judged(empty: Verification, found: Mapping[str, Evidence], cells: int) -> Verification:
-    """The verdicts on what was found, as far as it goes, of so many cells in all."""
+    """Return the verdicts on the cells found so far; `cells` is the number of all playable cells."""
     p_values = {
         id: replaying.p_value(each.reported, each.renewed) for id, each in found.items() if each.renewed.episodes
     }
@@ -174,7 +174,7 @@ def _examined(
     account: ReaskingCost | None,
     tell: Callable[[str], None],
 ) -> Evidence:
-    """What is to be found of one cell; a fault of one of its runs is told and the others go on."""
+    """Return the results of one cell; an error in one run is reported and the other runs continue."""
     runs = [run for run in study.runs if run.cell.id == cell.id]
     if not cell.profile:
         return Evidence((), "it was not started")
@@ -231,7 +231,7 @@ def _examined(
 
 
 def _rows(study: StudyRecord, cell: str) -> pd.DataFrame:
-    """The rows of a cell's runs at their last evaluations, read within bounds."""
+    """Return the episodes of the last evaluation of each of a cell's runs, read within limits."""
     runs = [run for run in study.runs if run.cell.id == cell]
     for run in runs:
         file = file_of(study.directory / run.directory, "evaluations", run.status == "finished")
@@ -252,8 +252,8 @@ def _replayed(
     player: Player,
     asked: Mapping[str, Any],
 ) -> tuple[Check, Played | None]:
-    """The check of a run's final evaluation, and what was played for it. `asked`: what an agent needs that asks models
-    while it acts."""
+    """Return the check of a run's final evaluation, and the evaluations made for it. `asked`: fields of `Wanted` for an
+    agent that calls models while it acts."""
     what = replaying.replay_of(run.seed)
     step = int(final["step"].max()) if len(final) else 0
     wanted = Wanted(
@@ -276,8 +276,8 @@ def _replayed(
 
 
 def _asked(own: Configured, cassette: Path | None, options: Options, account: ReaskingCost | None) -> dict[str, Any]:
-    """What playing an agent needs that asks foundation models while it acts: their recorded answers, and the verifier's
-    own models where these may be asked about new layouts. Nothing of an agent that asks none."""
+    """Return the fields of `Wanted` for an agent that calls foundation models while it acts: recorded answers, and the
+    verifier's models if they may be called about new layouts. Empty for other agents."""
     roles = [role for role in answering.consulted(own.names.parts) if keeping.recorded(own.section(role))]
     if not roles:
         return {}
@@ -294,13 +294,13 @@ def _asked(own: Configured, cassette: Path | None, options: Options, account: Re
 
 
 def _episodes(final: pd.DataFrame) -> dict[int, replaying.RecordedEpisode]:
-    """The recorded episodes of a final evaluation by their numbers."""
+    """Return episode number -> recorded episode of a final evaluation."""
     columns = (final[name].tolist() for name in ("return", "success", "length", "score"))
     return dict(zip(final["episode"].tolist(), map(replaying.RecordedEpisode, *columns), strict=True))
 
 
 def _chosen(playable: list[RunRecord], most: int | None, seed: int) -> list[RunRecord]:
-    """The runs to be played, drawn by `seed` where there are more than `most`."""
+    """Return the runs to evaluate, sampled with `seed` if there are more than `most`."""
     if most is None or most >= len(playable):
         return playable
     places = np.random.default_rng(seed).permutation(len(playable))[:most]
@@ -308,7 +308,7 @@ def _chosen(playable: list[RunRecord], most: int | None, seed: int) -> list[RunR
 
 
 def _unplayable(runs: list[RunRecord], playable: list[RunRecord]) -> str:
-    """Why a cell's runs cannot all be played, or ""."""
+    """Return why a cell's runs cannot all be evaluated, or ""."""
     if not runs:
         return "it has no runs"
     unfinished = [run.seed for run in runs if run.status != "finished"]
@@ -319,8 +319,7 @@ def _unplayable(runs: list[RunRecord], playable: list[RunRecord]) -> str:
 
 
 def _elsewhere(run: RunRecord) -> str:
-    """The two machines in words, or "" where a run says that it was made on such a processor and with such packages as
-    there are here."""
+    """Return a description of both machines, or "" if the run records the processor and packages of this machine."""
     here = provenance.provenance("cpu")
     machine, packages = run.provenance.get("hardware"), run.provenance.get("packages")
     machine, packages = (each if isinstance(each, dict) else {} for each in (machine, packages))
@@ -336,7 +335,7 @@ def _machine(hardware: Mapping[str, Any]) -> str:
 
 
 def _playable(study: StudyRecord, run: RunRecord) -> bool:
-    """Whether it left something that this program could play; nothing else counts among the cells."""
+    """Return whether a run has a checkpoint that this program can evaluate."""
     made_here = run.cell.profile and run.cell.parts and run.cell.backend != recorder.BACKEND
     policy = study.directory / run.directory / "policy.safetensors"
     return bool(made_here) and run.status == "finished" and policy.is_file()
@@ -351,5 +350,5 @@ def _name(cell: CellRecord) -> str:
 
 
 def _short(text: str) -> str:
-    """A text as a record may hold it."""
+    """Return a text in the form that a record allows."""
     return "".join(letter if letter.isprintable() else " " for letter in text)[:1_000]

@@ -182,10 +182,10 @@ UNIQUE = {"properties": {"x": {"type": "array", "uniqueItems": True}}}
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (cassette(chat(DOUBLED, {})), r"row 1 of requests .*its keyword '\$ref' is not used"),
+        (cassette(chat(DOUBLED, {})), r"row 1 of requests .*its keyword '\$ref' is not allowed"),
         (
             cassette(chat(UNIQUE, {"x": [{"n": n} for n in range(20_000)]})),
-            "row 1 of requests .*its keyword 'uniqueItems' is not used",
+            "row 1 of requests .*its keyword 'uniqueItems' is not allowed",
         ),
         (
             cassette(({"kind": "embed", "items": ["a"]}, '{"float32": "AACAPw==", "shape": [true, true]}')),
