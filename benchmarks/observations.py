@@ -1,4 +1,4 @@
-"""DQN on CartPole-v1 with array observations, against the same task with dictionary observations of one entry.
+"""DQN on CartPole-v1 with array observations, against observations as structured arrays with one field.
 
     python -m benchmarks.observations [--rounds 30]
 
@@ -28,7 +28,7 @@ SUITES = {"array": "classic", "record": "classic_named"}
 @register.suite("classic_named")
 @dataclass(frozen=True)
 class Named(Classic):
-    """The suite `classic` with its observations under the key `observation` of a dictionary."""
+    """The suite `classic` with its observations as the field `observation` of a structured array."""
 
     def spaces(self, task: str) -> tuple[Observations, Actions]:
         observations, actions = super().spaces(task)
@@ -39,7 +39,7 @@ class Named(Classic):
 
 
 class NamedTask:
-    """A task whose observations are wrapped in dictionaries."""
+    """A task whose observations are wrapped in structured arrays."""
 
     def __init__(self, task: Any, dtype: np.dtype[Any]) -> None:
         self._task, self._dtype = task, dtype
