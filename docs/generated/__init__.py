@@ -1,1 +1,1 @@
-"""Pages and pictures of the documentation's site that are made from the code and from the repository's own data."""
+"""Generators of the site's pages and pictures from the code and from the repository's own data."""

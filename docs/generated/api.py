@@ -1,4 +1,4 @@
-"""The Python interface, from its docstrings. These are the only paths to modules that the site names."""
+"""Pages of the Python interface, from docstrings. Only modules whose paths are listed here appear on the site."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ FACE = {
     "Environments and records of your own training": ("guidebench.make", "guidebench.Recorder", "guidebench.Score"),
     "Checks for the tests of a part": ("guidebench.testing",),
 }
-"""What a user of the harness calls: title -> paths."""
+"""Interfaces for users of the harness: title -> paths."""
 PARTS = {
     "Contracts": "guidebench.harness.interfaces",
     "Declarations": "guidebench.harness.parts",
@@ -22,11 +22,11 @@ PARTS = {
     "Guides": "guidebench.baselines.guiding",
     "Sections of a report": "guidebench.reports.sections",
 }
-"""What the author of a part reads: title -> module."""
+"""Interfaces for authors of parts: title -> module."""
 
 
 def pages() -> dict[str, str]:
-    """Address -> Markdown: a page for users, and one for authors of parts."""
+    """Return address -> Markdown: a page for users, and one for authors of parts."""
     face = ["# Python interface\n"]
     for title, paths in FACE.items():
         face += [f"## {title}\n", *(f"::: {path}\n" for path in paths)]

@@ -1,14 +1,14 @@
-"""The help of every command, as `bench COMMAND --help` prints it."""
+"""A page with the help of every command, as `bench COMMAND --help` prints it."""
 
 from __future__ import annotations
 
 from guidebench.harness.commands import cli
 
 WIDTH = 100
-"""Columns of a line of help."""
+"""Characters in a line of help."""
 
 
 def pages() -> dict[str, str]:
-    """Address -> Markdown: one page with all commands."""
+    """Return address -> Markdown: one page with all commands."""
     parts = [f"## `{name}`\n\n```text\n{shown.strip()}\n```\n" for name, shown in cli.helps(WIDTH).items()]
     return {"reference/commands.md": "\n".join(["# Commands\n", *parts])}

@@ -1,5 +1,5 @@
-"""What mkdocs calls as it builds the site: generated pages join, and links between the repository's files become links
-between pages. Run mkdocs as `python -m mkdocs` at the root of the repository, as `make docs` does."""
+"""Hooks that mkdocs calls as it builds the site: they add generated pages, and turn links between the repository's
+files into links between pages. Run mkdocs as `python -m mkdocs` at the root of the repository, as `make docs` does."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ COPIED = {
     "contributing.md": "CONTRIBUTING.md",
     "papers/measured.md": "results/measured/README.md",
 }
-"""Pages that are files of the repository outside `docs`, by address."""
+"""Address -> repository file outside `docs` that becomes a page."""
 LINK = re.compile(r"\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s]+)\)")
 
 
 @functools.cache
 def pages() -> Mapping[str, str]:
-    """Address -> Markdown of every page that is not a file in `docs`."""
+    """Return address -> Markdown of every page that is not a file in `docs`."""
     copied = {address: (ROOT / source).read_text(encoding="utf-8") for address, source in COPIED.items()}
     return papers.pages() | copied | settings.pages() | commands.pages() | api.pages()
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Generated pages stand in the navigation, in the order in which they are made."""
+    """Add generated pages to the navigation, in the order in which they are made."""
     for item in config.nav or ():
         (title, children), *_ = item.items()
         if children == []:
@@ -56,8 +56,8 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 
 
 def relinked(markdown: str, address: str) -> str:
-    """The Markdown of a page with each link to a file of the repository as the site needs it: to the page that shows
-    this file, or, where none does, the text alone. A link to nothing stays, so that the build fails on it."""
+    """Return a page's Markdown with links to repository files replaced: by links to the pages that show these files or,
+    where there is none, by the link's text. A link to a missing file stays, so that the build fails on it."""
     here = COPIED.get(address, f"docs/{address}")
     shown = {source: page for page, source in COPIED.items()}
     shown["results/measured"] = "papers/measured.md"

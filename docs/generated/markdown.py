@@ -1,4 +1,4 @@
-"""What generated pages are written with: tables, and texts that Markdown leaves as they are."""
+"""Markdown for generated pages: tables, and escaped text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table with a blank line around it; "" without rows. Cells are Markdown themselves."""
+    """Return a Markdown table with a blank line around it; "" without rows. Cells are Markdown themselves."""
     lines = ["| " + " | ".join(cells) + " |" for cells in rows]
     if not lines:
         return ""
@@ -15,13 +15,13 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def text(words: str) -> str:
-    """Plain words as one line of a Markdown cell or paragraph; what stands between back quotes stays code."""
+    """Escape plain words as one line of a Markdown cell or paragraph; text in back quotes stays code."""
     line = " ".join(words.split()).replace("|", "\\|")
     pieces = re.split(r"(`[^`]*`)", line)
     return "".join(piece if piece.startswith("`") else re.sub(r"([*<\[\]])", r"\\\1", piece) for piece in pieces)
 
 
 def code(words: str) -> str:
-    """Words as code in a cell; "" stays ""."""
+    """Return words as code for a cell; "" stays ""."""
     line = " ".join(words.split()).replace("|", "\\|")
     return f"`{line}`" if line else ""

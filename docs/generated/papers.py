@@ -1,6 +1,6 @@
 """A page for each paper: which of its numbers can be run here, by which command, at what cost, and what was measured.
 
-What is here follows from the registry, costs from the estimate of `--dry-run`, what was measured from stored reports.
+Availability follows from the registry, costs from the estimate of `--dry-run`, and measurements from stored reports.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from guidebench.reports.papers.catalogue import paper
 from guidebench.results import published
 
 REAL = "real_robot"
-"""The suite of numbers that a paper took on a real robot."""
+"""The suite of numbers that a paper measured on a real robot."""
 MEASURED = Path(__file__).parents[2] / "results" / "measured" / "papers"
 
 
@@ -29,11 +29,11 @@ class Experiment(NamedTuple):
 
     command: str
     makes: str
-    """The paper's tables and figures that are made of these runs."""
+    """The paper's tables and figures that use these runs."""
 
 
 class About(NamedTuple):
-    """What no table says of a paper."""
+    """Text about a paper that no data file contains."""
 
     idea: str
     page: str = ""
@@ -110,7 +110,7 @@ ABOUT: Mapping[str, About] = {
 
 
 def pages() -> dict[str, str]:
-    """Address -> Markdown, the papers whose methods stand here first."""
+    """Return address -> Markdown; papers whose methods are implemented come first."""
     order = sorted(published.PAPERS, key=lambda name: not ABOUT[name].experiments)
     return {f"papers/{name}.md": "\n".join(_page(name, ABOUT[name])) for name in order}
 
@@ -126,7 +126,7 @@ def _page(name: str, about: About) -> Iterator[str]:
 
 
 def _standing(name: str, about: About) -> str:
-    """What of the paper stands here, in words."""
+    """Describe which parts of the paper are available here."""
     methods, suites = _absent(name)
     if about.page:
         lines = [f"Its method is here: [`{name}`]({about.page}) says how it was built and what differs from the paper."]
@@ -145,7 +145,7 @@ def _standing(name: str, about: About) -> str:
 
 
 def _absent(name: str) -> tuple[list[str], list[str]]:
-    """Methods and suites of a paper's numbers that nothing registers."""
+    """Return the methods and suites of a paper's numbers that are not registered."""
     numbers = published.load(name)
     methods = [each for each in numbers["method"].unique() if each not in _registered("method")]
     suites = [each for each in numbers["suite"].unique() if each and each not in _registered("suite")]
@@ -158,7 +158,8 @@ def _registered(kind: str) -> frozenset[str]:
 
 
 def possible(number: Any) -> bool:
-    """Whether the suite, its tasks and the method of a published number (a row of `published.load`) are here."""
+    """Return whether the suite, its tasks and the method of a published number (a record of `published.load`) are
+    registered."""
     suites = {each for each in number.suite.split(",") if each}
     if number.method not in _registered("method") or not suites <= _registered("suite"):
         return False
@@ -192,7 +193,7 @@ def _claims(name: str) -> str:
 
 
 def plan(command: str) -> Plan:
-    """The plan of a `bench run`, `bench ablate` or `bench perturb` command."""
+    """Return the plan of a `bench run`, `bench ablate` or `bench perturb` command."""
     _, kind, *given = command.split()
     only: list[str] = []
     if "--only" in given:
@@ -220,14 +221,14 @@ def _costs(about: About) -> str:
 
 
 def core_hours(planned: Plan) -> float:
-    """Of all runs of a plan, by operation counts."""
+    """Return the hours of all runs of a plan, by operation counts."""
     seconds = sum(estimates.COUNTED * estimates.counted(cell) for cell in planned.cells)
     return len(planned.seeds) * seconds / 3600
 
 
 def asked(planned: Plan) -> dict[str, tuple[int, float]]:
-    """Model -> the calls that all runs of a plan make, and USD by the prices known; only models of which a part says
-    what it asks."""
+    """Return model -> the calls of all runs of a plan, and USD by the known prices; only for models whose asking part
+    estimates its calls."""
     totals: dict[str, tuple[int, float]] = {}
     for cell in planned.cells:
         for model, usage in estimates.by_model(cell):
@@ -237,7 +238,7 @@ def asked(planned: Plan) -> dict[str, tuple[int, float]]:
 
 
 def _models(planned: Plan) -> str:
-    """What all runs of a plan ask of their models, in words."""
+    """Describe what all runs of a plan ask of their models."""
     totals = asked(planned)
     named = dict.fromkeys(cell.called(part) for cell in planned.cells for part in cell.models)
     told = [
@@ -278,12 +279,12 @@ def _measured(name: str) -> str:
 
 
 def _interval(ours: Mapping[str, Any]) -> str:
-    """An estimate with its 95 % interval."""
+    """Format an estimate with its 95 % interval."""
     return f"{_number(ours['estimate'])} \\[{_number(ours['low'])}, {_number(ours['high'])}\\]"
 
 
 def _number(value: float | str) -> str:
-    """Three digits at least, whole from a thousand on; a word such as "never" as it is."""
+    """Format with at least three digits, and as a whole number from a thousand on; a word such as "never" stays."""
     if isinstance(value, str):
         return value
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -1,6 +1,6 @@
-"""Two pictures that are made from the code: the folders with their imports, and a transition's way through a step.
+"""Two pictures drawn from the code: the folders with their imports, and the calls in one step of a run.
 
-`python -m docs.generated.pictures` writes them anew, to docs/folders.svg and docs/transition.svg.
+`python -m docs.generated.pictures` rewrites docs/folders.svg and docs/transition.svg.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ text { font: 13px sans-serif; fill: #222 } .name { font-weight: bold; font-size:
 
 
 def _svg(height: float, parts: Iterable[str], title: str) -> str:
-    """A whole picture; it has a white ground, so that it can be read on a dark page."""
+    """Return a whole picture with a white background, readable on a dark page."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" role="img">\n'
         f"<title>{escape(title)}</title>\n{STYLE}"
@@ -52,15 +52,15 @@ class Folder(NamedTuple):
 
     name: str
     purpose: str
-    """The first sentence of its docstring."""
+    """First sentence of its docstring."""
     within: tuple[str, ...]
-    """The packages directly in it."""
+    """Packages directly in it."""
     imports: frozenset[str]
-    """The other packages of the tree that its modules import."""
+    """Other packages of the tree that its modules import."""
 
 
 def read_folders() -> dict[str, Folder]:
-    """The packages that `guidebench` links to, by name."""
+    """Return the packages that `guidebench` links to, by name."""
     names = sorted(path.name for path in (ROOT / "guidebench").iterdir() if path.is_symlink())
     return {name: _folder(ROOT / name, names) for name in names}
 
@@ -74,7 +74,7 @@ def _folder(path: Path, names: Iterable[str]) -> Folder:
 
 
 def _imported(module: Path) -> set[str]:
-    """The packages of `guidebench` that a module imports, at its top or later."""
+    """Return the packages of `guidebench` that a module imports, at its top or later."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -88,7 +88,7 @@ def _imported(module: Path) -> set[str]:
 
 
 def nearest(imports: Mapping[str, frozenset[str]]) -> dict[str, set[str]]:
-    """Of each name's imports those that none of its other imports imports, itself or through others."""
+    """Return each name's direct imports without those that its other imports reach."""
 
     def reach(name: str) -> set[str]:
         return set(imports[name]).union(*map(reach, imports[name]))
@@ -99,7 +99,7 @@ def nearest(imports: Mapping[str, frozenset[str]]) -> dict[str, set[str]]:
 
 
 def levels(imports: Mapping[str, frozenset[str]]) -> dict[str, int]:
-    """How many packages stand one upon another below each."""
+    """Return for each package the length of the longest chain of imports below it."""
 
     def level(name: str) -> int:
         return max((level(other) + 1 for other in imports[name]), default=0)
@@ -108,7 +108,7 @@ def levels(imports: Mapping[str, frozenset[str]]) -> dict[str, int]:
 
 
 def draw_folders(found: Mapping[str, Folder]) -> str:
-    """A box for each package, above those that it imports; an arrow leads to the nearest of them."""
+    """Draw a box for each package, above those that it imports, with arrows to the nearest of them."""
     imports = {name: folder.imports for name, folder in found.items()}
     level, arrows = levels(imports), nearest(imports)
     columns, place = 3, dict[str, int]()
@@ -155,7 +155,7 @@ RUN = (
     "suite=minigrid_doorkey", "task=5x5", "method=vlm_rb", "judge=oracle", "judge.delay=0", "profile=smoke",
     "learner.learning_starts=100", "learner.train_every=1",
 )  # fmt: skip
-"""The run of which a step is shown: a judge's answers count at once, so that one step holds all."""
+"""The run whose step is drawn. Its judge has no delay, so that one step contains every kind of call."""
 
 
 class Call(NamedTuple):
@@ -167,11 +167,10 @@ class Call(NamedTuple):
 
 
 def traced() -> tuple[list[Call], dict[str, str]]:
-    """The calls between the objects of a run in one step of its loop, each once, in the order in which they are made,
-    and the class of each object.
+    """Return the calls between the objects of a run in one step of its loop, each once, in the order in which they are
+    made, and the class of each object.
 
-    Of the steps of a short run it is the one with the most calls, in which a clip ends, is judged, and a batch is
-    learnt from.
+    The chosen step of a short run is the one with the most calls: a clip ends, is judged, and a batch is learnt from.
     """
     from guidebench.harness.identity.cells import record
     from guidebench.harness.loop.job import Job
@@ -211,7 +210,7 @@ def traced() -> tuple[list[Call], dict[str, str]]:
 
 
 def _objects(loop: Any) -> dict[str, Any]:
-    """The objects of a run by what the contracts call them."""
+    """Return the objects of a run by their names in the contracts."""
     agent = loop.agent
     return {
         "Loop": loop, "Task": loop.tasks[0], "Asks": loop._asks["judge"], "Agent": agent,
@@ -221,7 +220,7 @@ def _objects(loop: Any) -> dict[str, Any]:
 
 
 def _call(frame: FrameType, known: Mapping[int, str]) -> Call | None:
-    """The call that a frame begins, if it is a public method of a known object called by another one."""
+    """Return the call that a frame begins, if it is a public method of a known object called by another one."""
     called, method = _owner(frame, known), frame.f_code.co_name
     if not called or method.startswith(("_", "<")):
         return None
@@ -235,13 +234,13 @@ def _call(frame: FrameType, known: Mapping[int, str]) -> Call | None:
 
 
 def _owner(frame: FrameType, known: Mapping[int, str]) -> str:
-    """The known object of which a frame runs a method, or ""."""
+    """Return the known object of which a frame runs a method, or ""."""
     return known.get(id(frame.f_locals.get("self")), "")
 
 
 def draw_transition(calls: Iterable[Call], classes: Mapping[str, str]) -> str:
-    """A column for each object, in the order in which they take part, and an arrow for each call, downwards in time.
-    `classes`: the class of each object, which stands below its name."""
+    """Draw a column for each object, in the order in which they take part, and an arrow for each call, downwards in
+    time. `classes`: the class of each object, shown below its name."""
     shown = [*calls]
     names = list(dict.fromkeys(name for call in shown for name in (call.caller, call.called)))
     apart, row, head = WIDTH / len(names), 24, 64
@@ -259,7 +258,7 @@ def draw_transition(calls: Iterable[Call], classes: Mapping[str, str]) -> str:
 
 
 def drawn() -> dict[str, str]:
-    """File in `docs` -> picture."""
+    """Return file in `docs` -> picture."""
     return {"folders.svg": draw_folders(read_folders()), "transition.svg": draw_transition(*traced())}
 
 

@@ -1,4 +1,4 @@
-"""Every setting of every registered part: what `bench list` and `bench show` tell of one, for all."""
+"""Pages of every setting of every registered part, as `bench list` and `bench show` print it for one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from guidebench.harness.settings import Cited
 
 FOLDER = "reference/settings"
 LONGEST = 60
-"""Characters of a value in a table; of a longer one, such as a prompt, its beginning stands there."""
+"""Most characters of a value in a table; a longer one, such as a prompt, is cut."""
 INTRODUCTION = """\
 Where a setting stands in a command is said above each table. `bench show` prints the values that one cell has, with the
 layer that set each: the part's own default, the suite, the method, the profile or the command line.
@@ -23,7 +23,7 @@ RUN = (("training", Training), ("evaluation", Evaluation), ("models", Models), (
 
 
 def pages() -> dict[str, str]:
-    """Address -> Markdown: a page for what every run has, and one for each kind of part."""
+    """Return address -> Markdown: a page for the settings of every run, and one for each kind of part."""
     found = {f"{FOLDER}/run.md": "\n".join(["# Settings of a run", INTRODUCTION, *_run()])}
     for kind in registry.KINDS:
         title = f"# {kind.title()}s" if kind == "method" else f"# Settings of {kind}s"
@@ -59,7 +59,7 @@ def _part(kind: str, name: str) -> str:
 
 
 def _fields(config: type) -> str:
-    """A table of the fields of a configuration."""
+    """Return a table of the fields of a configuration."""
     rows = (
         (
             code(field.name),
@@ -75,7 +75,7 @@ def _fields(config: type) -> str:
 
 
 def _suite(suite: Any) -> str:
-    """What a suite sets of other parts, by profile, and how its frames are drawn."""
+    """Describe a suite's settings for other parts, by profile, and its drawing settings."""
     lines = []
     if drawn := _fields(suite.drawing):
         lines.append(f"Its frames are drawn as `drawing.SETTING=VALUE` says:\n{drawn}")
@@ -87,7 +87,7 @@ def _suite(suite: Any) -> str:
 
 
 def _recipe(method: Method) -> str:
-    """The parts of a method, what it sets of them, and its ablations."""
+    """Describe the parts of a method, the settings that it changes, and its ablations."""
     parts = (
         f"{code(role)} [`{name}`]({kind}.md#{name})" if name else f"{code(role)} as the suite has it"
         for role, (kind, name) in _parts(method).items()
@@ -110,7 +110,8 @@ def _recipe(method: Method) -> str:
 
 
 def _parts(method: Method) -> dict[str, tuple[str, str]]:
-    """Role -> kind and name of the parts that a method's agent needs, and those need; "" for what the suite names."""
+    """Return role -> kind and name of the parts that a method's agent needs, directly or through other parts; "" for
+    what the suite names."""
     found = {"agent": ("agent", method.named("agent", "agent"))}
     waiting = ["agent"]
     while waiting:
@@ -123,7 +124,7 @@ def _parts(method: Method) -> dict[str, tuple[str, str]]:
 
 
 def _layer(called: str, layer: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
-    """The rows of a layer: key, value, what the layer is called, and source."""
+    """Yield the rows of a layer: key, value, name of the layer, and source."""
     for key, given in layer.items():
         if key == "by_task":
             for task, own in given.items():

@@ -50,7 +50,7 @@ class Source:
 
     @property
     def verified(self) -> bool:
-        """Whether everything that can be verified was verified."""
+        """Return whether all verifiable cells were verified and none is disputed."""
         standings = [verdict.standing for verdict in self.verification.cells.values()] if self.verification else []
         return "verified" in standings and "disputed" not in standings
 

@@ -1,1 +1,1 @@
-"""Our runs laid out as a paper's own tables and figures, the published numbers beside ours."""
+"""A paper's own tables and figures filled with our runs, beside the published numbers."""

@@ -1,4 +1,4 @@
-"""How each paper's tables and figures are laid out; their numbers are in `guidebench.results.published`."""
+"""Layouts of each paper's tables and figures; the numbers are in `guidebench.results.published`."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ PAPERS: dict[str, Paper] = {
 
 
 def paper(name: str) -> Paper:
-    """The layout of a paper; UserError for a name that is not in `guidebench.results.published.PAPERS`."""
+    """Return the layout of a paper; raise UserError for a name that is not in `guidebench.results.published.PAPERS`."""
     if name not in PAPERS:
         raise unknown("paper", name, NAMES)
     return PAPERS[name]

@@ -1,11 +1,11 @@
-"""What a paper claims in prose, tested on our runs by the formula that each claim bears.
+"""Tests of a paper's claims on our runs, each by the formula that the claim's record names.
 
-A gain, saving or difference is averaged over the tasks and learners of a suite and is tested beside each baseline on
-its own; all of them must bear the claim out. Wins are counted over every task, learner and baseline, and a range holds
-in each. What a replay draws is looked at on every task of ours that has the runs. Where k comparisons test one claim,
-each must be shown at 5 % to bear it out, and one that refutes it must do so at 5 % / k, so that a true claim is refuted
-in at most 5 % of all studies. Where the variant lists several values of a setting, the first is compared with each of
-the others instead of one method with another.
+A gain, saving or difference is averaged over the tasks and learners of a suite and is tested against each baseline
+separately; all of these tests must support the claim. Wins are counted over every task, learner and baseline; a range
+must hold in each. A claim on a replay's draws is tested on every task of ours that has the runs. Where k comparisons
+test one claim, each must support it at the 5 % level, and a comparison refutes it at 5 % / k, so that a true claim is
+refuted in at most 5 % of all studies. Where the variant lists several values of a setting, the first value is compared
+with each of the others instead of one method with another.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LOWER_IS_BETTER = ("steps_", "seconds_", "dollars", "input_tokens", "output_tokens", "discard_", "draws_")
-"""Starts of the names of metrics of which less is better."""
+"""Prefixes of metrics of which lower is better."""
 BASELINE = "baseline."
-"""Starts the keys of a variant that describe what the method is compared with; other keys hold for both sides."""
+"""Prefix of variant keys that describe the baseline alone; other keys hold for both sides."""
 OF_THE_METHOD = ("ablation", "model", "prompt", "planner", "performer")
-"""Keys that hold for the method's side alone."""
+"""Variant keys that hold for the method alone."""
 
 
 class Claim(NamedTuple):
-    """A row of `guidebench.results.published.claims`, its variant taken apart; `value` and `high` are NaN where it has
-    none."""
+    """A record of `guidebench.results.published.claims` with its variant parsed; `value` and `high` are NaN where
+    absent."""
 
     claim: str
     where: str
@@ -57,16 +57,16 @@ class Claim(NamedTuple):
 
 
 class ClaimFinding(NamedTuple):
-    """One of the numbers that a claim is tested by, and what it is of."""
+    """One of the numbers that a claim is tested by, with a description."""
 
     of: str
     ours: Interval
     verdict: str
-    """Of this number alone, comparable or not: one of `verdicts.TESTED`."""
+    """Verdict on this number alone, whether or not it is comparable: one of `verdicts.TESTED`."""
 
 
 class Outcome(NamedTuple):
-    """A claim beside what our runs say of it."""
+    """A claim with the verdict of our runs."""
 
     claim: Claim
     findings: tuple[ClaimFinding, ...]
@@ -75,7 +75,7 @@ class Outcome(NamedTuple):
 
 
 class _Side(NamedTuple):
-    """A method with settings, as a claim means it."""
+    """A method with the settings that a claim names."""
 
     method: str
     variant: dict[str, str]
@@ -84,7 +84,7 @@ class _Side(NamedTuple):
         return " ".join([self.method, *(f"{key}={value}" for key, value in self.variant.items())])
 
     def beside(self, other: _Side) -> str:
-        """Both, or where they differ by one setting its two values."""
+        """Describe both sides or, if they differ in one setting only, its two values."""
         differing = [
             key for key in {**self.variant, **other.variant} if self.variant.get(key) != other.variant.get(key)
         ]
@@ -104,7 +104,7 @@ class _Case(NamedTuple):
 
 
 class _MissingRun(Exception):
-    """What no chosen study has."""
+    """The run that no chosen study has."""
 
 
 _DIFFERENCES: dict[str, Callable[[Array, Array], Array]] = {
@@ -115,7 +115,7 @@ _DIFFERENCES: dict[str, Callable[[Array, Array], Array]] = {
 
 
 def test(claims: pd.DataFrame, numbers: pd.DataFrame, shelf: Shelf, estimator: Estimator) -> list[Outcome]:
-    """Every claim of a paper; `claims` and `numbers` as `guidebench.results.published` has them."""
+    """Test every claim of a paper; `claims` and `numbers` are tables of `guidebench.results.published`."""
     found = []
     for row in claims.itertuples(index=False):
         values: dict[str, Any] = {name: getattr(row, name) for name in Claim._fields}
@@ -149,7 +149,7 @@ def _tested(claim: Claim, numbers: pd.DataFrame, shelf: Shelf, estimator: Estima
 
 
 def _together(found: set[str]) -> str:
-    """The verdict on a claim from those on its numbers: one that refutes it does, otherwise all must bear it out."""
+    """Combine the verdicts on a claim's numbers: one that refutes it decides, otherwise all must support it."""
     if verdicts.NOT_REPRODUCED in found:
         return verdicts.NOT_REPRODUCED
     if verdicts.INCONCLUSIVE in found:
@@ -160,7 +160,7 @@ def _together(found: set[str]) -> str:
 def _cases(
     claim: Claim, numbers: pd.DataFrame, shelf: Shelf, estimator: Estimator
 ) -> tuple[list[_Case], tuple[str, ...]]:
-    """The rows to compare, and why they are not what the paper ran."""
+    """Return the rows to compare, and the reasons why they are not what the paper ran."""
     cases: list[_Case] = []
     reasons = matching.of_machines(claim.metric)
     reasons += [shelf.paper.unclear[claim.metric]] if claim.metric in shelf.paper.unclear else []
@@ -190,7 +190,7 @@ def _cases(
 
 
 def _pairs(claim: Claim) -> list[tuple[_Side, _Side | None]]:
-    """What stands beside what; a level stands alone."""
+    """Return the pairs to compare; the side of a level stands alone."""
     given = {
         key: text.split(",")
         for key, text in claim.variant.items()
@@ -214,7 +214,7 @@ def _pairs(claim: Claim) -> list[tuple[_Side, _Side | None]]:
 
 
 def _baselines(claim: Claim, shared: dict[str, str], given: dict[str, list[str]]) -> list[_Side]:
-    """The baseline under each setting that the variant names of it alone."""
+    """Return the baseline under each setting that the variant gives to the baseline alone."""
     both = {name: value for name, value in shared.items() if name not in OF_THE_METHOD}
     return [
         _Side(claim.baseline, {**both, key.removeprefix(BASELINE): value})
@@ -227,7 +227,7 @@ def _baselines(claim: Claim, shared: dict[str, str], given: dict[str, list[str]]
 def _products(
     claim: Claim, shared: dict[str, str], several: dict[str, list[str]], given: dict[str, list[str]]
 ) -> list[tuple[_Side, _Side | None]]:
-    """The method under every choice of several settings, each beside every baseline under what both share of it."""
+    """Pair the method, under each combination of several settings, with every baseline under the shared settings."""
     pairs: list[tuple[_Side, _Side | None]] = []
     for chosen in itertools.product(*several.values()):
         settings = {**shared, **dict(zip(several, chosen, strict=True))}
@@ -238,8 +238,8 @@ def _products(
 
 
 def _named(claim: Claim, numbers: pd.DataFrame) -> list[str]:
-    """The tasks of a claim's suites that the paper's numbers of its metric name; of all numbers, where there are none
-    of the metric. None for a mechanism, which holds on any task."""
+    """Return the tasks of a claim's suites for which the paper has numbers of the claim's metric, or of any metric if
+    there are none. None for a mechanism, which holds on any task."""
     if claim.metric in OF_DRAWS:
         return []
     mine = numbers[numbers["suite"].isin(claim.suite.split(","))]
@@ -252,8 +252,8 @@ def _named(claim: Claim, numbers: pd.DataFrame) -> list[str]:
 def _places(
     claim: Claim, numbers: pd.DataFrame, shelf: Shelf, pairs: Sequence[tuple[_Side, _Side | None]]
 ) -> Iterator[tuple[str, str, str]]:
-    """(suite, task, learner); what a paper means by all tasks is what its tables name, and where they name none those
-    of ours that have every run."""
+    """Yield (suite, task, learner). "All tasks" means those in the paper's tables or, if these name none, those of ours
+    that have every run."""
     for suite in claim.suite.split(","):
         mine = numbers[numbers["suite"] == suite]
         single = mine[~mine["task"].str.contains(",") & (mine["task"] != "all")]
@@ -278,8 +278,8 @@ def _places(
 def _findings(
     claim: Claim, cases: Sequence[_Case], estimator: Estimator, apart: bool, seeds: int | None
 ) -> Iterator[tuple[ClaimFinding, tuple[str, ...]]]:
-    """Each with why it is inconclusive, if it is. `apart`: whether wins and ranges look at every task on its own;
-    `seeds`: of the paper."""
+    """Yield each finding with the reasons why it is inconclusive, if any. `apart`: whether wins and ranges consider
+    each task separately; `seeds`: number of the paper's seeds."""
     several = len({case.suite for case in cases}) > 1
     groups: dict[str, list[_Case]] = {}
     for case in cases:
@@ -306,9 +306,9 @@ def _findings(
 
 
 def _wins(claim: Claim, compared: Sequence[Estimated], refuting: float) -> tuple[ClaimFinding, tuple[str, ...]]:
-    """How often the method is better: as many as are shown to be, at least, and as many as are not refuted, at most.
+    """Count the settings in which the method is better: at least those shown to be, at most those not refuted.
 
-    Of a claim that it is never better, a win is what refutes it.
+    If the claim is that it is never better, a win refutes the claim.
     """
     levels = (LEVEL, refuting) if claim.value else (refuting, LEVEL)
     sided = [_sided(each, *levels) for each in compared]
@@ -324,7 +324,7 @@ def _wins(claim: Claim, compared: Sequence[Estimated], refuting: float) -> tuple
 
 
 def _sided(found: Estimated, better: float, worse: float) -> str:
-    """Whether the first of two is better, or worse, each at a level of its own."""
+    """Return a verdict on whether the first side is better or worse, each at its own level."""
     if equivalence.better(found.tested, level=better):
         return verdicts.REPRODUCED
     refuted = equivalence.better(found.tested, -1.0, worse)
@@ -332,7 +332,7 @@ def _sided(found: Estimated, better: float, worse: float) -> str:
 
 
 def _compared(claim: Claim, cases: Sequence[_Case], estimator: Estimator) -> Estimated:
-    """A claim's number of some cases; where it names none, by how much the first is better, whichever way that goes."""
+    """Estimate a claim's number over some cases; if it has none, the amount by which the first side is better."""
     settings = [Setting(case.ours, case.theirs) for case in cases]
     if claim.formula in ("level", "range"):
         return estimator(claim.metric, [Setting(case.ours) for case in cases])

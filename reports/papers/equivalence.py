@@ -1,19 +1,20 @@
-"""The test behind a verdict: whether ours equals a published number within a margin, differs from it, or neither.
+"""The equivalence test behind a verdict: whether our number equals a published one within a margin, differs, or
+neither.
 
-Both errors count. Ours is a standard error over seeds with its degrees of freedom. The paper's is what it prints: a
-standard deviation is divided by the root of its number of seeds, and an error whose kind the paper does not say is
-taken as a standard error, the wider of its two meanings. Where a paper prints no error, or a smaller one than its
-number of seeds would give it with the spread of ours, its seeds are given the spread of ours: for the same method that
-is right, and three or five seeds often show too small a spread. A ratio varies as it is large: a gain of a few hundred
-percent comes from a baseline that happened to be low. So the paper's spread of a gain or saving is ours times its ratio
-over ours, where that is above 1. The two errors are added as Welch and Satterthwaite do.
+The test uses both errors. Ours is a standard error over seeds with its degrees of freedom. The paper's is computed from
+what it prints: a standard deviation is divided by the root of its number of seeds, and an error of unstated kind is
+taken as a standard error, the wider of its two meanings. Where a paper prints no error, or one smaller than our spread
+would give for its number of seeds, our spread is used for its seeds: that is right for the same method, and three or
+five seeds often show too small a spread. The error of a ratio grows with the ratio: a gain of a few hundred percent
+comes from a baseline that happened to be low. So for a gain or saving, the paper's spread is ours times its ratio over
+ours, where that factor is above 1. The two errors are combined by Welch and Satterthwaite.
 
-Seeds of which most are within a tenth of the least or the greatest score show next to nothing of the spread: five
-seeds out of five come out alike in a third of all studies of a method of which one seed in five fails. One more seed
-that ended at the other bound is then imagined, and the interval covers both readings. So no few seeds at 1.00
-reproduce a published 1.00.
+If most seeds are within a tenth of the lowest or highest score, they show almost nothing of the spread: five of five
+seeds come out alike in a third of all studies of a method that fails in one seed of five. The interval then also covers
+a second reading, with one more, imagined seed at the other bound. So a few seeds at 1.00 never reproduce a published
+1.00.
 
-Everything works on one estimate as on an array of them, so that a simulation holds the error rates of what is used.
+All functions take one estimate or an array of them, so that a simulation can measure the error rates of the same code.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from guidebench.reports.papers import verdicts
 from guidebench.reports.statistics import LEVEL, Array
 
 FEWEST_SEEDS = 5
-"""Of a row of ours; with fewer, nothing is decided."""
+"""Fewest seeds of one of our rows; with fewer, nothing is decided."""
 UNSTATED_SEEDS = 3
-"""Seeds of a paper that does not say how many: the fewest that any of the five says."""
+"""Assumed number of seeds of a paper that does not state one: the fewest that any of the five papers states."""
 SMALLEST = 0.25
-"""Share of the margin below which a difference is never held against a number, so that neither rounding nor a
-difference of no consequence is."""
+"""Share of the margin below which a difference never counts against a number, so that neither rounding nor a negligible
+difference does."""
 EQUAL_LEVEL = 2 * LEVEL - 1
-"""Level of the interval that two one-sided tests at 1 - LEVEL amount to."""
+"""Level of the interval that is equivalent to two one-sided tests at 1 - LEVEL."""
 NEAR = 0.1
-"""How near a bound of the score, as a share of its range, is at the bound."""
+"""Distance from a bound of the score, as a share of its range, that counts as at the bound."""
 
 TOO_WIDE = "the interval of the difference reaches beyond the margin, yet no difference is shown"
 NO_SIGN = "the size is within the margin, but that there is a gain or saving at all is not shown"
@@ -59,23 +60,24 @@ SHARES = (
     "clipped_before_success_percent",
     "draws_apart_before_success_percent",
 )
-"""Ends of the names of metrics that are shares of labels, priorities or draws, in percent."""
+"""Suffixes of metrics that are shares of labels, priorities or draws, in percent."""
 
 
 class Estimate(NamedTuple):
-    """A number of ours; the first axis holds its readings: as the seeds are, then with a seed imagined."""
+    """One of our numbers. The first axis holds its readings: with the seeds as they are, then with an imagined seed."""
 
     value: Array
     error: Array
-    """Standard error; infinite where the number cannot be bounded, as steps that some resamples never reach."""
+    """Standard error; infinite where the number is unbounded, such as steps to a target that some resamples never
+    reach."""
     freedom: Array
     """Degrees of freedom of the error."""
     seeds: int
-    """Of the row with the fewest."""
+    """Number of seeds of the row with the fewest."""
 
 
 class Published(NamedTuple):
-    """A number of a paper, or the range that it claims; each a number or an array of them."""
+    """A published number, or the range that a paper claims; each field is a number or an array."""
 
     low: Array | float
     high: Array | float
@@ -83,18 +85,19 @@ class Published(NamedTuple):
     """Standard error; NaN where the paper prints none."""
     seeds: int = UNSTATED_SEEDS
     origin: float = float("nan")
-    """Of a gain or saving the value at which the ratio that it tells of is 0 (`origin`); NaN of any other number."""
+    """For a gain or saving, the value at which the ratio behind it is 0; NaN for any other number."""
 
 
 def printed(value: float, error: float, kind: str, seeds: int | None) -> Published:
-    """A number with the error that stands beside it; `kind` is sd, sem, unknown or nothing."""
+    """Build a number from the error printed with it; `kind` is sd, sem, unknown or empty."""
     if kind == "sd" and seeds is not None:
         error /= np.sqrt(seeds)
     return Published(value, value, error, seeds or UNSTATED_SEEDS)
 
 
 def margin(metric: str, formula: str, value: float) -> float:
-    """Within what difference ours equals a published value of this metric, compared by this formula ("" for none)."""
+    """Return the difference within which ours equals a published value of this metric, under this formula ("" for
+    none)."""
     if formula == "relative_saving" or metric.endswith(("saving_percent", "speed_percent")):
         return 20.0
     if formula == "relative_gain" or metric.endswith(("gain_percent", "change_percent")):
@@ -105,8 +108,8 @@ def margin(metric: str, formula: str, value: float) -> float:
 
 
 def origin(metric: str, formula: str) -> float:
-    """As `Published.origin`, by metric and formula as `margin` has them: a gain of g % is a ratio of 100 + g, a saving
-    of s % one of 100 - s."""
+    """Return `Published.origin` for metric and formula as in `margin`: a gain of g % is a ratio of 100 + g, a saving of
+    s % one of 100 - s."""
     if formula == "relative_saving" or metric.endswith("saving_percent"):
         return 100.0
     relative = formula == "relative_gain" or metric.endswith(("gain_percent", "change_percent"))
@@ -114,7 +117,8 @@ def origin(metric: str, formula: str) -> float:
 
 
 def of_seeds(scores: Array, greatest: float = np.inf) -> Estimate:
-    """The mean of scores [..., seeds] of one task; `greatest`: the greatest score where they lie between 0 and it."""
+    """Estimate the mean of scores [..., seeds] of one task; `greatest` is the highest score if they lie between 0 and
+    it."""
     readings = [_mean(scores)]
     for bound in (0.0, greatest):
         if np.isfinite(greatest):
@@ -126,12 +130,12 @@ def of_seeds(scores: Array, greatest: float = np.inf) -> Estimate:
 
 
 def at_bound(scores: Array, bound: float, greatest: float) -> Array:
-    """Whether most of scores [..., seeds] are near this bound."""
+    """Return whether most of scores [..., seeds] are near this bound."""
     return np.asarray(np.abs(np.median(scores, axis=-1) - bound) <= NEAR * greatest)
 
 
 def ends(ours: Estimate, theirs: Published | None = None, level: float = LEVEL) -> tuple[Array, Array]:
-    """The interval of our value, widened by the paper's error where `theirs` is given; it covers every reading."""
+    """Return the interval of our value, widened by the paper's error if `theirs` is given; it covers every reading."""
     from scipy import stats
 
     error, freedom = ours.error, ours.freedom
@@ -151,7 +155,7 @@ def ends(ours: Estimate, theirs: Published | None = None, level: float = LEVEL) 
 
 
 def _larger(ours: Estimate, theirs: Published) -> Array | float:
-    """How much larger the paper's spread is than ours because its ratio is; at least 1."""
+    """Return the factor, at least 1, by which the paper's spread exceeds ours because its ratio does."""
     if np.isnan(theirs.origin):
         return 1.0
     ratio = np.fmax(np.abs(theirs.low - theirs.origin), np.abs(theirs.high - theirs.origin))
@@ -161,8 +165,9 @@ def _larger(ours: Estimate, theirs: Published) -> Array | float:
 
 
 def decided(ours: Estimate, theirs: Published, margin: float, *, directed: bool = False, level: float = LEVEL) -> Array:
-    """One of `verdicts.TESTED`; `directed`: the number says by how much a method is better, so its sign counts too,
-    unless it is published as zero. `level` is that at which ours must differ; higher where several are tested."""
+    """Return one of `verdicts.TESTED`. `directed`: the number states by how much a method is better, so its sign counts
+    too, unless it is published as zero. `level` is the level at which ours must differ; it is higher where several
+    numbers are tested."""
     low, high = ends(ours, theirs, level)
     point, least = ours.value[0], SMALLEST * margin
     above, below = point - theirs.high, theirs.low - point
@@ -182,15 +187,15 @@ def decided(ours: Estimate, theirs: Published, margin: float, *, directed: bool 
 
 
 def equal(ours: Estimate, theirs: Published, margin: float) -> Array:
-    """Whether the difference lies within the margin by two one-sided tests."""
+    """Return whether the difference lies within the margin by two one-sided tests."""
     low, high = ends(ours, theirs, EQUAL_LEVEL)
     return np.asarray((low > theirs.low - margin) & (high < theirs.high + margin))
 
 
 def why_inconclusive(ours: Estimate, theirs: Published | None = None, margin: float = 0.0) -> tuple[str, ...]:
-    """What keeps our numbers from deciding, in words that are the same for every number.
+    """Return why our numbers cannot decide, in words that are the same for every number.
 
-    `theirs` and `margin`: as `decided` was given them; without them the question was which of two is better.
+    `theirs` and `margin` are as for `decided`; without them the question was which of two is better.
     """
     if ours.seeds < FEWEST_SEEDS:
         return ("fewer than five seeds",)
@@ -202,7 +207,7 @@ def why_inconclusive(ours: Estimate, theirs: Published | None = None, margin: fl
 
 
 def better(ours: Estimate, sign: float = 1.0, level: float = LEVEL) -> Array:
-    """Whether a difference is on this side of zero."""
+    """Return whether a difference is on this side of zero."""
     low, high = ends(ours, level=level)
     return np.asarray(low > 0 if sign > 0 else high < 0) & (ours.seeds >= FEWEST_SEEDS)
 

@@ -1,15 +1,15 @@
-"""Our estimate of a published number: what mean curves say of a method, and of a method beside its baseline, and the
-means of what each run measured besides.
+"""Estimates of published numbers from our runs: metrics of mean curves, of a method alone or compared with its
+baseline, and means of the numbers in runs' logs.
 
-A resample draws seeds, for every task and learner on its own. Rows of one task and learner with the same seeds are
-drawn together, so that a comparison is paired; others independently of each other. A metric is computed from the mean
-curve of each resample, as a paper computes it from the mean over its seeds; over several tasks or learners its parts
-are averaged first and compared then (VLM-RB, tables 1 and 8).
+A resample draws seeds separately for every task and learner. Rows of one task and learner with the same seeds are drawn
+together, so that a comparison is paired; other rows are drawn independently. A metric is computed from the mean curve
+of each resample, as a paper computes it from the mean over its seeds. Over several tasks or learners its parts are
+averaged before they are compared (VLM-RB, tables 1 and 8).
 
-The spread of the resamples is the standard error, enlarged by n / (n - 1) in its square, which a bootstrap of n seeds
-leaves out: of a mean it is then s / sqrt(n). Each stratum of seeds that are drawn together has its share of it by the
-infinitesimal jackknife (Efron 2014, "Estimation and Accuracy After Model Selection", equation 3.6), and the shares give
-the degrees of freedom (Welch, Satterthwaite). Intervals are those of t.
+The standard error is the spread of the resamples with its variance scaled by n / (n - 1), which a bootstrap of n seeds
+lacks; for a mean it is then s / sqrt(n). The infinitesimal jackknife gives the share of each stratum of seeds that are
+drawn together (Efron 2014, "Estimation and Accuracy After Model Selection", equation 3.6), and the shares give the
+degrees of freedom (Welch, Satterthwaite). Intervals are t intervals.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ _CHUNK = 1 << 22
 """Numbers in one chunk of resampled curves."""
 _TOLERANCE = 1e-12
 _NO_SEED = -1
-"""Stands for the imagined seed."""
+"""Number of the imagined seed."""
 
 
 class Setting(NamedTuple):
-    """One task and learner: the method's row and, where the number compares, its baseline's."""
+    """One task and learner: the method's row and, for a comparison, its baseline's."""
 
     row: ReportRow
     baseline: ReportRow | None = None
 
 
 class Parts(NamedTuple):
-    """What a metric may need of one setting, each [1 + reps]: the point estimate, then that of each resample."""
+    """Inputs of a metric for one setting, each [1 + reps]: the point estimate, then the estimate of each resample."""
 
     last: Array
     """Success rate at the last evaluation."""
     best: Array
     """Highest success rate of all evaluations."""
     area: Array
-    """Under the curve, as a mean success rate."""
+    """Area under the curve, as a mean success rate."""
     steps: Array
-    """Steps to the baseline's best, or without a baseline to its own; infinite where that is never reached."""
+    """Steps to the baseline's best, or without a baseline to the method's own; infinite if never reached."""
     seconds: Array
-    """The time that so many steps took."""
+    """Duration of these steps."""
     deviation: Array
     """Standard deviation between seeds of the success rate at the last evaluation."""
 
@@ -67,20 +67,21 @@ def _at_last(success: Array) -> Array:
 
 
 class Metric(NamedTuple):
-    """`value` of a method's parts, and of its baseline's where it compares; averaged over the settings before."""
+    """The value from a method's parts and, for a comparison, its baseline's; the parts are averaged over settings
+    first."""
 
     value: Callable[[Parts, Parts], Array]
     compares: bool = False
-    """Says how far a method is from its baseline."""
+    """Whether it states the distance of a method from its baseline."""
     of_seeds: Callable[[Array], Array] = _at_best
-    """Success rates [seeds, checkpoints] -> the score of each seed that the metric rests on."""
+    """Function from success rates [seeds, checkpoints] to the score of each seed that the metric depends on."""
 
 
 class Estimated(NamedTuple):
-    """A metric of ours: what is shown of it, and what is tested."""
+    """An estimated metric: the interval to show, and the estimate to test."""
 
     interval: Interval
-    """At 95 %; NaN ends with a single seed, infinite ones where resamples do not reach their target."""
+    """95 % interval; its ends are NaN with a single seed, and infinite where resamples do not reach their target."""
     tested: Estimate
 
 
@@ -102,17 +103,17 @@ METRICS: dict[str, Metric] = {
     "step_saving_percent": Metric(lambda ours, theirs: -_gain(ours.steps, theirs.steps), compares=True),
     "time_saving_percent": Metric(lambda ours, theirs: -_gain(ours.seconds, theirs.seconds), compares=True),
 }
-"""What a published metric's name means in terms of our curves; `MEASURES` are those of our logs, and any other needs
-runs that do not exist yet."""
+"""Published metric -> its definition on our curves. `MEASURES` are read from our logs; any other metric needs runs that
+do not exist yet."""
 
 
 def relative_gain(ours: Array, theirs: Array) -> Array:
-    """In percent of the baseline's."""
+    """Return the difference in percent of the baseline's value."""
     return np.asarray(100 * (ours - theirs) / theirs)
 
 
 Formula = Callable[[Array, Array], Array]
-"""Samples of a metric of a method, and of its baseline -> those of what compares them."""
+"""Function from samples of a metric of a method, and of its baseline, to samples of their comparison."""
 COMPARISONS: dict[str, tuple[str, Formula]] = {
     "relative_speed_percent": ("steps_per_second", lambda ours, theirs: 100 * ours / theirs),
     **{
@@ -124,7 +125,7 @@ COMPARISONS: dict[str, tuple[str, Formula]] = {
 
 
 def measured_by(metric: str) -> str:
-    """The metric that each side of a comparison has; any other is its own."""
+    """Return the metric that each side of a comparison has; a metric outside `COMPARISONS` is its own."""
     return COMPARISONS[metric][0] if metric in COMPARISONS else metric
 
 
@@ -133,19 +134,20 @@ def is_known(metric: str) -> bool:
 
 
 def compares(metric: str) -> bool:
-    """Whether a metric says by how much a method is above or below its baseline."""
+    """Return whether a metric states by how much a method is above or below its baseline."""
     return (metric in METRICS and METRICS[metric].compares) or metric.endswith("_change_percent")
 
 
 def unmeasured(row: ReportRow, metric: str) -> Array:
-    """Of runs that keep no logs."""
+    """Return NaN for each seed, for runs without logs."""
     return np.full(len(row.seeds), np.nan)
 
 
 class Estimator:
-    """Metrics with their errors from `reps` resamples.
+    """Estimates of metrics with their errors from `reps` resamples.
 
-    `seconds`: a row -> its per environment step; `measured`: a row and one of `MEASURES` -> a number per seed, or NaN.
+    `seconds` maps a row to its seconds per environment step; `measured` maps a row and one of `MEASURES` to a number
+    per seed, or NaN.
     """
 
     def __init__(
@@ -158,9 +160,10 @@ class Estimator:
         self._origins: dict[int, ReportRow] = {}
 
     def __call__(self, metric: str, settings: Sequence[Setting], formula: Formula | None = None) -> Estimated:
-        """The metric over all `settings`; with a formula, that of the metric of their methods and of their baselines.
+        """Estimate the metric over all `settings`; with a formula, apply it to the metric of the methods and of the
+        baselines.
 
-        NaN where it is not defined, as beside a baseline that never succeeded.
+        NaN where it is undefined, as beside a baseline that never succeeded.
         """
         if metric in COMPARISONS:
             metric, formula = COMPARISONS[metric]
@@ -178,7 +181,8 @@ class Estimator:
         return Estimated(shown, tested)
 
     def samples(self, metric: str, settings: Sequence[Setting], formula: Formula | None = None) -> Array:
-        """The metric of the parts averaged over the settings: the point estimate, then each resample's, [1 + reps]."""
+        """Return the metric of the parts averaged over the settings: the point estimate, then each resample's, [1 +
+        reps]."""
         if formula is not None:
             theirs = [Setting(setting.baseline) for setting in settings if setting.baseline is not None]
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -190,14 +194,14 @@ class Estimator:
         return METRICS[metric].value(_mean(ours), _mean(theirs_))
 
     def lacks(self, row: ReportRow, metric: str) -> bool:
-        """Whether no run of a row wrote what a metric needs."""
+        """Return whether no run of a row recorded what a metric needs."""
         name = measured_by(metric)
         return name in MEASURES and bool(np.isnan(self._measured(row, name)).all())
 
     def _reading(
         self, metric: str, settings: Sequence[Setting], formula: Formula | None
     ) -> tuple[float, float, float, Interval | None]:
-        """Value, standard error, degrees of freedom, and an interval where it is not that of t."""
+        """Return value, standard error, degrees of freedom, and an interval where it is not a t interval."""
         samples = self.samples(metric, settings, formula)
         point, drawn = float(samples[0]), samples[1:]
         strata = {_stratum(row): (row, self._counted(row, metric)) for row in _rows(settings)}
@@ -226,11 +230,12 @@ class Estimator:
         return point, float(np.sqrt(whole * sum(shares) / linear)), freedom, None
 
     def _counted(self, row: ReportRow, metric: str) -> int:
-        """How many seeds of a row have the metric."""
+        """Return how many seeds of a row have the metric."""
         return int(np.isfinite(self._measured(row, metric)).sum()) if metric in MEASURES else len(row.seeds)
 
     def _with_imagined_seeds(self, metric: str, settings: Sequence[Setting]) -> list[list[Setting]]:
-        """The settings with one more seed in each row at a bound: in those of the method, in those of the baseline."""
+        """Return the settings with one more seed at a bound in each row, first for the method's rows, then for the
+        baseline's."""
         if metric not in METRICS:
             return []
         methods = [Setting(self._with_a_seed(each.row, metric), each.baseline) for each in settings]
@@ -242,7 +247,8 @@ class Estimator:
         ]
 
     def _with_a_seed(self, row: ReportRow, metric: str) -> ReportRow:
-        """A row of which most seeds are at a bound with one more at the other, throughout training; else the row."""
+        """Return a row of which most seeds are at a bound with one more seed at the other bound throughout training;
+        return any other row unchanged."""
         scores = METRICS[metric].of_seeds(row.success)
         for bound in (0.0, 1.0):
             if equivalence.at_bound(scores, 1 - bound, 1.0):
@@ -254,7 +260,7 @@ class Estimator:
         return row
 
     def _means(self, row: ReportRow, metric: str) -> Array:
-        """The mean over the runs that have a number, [1 + reps]; only the point estimate where it is one alone."""
+        """Return the mean over the runs that have a number, [1 + reps]; with a single run, the point estimate only."""
         values, weights = self._measured(row, metric), self._drawn(row)
         known = np.isfinite(values)
         with np.errstate(invalid="ignore"):
@@ -289,7 +295,7 @@ class Estimator:
         return self._known[key]
 
     def _drawn(self, row: ReportRow) -> Array:
-        """The weight of every seed, [1 + reps, seeds], the same for rows that are drawn together."""
+        """Return the weight of every seed, [1 + reps, seeds], the same for rows that are drawn together."""
         stratum = _stratum(row)
         if stratum not in self._weights:
             runs = len(row.seeds)
@@ -300,7 +306,7 @@ class Estimator:
 
 
 def _range(metric: str) -> tuple[float, float]:
-    """The least and the greatest value that a metric can have."""
+    """Return the least and the greatest possible value of a metric."""
     if metric in SUCCESS:
         return 0.0, SUCCESS[metric]
     if metric.endswith("saving_percent"):
@@ -315,12 +321,13 @@ def _rows(settings: Sequence[Setting]) -> list[ReportRow]:
 
 
 def _stratum(row: ReportRow) -> tuple[str, str, tuple[int, ...]]:
-    """What seeds are drawn together for."""
+    """Return the key of rows whose seeds are drawn together."""
     return row.where, row.cell.learner, row.seeds
 
 
 def _reached(steps: Array, curves: Array, target: Array) -> Array:
-    """First of `steps` at which each of `curves` [n, checkpoints] is at its target [n]; NaN for a target of zero."""
+    """Return the first of `steps` at which each of `curves` [n, checkpoints] reaches its target [n]; NaN for a target
+    of zero."""
     hit = curves >= target[:, None] - _TOLERANCE
     first = np.where(hit.any(axis=1), np.asarray(steps, float)[hit.argmax(axis=1)], np.inf)
     return np.where(target > 0, first, np.nan)

@@ -1,4 +1,4 @@
-"""A paper's figures of what runs tell beside their learning curves: judges, labels, learned rewards, imagination."""
+"""A paper's figures from probes and logs: judges, labels, learned rewards, imagined segments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from guidebench.reports.summary.rows import ReportRow
 
 
 def episode(figure: ReferenceFigure, name: str, sources: Sources) -> list[Drawing]:
-    """The judge's score beside the critic along a reference episode."""
+    """Draw the judge's score beside the critic along a reference episode."""
     drawings = []
     for task in figure.tasks:
         row = sources.row(figure.suite, task, ("", figure.method, {}))
@@ -31,7 +31,7 @@ def episode(figure: ReferenceFigure, name: str, sources: Sources) -> list[Drawin
 
 
 def labels(figure: Labels, name: str, sources: Sources) -> list[Drawing]:
-    """Label accuracy and return over training."""
+    """Draw label accuracy and return over training."""
     rows = _rows(figure.suite, figure.task, figure.curves, sources)
     taught = {called: sources.teaching(row) for called, row in rows.items()}
     known = {called: each for called, each in taught.items() if each is not None and each.over_training}
@@ -44,7 +44,7 @@ def labels(figure: Labels, name: str, sources: Sources) -> list[Drawing]:
 
 
 def learned(figure: Rewards, name: str, sources: Sources) -> list[Drawing]:
-    """Learned rewards beside the task's own."""
+    """Draw learned rewards beside the task's own."""
     rows = _rows(figure.suite, figure.task, figure.curves, sources)
     found = {called: sources.learned(row) for called, row in rows.items()}
     known = {called: each for called, each in found.items() if each is not None}
@@ -57,7 +57,7 @@ def learned(figure: Rewards, name: str, sources: Sources) -> list[Drawing]:
 
 
 def imagined(figure: Imagined, name: str, sources: Sources) -> list[Drawing]:
-    """Rewards of imagined segments beside those of preferred ones, task by task."""
+    """Draw rewards of imagined segments beside those of preferred ones, by task."""
     bars = {}
     for task in figure.tasks:
         row = sources.row(figure.suite, task, ("", figure.method, {}))
@@ -72,7 +72,7 @@ def imagined(figure: Imagined, name: str, sources: Sources) -> list[Drawing]:
 
 
 def trajectories(figure: Trajectories, name: str, sources: Sources) -> list[Drawing]:
-    """Paths of imagined segments, task by task."""
+    """Draw paths of imagined segments, by task."""
     drawn: list[Drawing] = []
     for task in figure.tasks:
         row = sources.row(figure.suite, task, ("", figure.method, {}))
@@ -86,7 +86,7 @@ def trajectories(figure: Trajectories, name: str, sources: Sources) -> list[Draw
 
 
 def bars(figure: BarFigure, name: str, sources: Sources) -> list[Drawing]:
-    """Some metrics of a few rows, an axis each; metrics that no row has are left out."""
+    """Draw metrics of a few rows, one axis per metric; omit metrics that no row has."""
     rows = _rows(figure.suite, figure.task, figure.bars, sources)
     found = {
         metric: {
@@ -122,6 +122,6 @@ def _title(figure: Labels | Rewards | Imagined | Trajectories | BarFigure) -> st
 
 
 def _rows(suite: str, task: str, named: tuple[Named, ...], sources: Sources) -> dict[str, ReportRow]:
-    """The rows that there are, by what the figure calls them."""
+    """Return the available rows by their names in the figure."""
     found = {each[0]: sources.row(suite, task, each) for each in named}
     return {called: row for called, row in found.items() if row is not None}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def contents(found: PaperReport) -> dict[str, bytes]:
-    """The files of a report, by name."""
+    """Return the files of a report by name."""
     from guidebench.reports.papers import page
 
     made = {
@@ -41,7 +41,7 @@ def _latex(found: PaperReport, table: Filled) -> str:
 
 
 def document(found: PaperReport, names: Sequence[str]) -> str:
-    """A whole LaTeX document that shows the tables and figures; `pdflatex` compiles it where it lies."""
+    """Return a whole LaTeX document with the tables and figures, which `pdflatex` compiles in its directory."""
     samples = [name for name in names if name.startswith(f"figure-{found.paper.samples}-") and name.endswith(".png")]
     lines = [
         r"\documentclass{article}",

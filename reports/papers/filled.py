@@ -1,4 +1,4 @@
-"""A paper's tables filled with what our runs say: every published number beside ours, with a verdict."""
+"""A paper's tables filled from our runs: every published number beside ours, with a verdict."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ if TYPE_CHECKING:
 
 
 class PublishedEntry(NamedTuple):
-    """A published number, and ours where some run has it."""
+    """A published number, and ours where a run has it."""
 
     number: Number
     ours: Interval | None
     verdict: str
     reasons: tuple[str, ...]
-    """Why it cannot be compared, what is missing, or why it is inconclusive."""
+    """Reasons why it cannot be compared, what is missing, or why it is inconclusive."""
     numbers_alone: str
     """The verdict if ours were comparable; "" without an estimate of ours."""
     rows: tuple[ReportRow, ...]
 
 
 class Line(NamedTuple):
-    """A line of a table; a cell holds the entries of its column, the first with the column's verdict."""
+    """A line of a table. A cell holds the entries of its column; the first entry has the column's verdict."""
 
     names: tuple[str, ...]
     cells: tuple[tuple[PublishedEntry, ...], ...]
 
     @property
     def verdicts(self) -> tuple[str, ...]:
-        """Those of the cells that hold something."""
+        """Yield the entries of all non-empty cells."""
         return tuple(cell[0].verdict for cell in self.cells if cell)
 
 
 class Filled(NamedTuple):
-    """One table of a paper: `names` heads the columns that name a line."""
+    """One table of a paper; `names` are the headings of the columns that identify a line."""
 
     layout: Layout
     names: tuple[str, ...]
@@ -54,7 +54,7 @@ class Filled(NamedTuple):
 
 
 def fill(paper: Paper, numbers: pd.DataFrame, shelf: Shelf, estimator: Estimator) -> list[Filled]:
-    """The tables of a paper; `numbers` as `guidebench.results.published.load(name)` has them."""
+    """Fill the tables of a paper; `numbers` is what `guidebench.results.published.load(name)` returns."""
     tables = []
     for layout in paper.layouts:
         mine = [number(row) for row in numbers[numbers["table"] == layout.table].itertuples(index=False)]
@@ -65,14 +65,14 @@ def fill(paper: Paper, numbers: pd.DataFrame, shelf: Shelf, estimator: Estimator
 
 
 def number(row: object) -> Number:
-    """A row of `guidebench.results.published.load()` (as `itertuples` gives it) as a Number."""
+    """Convert a record of `guidebench.results.published.load()` (from `itertuples`) to a Number."""
     values = {name: getattr(row, name) for name in Number._fields}
     seeds = None if str(values["seeds"]) == "<NA>" else int(values["seeds"])
     return Number(**{**values, "variant": published.variant(values["variant"]), "seeds": seeds})
 
 
 def entry(number: Number, paper: Paper, shelf: Shelf, estimator: Estimator) -> PublishedEntry:
-    """A number beside ours."""
+    """Estimate our value of a published number and compare them."""
     if number.suite in paper.robots:
         return PublishedEntry(number, None, verdicts.PUBLISHED_ONLY, ("real robots",), "", ())
     metric = matching.metric(number.metric, number.variant)
@@ -104,14 +104,14 @@ def entry(number: Number, paper: Paper, shelf: Shelf, estimator: Estimator) -> P
 
 
 def property_of(number: Number, name: str) -> str:
-    """Suite, task, method or metric of a number, or a key of its variant; "" where it has none."""
+    """Return the suite, task, method, metric or a variant's value of a number; "" if it has none."""
     if name in ("suite", "task", "method", "metric"):
         return str(getattr(number, name))
     return number.variant.get(name, "")
 
 
 def words(name: str) -> str:
-    """A name of data as a reader reads it."""
+    """Return a name of data in reader's words."""
     return name.replace("_", " ")
 
 
@@ -143,7 +143,7 @@ def _table(layout: Layout, entries: Sequence[PublishedEntry]) -> Filled:
 
 
 def _shown(name: str, value: str) -> str:
-    """A property that names a line; tasks and methods go by their names."""
+    """Return a property that identifies a line, with the names of tasks and methods in reader's words."""
     return words(value) if name in ("metric", "ablation") else value
 
 

@@ -1,4 +1,4 @@
-"""What a paper's tables and figures can be: how each is laid out, apart from any number."""
+"""Types of a paper's tables and figures: how each is laid out, without numbers."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 Named = tuple[str, str, Mapping[str, str]]
-"""(name, method, variant) of a row, by the name that a figure calls it."""
+"""(name, method, variant) of a row; the name is the one in the figure."""
 
 
 class JoinedColumn(NamedTuple):
-    """A column that holds several numbers of a line, as in "+61.3% (1.00/0.62)"; the verdict is that of the first."""
+    """A column with several numbers per line, as in "+61.3% (1.00/0.62)"; the verdict is that of the first."""
 
     title: str
     numbers: tuple[tuple[str, str], ...]
-    """(metric, whose): whose is "method", or "baseline" for what the baseline itself reached."""
+    """(metric, whose): whose is "method", or "baseline" for the baseline's own value."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A table: which properties of a number name its line, and which its column.
+    """A table: which properties of a number identify its line, and which its column.
 
-    A property is suite, task, method, metric, or a key of its variant.
+    A property is suite, task, method, metric, or a key of the variant.
     """
 
     table: str
@@ -30,9 +30,9 @@ class Layout:
     lines: tuple[str, ...] = ("task",)
     columns: tuple[str, ...] = ("method",)
     composed: tuple[JoinedColumn, ...] = ()
-    """Instead of `columns`, where a column holds more than one number."""
+    """Used instead of `columns` where a column holds several numbers."""
     note: str = ""
-    """What ours is, where the paper leaves it open."""
+    """How we define what the paper leaves open."""
 
 
 class Panels(NamedTuple):
@@ -43,21 +43,22 @@ class Panels(NamedTuple):
     suite: str
     tasks: tuple[str, ...]
     curves: tuple[Named, ...]
-    """In the order of the legend."""
+    """Curves in the order of the legend."""
     learners: tuple[str, ...] = ("",)
     reference: str = ""
-    """A method of which only the level at the end is drawn, dashed."""
+    """A method of which only the final level is drawn, dashed."""
     arrows: bool = False
-    """Whether to mark how much sooner and higher the first curve is than the better of the baselines."""
+    """Whether to mark how much sooner and higher the first curve is than the best baseline."""
     of: Literal["success", "return"] = "success"
     least: int = 1
-    """Fewest curves that make a panel."""
+    """Fewest curves of a panel."""
     schedule: bool = False
-    """Whether to show beside it how the share λ of draws rose."""
+    """Whether to also draw the share λ of draws over training."""
 
 
 class ReferenceFigure(NamedTuple):
-    """A figure of the judge's score beside the critic along a reference episode, of a method's own configuration."""
+    """A figure of the judge's score beside the critic along a reference episode, in a method's default
+    configuration."""
 
     figure: str
     title: str
@@ -87,7 +88,7 @@ class Rewards(NamedTuple):
 
 
 class Imagined(NamedTuple):
-    """A figure of the rewards of imagined segments beside those of preferred ones, a group of bars per task."""
+    """A figure of the rewards of imagined segments beside those of preferred ones, with a group of bars per task."""
 
     figure: str
     title: str
@@ -97,7 +98,7 @@ class Imagined(NamedTuple):
 
 
 class Trajectories(NamedTuple):
-    """A figure of paths that were imagined, beside those that were shown, a drawing per task."""
+    """A figure of imagined paths beside the paths that were shown to the teacher, with a drawing per task."""
 
     figure: str
     title: str
@@ -107,7 +108,7 @@ class Trajectories(NamedTuple):
 
 
 class BarFigure(NamedTuple):
-    """A figure of some metrics on one task, an axis each, a bar per method and variant."""
+    """A figure of some metrics on one task, with an axis per metric and a bar per method and variant."""
 
     figure: str
     title: str
@@ -122,14 +123,14 @@ Figure = Panels | ReferenceFigure | Labels | Rewards | Imagined | Trajectories |
 
 @dataclass(frozen=True)
 class Paper:
-    """What a report on one paper holds."""
+    """The contents of a report on one paper."""
 
     title: str
     layouts: tuple[Layout, ...]
     models: tuple[str, ...] = ()
-    """The foundation models it used, as this project calls them."""
+    """The foundation models that it used, by this project's names."""
     seeds: int | None = None
-    """Runs behind a number that does not say how many; None where the paper does not say it anywhere."""
+    """Runs behind a number without a stated count; None where the paper states no count at all."""
     budgets: Mapping[str, int] = field(default_factory=dict)
     """Suite -> environment steps of a run."""
     robots: tuple[str, ...] = ("real_robot",)
@@ -137,9 +138,9 @@ class Paper:
     privileged: tuple[str, ...] = ()
     """Methods that learn from a task's own reward in the paper too, through a scripted teacher."""
     means: Mapping[str, str] = field(default_factory=dict)
-    """A key of its variants, or a pair key=value, -> what it is called here."""
+    """A variant's key, or a pair key=value, -> its name here."""
     unclear: Mapping[str, str] = field(default_factory=dict)
-    """Metric -> what the paper leaves open about it, so that no number of ours can be held against it."""
+    """Metric -> what the paper leaves undefined, so that our numbers cannot be tested against it."""
     figures: tuple[Figure, ...] = ()
     samples: str = ""
     """The figure that shows frames as a judge sees them."""

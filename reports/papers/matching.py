@@ -1,4 +1,4 @@
-"""Which of our rows a published number is about."""
+"""Find the rows of ours that a published number is about."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from guidebench.reports.papers.measures import OF_MACHINES, OFFLINE
 from guidebench.reports.summary.rows import ReportRow
 
 RELATIVE = "baseline"
-"""The key of a variant that names what a number is relative to; the others describe the method's own run."""
+"""Variant key of what a number is relative to; the other keys describe the method's own run."""
 DATA = "data"
-"""The key that names data apart from training, on which a number was taken: it is part of the metric."""
+"""Variant key of the data, apart from training, on which a number was taken; it becomes part of the metric."""
 HARDWARE = "hardware"
-"""The key that names the machine on which a number was taken: ours is another."""
+"""Variant key of the machine on which a number was taken; ours differs."""
 ALL = "all"
-"""Tasks that a paper does not name."""
+"""Name of tasks that a paper does not specify."""
 ABLATION = "ablation"
 MODEL = "model"
 _MEANT = ("command line", ABLATION, "perturbation")
-"""Layers of a setting that somebody asked for."""
+"""Layers in which a user or a matrix sets a value."""
 
 
 class Number(NamedTuple):
-    """One published number, as `guidebench.results.published` has it; `variant` taken apart."""
+    """A published number from `guidebench.results.published`, with its variant parsed."""
 
     table: str
     suite: str
@@ -44,7 +44,7 @@ class Number(NamedTuple):
 
 
 class Match(NamedTuple):
-    """The rows that a number is about, task by task and learner by learner, and why they are not what the paper ran."""
+    """The rows of a number by task and learner, and the reasons why they are not what the paper ran."""
 
     settings: tuple[Setting, ...]
     reasons: tuple[str, ...]
@@ -57,25 +57,25 @@ class Missing(NamedTuple):
 
 
 def metric(name: str, variant: Mapping[str, str]) -> str:
-    """A metric by the name that tells on which data it was taken."""
+    """Return a metric's name including the data on which it was taken."""
     return f"{OFFLINE}_{name}" if variant.get(DATA) == OFFLINE else name
 
 
 def of_machines(metric: str) -> list[str]:
-    """Why a number that belongs to a machine is not that of the paper."""
+    """Return why a number that depends on a machine is not the paper's."""
     name = estimates.measured_by(metric)
     return ["measured on other hardware"] if name.startswith(OF_MACHINES) else []
 
 
 def unnamed(tasks: Iterable[str]) -> str:
-    """Why a number over these tasks is not that of a paper which names none."""
+    """Return why a number over these tasks is not that of a paper that names no tasks."""
     return f"mean over {', '.join(tasks)}; the paper names no tasks"
 
 
 class Shelf:
-    """The rows of the chosen studies, found by what a published number says of them.
+    """The rows of the chosen studies, looked up by a published number's properties.
 
-    `stand_ins`: a task of the paper -> the task of ours that is shown in its place where the paper's has no run.
+    `stand_ins` maps a task of the paper to the task of ours that is shown instead where the paper's has no run.
     """
 
     def __init__(self, rows: Sequence[ReportRow], paper: Paper, stand_ins: Mapping[str, str]) -> None:
@@ -83,7 +83,7 @@ class Shelf:
         self._rows, self._stand_ins = rows, stand_ins
 
     def match(self, number: Number) -> Match | Missing:
-        """The rows of a number; Missing names the first setting of it that no study has."""
+        """Return the rows of a number; raise Missing, naming the first setting of it that no study has."""
         settings, reasons = [], of_machines(metric(number.metric, number.variant))
         learners = number.variant.get("learner", "").split(",")
         variant = {key: value for key, value in number.variant.items() if key not in (RELATIVE, HARDWARE, "learner")}
@@ -112,14 +112,16 @@ class Shelf:
         return Match(tuple(settings), tuple(dict.fromkeys(reasons)))
 
     def tasks(self, suite: str, method: str, variant: Mapping[str, str]) -> list[str]:
-        """Those of a suite for which there is a row."""
+        """Return the tasks of a suite that have a matching row."""
         known = dict.fromkeys(row.cell.task for row in self._rows if row.cell.suite == suite)
         return [task for task in known if self.row(suite, task, method, "", variant)]
 
     def row(self, suite: str, task: str, method: str, learner: str, variant: Mapping[str, str]) -> ReportRow | None:
-        """The row with the fewest settings besides those of `variant`, then the most seeds; None if there is none.
+        """Return the row with the fewest settings beyond those of `variant`, then the most seeds; None if there is
+        none.
 
-        A number of no suite or task is of any."""
+        A number without suite or task matches any.
+        """
         variant = self._ours(variant)
         for name in dict.fromkeys([task, self._stand_ins.get(task, task)]):
             fitting = [
@@ -137,14 +139,14 @@ class Shelf:
         return None
 
     def reasons(self, row: ReportRow, task: str, variant: Mapping[str, str]) -> list[str]:
-        """Why a row is not what the paper ran on `task` with `variant`."""
+        """Return why a row is not what the paper ran on `task` with `variant`."""
         variant = self._ours(variant)
         strays = [stray for stray in _strays(row, variant, _MEANT) if not stray.startswith("training.steps=")]
         models = [variant["model"], row.cell.model] if "model" in variant else self.paper.models
         return verdicts.reasons(row, self.paper, task, models, ", ".join(strays))
 
     def _ours(self, variant: Mapping[str, str]) -> dict[str, str]:
-        """A variant in this project's words, without what is no setting."""
+        """Return a variant in this project's names, without keys that are no settings."""
         found = {}
         for key, value in variant.items():
             if key not in (DATA, HARDWARE):
@@ -155,7 +157,7 @@ class Shelf:
 
 
 def _ablated(row: ReportRow, variant: Mapping[str, str]) -> bool:
-    """Whether a row leaves something out that the variant does not."""
+    """Return whether a row omits something that the variant includes."""
     place = row.cell.matrix
     if place is None or place.kind != ABLATION or place.reference == row.cell.id:
         return False
@@ -164,7 +166,7 @@ def _ablated(row: ReportRow, variant: Mapping[str, str]) -> bool:
 
 
 def _has(row: ReportRow, variant: Mapping[str, str]) -> bool:
-    """Whether a row's configuration has every setting of a variant."""
+    """Return whether a row's configuration has every setting of a variant."""
     for key, text in variant.items():
         if key == "model":
             if not re.fullmatch(rf"{re.escape(text)}(-\d{{4}}-\d{{2}}-\d{{2}})?", row.cell.model):
@@ -180,7 +182,7 @@ def _has(row: ReportRow, variant: Mapping[str, str]) -> bool:
 
 
 def _strays(row: ReportRow, variant: Mapping[str, str], layers: Sequence[str]) -> list[str]:
-    """Settings from these layers that the variant does not name, itself or as an ablation's."""
+    """Return the settings from these layers that the variant does not name, directly or as an ablation's."""
     given = f"{ABLATION} {variant[ABLATION]}" if ABLATION in variant else None
     named = {"chat.model", "judge.model"} if "model" in variant else set()
     return [
@@ -191,7 +193,7 @@ def _strays(row: ReportRow, variant: Mapping[str, str], layers: Sequence[str]) -
 
 
 def _layer(entry: Any) -> str:
-    """Who set it."""
+    """Return the layer that set it."""
     return str(entry.get("layer", "")) if isinstance(entry, Mapping) else ""
 
 

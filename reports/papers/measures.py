@@ -1,5 +1,5 @@
-"""Numbers that each run has of its own beside its curves: what teachers said, what models cost, how fast a run was and
-what its replay drew, from the runs' logs."""
+"""Numbers of each run from its logs rather than its curves: teachers' labels, model costs, speed, and what the replay
+drew."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 OfRuns = Callable[["pd.DataFrame", ReportRow], Mapping[int, float]]
-"""The rows of one cell, and what else is known of it -> the number of each seed that has it."""
+"""Function from the records of one cell and its row to the number of each seed that has it."""
 
 
 class Measure(NamedTuple):
@@ -51,7 +51,7 @@ def _on_unseen_pairs(rows: pd.DataFrame, _: ReportRow) -> dict[int, float]:
 
 
 def _clocked(value: Callable[[Mapping[str, float]], float | None]) -> OfRuns:
-    """A number from each run's share of its worker's clock."""
+    """Compute a number from each run's share of its worker's clock."""
 
     def of_runs(rows: pd.DataFrame, _: ReportRow) -> dict[int, float]:
         runs: Iterable[tuple[Any, pd.DataFrame]] = rows.groupby("seed")
@@ -70,7 +70,7 @@ def _frames_per_second(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
 
 
 def _most(name: str) -> OfRuns:
-    """The largest value in a run's rows."""
+    """Return the largest value in a run's records."""
 
     def of_runs(rows: pd.DataFrame, _: ReportRow) -> dict[int, float]:
         if name not in rows:
@@ -87,7 +87,7 @@ def _steps_of_a_second(clock: Mapping[str, float]) -> float | None:
 
 
 def _until_success(rows: pd.DataFrame, row: ReportRow, seed: int) -> pd.DataFrame:
-    """A seed's rows up to its first evaluation with a success; all of them where there is none."""
+    """Return a seed's records up to its first evaluation with a success; all of them if there is none."""
     reached = np.flatnonzero(row.success[row.seeds.index(seed)] > 0)
     until = row.steps[reached[0]] if len(reached) else np.inf
     return rows.loc[(rows["seed"] == seed) & (rows["step"] <= until)]
@@ -99,7 +99,7 @@ def _second_half(rows: pd.DataFrame, _: ReportRow, seed: int) -> pd.DataFrame:
 
 
 def _before_success(name: str, of: Callable[[Array], Array] = np.asarray) -> OfRuns:
-    """The mean of a metric before the first success, in percent."""
+    """Return the mean of a metric before the first success, in percent."""
 
     def of_runs(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
         if name not in rows:
@@ -114,7 +114,7 @@ def _phases(
     value: Callable[[pd.Series[float], pd.Series[float]], float],
     window: Callable[[pd.DataFrame, ReportRow, int], pd.DataFrame],
 ) -> OfRuns:
-    """A number from the mean shares of the task's phases, by event, among what a run drew and what it had stored."""
+    """Compute a number from the mean shares of the task phases, by event, among drawn and among stored transitions."""
 
     def of_runs(rows: pd.DataFrame, row: ReportRow) -> dict[int, float]:
         events = [name.removeprefix(phases.DRAWN) for name in map(str, rows) if name.startswith(phases.DRAWN)]
@@ -143,7 +143,7 @@ def _draws_to_key(drawn: pd.Series[float], stored: pd.Series[float]) -> float:
 
 
 OFFLINE = "offline"
-"""Starts the name of a metric that a paper takes on data apart from training."""
+"""Prefix of metrics that a paper takes on data apart from training."""
 MEASURES: Mapping[str, Measure] = {
     "label_accuracy_percent": Measure("labels", _said(preferences.ACCURACY, 100)),
     "discard_percent": Measure("labels", _said(f"outcome/{preferences.DISCARDED}", 100)),
@@ -164,26 +164,27 @@ MEASURES: Mapping[str, Measure] = {
     "draws_apart_before_success_percent": Measure("metrics", _phases(_apart, _until_success)),
     "draws_to_key_percent": Measure("metrics", _phases(_draws_to_key, _second_half)),
 }
-"""What a published metric's name means in terms of our logs.
+"""Published metric -> its definition on our logs.
 
-Before the first successful evaluation, `zero_feedback_percent` is the share of rows in which ERO's mean return is 0,
+Before the first successful evaluation, `zero_feedback_percent` is the share of records in which ERO's mean return is 0,
 `clipped_before_success_percent` ReLo's share of clipped priorities, and `draws_apart_before_success_percent` the total
-variation distance between the phases of what is drawn and of what is stored, 0 for a uniform replay. Over the second
-half of training `draws_to_key_percent` is how often transitions on the way to the key are drawn, in percent of how
-often a uniform replay would draw them."""
+variation distance between the task phases of drawn and of stored transitions, 0 for a uniform replay. Over the second
+half of training, `draws_to_key_percent` is how often transitions on the way to the key are drawn, in percent of how
+often a uniform replay would draw them.
+"""
 OF_DRAWS = (
     "zero_feedback_percent",
     "clipped_before_success_percent",
     "draws_apart_before_success_percent",
     "draws_to_key_percent",
 )
-"""Those that say how a replay works: a claim about them is one about a mechanism and names no task."""
+"""Metrics that describe how a replay works: a claim about them concerns a mechanism and names no task."""
 OF_MACHINES = ("steps_per_second", "seconds_per_step", "seconds_per_clip", "frames_per_second", "gibibytes")
-"""Starts of the names of metrics that belong to the machine they were measured on."""
+"""Prefixes of metrics that depend on the machine on which they were measured."""
 
 
 class Measured:
-    """The measures of rows; a log is read once a study."""
+    """The measures of rows; each log is read once per study."""
 
     def __init__(self, study_of: Callable[[ReportRow], StudyRecord]) -> None:
         self._study_of = study_of
@@ -191,7 +192,7 @@ class Measured:
         self._known: dict[tuple[int, str], Array] = {}
 
     def __call__(self, row: ReportRow, metric: str) -> Array:
-        """One number per seed of the row, NaN where its run has none, as what hand-written code would have cost."""
+        """Return one number per seed of the row; NaN if its run has none, and for the cost of hand-written models."""
         key = (id(row), metric)
         if key not in self._known:
             measure, study = MEASURES[metric], self._study_of(row)

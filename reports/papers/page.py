@@ -1,4 +1,4 @@
-"""A paper's report as one self-contained HTML page: no script, no network, everything that came from a file escaped."""
+"""A paper's report as one self-contained HTML page without scripts or network; all text from files is escaped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def render(found: PaperReport) -> str:
-    """The page."""
+    """Return the page."""
     return (
         environment()
         .get_template("paper.html.j2")

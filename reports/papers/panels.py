@@ -1,4 +1,4 @@
-"""A paper's figures of learning curves from our runs, and of how the share λ of draws rose beside them."""
+"""A paper's figures of learning curves from our runs, with the share λ of draws over training."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _GREY = "#555555"
 
 
 class Panel(NamedTuple):
-    """One task and learner: a curve per name, and the row whose last level is a dashed line."""
+    """One task and learner: a curve per name, and the row whose final level is a dashed line."""
 
     title: str
     curves: Mapping[str, ReportRow]
@@ -34,7 +34,7 @@ class Panel(NamedTuple):
 
 
 def draw(figure: Panels, name: str, sources: Sources) -> list[Drawing]:
-    """The figure, under a file's name; none where no panel has curves enough."""
+    """Draw the figure, by file name; return none if no panel has enough curves."""
     panels = _panels(figure, sources.shelf)
     if not panels:
         return []
@@ -61,7 +61,7 @@ def _panels(figure: Panels, shelf: Shelf) -> list[Panel]:
 
 
 def _curves(figure: Panels, name: str, panels: Sequence[Panel], names: Sequence[str]) -> Drawing:
-    """All panels of a figure as one drawing."""
+    """Draw all panels of a figure in one picture."""
     shown = _success if figure.of == "success" else _return
     what = figures.SUCCESS if figure.of == "success" else figures.RETURN
     across = min(3, len(panels))
@@ -124,7 +124,7 @@ def _curve(axes: Axes, steps: Array, values: Interval, index: int) -> object:
 
 
 def _arrows(axes: Axes, panel: Panel) -> None:
-    """From the better baseline's best to the first curve's: sooner (horizontal), higher (vertical)."""
+    """Draw arrows from the best baseline's best to the first curve: sooner (horizontal), higher (vertical)."""
     ours = next(iter(panel.curves.values()))
     baseline = max((panel.curves[name] for name in BASELINES if name in panel.curves), key=lambda row: row.best)
     if baseline is ours or baseline.best <= 0:
@@ -145,7 +145,7 @@ def _arrows(axes: Axes, panel: Panel) -> None:
 
 
 def _schedule(figure: Panels, panels: Sequence[Panel], names: Sequence[str], sources: Sources) -> list[Drawing]:
-    """λ over training, from the metrics that runs wrote."""
+    """Draw λ over training, from the metrics that runs recorded."""
     series = {}
     for panel in panels:
         for label, row in panel.curves.items():

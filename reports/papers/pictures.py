@@ -1,4 +1,4 @@
-"""A paper's figures from our runs: each kind of figure is drawn by a function of its own."""
+"""A paper's figures from our runs; each kind of figure has its own drawing function."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ DRAWN: Mapping[type, Callable[[Any, str, Sources], list[Drawing]]] = {
     Trajectories: evidence.trajectories,
     BarFigure: evidence.bars,
 }
-"""Kind of figure -> what draws one under a file's name; nothing where no run has it."""
+"""Kind of figure -> function that draws one, by file name; it returns nothing if no run has the data."""
 
 
 class Figures(NamedTuple):
-    """What could be drawn, and what no chosen study has."""
+    """The figures drawn, and what no chosen study has."""
 
     drawings: tuple[Drawing, ...]
     missing: tuple[str, ...]
 
 
 def draw(paper: Paper, sources: Sources) -> Figures:
-    """Every figure of a paper for which there is a run."""
+    """Draw every figure of a paper for which there is a run."""
     drawn: list[Drawing] = []
     missing: list[str] = []
     for figure in paper.figures:

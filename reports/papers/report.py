@@ -1,4 +1,4 @@
-"""`bench report STUDY… --paper NAME`: a paper's tables, claims and figures with ours beside them, as files."""
+"""`bench report STUDY… --paper NAME`: write a paper's tables, claims and figures, with our values, as files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class PaperReport(NamedTuple):
-    """Everything that the files of a paper's report show."""
+    """All contents of a paper's report files."""
 
     name: str
     paper: Paper
@@ -40,20 +40,20 @@ class PaperReport(NamedTuple):
     notes: tuple[str, ...]
     letters: Mapping[str, str]
     runs: str
-    """Seeds, profiles and backends of the runs of ours, in words."""
+    """Describe the seeds, profiles and backends of our runs."""
 
     @property
     def note(self) -> str:
-        """What every table needs to be read."""
+        """Explain how to read every table."""
         return self.note_of(self.letters)
 
     def note_of(self, letters: Mapping[str, str]) -> str:
-        """The same with these letters alone, those that one table bears."""
+        """Return the note under a table, which explains only these letters."""
         return " ".join([verdicts.DEFINITION, f"{text.key(letters)}." if letters else "", self.runs]).strip()
 
 
 class Library:
-    """The rows of several studies, and of which study each is."""
+    """The rows of several studies, and the study of each."""
 
     def __init__(self, studies: Sequence[StudyRecord], reps: int) -> None:
         self.rows: list[ReportRow] = []
@@ -71,7 +71,8 @@ class Library:
         return self._studies[id(row)]
 
     def seconds(self, row: ReportRow) -> float:
-        """Seconds per environment step, the mean over seeds of what each took in all; NaN where it was not recorded."""
+        """Return seconds per environment step, the mean over seeds of each run's total; NaN where it was not
+        recorded."""
         if id(row) not in self._seconds:
             timings = results.load(self.study(row), what="timings")
             last = timings[timings["cell"] == row.cell.id].groupby("seed").last()
@@ -80,7 +81,7 @@ class Library:
 
 
 def report(studies: Sequence[StudyRecord], name: str, stand_ins: Mapping[str, str], reps: int) -> PaperReport:
-    """A paper's report from these studies; UserError for an unknown paper, or a stand-in that fits nothing."""
+    """Make a paper's report from these studies; raise UserError for an unknown paper or an unusable stand-in."""
     paper = catalogue.paper(name)
     numbers = published.load(name)
     _check_stand_ins(stand_ins, set(numbers["task"]), {cell.task for study in studies for cell in study.cells})
@@ -104,12 +105,12 @@ def report(studies: Sequence[StudyRecord], name: str, stand_ins: Mapping[str, st
 
 
 def with_notes(found: PaperReport, notes: Sequence[str]) -> PaperReport:
-    """The report with further notes, each named once."""
+    """Return the report with further notes, each named once."""
     return found._replace(notes=tuple(dict.fromkeys([*found.notes, *notes])))
 
 
 def show(found: PaperReport, console: Console) -> None:
-    """The tables that some run of ours speaks to, the claims likewise, and what is missing, on a terminal."""
+    """Print the tables and claims for which we have runs, and what is missing, on a terminal."""
     shown: list[tuple[Filled, list[PublishedEntry]]] = []
     left: list[tuple[Filled, list[PublishedEntry]]] = []
     for table in found.tables:
@@ -136,7 +137,7 @@ def show(found: PaperReport, console: Console) -> None:
 
 
 def plain(found: PaperReport) -> dict[str, Any]:
-    """The report as JSON data; what is not defined is null, infinite steps are the text "never"."""
+    """Return the report as JSON data; undefined values are null, infinite steps are the text "never"."""
     return {
         "paper": found.name,
         "studies": list(found.studies),
@@ -211,7 +212,7 @@ def _check_stand_ins(stand_ins: Mapping[str, str], theirs: set[str], ours: set[s
 def _strangers(
     tables: Sequence[Filled], tested: Sequence[Outcome], numbers: pd.DataFrame, rows: Sequence[ReportRow]
 ) -> list[str]:
-    """What may be done where nothing of the paper could be filled, since it has none of the studies' tasks."""
+    """Return advice for when nothing of the paper could be filled because the studies have none of its tasks."""
     entries = [entry for table in tables for line in table.lines for cell in line.cells for entry in cell]
     if any(entry.ours is not None for entry in entries) or any(each.findings for each in tested):
         return []

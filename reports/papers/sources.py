@@ -1,4 +1,4 @@
-"""Where the figures of a paper's report come from."""
+"""The data sources of the figures in a paper's report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from guidebench.results import StudyRecord
 
 
 class Sources(NamedTuple):
-    """The rows of the chosen studies, and what may be read of their runs."""
+    """The rows of the chosen studies, and access to the logs of their runs."""
 
     shelf: Shelf
     study_of: Callable[[ReportRow], StudyRecord]
@@ -25,24 +25,24 @@ class Sources(NamedTuple):
     reps: int
 
     def row(self, suite: str, task: str, named: Named) -> ReportRow | None:
-        """The row that a figure names."""
+        """Return the row that a figure names."""
         _, method, variant = named
         return self.shelf.row(suite, task, method, "", variant)
 
     def teaching(self, row: ReportRow) -> Teaching | None:
-        """What the teacher of a row's runs said; None where none of them asked one."""
+        """Return the teacher's labels in a row's runs; None if none of them asked a teacher."""
         rows = results.noted(_alone(self.study_of(row), row), "labels")
         found = preferences.teaching([row.cell], rows, {row.cell.id: row.label}, self.reps)
         return found[0] if found else None
 
     def learned(self, row: ReportRow) -> Learned | None:
-        """The reward that a row's runs learnt; None where none of them has looked at it."""
+        """Return the reward that a row's runs learnt; None if none of them probed it."""
         rows = results.noted(_alone(self.study_of(row), row), "probes")
         found = rewards.learned([row.cell], rows, {row.cell.id: row.label}, self.reps)
         return found[0] if found else None
 
 
 def _alone(study: StudyRecord, row: ReportRow) -> StudyRecord:
-    """A study as if it were of one row."""
+    """Return a study as if it had only this row."""
     runs = tuple(run for run in study.runs if run.cell.id == row.cell.id)
     return StudyRecord(study.name, study.directory, study.command, (row.cell,), runs)

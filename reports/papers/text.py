@@ -1,4 +1,5 @@
-"""A paper's filled tables as text: for a terminal (rich) and for LaTeX (booktabs), each line published, then ours."""
+"""A paper's filled tables as text, for a terminal (rich) and for LaTeX (booktabs); each line shows the published
+numbers, then ours."""
 
 from __future__ import annotations
 
@@ -20,15 +21,15 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 HEADER_CHARACTERS = 14
-"""Of a column's name on one line in LaTeX."""
+"""Most characters of a column's name on one line in LaTeX."""
 _LETTERED = (verdicts.NOT_COMPARABLE, verdicts.INCONCLUSIVE)
-"""Verdicts whose reasons have letters."""
+"""Verdicts whose reasons are marked with letters."""
 Letters = Mapping[str, str]
-"""Why a number cannot be compared -> the letter that stands for it."""
+"""Why a number cannot be compared -> the letter that marks it."""
 
 
 def letters(tables: Iterable[Filled], claims: Iterable[Outcome]) -> dict[str, str]:
-    """A letter for each reason that keeps a number from being compared or decided, in the order of the tables."""
+    """Assign a letter to each reason against comparing or deciding a number, in the order of the tables."""
     entries = [cell[0] for table in tables for line in table.lines for cell in line.cells if cell]
     every: list[PublishedEntry | Outcome] = [*entries, *claims]
     found = [each.reasons for each in every if each.verdict in _LETTERED]
@@ -37,12 +38,12 @@ def letters(tables: Iterable[Filled], claims: Iterable[Outcome]) -> dict[str, st
 
 
 def key(known: Letters) -> str:
-    """What the letters stand for."""
+    """Explain the letters."""
     return "; ".join(f"{letter}: {reason}" for reason, letter in known.items())
 
 
 def value(metric: str, number: float) -> str:
-    """A number of this metric as a reader reads it."""
+    """Format a number of this metric for readers."""
     if math.isnan(number):
         return "—"
     if metric.startswith(("steps_", "seconds_")):
@@ -59,7 +60,7 @@ def value(metric: str, number: float) -> str:
 
 
 def spread(metric: str, interval: Interval) -> str:
-    """`0.82 [0.71, 0.90]`, without brackets where there is no interval."""
+    """Return `0.82 [0.71, 0.90]`, without brackets if there is no interval."""
     point = value(metric, float(interval.estimate))
     if math.isnan(interval.low):
         return point
@@ -67,7 +68,7 @@ def spread(metric: str, interval: Interval) -> str:
 
 
 def published(cell: Sequence[PublishedEntry]) -> str:
-    """The numbers of a cell as the paper has them: the first, then the others in parentheses."""
+    """Return the published numbers of a cell: the first, then the others in parentheses."""
     return _together(
         [
             value(each.number.metric, each.number.value)
@@ -78,7 +79,7 @@ def published(cell: Sequence[PublishedEntry]) -> str:
 
 
 def ours(cell: Sequence[PublishedEntry]) -> str:
-    """Ours, with the interval of the first; a dash where there is none."""
+    """Return our numbers, with the interval of the first; a dash if there are none."""
     if not cell or cell[0].ours is None:
         return "—"
     parts = [spread(cell[0].number.metric, cell[0].ours)]
@@ -87,7 +88,7 @@ def ours(cell: Sequence[PublishedEntry]) -> str:
 
 
 def judged(line: Line, columns: Sequence[str], known: Letters) -> str:
-    """The line's verdict, or that of each column where they differ."""
+    """Return the line's verdict, or each column's if they differ."""
     cells = [(column, cell[0]) for column, cell in zip(columns, line.cells, strict=True) if cell]
     texts = {column: _verdict(entry, known) for column, entry in cells}
     if len(set(texts.values())) <= 1:
@@ -99,7 +100,7 @@ def judged(line: Line, columns: Sequence[str], known: Letters) -> str:
 
 
 def terminal(table: Filled, known: Letters) -> Table:
-    """A table whose lines have two rows: what was published, then ours."""
+    """Return a table in which each line has two rows: published, then ours."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -120,7 +121,7 @@ def terminal(table: Filled, known: Letters) -> Table:
 
 
 def claims_table(claims: Sequence[Outcome], known: Letters) -> Table:
-    """The claims that some run of ours speaks to."""
+    """Return a table of the claims for which we have runs."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -140,7 +141,7 @@ def claims_table(claims: Sequence[Outcome], known: Letters) -> Table:
 
 
 def beside(tested: Outcome) -> tuple[str, str]:
-    """A claim's published number and ours."""
+    """Return a claim's published number and ours."""
     claim = tested.claim
     parts = [f"{number:g}" for number in (claim.value, claim.high) if not math.isnan(number)]
     unit = {"percent": " %"}.get(claim.unit, f" {words(claim.unit)}" if claim.unit else "")
@@ -163,7 +164,7 @@ def heading(table: Filled) -> str:
 
 
 def latex(table: Filled, known: Letters, caption: str, note: str) -> str:
-    """A `table*` that needs array and booktabs; published above, ours below in italics."""
+    """Return a `table*` that needs array and booktabs; each line has the published numbers above ours in italics."""
     columns = "@{}" + "l" * (len(table.names) + 1) + "r" * len(table.columns) + r"p{0.16\linewidth}@{}"
     names = [stacked(textwrap.wrap(name, HEADER_CHARACTERS)) for name in table.columns]
     lines = [" & ".join([*map(escape, table.names), "", *names, "verdict"]) + r" \\", r"\midrule"]

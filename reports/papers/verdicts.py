@@ -1,4 +1,4 @@
-"""What each verdict on a published number means, said once, and what keeps ours from being compared with it."""
+"""The meaning of each verdict on a published number, and the reasons why ours cannot be compared with it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PUBLISHED_ONLY = "published only"
 NOT_RUN = "not run"
 VERDICTS = (REPRODUCED, SAME_DIRECTION, NOT_REPRODUCED, INCONCLUSIVE, NOT_COMPARABLE, PUBLISHED_ONLY, NOT_RUN)
 TESTED = (REPRODUCED, SAME_DIRECTION, NOT_REPRODUCED, INCONCLUSIVE)
-"""Those that a test of our numbers can end with."""
+"""Verdicts that a test of our numbers can return."""
 
 DEFINITION = (
     "Verdicts rest on our difference from the published value, with the errors of both. Not reproduced: its 95 % "
@@ -38,8 +38,8 @@ SCRIPTED = ("scripted", "oracle")
 
 
 def reasons(row: ReportRow, paper: Paper, wanted_task: str, models: Collection[str], overridden: str) -> list[str]:
-    """Why a row of ours is not what the paper ran; `models`: those meant, `overridden`: settings of the command line,
-    besides those meant."""
+    """Return why a row of ours is not what the paper ran. `models`: the intended models; `overridden`: settings from
+    the command line beyond the intended ones."""
     cell = row.cell
     found = []
     if cell.profile != "paper":
@@ -60,7 +60,7 @@ def reasons(row: ReportRow, paper: Paper, wanted_task: str, models: Collection[s
 
 
 def _answers(cell: CellRecord, paper: Paper, models: Collection[str]) -> Iterable[str]:
-    """Of what judges, or teaches."""
+    """Yield the reasons why the judge or teacher of a row is not the paper's."""
     kind = judges.answering(cell)
     if kind == "teacher" and cell.backend == "oracle" and cell.method in paper.privileged:
         return

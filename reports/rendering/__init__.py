@@ -1,1 +1,1 @@
-"""How reports look: figures, terminal and LaTeX tables with their words, self-contained pages, templates."""
+"""The look of reports: figures, terminal and LaTeX tables with their wording, self-contained pages, templates."""

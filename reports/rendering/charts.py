@@ -1,8 +1,8 @@
 """Charts as Vega-Lite specifications without data, and the program that draws them in a page.
 
-Made with Altair. A specification names the data set `rows`, which the page hands over (templates/charts.js). Every row
-has `series`, an index: what a series is called stands in the page's own legend and never becomes part of a
-specification, so that a stranger's text is neither expression nor link. Fields: `x`, `value`, `low`, `high`, `series`.
+Specifications are made with Altair. Each names the data set `rows`, which the page supplies (templates/charts.js).
+Every record has `series`, an index: the names of series are in the page's own legend and never become part of a
+specification, so a stranger's text can be neither expression nor link. Fields: `x`, `value`, `low`, `high`, `series`.
 """
 
 from __future__ import annotations
@@ -16,28 +16,29 @@ from guidebench.reports.rendering.kept import kept
 
 @kept("vl-convert-python")
 def bundle() -> str:
-    """Vega, Vega-Lite and vega-embed with its expression interpreter, as one script (0.9 MB)."""
+    """Return Vega, Vega-Lite and vega-embed with its expression interpreter as one script (0.9 MB)."""
     import vl_convert
 
-    # In a function of its own: the bundle's top-level names would be the page's.
+    # The function scope keeps the bundle's top-level names out of the page.
     libraries = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # its stubs ask for what it does not need
     return f"(() => {{\n{libraries}\n}})();"
 
 
 @kept("vl-convert-python")
 def packed_bundle() -> str:
-    """The same as `parts.scripts` takes it."""
+    """Return the bundle compressed, as `parts.scripts` takes it."""
     return inline.packed(bundle())
 
 
 def title(text: str) -> str:
-    """What may be the title of an axis, which Vega makes part of expressions: the rest of `text` is left out."""
+    """Return `text` without what may not be in an axis title, since Vega makes the title part of expressions."""
     return re.sub(r"[^\w ,.:()%/+-]", "", text)[:60]
 
 
 @kept("altair")
 def curves(x: str, y: str, domain: tuple[float, float] | None = (0.0, 1.0), band: bool = True) -> dict[str, Any]:
-    """Lines over `x`, with a band from `low` to `high` unless no row has them; `x`, `y`: titles of the axes."""
+    """Return a chart of lines over `x`, with a band from `low` to `high` unless no row has them; `x`, `y`: titles of
+    the axes."""
     import altair as alt
 
     x, y = title(x), title(y)

@@ -27,25 +27,25 @@ if TYPE_CHECKING:
 WIDTH_INCHES = 3.3
 DPI = 300
 PACKED = 3
-"""Level of PNG's compression: half the seconds of the usual 6 for a fifteenth more bytes."""
+"""Compression level of PNG: half the time of the usual 6 for a fifteenth more bytes."""
 LABEL_CHARACTERS = 50
 FEW = 4
-"""Curves that share one axis; of more, each has a panel of its own with the others behind it."""
+"""Most curves that share one axis; with more, each has a panel of its own, with the others behind it."""
 PANEL_CHARACTERS = 27
-"""Of a row's name in a line above its panel."""
+"""Most characters of a row's name in a line above its panel."""
 ROW_CHARACTERS = 24
-"""Of a row's name beside a heat map."""
+"""Most characters of a row's name beside a heat map."""
 LUMINANCE = (0.299, 0.587, 0.114)
-"""How bright red, green and blue are."""
+"""Weights of red, green and blue in luminance."""
 CHARACTERS = 200
-"""Of a file's name, without its ending."""
+"""Most characters of a file's name, without its extension."""
 SUCCESS = "success rate"
 RETURN = "mean return"
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-"""Colours that readers with any common colour blindness tell apart (Okabe and Ito), best contrast first."""
+"""Colours that readers with any common colour blindness can distinguish (Okabe and Ito), best contrast first."""
 LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)), (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)))
 BEHIND = "#BBBBBB"
-"""Of the other curves in a panel."""
+"""Colour of the other curves in a panel."""
 SEQUENTIAL, DIVERGING = "cividis", "PuOr"
 """Colour maps that readers with any common colour blindness can order."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -65,7 +65,7 @@ STYLE: Any = {
 
 
 class Drawing(NamedTuple):
-    """A figure as files, and in words for those who cannot see it."""
+    """A figure as files, with a text for readers who cannot see it."""
 
     where: str
     name: str
@@ -74,7 +74,7 @@ class Drawing(NamedTuple):
     pdf: bytes
     alt: str
     chart: Chart | None = None
-    """Its numbers, where it is lines that a page can draw itself."""
+    """Its data, if it consists of lines that a page can draw itself."""
 
 
 class Gallery(NamedTuple):
@@ -104,11 +104,11 @@ class Chart(NamedTuple):
     unit_interval: bool = True
     """Whether values are shares, drawn from 0 to 1."""
     steps: bool = False
-    """Whether a value holds up to the next x rather than being joined with it."""
+    """Whether a value holds up to the next x instead of being joined to the next by a line."""
 
 
 def learning_curves(rows: Sequence[ReportRow]) -> list[Drawing]:
-    """One drawing per place of `rows`, in their order; where a task has several, its title says which."""
+    """Draw one figure per place of `rows`, in their order; where a task has several places, titles distinguish them."""
     named = comparability.headings(row.place for row in rows)
     several = Counter(place.where for place in named)
     tasks: dict[str, list[ReportRow]] = {}
@@ -126,18 +126,18 @@ def learning_curves(rows: Sequence[ReportRow]) -> list[Drawing]:
 
 
 def styles(labels: Iterable[str]) -> dict[str, int]:
-    """Label -> its place among colours and lines, the same in every figure of a study."""
+    """Return label -> its index among colours and line styles, the same in every figure of a study."""
     return {label: index for index, label in enumerate(dict.fromkeys(labels))}
 
 
 def file_name(kind: str, what: str, taken: Sequence[str]) -> str:
-    """`KIND-WHAT` with only safe characters, no longer than a file's name may be, numbered if it is taken."""
+    """Return `KIND-WHAT` with safe characters only, short enough for a file's name, and numbered if it is taken."""
     name = (f"{kind}-" + re.sub(r"[^A-Za-z0-9_.]+", "-", what).strip("-."))[:CHARACTERS]
     return name if name not in taken else f"{name}-{len(taken) + 1}"
 
 
 def _learning(where: str, rows: Sequence[ReportRow]) -> Chart:
-    """The score over training."""
+    """Return a row's score over training as a curve."""
     score = rows[0].score
     share = (score.low, score.high) == (0, 1)
     curves = [Curve(row.label, row.steps, row.curve) for row in rows]
@@ -146,7 +146,7 @@ def _learning(where: str, rows: Sequence[ReportRow]) -> Chart:
 
 @contextmanager
 def canvas(height: float, width: float = WIDTH_INCHES) -> Iterator[Figure]:
-    """A figure of so many inches, one column wide, to be drawn and `saved` within the block."""
+    """Yield a figure of the given size in inches, one column wide, to be drawn and `saved` within the block."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -155,7 +155,7 @@ def canvas(height: float, width: float = WIDTH_INCHES) -> Iterator[Figure]:
 
 
 def saved(figure: Figure) -> tuple[bytes, bytes]:
-    """PNG and PDF, the same bytes for the same figure."""
+    """Return PNG and PDF; the same figure gives the same bytes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
 
@@ -165,18 +165,18 @@ def saved(figure: Figure) -> tuple[bytes, bytes]:
     Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB").save(
         png, "PNG", dpi=(DPI, DPI), compress_level=PACKED
     )
-    figure.set_layout_engine(None)  # what was laid out once stands in both files
+    figure.set_layout_engine(None)  # one layout serves both files
     figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, "Producer": None, "Creator": None})
     return png.getvalue(), pdf.getvalue()
 
 
 def lines(chart: Chart, places: Mapping[str, int]) -> tuple[bytes, bytes]:
-    """PNG and PDF of a chart, in panels where it has more than `FEW` curves; `places` as from `styles`."""
+    """Return PNG and PDF of a chart, in panels if it has more than `FEW` curves; `places` as from `styles`."""
     return _together(chart, places) if len(chart.curves) <= FEW else _panels(chart, places)
 
 
 def _panels(chart: Chart, places: Mapping[str, int]) -> tuple[bytes, bytes]:
-    """A panel for each curve, two beside each other: the curve and its band before grey lines of all the others."""
+    """Draw a panel for each curve, two side by side: the curve and its band before grey lines of all the others."""
     names = [textwrap.fill(literal(curve.label), PANEL_CHARACTERS) for curve in chart.curves]
     heights = [max(name.count("\n") for name in names[at : at + 2]) for at in range(0, len(names), 2)]
     title = textwrap.fill(literal(chart.title), LABEL_CHARACTERS)
@@ -193,7 +193,7 @@ def _panels(chart: Chart, places: Mapping[str, int]) -> tuple[bytes, bytes]:
         for axes in grid.flat[len(names) :]:
             axes.set_axis_off()
         if len(names) % 2:
-            grid[-2, 1].tick_params(labelbottom=True)  # nothing stands below it
+            grid[-2, 1].tick_params(labelbottom=True)  # no panel is below it
         figure.suptitle(title, fontsize=8)
         figure.supxlabel(literal(chart.xlabel), fontsize=8)
         figure.supylabel(literal(chart.ylabel), fontsize=8)
@@ -211,7 +211,7 @@ def _together(chart: Chart, places: Mapping[str, int]) -> tuple[bytes, bytes]:
 
 
 def plot(axes: Axes, chart: Chart, places: Mapping[str, int]) -> list[Line2D]:
-    """The lines of a chart on `axes`, with their bands where there are intervals; their handles for a legend."""
+    """Draw the lines of a chart on `axes`, with bands where there are intervals; return handles for a legend."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     handles = []
@@ -233,7 +233,7 @@ def plot(axes: Axes, chart: Chart, places: Mapping[str, int]) -> list[Line2D]:
         )
         if np.isfinite(low).all():
             step: Any = "post" if chart.steps else None
-            many = len(chart.curves) > FEW  # bands lie over each other: their edges tell them apart
+            many = len(chart.curves) > FEW  # bands overlap: edges distinguish them
             filled, edge = ((colour, 0.06), 0.4) if many else ((colour, 0.18), 0.0)
             axes.fill_between(x, low, high, step=step, facecolor=filled, edgecolor=colour, linewidth=edge)
     if chart.unit_interval:
@@ -249,14 +249,14 @@ def plot(axes: Axes, chart: Chart, places: Mapping[str, int]) -> list[Line2D]:
 
 
 def _shared_ends(axes: Axes, chart: Chart) -> float:
-    """Let the axis reach over all curves of the chart; the last x."""
+    """Let the axis span all curves of the chart; return the last x."""
     first, last = min(curve.x[0] for curve in chart.curves), max(curve.x[-1] for curve in chart.curves)
     axes.set_xlim(0 if first <= last / 2 else first - 1, last if last > 0 else 1)
     return float(last)
 
 
 class Cells(NamedTuple):
-    """A table as colours: `values` and `texts` [rows, columns], NaN where there is none; `bold` those to look at."""
+    """A table as colours: `values` and `texts` [rows, columns], NaN where empty; `bold` marks cells to emphasise."""
 
     values: Array
     texts: Sequence[Sequence[str]]
@@ -268,7 +268,7 @@ class Cells(NamedTuple):
 
 
 def heat_map(title: str, cells: Cells, xlabel: str, ylabel: str = "") -> tuple[bytes, bytes]:
-    """PNG and PDF of a table with a number in every cell, dark or light as its colour asks for."""
+    """Return PNG and PDF of a table with a number in every cell, dark or light for contrast with its colour."""
     names = [textwrap.fill(literal(name), ROW_CHARACTERS) for name in cells.rows]
     lines = [part for line in title.split("\n") for part in textwrap.wrap(literal(line), LABEL_CHARACTERS)]
     height = sum(max(0.24, 0.11 * (name.count("\n") + 1)) for name in names)
@@ -310,7 +310,7 @@ def short(value: float) -> str:
 
 
 def literal(text: str) -> str:
-    """Text that matplotlib does not read as mathematics."""
+    """Escape text so that matplotlib does not read it as mathematics."""
     return text.replace("$", r"\$")
 
 

@@ -1,6 +1,6 @@
-"""What a self-contained page carries: scripts that its policy names by their hash, and data that stay data.
+"""The contents of a self-contained page: scripts that its policy allows by hash, and data that stay data.
 
-A page may hold strangers' text. Nothing on it runs but the scripts of `templates/`; their text never depends on data.
+A page may contain strangers' text. Only the scripts of `templates/` run on it, and their text never depends on data.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 TEMPLATES = Path(__file__).parent / "templates"
 DIGITS = 4
-"""Decimals of a number of at least 1, else digits that count: more than any page shows."""
+"""Decimals of a number of at least 1, else significant digits: more than any page shows."""
 
 
 def script(*names: str) -> Markup:
-    """Those files of `templates/` as the text of one script element."""
+    """Return these files of `templates/` as the text of one script element."""
     from markupsafe import Markup
 
     text = "\n".join(['"use strict";', *((TEMPLATES / name).read_text(encoding="utf-8") for name in names)])
@@ -34,7 +34,7 @@ def script(*names: str) -> Markup:
 
 
 def policy(*scripts: str) -> str:
-    """A content security policy: nothing from elsewhere, and no script but those of exactly these texts."""
+    """Return a content security policy that allows nothing from elsewhere and only scripts with exactly these texts."""
     hashes = " ".join(
         f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in scripts
     )
@@ -45,7 +45,7 @@ def policy(*scripts: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Dataclasses, arrays and mappings as JSON has them: numbers rounded, what is not finite None."""
+    """Convert dataclasses, arrays and mappings to JSON data; numbers are rounded, and non-finite ones are None."""
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
@@ -61,12 +61,13 @@ def plain(value: Any) -> Any:
 
 
 def significant(number: float) -> float:
-    """To `DIGITS`: 0.00012345 becomes 0.0001234 (or ...5), 1234.56789 becomes 1234.5679."""
+    """Round to `DIGITS`: 0.00012345 becomes 0.0001234 (or ...5), 1234.56789 becomes 1234.5679."""
     return round(number, DIGITS) if abs(number) >= 1 else float(f"{number:.{DIGITS}g}")
 
 
 def inert(value: Any) -> Markup:
-    """JSON for a `<script type="application/json">`: nothing in it ends the element or is a line end of JavaScript."""
+    """Return JSON for a `<script type="application/json">`, in which nothing ends the element or is a line end of
+    JavaScript."""
     from markupsafe import Markup
 
     text = json.dumps(plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -76,10 +77,10 @@ def inert(value: Any) -> Markup:
 
 
 def packed(text: str) -> str:
-    """Text as base64 of gzip, which `unpacked` of elements.js reads; the same text gives the same bytes."""
+    """Return text as base64 of gzip, which `unpacked` of elements.js reads; the same text gives the same bytes."""
     return base64.b64encode(gzip.compress(text.encode("utf-8", "replace"), compresslevel=9, mtime=0)).decode("ascii")
 
 
 def packed_json(value: Any) -> str:
-    """Data in the same way."""
+    """Return data in the same form."""
     return packed(json.dumps(plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")))

@@ -1,4 +1,4 @@
-"""What takes seconds to make and is always the same: made once, kept below $GUIDEBENCH_CACHE or ~/.cache/guidebench."""
+"""A cache of values that take seconds to compute and never change, below $GUIDEBENCH_CACHE or ~/.cache/guidebench."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Made = TypeVar("Made")
 
 
 def kept(*packages: str) -> Callable[[Callable[Given, Made]], Callable[Given, Made]]:
-    """For a function whose value, of JSON, follows from its arguments, its module's text and these packages' versions.
+    """Cache a function whose JSON value follows from its arguments, its module's text and these packages' versions.
 
-    Where nothing can be kept it is made anew in each process.
+    Where nothing can be stored, each process computes the value again.
     """
 
     def decorate(make: Callable[Given, Made]) -> Callable[Given, Made]:

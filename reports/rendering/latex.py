@@ -1,4 +1,4 @@
-"""The summary as LaTeX tables to paste: booktabs, as wide as the text around them, readable at 3.3 inches."""
+"""The summary as LaTeX tables to paste: booktabs, as wide as the text, readable at 3.3 inches."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ if TYPE_CHECKING:
 METRICS = {"mean": "Mean", "median": "Median", "iqm": "IQM"}
 DAGGER = r"\rlap{$^{\dagger}$}"
 LINES = 44
-"""Of numbers in one table: what a page holds beside caption and note."""
+"""Most lines of numbers in one table; a page holds as many beside caption and note."""
 SIUNITX = (
     "detect-weight=true,separate-uncertainty=true,table-align-uncertainty=false,retain-zero-uncertainty=true,"
     "group-separator={,},group-minimum-digits=4"
 )
-"""How S columns write numbers: bold as text is, ±0.00 kept, thousands by commas."""
+"""Number format of S columns: bold follows the text, ±0.00 is kept, commas separate thousands."""
 BREAKS = {r"[;,]": 0, r"[=+/]": 300, r"\\_|(?<=[a-z])\.(?=[a-z])": 3000}
-"""After what a long name may go on in the next line, and how reluctantly (TeX's penalty)."""
+"""Pattern after which a long name may break -> TeX's penalty of the break."""
 
 
 class Style(NamedTuple):
-    """How numbers are set."""
+    """Format of numbers and names."""
 
     spread: str = INTERVAL
     siunitx: bool = False
@@ -61,22 +61,22 @@ class Style(NamedTuple):
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """What the preamble must load."""
+        """Return the packages that the preamble must load."""
         return ("booktabs", "tabularx", *(("siunitx",) if self.siunitx else ()))
 
 
 class TableCell(NamedTuple):
-    """A number between what stands before and after it (LaTeX); a dash where `number` is empty."""
+    """A number with LaTeX before and after it; a dash if `number` is empty."""
 
     number: str
     before: str = ""
     error: str = ""
-    """Standard error, with as many decimals."""
+    """Standard error, with as many decimals as `number`."""
     after: str = ""
     bold: bool = False
 
     def plain(self) -> str:
-        """As text."""
+        """Return the number as text."""
         if not self.number:
             return "---"
         shown = f"{self.before}{_minus(self._grouped())}"
@@ -84,7 +84,7 @@ class TableCell(NamedTuple):
         return (rf"\textbf{{{shown}}}" if self.bold else shown) + error + self.after
 
     def siunitx(self) -> str:
-        """As an S column reads it."""
+        """Return the number for an S column."""
         if not self.number:
             return "{---}"
         parts = [
@@ -105,7 +105,7 @@ Group = Sequence[tuple[str, Sequence[TableCell]]]
 
 
 def latex(summary: Summary, style: Style | None = None) -> str:
-    """Tables of the rows, of the aggregates over tasks and of the matrices, with what the preamble needs."""
+    """Return tables of the rows, of the aggregates over tasks and of the matrices, with the packages to load."""
     style = style or Style()
     summary = words.renamed(summary, style.wording)
     tables = [text for make in (_results, _aggregates, differences) for text in make(summary, style)]
@@ -123,13 +123,13 @@ def typeset(
     siunitx: bool = False,
     resamples: int = statistics.REPS,
 ) -> str:
-    """The tables of a study's directory for a paper: of its rows, of aggregates over tasks and of its matrices.
+    """Return the tables of a study's directory for a paper: of its rows, of aggregates over tasks and of its matrices.
 
-    `caption`: of the table of rows, or table -> caption (`wording.TABLES`). `label`: of the table of rows; the others
-    have their kind after it, as in tab:main-aggregates. `rename`: row, task or column -> what to call it; the start of
-    a row's name is enough where no other row has it. `columns`: of the table of rows, in this order
-    (`wording.COLUMNS`). Every text is escaped. `spread`: "interval", or "pm" for ± the standard error. UserError for a
-    directory that holds no study and for names that its tables lack.
+    `caption` is that of the table of rows, or a mapping table -> caption (`wording.TABLES`). `label` is that of the
+    table of rows; other tables append their kind, as in tab:main-aggregates. `rename` maps a row, task or column to its
+    name; the start of a row's name is enough if no other row has it. `columns` are those of the table of rows, in this
+    order (`wording.COLUMNS`). Every text is escaped. `spread` is "interval", or "pm" for ± the standard error. Raises
+    UserError for a directory without a study and for names that its tables lack.
     """
     if spread not in legends.SPREADS:
         raise unknown("spread", spread, legends.SPREADS)
@@ -141,7 +141,7 @@ def typeset(
 
 
 def needs(style: Style) -> str:
-    """A comment that says what the preamble must load."""
+    """Return a comment that lists the packages that the preamble must load."""
     return "% needs " + "".join(rf"\usepackage{{{name}}}" for name in style.packages)
 
 
@@ -153,10 +153,10 @@ def table(
     style: Style,
     which: str = RESULTS,
 ) -> Iterator[str]:
-    """`table` environments, more than one where the rows are too many for a page; every text given is escaped.
+    """Return `table` environments, several if the rows need more than a page; every given text is escaped.
 
-    The first column takes the width that the numbers leave; in headers a line break is kept. A group's name stands
-    over it, nothing where that is empty. `which` of the tables it is says what the wording of `style` calls it.
+    The first column takes the width that the numbers leave; headers keep their line breaks. A group's name is above it,
+    unless empty. `which` selects the wording of the table in `style`.
     """
     wording = style.wording
     caption = wording.captions.get(which, caption).removesuffix(".")
@@ -190,11 +190,12 @@ def table(
 
 
 def floating(environment: str, before: Sequence[str], tabular: tuple[str, str], lines: Sequence[str], note: str) -> str:
-    """A floating table as LaTeX; everything given is LaTeX already.
+    """Return a floating table; every argument is LaTeX.
 
-    `environment`: "table" or "table*". `before`: what stands above the table, the caption included.
-    `tabular`: the environment of the table itself and its arguments. `lines`: its head, then its body. `note`: set as
-    wide as the text below it."""
+    `environment` is "table" or "table*". `before` precedes the table and includes the caption. `tabular` is the
+    environment of the table itself with its arguments. `lines` are its head and its body. `note` follows it, set in the
+    width of the text.
+    """
     kind, arguments = tabular
     return "\n".join(
         [
@@ -217,7 +218,7 @@ def floating(environment: str, before: Sequence[str], tabular: tuple[str, str], 
 def estimate(
     interval: Interval, style: Style, error: float = np.nan, bold: bool = False, mark: str = "", digits: int = 2
 ) -> TableCell:
-    """A number with its interval, or ± `error`, as `style` says; neither where it is not defined."""
+    """Return a number with its interval or ± `error`, as `style` says; with neither if undefined."""
     shown, after, pm = _digits(interval.estimate, digits), mark, ""
     if style.spread == PM:
         pm = _digits(error, digits)
@@ -255,7 +256,7 @@ class TableColumn(NamedTuple):
 
 
 def _columns(rows: Sequence[ReportRow], style: Style, measure: str) -> dict[str, TableColumn]:
-    """Every column that the table of rows can have (`wording.COLUMNS`), with the decimals that these rows need."""
+    """Return every possible column of the table of rows (`wording.COLUMNS`), with the decimals that these rows need."""
     digits = columns(rows).digits
     returns = scoring.digits(float(row.final_return.estimate) for row in rows)
 
@@ -298,7 +299,7 @@ def _aggregates(summary: Summary, style: Style) -> Iterator[str]:
 
 
 def differences(summary: Summary, style: Style) -> Iterator[str]:
-    """A table around each reference of a summary's matrices."""
+    """Return a table for each reference of a summary's matrices."""
     for index, matrix in enumerate(summary.matrices, 1):
         reference, digits = matrix.lines[0].row, matrix_digits(matrix)
         counts = sorted({len(line.row.seeds) for line in matrix.lines})
@@ -329,7 +330,7 @@ def differences(summary: Summary, style: Style) -> Iterator[str]:
 
 
 def grids(found: Sequence[Grid], setting: str, style: Style | None = None) -> str:
-    """Tables of further estimates, a line each, always with intervals; `setting` stands in every note."""
+    """Return tables of further estimates, one line each, always with intervals; `setting` is part of every note."""
     style = (style or Style())._replace(spread=INTERVAL)
     tables: list[str] = []
     for index, each in enumerate(found, 1):
@@ -363,7 +364,7 @@ def _reached(row: ReportRow) -> TableCell:
 
 
 def _error(scores: Array) -> float:
-    """Standard error of a mean of scores [runs]; NaN for one run."""
+    """Return the standard error of a mean of scores [runs]; NaN for one run."""
     return float(np.std(scores, ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else float("nan")
 
 
@@ -381,13 +382,13 @@ def _header(text: str) -> str:
 
 
 def stacked(lines: Sequence[str]) -> str:
-    """Text in lines one below the other, aligned at the right, each escaped."""
+    """Stack text in lines, aligned at the right, each escaped."""
     text = r" \\ ".join(map(escape, lines))
     return text if len(lines) == 1 else rf"\shortstack[r]{{{text}}}"
 
 
 def _column(cells: Iterable[TableCell]) -> str:
-    """An S column with room for the widest of `cells` on either side of the decimal point."""
+    """Return an S column with room for the widest of `cells` on either side of the decimal point."""
     shown = [cell for cell in cells if cell.number] or [TableCell("0")]
     whole, _, decimals = max(
         (cell.number.lstrip("-").partition(".") for cell in shown), key=lambda parts: len(parts[0])
@@ -402,7 +403,7 @@ def _column(cells: Iterable[TableCell]) -> str:
 
 
 def _parts(groups: Mapping[str, Group]) -> Iterator[list[tuple[str, Group]]]:
-    """Groups in tables of at most `LINES` lines, a group too long for one continued in the next."""
+    """Split groups into tables of at most `LINES` lines; a longer group continues in the next table."""
     part: list[tuple[str, Group]] = []
     left = LINES
     for heading, group in groups.items():
@@ -422,7 +423,7 @@ def _parts(groups: Mapping[str, Group]) -> Iterator[list[tuple[str, Group]]]:
 
 
 def _name(text: str) -> str:
-    """Escaped text whose long words may be broken."""
+    """Escape text, allowing long words to break."""
     text = escape(text).replace(r" \%", r"~\%")
     for pattern, penalty in BREAKS.items():
         text = re.sub(pattern, rf"\g<0>\\penalty{penalty}{{}}", text)
@@ -430,7 +431,7 @@ def _name(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Text as LaTeX sets it literally, in ASCII; a character without a name in LaTeX is shown by its code point."""
+    """Escape text for TeX in ASCII; a character without a TeX name is shown by its code point."""
     escaped: str = _encoder().unicode_to_latex(text)
     return escaped
 
@@ -439,7 +440,7 @@ def escape(text: str) -> str:
 def _encoder() -> UnicodeToLatexEncoder:
     from pylatexenc.latexencode import RULE_DICT, UnicodeToLatexConversionRule, UnicodeToLatexEncoder
 
-    # | is ASCII to the library, and a dash in TeX's own font encoding
+    # | is ASCII to the library, but a dash in TeX's own font encoding
     bar = UnicodeToLatexConversionRule(RULE_DICT, {ord("|"): r"\textbar"})
     return UnicodeToLatexEncoder(
         non_ascii_only=False,

@@ -1,4 +1,4 @@
-"""What the numbers of a table are, in a paragraph that belongs under it."""
+"""The paragraph under a table that explains its numbers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from guidebench.reports.summary import judges, matrices, scoring
 from guidebench.reports.summary.summaries import Summary
 
 BEST = "t tests of all pairs of rows, Holm-corrected, at 5 %"
-"""What decides which rows are marked."""
+"""The rule for marking rows as best."""
 
 INTERVAL, PM = SPREADS = ("interval", "pm")
-"""How a number's uncertainty is shown: its interval in brackets, or ± its standard error."""
+"""How uncertainty is shown: as an interval in brackets, or as ± the standard error."""
 
 
 def whole(summary: Summary, mark: str) -> str:
-    """Of everything that a terminal or a page shows; `mark` is how the best are marked there."""
+    """Explain the numbers of a terminal or page; `mark` is the sign of the best there."""
     parts = [
         results(summary, mark),
         "Seeds: in parentheses those whose own curve reaches it too.",
@@ -27,7 +27,7 @@ def whole(summary: Summary, mark: str) -> str:
 
 
 def results(summary: Summary, mark: str, spread: str = INTERVAL, columns: Collection[str] | None = None) -> str:
-    """Of the rows of each task; `columns` are those shown (`wording.COLUMNS`) where they are not the usual ones."""
+    """Explain the table of each task's rows; `columns` are the shown ones (`wording.COLUMNS`), if not the default."""
     counts = sorted({len(row.seeds) for row in summary.rows})
     evaluations = sorted({len(row.steps) for row in summary.rows})
     episodes = sorted({count for row in summary.rows for count in row.episodes})
@@ -57,7 +57,7 @@ def results(summary: Summary, mark: str, spread: str = INTERVAL, columns: Collec
 
 
 def aggregates(summary: Summary, spread: str = INTERVAL) -> str:
-    """Of the aggregates over tasks."""
+    """Explain the aggregates over tasks."""
     counts = sorted({len(entry.seeds) for entry in summary.aggregates})
     shown = "in brackets the bootstrap 95 % interval, stratified by task"
     if spread == PM:
@@ -76,7 +76,7 @@ def aggregates(summary: Summary, spread: str = INTERVAL) -> str:
 
 
 def setting(summary: Summary) -> str:
-    """What must stand beside every number: profile, judges, and what so few seeds or unfinished runs cannot show."""
+    """State what must accompany every number: profile, judges, and the limits of few seeds or unfinished runs."""
     profiles = sorted({row.cell.profile for row in summary.rows})
     judged = sorted(
         {
@@ -105,7 +105,7 @@ def setting(summary: Summary) -> str:
 
 
 def narrow(counts: Sequence[int]) -> str:
-    """That bootstrap intervals of so few seeds are too narrow, with their coverage; `counts` are at least 2."""
+    """State that bootstrap intervals of so few seeds are too narrow, with their coverage; `counts` are at least 2."""
 
     def shares(index: int) -> str:
         return " / ".join(f"{100 * coverage.coverage(count)[index]:.0f} %" for count in counts)
@@ -119,12 +119,12 @@ def narrow(counts: Sequence[int]) -> str:
 
 
 def many(counts: Sequence[int], what: str) -> str:
-    """Rising numbers of things as "1 seed" or "3 to 5 seeds"."""
+    """Format ascending counts as "1 seed" or "3 to 5 seeds"."""
     return f"{span(counts)} {what}{'' if [*counts] == [1] else 's'}"
 
 
 def span(counts: Sequence[int]) -> str:
-    """Rising numbers as "3" or "3 to 5"."""
+    """Format ascending numbers as "3" or "3 to 5"."""
     if not counts:
         return "no"
     return f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"

@@ -1,4 +1,4 @@
-"""One self-contained HTML page: no network, no script but our own, everything that came from a file escaped."""
+"""One self-contained HTML page: no network, no scripts but our own, and all text from files escaped."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 TEMPLATES = Path(__file__).parent / "templates"
 SCRIPTS = ("elements.js", "theme.js", "tables.js", "charts.js")
-"""What tables that can be sorted, charts, and a switch of light and dark need."""
+"""Scripts for sortable tables, charts, and the switch between light and dark."""
 
 
 class Origin(NamedTuple):
-    """What some runs were made with, in words."""
+    """The software and hardware of some runs, as text."""
 
     commit: str
     packages: str
@@ -51,8 +51,8 @@ def render(
     grids: Sequence[Grid] = (),
     run_pages: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """The page of a study; `listed`: headings, each with its tables of texts; `style` is that of the LaTeX tables that
-    it shows. `run_pages`: run directory -> link to the run's own page, for those that have one."""
+    """Return the page of a study. `listed`: headings, each with its tables of texts; `style`: that of the LaTeX tables
+    shown; `run_pages`: run directory -> link to the run's own page, for those that have one."""
     columns, differing = differences(study, summary)
     script = inline.script(*SCRIPTS)
     places = figures.styles(row.label for row in summary.rows)
@@ -97,7 +97,7 @@ def render(
 
 
 def interactive(chart: Chart, places: Mapping[str, int]) -> Markup:
-    """A chart as templates/charts.js draws it; `places` as from `figures.styles`."""
+    """Return a chart for templates/charts.js; `places` as from `figures.styles`."""
     rows = [
         {"series": places[label], "x": x, "value": value, "low": low, "high": high}
         for label, steps, values in chart.curves
@@ -111,7 +111,7 @@ def interactive(chart: Chart, places: Mapping[str, int]) -> Markup:
 
 
 def environment() -> Environment:
-    """Where templates are found; everything that goes into one is escaped."""
+    """Return the template environment, which escapes everything that goes into a template."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     loader = FileSystemLoader(TEMPLATES)
@@ -129,7 +129,7 @@ def _counts(study: StudyRecord) -> str:
 
 
 def differences(study: StudyRecord, summary: Summary) -> tuple[list[str], dict[str, list[tuple[str, str]]]]:
-    """Columns (configurations) and, per setting in which they differ, each one's value and the layer that set it.
+    """Return columns (configurations) and, for each setting in which they differ, the value and layer of each.
 
     Configurations with the same settings share a column; one that lacks a setting has a dash.
     """
@@ -172,7 +172,7 @@ def _shown(entry: Any) -> tuple[str, str]:
 
 
 def origins(study: StudyRecord) -> list[Origin]:
-    """The different provenances among the runs, with how many runs have each."""
+    """Return the different provenances of the runs, with the number of runs of each."""
     counts: dict[tuple[str, str, str], int] = {}
     for run in study.runs:
         if run.status == "waiting":

@@ -1,4 +1,4 @@
-"""The summary as tables for a terminal (rich), and how every table writes a number."""
+"""The summary as terminal tables (rich), and the number formats of all tables."""
 
 from __future__ import annotations
 
@@ -23,65 +23,67 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 HEADER_CHARACTERS = 18
-"""Of a column's name on one line, where it is a phrase."""
+"""Most characters of a column's name on one line, if it is a phrase."""
 METRIC_NAMES = {"mean": "mean", "median": "median", "iqm": "IQM", "optimality_gap": "optimality gap"}
 
 
 def number(value: float | Array, digits: int = 2) -> str:
-    """A fixed number of decimals; a dash where it is not defined, no sign before a rounded zero."""
+    """Format with a fixed number of decimals; a dash if undefined, no sign before a rounded zero."""
     if not np.isfinite(value):
         return "—"
     return f"{round(float(value), digits) + 0.0:.{digits}f}"
 
 
 def spread(interval: Interval, digits: int = 2) -> str:
-    """`0.82 [0.71, 0.90]`, without brackets where there is no interval."""
+    """Return `0.82 [0.71, 0.90]`, without brackets if there is no interval."""
     if not np.isfinite(interval.low):
         return number(interval.estimate, digits)
     return f"{number(interval.estimate, digits)} [{number(interval.low, digits)}, {number(interval.high, digits)}]"
 
 
 def mark(row: ReportRow) -> str:
-    """After a final number: `*` for the best and what the test does not tell from it, † if compared with none."""
+    """Return the mark after a final number: `*` for the best and what the test does not distinguish from it, † if
+    excluded from comparisons."""
     return "*" if row.leading else "†" if row.alone else ""
 
 
 def reached(row: ReportRow) -> str:
-    """Steps to the baseline's best: a step, `> budget` if not reached, a dash if the baseline never succeeded."""
+    """Return the steps to the baseline's best: a step, `> budget` if not reached, a dash if the baseline never
+    succeeded."""
     if row.target is None:
         return "—"
     return f"{row.reached:,}" if row.reached is not None else f"> {row.budget:,}"
 
 
 def seeds(row: ReportRow) -> str:
-    """How many there are, in parentheses how many of them reach the baseline's best by themselves."""
+    """Return the number of seeds and, in parentheses, how many of them individually reach the baseline's best."""
     count = len(row.seeds)
     return f"{count}" if row.arrival is None else f"{count} ({round(float(row.arrival.share.estimate) * count)})"
 
 
 def best(row: ReportRow, digits: int = 2) -> str:
-    """Best of the mean over seeds, in parentheses the mean of each seed's best."""
+    """Return the best of the mean over seeds and, in parentheses, the mean of each seed's best."""
     return f"{number(row.best, digits)} ({number(row.mean_of_best, digits)})"
 
 
 class Columns(NamedTuple):
-    """Which columns the table of some rows has, of one score: those that would say nothing are left out."""
+    """Columns of a table of rows with one score; columns without information are omitted."""
 
     score: Score
     digits: int
     """Decimals of the score."""
     iqm: bool
-    """Whether it differs from the mean for any row, as it does with more than three seeds."""
+    """Whether the IQM differs from the mean for any row, as it does with more than three seeds."""
     area: bool
     steps: bool
     success: bool
-    """Beside another score, where any episode succeeded."""
+    """Whether to show success beside another score, because some episode succeeded."""
     returns: int | None
-    """Decimals of the return; None where it is the score."""
+    """Decimals of the return; None if the return is the score."""
 
 
 def columns(rows: Sequence[ReportRow]) -> Columns:
-    """The columns of rows of one score."""
+    """Return the columns of rows with one score."""
     score = rows[0].score
     others = [float(row.final_return.estimate) for row in rows]
     return Columns(
@@ -96,7 +98,7 @@ def columns(rows: Sequence[ReportRow]) -> Columns:
 
 
 def by_task(rows: Sequence[ReportRow]) -> dict[str, list[ReportRow]]:
-    """The rows of each place, under what a heading calls them."""
+    """Return the rows of each place, by the place's heading."""
     headings = comparability.headings(row.place for row in rows)
     groups: dict[str, list[ReportRow]] = {}
     for row in rows:
@@ -105,7 +107,7 @@ def by_task(rows: Sequence[ReportRow]) -> dict[str, list[ReportRow]]:
 
 
 def aggregates_by_label(aggregates: Sequence[Aggregate]) -> dict[str, dict[str, list[Aggregate]]]:
-    """Heading of what is compared -> label -> its metrics, in the order of `statistics.METRICS`."""
+    """Return heading of a comparison -> label -> its metrics, in the order of `statistics.METRICS`."""
     groups: dict[str, dict[str, list[Aggregate]]] = {}
     for entry in aggregates:
         groups.setdefault(entry.heading, {}).setdefault(entry.label, []).append(entry)
@@ -113,7 +115,7 @@ def aggregates_by_label(aggregates: Sequence[Aggregate]) -> dict[str, dict[str, 
 
 
 def terminal(summary: Summary) -> list[Table]:
-    """One table per task and profile, then one of aggregates per suite."""
+    """Return one table per task and profile, then one of aggregates per suite."""
     tables = []
     for heading, rows in by_task(summary.rows).items():
         tables.append(_table(heading, *_results(rows)))
@@ -131,7 +133,7 @@ def terminal(summary: Summary) -> list[Table]:
 
 
 def _results(rows: Sequence[ReportRow]) -> tuple[list[str], list[tuple[str, list[str]]]]:
-    """Heads and cells of the table of some rows of one place."""
+    """Return headings and cells of the table of some rows of one place."""
     shown = columns(rows)
     digits, returns = shown.digits, shown.returns or 0
     name = rows[0].baseline if len(rows[0].baseline) <= 16 else "the baseline"
@@ -164,7 +166,7 @@ def _results(rows: Sequence[ReportRow]) -> tuple[list[str], list[tuple[str, list
 
 
 def matrix(found: Matrix) -> Table:
-    """Differences from the first row."""
+    """Return a table of differences from the first row."""
     score, digits = found.lines[0].row.score, matrix_digits(found)
     headers = [
         f"final {scoring.title(score)}",
@@ -185,12 +187,13 @@ def matrix(found: Matrix) -> Table:
 
 
 def matrix_digits(found: Matrix) -> int:
-    """Decimals of the scores and differences of a matrix."""
+    """Return the decimals of a matrix's scores and differences."""
     return scoring.digits(float(line.row.final.estimate) for line in found.lines)
 
 
 def compared(line: Line, digits: int = 2) -> list[str]:
-    """Difference with its corrected interval, corrected p value, detectable difference; dashes for the reference."""
+    """Return difference with corrected interval, corrected p value, and detectable difference; dashes for the
+    reference."""
     found = line.comparison
     if found is None:
         return ["—"] * 3
@@ -198,12 +201,12 @@ def compared(line: Line, digits: int = 2) -> list[str]:
 
 
 def p_value(value: float) -> str:
-    """Three decimals, `< 0.001` below them, a dash where there is none."""
+    """Format with three decimals; `< 0.001` below them, a dash if undefined."""
     return "< 0.001" if value < 0.001 else number(value, 3)
 
 
 def grids(found: Sequence[Grid]) -> list[Table]:
-    """Estimates with their intervals."""
+    """Return a table of estimates with their intervals."""
     return [
         _table(
             each.heading,
@@ -215,7 +218,7 @@ def grids(found: Sequence[Grid]) -> list[Table]:
 
 
 def listings(found: Sequence[Listing]) -> list[Table]:
-    """Tables of texts, those that the terminal shows."""
+    """Return the tables of texts that the terminal shows."""
     return [
         _table(each.heading, each.names, [(name, cells) for name, *cells in each.lines])
         for each in found
@@ -224,7 +227,7 @@ def listings(found: Sequence[Listing]) -> list[Table]:
 
 
 def _table(heading: str, headers: Sequence[str], rows: Collection[tuple[str, Sequence[str]]]) -> Table:
-    """A table whose numbers keep their line; where room is short the names in the first column are wrapped."""
+    """Return a table whose numbers do not wrap; the names in the first column wrap if there is little room."""
     from rich import box
     from rich.table import Table
     from rich.text import Text

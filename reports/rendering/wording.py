@@ -1,5 +1,5 @@
-"""What the LaTeX tables of a paper are called and show: captions, labels, names of rows, tasks and columns, and which
-columns. Whatever names something that the study's tables lack is refused with the names that they have."""
+"""Captions, labels, columns, and names of rows, tasks and columns in a paper's LaTeX tables. A name that the study's
+tables lack is refused with the available names."""
 
 from __future__ import annotations
 
@@ -15,36 +15,37 @@ from guidebench.reports.summary.grids import Grid
 from guidebench.reports.summary.summaries import Summary
 
 RESULTS, AGGREGATES, DIFFERENCES, FURTHER = TABLES = ("results", "aggregates", "differences", "further")
-"""Kinds of tables: rows by task, aggregates over tasks, a matrix beside its reference, what guides note."""
+"""Kinds of tables: rows by task, aggregates over tasks, a matrix beside its reference, the logs of guides."""
 COLUMNS = ("score", "iqm", "auc", "best", "maxima", "steps", "return", "success", "seeds")
-"""Of the table of rows, by the names that choose and rename them."""
+"""Columns of the table of rows, by the names that choose and rename them."""
 USUAL = ("score", "iqm", "auc", "best", "steps")
-"""Those that are there unless others are chosen, `iqm` only where it is not the mean."""
+"""Columns shown by default; `iqm` only if it differs from the mean."""
 OTHERS = ("row", "mean", "median", "final", "difference", "p", "detectable", "estimate")
 """Further columns that can be renamed: the column of names, and those of the other tables."""
 LABEL = re.compile(r"[A-Za-z0-9:._/+-]+")
 ENDS = (" ", ",")
-"""What follows the part of a row's or task's name that is enough to name it."""
+"""Characters that may follow the part of a row's or task's name that identifies it."""
 
 
 class Wording(NamedTuple):
-    """Empty fields leave a table as it is. `resolved` says whether names are those of a study's tables in full."""
+    """Chosen texts; an empty field keeps a table's default. `resolved` expands names to the full names in a study's
+    tables."""
 
     captions: Mapping[str, str] = MappingProxyType({})
-    """Table -> its caption: a kind of `TABLES`, a second of the kind with -2 after it, and so on."""
+    """Table -> its caption: a kind of `TABLES`, with -2 for the second of a kind, and so on."""
     label: str = ""
-    """Of the table of rows; other tables have -TABLE after it, a second part -part2."""
+    """Label of the table of rows; other tables append -TABLE, second parts -part2."""
     names: Mapping[str, str] = MappingProxyType({})
-    """Row, task or column -> what to call it."""
+    """Row, task or column -> its name in the tables."""
     columns: tuple[str, ...] = ()
-    """Of the table of rows, in this order; of `COLUMNS`."""
+    """Columns of the table of rows, in this order; from `COLUMNS`."""
 
     def header(self, column: str, usual: str) -> str:
-        """What a column is called."""
+        """Return a column's name."""
         return self.names.get(column, usual)
 
     def called(self, table: str, part: int) -> str:
-        """The label of a part of a table; empty without labels."""
+        """Return the label of a part of a table; empty without labels."""
         ends = [self.label, *([table] if table != RESULTS else []), *([f"part{part}"] if part > 1 else [])]
         return "-".join(ends) if self.label else ""
 
@@ -58,8 +59,8 @@ def wording(
     names: Sequence[str] | Mapping[str, str] = (),
     columns: Iterable[str] = (),
 ) -> Wording:
-    """UserError for what is wrong whatever the study. `names` as a mapping, or as texts OLD=NEW, which
-    `resolved` takes apart, since names have = in them too."""
+    """Check arguments without a study, raising UserError. `names` is a mapping, or texts OLD=NEW, which `resolved`
+    splits because names may contain =."""
     chosen = tuple(columns)
     for column in chosen:
         if column not in COLUMNS:
@@ -83,7 +84,8 @@ def wording(
 
 
 def captions(texts: Iterable[str]) -> dict[str, str]:
-    """Captions by table, of texts as `results=TEXT`; a text that begins with no table is that of the rows."""
+    """Return captions by table from texts such as `results=TEXT`; a text that begins with no table belongs to the
+    rows."""
     found: dict[str, str] = {}
     for text in texts:
         name, equals, rest = text.partition("=")
@@ -98,7 +100,8 @@ def captions(texts: Iterable[str]) -> dict[str, str]:
 
 
 def resolved(wording: Wording, summary: Summary, grids: Sequence[Grid] = ()) -> Wording:
-    """With every name in full. UserError for one that is in no table, or that leaves two rows with one name."""
+    """Return the wording with full names. Raise UserError for a name in no table, or if two rows would have one
+    name."""
     if wording == PLAIN:
         return wording
     tables = _tables(summary, grids)
@@ -129,7 +132,7 @@ def resolved(wording: Wording, summary: Summary, grids: Sequence[Grid] = ()) -> 
 
 
 def renamed(summary: Summary, wording: Wording) -> Summary:
-    """The summary whose captions and notes call rows as `wording` does; tables rename their rows themselves."""
+    """Return the summary whose captions and notes use the names of `wording`; tables rename their rows themselves."""
     names = wording.names
     rows = tuple(replace(row, baseline=names.get(row.baseline, row.baseline)) for row in summary.rows)
     matrices = []
@@ -142,7 +145,7 @@ def renamed(summary: Summary, wording: Wording) -> Summary:
 
 
 def _tables(summary: Summary, grids: Sequence[Grid]) -> list[str]:
-    """The names of the tables that there are."""
+    """Return the names of the available tables."""
     counts = {
         RESULTS: bool(summary.rows),
         AGGREGATES: bool(summary.aggregates),
@@ -153,12 +156,12 @@ def _tables(summary: Summary, grids: Sequence[Grid]) -> list[str]:
 
 
 def numbered(kind: str, index: int) -> str:
-    """The name of the table of a kind that comes at this place, from 1."""
+    """Return the name of the table of a kind at this position, from 1."""
     return kind if index == 1 else f"{kind}-{index}"
 
 
 def _groups(summary: Summary) -> list[list[str]]:
-    """The names of rows that stand together in a table."""
+    """Return the names of rows that are in one table."""
     return [
         *([row.label for row in rows] for rows in by_task(summary.rows).values()),
         *(list(labels) for labels in aggregates_by_label(summary.aggregates).values()),
@@ -167,7 +170,7 @@ def _groups(summary: Summary) -> list[list[str]]:
 
 
 def _parted(text: str, known: Sequence[str]) -> tuple[str, str]:
-    """OLD and NEW of a text OLD=NEW: parted where what stands before names something, else at the first =."""
+    """Split a text OLD=NEW: after the part that names something, else at the first =."""
     places = [index for index, char in enumerate(text) if char == "=" and text[:index] and text[index + 1 :].strip()]
     for place in reversed(places):
         if text[:place] in known or _matches(text[:place], known):
@@ -181,7 +184,7 @@ def _matches(given: str, known: Sequence[str]) -> list[str]:
 
 
 def _full(given: str, known: Sequence[str]) -> str:
-    """The one of `known` that is called so, or the only one whose name begins so."""
+    """Return the member of `known` with this name, or the only one whose name begins so."""
     if given in known:
         return given
     found = _matches(given, known)

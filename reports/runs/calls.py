@@ -1,7 +1,7 @@
-"""The model calls that a study's cassette has of one run: some of them, each checked before it is shown.
+"""A sample of one run's model calls from a study's cassettes, each validated before it is shown.
 
-A cassette may be a stranger's. Only a file whose layout is ours to the letter is opened, read-only and without its
-journals; of every row that is shown, request, answer and images are checked, within bounds of time and size.
+A cassette may be a stranger's. Only a file with exactly our layout is opened, read-only and without its journals;
+request, answer and images of every shown call are checked, within limits of time and size.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from guidebench.harness.models.cassette_file import COLUMNS, STRANGERS, NotKept,
 from guidebench.reports.runs.reading import brief, pixels, within
 
 SHOWN = 50
-"""Calls of each of: the first that failed, the first and the last that were answered."""
+"""Calls to show of each kind: the first failures, the first answers and the last answers."""
 FILES = 20
-"""Cassettes that are looked at."""
+"""Most cassettes to read."""
 PATIENCE = 10.0
-"""Seconds for one of them."""
+"""Seconds for one cassette."""
 VALUE = 2**22
-"""Bytes of a value: 4 MiB."""
+"""Most bytes of a value: 4 MiB."""
 FRAMES = 6
-"""Images of a message, evenly chosen."""
+"""Most images of a message, evenly chosen."""
 PARTS = 40
-"""Messages of a call, and pieces of a message."""
+"""Most messages of a call, and pieces of a message."""
 PIXELS, PICTURE, PICTURES = 2**20, 2**18, 2**22
-"""Pixels and bytes of an image, and bytes of all images on a page."""
+"""Most pixels and bytes of an image, and bytes of all images on a page."""
 
 
 WRONG = (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError)
-"""What a value of a wrong type or size raises."""
+"""Exceptions that a value of a wrong type or size raises."""
 
 
 class ShownPiece(NamedTuple):
@@ -51,29 +51,29 @@ class ShownPiece(NamedTuple):
 
 
 class ShownMessage(NamedTuple):
-    """What one side of a chat says, or a part of what another call asks, such as the frames of a clip."""
+    """One message of a chat, or a part of another call's request, such as the frames of a clip."""
 
     role: str
     parts: tuple[ShownPiece, ...]
 
 
 class ShownCall(NamedTuple):
-    """A question as it was put to a model, and what came of it."""
+    """A call to a model and its result."""
 
     ordinal: int
     step: int
     kind: str
-    """Of the call: judge, chat, embed, or a plug-in's."""
+    """Kind of the call: judge, chat, embed, or a plug-in's."""
     model: str
     messages: tuple[ShownMessage, ...]
     answer: str
     failure: str
-    """Its kind, or ""."""
+    """Kind of the failure, or ""."""
     took: Usage
 
 
 class Calls(NamedTuple):
-    """Those shown, failures first, then by their number."""
+    """Calls shown, failures first, then by their number."""
 
     shown: tuple[ShownCall, ...] = ()
     answered: int = 0
@@ -87,7 +87,7 @@ class Calls(NamedTuple):
 
 
 def recorded(study: Path, run: str) -> Calls:
-    """The calls of a run, CELL/SEED, that stand in the cassettes of a study's directory."""
+    """Return the calls of a run, CELL/SEED, from the cassettes in a study's directory."""
     directory = keeping.folder(study)
     shards = sorted(directory.glob(cassette.SHARDS))
     notes = [f"models/: {len(shards) - FILES} cassettes are left out"] if len(shards) > FILES else []
@@ -117,7 +117,7 @@ def recorded(study: Path, run: str) -> Calls:
 
 
 def _bound(db: sqlite3.Connection) -> None:
-    """No value longer than VALUE, and no reading for longer than PATIENCE."""
+    """Limit values to VALUE bytes and reading to PATIENCE seconds."""
     until = time.monotonic() + PATIENCE
     db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE)
     db.set_progress_handler(lambda: time.monotonic() > until, 10_000)
@@ -128,7 +128,7 @@ def _count(db: sqlite3.Connection, table: str, run: str) -> int:
 
 
 def _chosen(db: sqlite3.Connection, run: str) -> Iterator[tuple[str, Any, Any]]:
-    """Table, key and ordinal of the rows to show."""
+    """Yield table, key and ordinal of the records to show."""
     for table, orders in (("failures", ("",)), ("answers", ("", " DESC"))):
         rows: dict[Any, None] = {}
         for order in orders:
@@ -138,7 +138,7 @@ def _chosen(db: sqlite3.Connection, run: str) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _call(db: sqlite3.Connection, table: str, run: str, key: Any, ordinal: Any, album: _Album) -> ShownCall:
-    """ValueError, or another error of a value's type, for a row that this program would not have written."""
+    """Return a call; raise one of `WRONG` for a record that this program would not have written."""
     columns = COLUMNS[table].split(", ")
     query = f"SELECT {COLUMNS[table]} FROM {table} WHERE key = ? AND run = ? AND ordinal = ?"
     row = dict(zip(columns, db.execute(query, (key, run, ordinal)).fetchone(), strict=True))
@@ -164,13 +164,13 @@ def _call(db: sqlite3.Connection, table: str, run: str, key: Any, ordinal: Any, 
 
 
 class _Album:
-    """The images of a page, as long as there is room."""
+    """The images of a page, within its limit of bytes."""
 
     def __init__(self) -> None:
         self._room = PICTURES
 
     def parts(self, db: sqlite3.Connection, content: Sequence[Any]) -> tuple[ShownPiece, ...]:
-        """Texts and images of a message in order; of many images some."""
+        """Return texts and images of a message in order; of many images, a selection."""
         places = [number for number, part in enumerate(content) if not isinstance(part, str)]
         kept = np.unique(np.linspace(0, len(places) - 1, min(FRAMES, len(places))).round().astype(int))
         chosen = {places[number] for number in kept.tolist()}
@@ -191,7 +191,7 @@ class _Album:
         )
 
     def _image(self, db: sqlite3.Connection, digest: str) -> bytes:
-        """Its PNG; empty if there is none or no room for it."""
+        """Return an image's PNG; empty if there is none or no room for it."""
         row = db.execute("SELECT png FROM images WHERE digest = ?", (digest,)).fetchone()
         png = row[0] if row else b""
         if not isinstance(png, bytes):

@@ -1,4 +1,4 @@
-"""The charts of a run's page, as data: evaluations, metrics, and what probes saw along the reference episode."""
+"""The charts of a run's page, as data: evaluations, metrics, and probes along the reference episode."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 POINTS = 400
-"""Of a line; a longer one is thinned evenly."""
+"""Most points of a line; a longer one is thinned evenly."""
 METRICS = 200
-"""That are looked at."""
+"""Most metrics that are read."""
 CHARTS = 60
-"""Of metrics."""
+"""Most charts of metrics."""
 RESAMPLES = 100
-"""For intervals, which a single run has none of."""
+"""Resamples for intervals; a single run shows none."""
 SERIES = 10
-"""Lines of a chart."""
+"""Most lines of a chart."""
 STEPS = "environment steps"
 MOVES = "move of the reference episode"
 
@@ -31,7 +31,7 @@ Points = Sequence[tuple[float, float]]
 
 
 class RunChart(NamedTuple):
-    """Lines by name over `x`; `share` where every value lies in [0, 1]."""
+    """Lines by name over `x`; `share`: whether every value lies in [0, 1]."""
 
     caption: str
     x: str
@@ -40,7 +40,7 @@ class RunChart(NamedTuple):
 
     @property
     def rows(self) -> list[dict[str, float]]:
-        """As a specification of `guidebench.reports.rendering.charts` takes them."""
+        """Return the points as records for a specification of `guidebench.reports.rendering.charts`."""
         return [
             {"series": number, "x": x, "value": value}
             for number, points in enumerate(self.lines.values())
@@ -49,7 +49,7 @@ class RunChart(NamedTuple):
 
     @property
     def alt(self) -> str:
-        """The chart in words."""
+        """Describe the chart in words."""
         told = []
         for name, points in self.lines.items():
             (first, begin), (last, end) = points[0], points[-1]
@@ -63,11 +63,11 @@ class Evaluations(NamedTuple):
     steps: list[int]
     episodes: list[int]
     means: dict[str, list[float]]
-    """The score first, by its name; success only where some episode succeeded or it is the score."""
+    """The score first, by its name; success only if some episode succeeded or it is the score."""
 
 
 def evaluations(record: Record) -> Evaluations:
-    """What a run's evaluations came to."""
+    """Return the means of a run's evaluations."""
     rows = record.rows.get("evaluations")
     if rows is None:
         return Evaluations([], [], {})
@@ -82,7 +82,7 @@ def evaluations(record: Record) -> Evaluations:
 
 
 def charts(record: Record) -> dict[str, list[RunChart]]:
-    """Heading -> its charts; a heading without any is not there."""
+    """Return heading -> its charts, without empty headings."""
     tested = evaluations(record)
     learning = []
     for name, values in tested.means.items():
@@ -95,7 +95,7 @@ def charts(record: Record) -> dict[str, list[RunChart]]:
 
 
 def once(record: Record) -> list[tuple[str, float, float]]:
-    """Name, step and value of each metric that was measured a single time, which makes no line."""
+    """Return name, step and value of each metric that was recorded only once and so makes no line."""
     return [(brief(name, 60), *points[0]) for name, points in _measured(record).items() if len(points) == 1]
 
 
@@ -108,7 +108,7 @@ def _measured(record: Record) -> dict[str, Points]:
 
 
 def _metrics(record: Record) -> Iterator[RunChart]:
-    """A chart for each metric; those of one prefix that are shares share one."""
+    """Return a chart for each metric; shares with a common prefix are in one chart."""
     lines = {name: points for name, points in _measured(record).items() if len(points) > 1}
     together: dict[str, list[str]] = {}
     for name, points in lines.items():
@@ -129,7 +129,7 @@ def _probed(record: Record) -> Iterator[RunChart]:
         seen = probes.probed(record.study.cells, record.rows["probes"], {})
         try:
             rewarded = rewards.learned(record.study.cells, record.rows["probes"], {}, RESAMPLES)
-        except ValueError:  # a look that is there twice
+        except ValueError:  # a probe that was recorded twice
             rewarded = []
     for probe in seen:
         if len(probe.score):
@@ -155,7 +155,7 @@ def _points(x: Iterable[float], values: Iterable[float]) -> Points:
 
 
 def thinned(points: Iterable[tuple[float, float]]) -> Points:
-    """At most `POINTS` of them, the first and the last among them."""
+    """Return at most `POINTS` points, including the first and the last."""
     found = list(points)
     if len(found) <= POINTS:
         return found

@@ -1,4 +1,4 @@
-"""A run's episodes as `bench eval RUN --frames` and `--video` left them: strips of frames with scores, and videos."""
+"""A run's episodes from `bench eval RUN --frames` and `--video`: strips of frames with scores, and videos."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from guidebench.reports.runs.reading import brief, content, document, names, pix
 EPISODES, CLIPS = 8, 64
 """Most episodes of a page, and most clips of an episode."""
 STRIP, STRIPS = 2**20, 2**23
-"""Bytes of a strip, and of all."""
+"""Most bytes of a strip, and of all strips."""
 FILMS, FILM, REEL = 8, 2**23, 2**24
 """Most videos of a page, bytes of one, and of all."""
 PIXELS = 2**24
-"""Of a strip."""
+"""Most pixels of a strip."""
 
 
 MOST = 1e300
-"""Beyond which a whole number is shown as this one."""
+"""Largest whole number that is shown; larger ones are shown as this one."""
 
 
 class ClipStrip(NamedTuple):
@@ -42,19 +42,19 @@ class EpisodeStrips(NamedTuple):
     where: str
     moves: int
     length: int
-    """More than `moves` where the policy went round in circles and was stopped."""
+    """Length of the episode; more than `moves` if the policy repeated a position and was stopped."""
     ret: float
     success: bool
     judge: str
     unjudged: str
-    """Why its clips have no score though the run has a judge."""
+    """Why its clips have no score although the run has a judge."""
     clips: tuple[ClipStrip, ...]
     left_out: int
-    """Clips for which there was no room."""
+    """Clips left out for lack of room."""
 
 
 class Video(NamedTuple):
-    """A video; without `content` it is only named, with the reason."""
+    """A video; without `content` only its name and the reason are shown."""
 
     name: str
     kind: str
@@ -64,7 +64,7 @@ class Video(NamedTuple):
 
 
 class Episodes(NamedTuple):
-    """All that there are of a run."""
+    """All available episodes of a run."""
 
     strips: tuple[EpisodeStrips, ...] = ()
     films: tuple[Video, ...] = ()
@@ -72,14 +72,14 @@ class Episodes(NamedTuple):
 
 
 def episodes(run: Path) -> Episodes:
-    """Those of a run's directory. What does not fit is left out, with a note."""
+    """Return the episodes in a run's directory. What does not fit is left out, with a note."""
     found, notes = strips(run)
     films, further = _films(run)
     return Episodes(found, films, (*notes, *further))
 
 
 def strips(run: Path, most: int = EPISODES) -> tuple[tuple[EpisodeStrips, ...], tuple[str, ...]]:
-    """The first of those in strips, and notes."""
+    """Return the first episodes in strips, and notes."""
     found, notes, room = list[EpisodeStrips](), list[str](), STRIPS
     files, more = names(run / FRAMES, (".json",), most)
     for name in files:
@@ -130,7 +130,7 @@ def _clip(entry: Mapping[str, Any], png: bytes) -> ClipStrip:
 
 
 def _strip(run: Path, directory: Path, name: str, room: int) -> bytes:
-    """The PNG of that name, or nothing if there is no room for it."""
+    """Return the PNG of that name, or nothing if there is no room for it."""
     if Path(name).name != name or not within(run, directory / name):
         raise UserError(f"there is no file {brief(repr(name), 100)} beside it")
     if (directory / name).stat().st_size > room:

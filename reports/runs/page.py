@@ -1,4 +1,4 @@
-"""The page of one run: self-contained, nothing from a file becomes markup or script."""
+"""The page of one run, self-contained; nothing from a file becomes markup or script."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ERROR = 20_000
-"""Characters of a traceback."""
+"""Most characters of a traceback."""
 CLOCK = {
     "seconds": "in all",
     "evaluation_seconds": "evaluating",
@@ -40,7 +40,7 @@ USED = {
     "seconds": "model's seconds",
     "usd": "USD",
 }
-"""Fields of `Usage`, in words."""
+"""Fields of `Usage` in reader's words."""
 COLUMNS = {
     "judgements": ("ordinal", "asked", "applied", "score", "mass", "events", "failure"),
     "labels": (
@@ -48,30 +48,30 @@ COLUMNS = {
         "learned_0", "learned_1", "retries", "imagined",
     ),
 }  # fmt: skip
-"""The first columns of the logs that are shown in a way of their own, of those that their rows have."""
+"""First columns of the logs with a table of their own, where their records have them."""
 LEADING = {"judgements": {"asked", "applied"}, "labels": {"kept", "outcome"}}
-"""What rows need for it."""
+"""Names of the columns that a log's records must have for its table."""
 WIDEST, DOWNLOAD = 40, 2**20
-"""Most columns of a log that are shown, and most bytes of one that the page holds to be downloaded."""
+"""Most columns of a log to show, and most bytes of one that the page offers for download."""
 BESIDE = ("evaluations", *schema.LOGS)
 """Logs that other parts of the page show."""
 
 
 class Sample(NamedTuple):
-    """Some rows of a log as text."""
+    """Some records of a log as text."""
 
     heading: str
     told: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     file: str = ""
-    """What its rows are called as a file, where they can be downloaded."""
+    """Name of the download with all records, if there is one."""
     lines: bytes = b""
-    """They as JSON lines."""
+    """Contents of the download: JSON lines."""
 
 
 def render(record: Record, home: str = "") -> str:
-    """The page; `home`: where the study's report lies as seen from it, or "" if there is none."""
+    """Return the page; `home` is the relative link to the study's report, or "" if there is none."""
     script, vega = inline.script(*SCRIPTS), charts.bundle()
     cell, run = record.cell, record.run
     return (
@@ -140,12 +140,13 @@ def _facts(record: Record) -> list[tuple[str, str]]:
 
 
 def _part(part: RecordedPart) -> str:
-    """The name of a part, and of a model which one it is."""
+    """Return the name of a part and, for a model, which model it is."""
     return f"{part.name} ({part.model})" if part.model not in ("", part.name) else part.name
 
 
 def _sample(record: Record, log: str, rows: pd.DataFrame) -> Sample:
-    """Some rows of a log; of any but those in `COLUMNS` the first and the last, whatever they hold, as text."""
+    """Return some records of a log as text; for a log that is not in `COLUMNS`, the first and the last, whatever they
+    contain."""
     if log in COLUMNS and set(rows.columns) >= LEADING[log]:
         return _of_answers(log, rows, record.cell.logs[log].columns if log in record.cell.logs else ())
     declared = record.cell.logs.get(log)
@@ -169,7 +170,7 @@ def _sample(record: Record, log: str, rows: pd.DataFrame) -> Sample:
 
 
 def _lines(rows: pd.DataFrame) -> tuple[bytes, int]:
-    """Rows as JSON lines, as many from the first as the page may hold, and how many these are."""
+    """Return records as JSON lines, as many from the first as the page may hold, and their number."""
     made, size = [], 0
     for row in rows.to_dict("records"):
         plain = {str(name): value.item() if hasattr(value, "item") else value for name, value in row.items()}
@@ -183,8 +184,8 @@ def _lines(rows: pd.DataFrame) -> tuple[bytes, int]:
 
 
 def _of_answers(log: str, rows: pd.DataFrame, declared: Iterable[str]) -> Sample:
-    """The rows without an answer first, then the first and the last of the others; the columns of `COLUMNS` first, then
-    what else the cell's parts declared."""
+    """Return the records without an answer first, then the first and last of the others; the columns of `COLUMNS` come
+    first, then others that the cell's parts declared."""
     import pandas as pd
 
     if log == "judgements":
@@ -211,17 +212,17 @@ def _of_answers(log: str, rows: pd.DataFrame, declared: Iterable[str]) -> Sample
 
 
 def _clock(rows: pd.DataFrame | None) -> list[tuple[str, float, float]]:
-    """What took how many seconds, and which share of the run's."""
+    """Return each activity's seconds and its share of the run's time."""
     try:
         spent = {} if rows is None else judges.clock(rows)
-    except (TypeError, ValueError):  # text where seconds are expected
+    except (TypeError, ValueError):  # a damaged log may have text instead of seconds
         spent = {}
     whole = spent.get("seconds", 0.0)
     return [(words, spent[name], spent[name] / whole) for name, words in CLOCK.items() if whole and name in spent]
 
 
 def _bill(rows: pd.DataFrame | None) -> list[tuple[str, float, float]]:
-    """What the run's questions took by its last row, as if nothing had been recorded before and really."""
+    """Return the run's usage of models from its last ledger record: as if nothing had been cached, and as billed."""
     if rows is None:
         return []
     last = rows.sort_values("step").iloc[-1]
@@ -229,7 +230,7 @@ def _bill(rows: pd.DataFrame | None) -> list[tuple[str, float, float]]:
 
 
 def _shown(value: Any, digits: int = 4) -> str:
-    """A number or text from a file."""
+    """Return a number or text from a file for display."""
     if hasattr(value, "item"):
         value = value.item()
     if value is None or (isinstance(value, float) and not math.isfinite(value)):

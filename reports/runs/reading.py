@@ -1,4 +1,4 @@
-"""Files of a run, read within bounds: whatever lies there, so much of it is looked at and no more."""
+"""Bounded reading of a run's files: whatever their size, only a limited part is read."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from guidebench.results.pictures import size
 DOCUMENT = 2**20
 """Most bytes of a JSON document."""
 TAIL = 2**18
-"""Bytes at a log's end that are looked at."""
+"""Bytes at a log's end that are read."""
 LINE = 2_000
-"""Characters of a line of a log."""
+"""Most characters of a line of a log."""
 TEXT = 4_000
-"""Characters of any other text."""
+"""Most characters of any other text."""
 
 
 def within(root: Path, path: Path) -> bool:
-    """Whether a path is a file that lies below `root`, links followed."""
+    """Return whether a path is a file below `root` after following links."""
     return path.is_file() and path.resolve().is_relative_to(root.resolve())
 
 
 def content(path: Path, most: int) -> bytes:
-    """The bytes of a file; UserError if there are more than `most`."""
+    """Return the bytes of a file; raise UserError if there are more than `most`."""
     with open(path, "rb") as file:
         found = file.read(most + 1)
     if len(found) > most:
@@ -35,7 +35,7 @@ def content(path: Path, most: int) -> bytes:
 
 
 def document(path: Path) -> dict[str, Any]:
-    """A JSON object; UserError if the file holds anything else."""
+    """Return a JSON object; raise UserError if the file contains anything else."""
     try:
         found = json.loads(content(path, DOCUMENT))
     except (ValueError, RecursionError) as error:
@@ -46,7 +46,7 @@ def document(path: Path) -> dict[str, Any]:
 
 
 def pixels(png: bytes) -> int:
-    """How many a PNG claims to have; UserError for what is none."""
+    """Return the width and height that a PNG declares; raise UserError for anything else."""
     width, height = size(png)
     if not width or not height:
         raise UserError("no PNG")
@@ -54,7 +54,7 @@ def pixels(png: bytes) -> int:
 
 
 def tail(path: Path, lines: int) -> tuple[str, int]:
-    """The last lines of a text, each cut to `LINE` characters, and the bytes before them that were left out."""
+    """Return the last lines of a text, each cut to `LINE` characters, and the number of bytes before them."""
     size = path.stat().st_size
     with open(path, "rb") as file:
         file.seek(max(0, size - TAIL))
@@ -67,8 +67,8 @@ def tail(path: Path, lines: int) -> tuple[str, int]:
 
 
 def brief(text: str, most: int = TEXT) -> str:
-    """A text as a page shows it: what steers a terminal or turns the direction of writing is visible, and what is
-    beyond `most` characters is counted."""
+    """Return a text for display: characters that control a terminal or the direction of writing are made visible, and
+    characters beyond `most` are counted instead."""
     shown = "".join(_visible(letter) for letter in text[:most])
     return shown if len(text) <= most else f"{shown} … ({len(text) - most:,} characters left out)"
 
@@ -81,7 +81,7 @@ def _visible(letter: str) -> str:
 
 
 def names(directory: Path, endings: tuple[str, ...], most: int) -> tuple[list[str], int]:
-    """The first `most` names in a directory that end so, sorted, and how many there are more."""
+    """Return the first `most` names in a directory with this ending, sorted, and the number of further ones."""
     if not directory.is_dir():
         return [], 0
     with os.scandir(directory) as entries:

@@ -1,7 +1,7 @@
-"""What the files of one run say.
+"""The contents of one run's files.
 
-They are untrusted: bounded before they are read, checked as they are read. One that is damaged costs its own part of
-the page alone.
+They are untrusted: their size is checked before they are read, and their contents as they are read. A damaged file
+affects only its own part of the page.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ROWS = 2**26
-"""Bytes of a file of rows: 64 MiB, a thousand times what a run of the paper's length writes."""
+"""Most bytes of a file of records: 64 MiB, a thousand times what a run of the paper's length writes."""
 ALL_ROWS = 2**28
-"""Bytes of all files of rows of a run: 256 MiB."""
+"""Most bytes of all files of records of a run: 256 MiB."""
 PATIENCE = 60.0
-"""Seconds for reading a file of rows."""
+"""Seconds for reading a file of records."""
 CASSETTES = (calls.FILES + 1) * 2 * calls.PATIENCE
-"""Seconds for the calls in all cassettes."""
+"""Seconds for reading the calls of all cassettes."""
 LINES = 200
-"""Of the log."""
+"""Most lines of the log."""
 LOGS = 10_000
-"""Files of a study's logs that are looked through for the run's own."""
+"""Most log files of a study that are searched for the run's own."""
 
 Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
 class WorkerLog:
-    """The end of what a run's worker said."""
+    """The end of the log of a run's worker."""
 
     name: str
     text: str
@@ -56,9 +56,9 @@ class Record:
     """One run, as far as its files can be read."""
 
     study: StudyRecord
-    """It holds this run alone."""
+    """The study's record, restricted to this run."""
     rows: Mapping[str, pd.DataFrame]
-    """Log -> its rows in order; one that the run has not, or that cannot be read, is not there."""
+    """Log -> its records in order; missing and unreadable logs are absent."""
     calls: calls.Calls
     episodes: episodes.Episodes
     log: WorkerLog | None
@@ -75,7 +75,7 @@ class Record:
 
 
 def read(directory: str | Path) -> Record:
-    """The record of a run; UserError if the directory is none that has begun."""
+    """Return the record of a run; raise UserError if the directory is not that of a run that has started."""
     notes: list[str] = []
     study = _told(partial(results.run, directory), notes)
     run = study.runs[0]
@@ -101,7 +101,7 @@ def read(directory: str | Path) -> Record:
 
 
 def _attempt(read: Callable[[], Found], notes: list[str]) -> Found | None:
-    """What was read, or None and a note."""
+    """Return the result of `read`, or None with a note."""
     try:
         return _told(read, notes)
     except (UserError, OSError) as error:
@@ -110,7 +110,7 @@ def _attempt(read: Callable[[], Found], notes: list[str]) -> Found | None:
 
 
 def _told(read: Callable[[], Found], notes: list[str]) -> Found:
-    """What was read; what it warned of becomes notes."""
+    """Return the result of `read`; its warnings become notes."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = read()
@@ -119,13 +119,13 @@ def _told(read: Callable[[], Found], notes: list[str]) -> Found:
 
 
 def _bare(study: StudyRecord) -> StudyRecord:
-    """What the rows of a run are checked against, without the further content of its records, however deep that is."""
+    """Return a study's record that suffices for checking a run's logs, without other content, however deeply nested."""
     cell = replace(study.cells[0], settings={}, versions={}, parts={})
     return replace(study, cells=(cell,), runs=(replace(study.runs[0], cell=cell, provenance={}),))
 
 
 def _rows(study: StudyRecord, home: Path, what: str) -> pd.DataFrame | None:
-    """The rows of a log; UserError for one that is too large or does not fit."""
+    """Return the records of a log; raise UserError if it is too large or does not fit."""
     for path in _files(home, what):
         if path.exists() and not within(study.directory, path):
             raise UserError(f"{path} is no file of the study")
@@ -141,7 +141,7 @@ def _files(home: Path, what: str) -> tuple[Path, Path]:
 
 
 def _log(study: Path, run: RunRecord) -> WorkerLog | None:
-    """The newest log of a worker that trained the run, if any has said something."""
+    """Return the end of the newest non-empty log of a worker that trained the run."""
     begin = f"{run.cell.method}-{run.cell.id}-"
     found, _ = names(study / "logs", (".log",), LOGS)
     files = [study / "logs" / name for name in found if name.startswith(begin) and run.seed in _seeds(name, begin)]
@@ -153,7 +153,7 @@ def _log(study: Path, run: RunRecord) -> WorkerLog | None:
 
 
 def _seeds(name: str, begin: str) -> Iterable[int]:
-    """Which seeds the worker trained that wrote a log of this name (harness/launchers/local.py)."""
+    """Return the seeds that the worker with a log of this name trained (harness/launchers/local.py)."""
     told = name.removeprefix(begin).removesuffix(".log")
     first, to, last = told.partition("_to_")
     if to and first.isdecimal() and last.isdecimal():
@@ -162,7 +162,7 @@ def _seeds(name: str, begin: str) -> Iterable[int]:
 
 
 def settings(cell: CellRecord, most: int = 2_000) -> list[tuple[str, str, str]]:
-    """Name, value and layer of every setting."""
+    """Return name, value and layer of every setting."""
     found = []
     for name, entry in list(cell.settings.items())[:most]:
         layered: Mapping[str, Any] = entry if isinstance(entry, Mapping) else {"value": entry}
@@ -177,7 +177,7 @@ def settings(cell: CellRecord, most: int = 2_000) -> list[tuple[str, str, str]]:
 
 
 def provenance(run: RunRecord) -> list[tuple[str, str]]:
-    """What the run was made with, in words: name and value."""
+    """Return the software and hardware of the run as names and values."""
     found = []
     for name, value in list(run.provenance.items())[:50]:
         pairs = value.items() if isinstance(value, Mapping) else None

@@ -1,9 +1,9 @@
-"""Sections of a study's report: what one shows, which there are, and what becomes of one that fails.
+"""Sections of a study's report: the contents of one, the list of all, and the handling of one that fails.
 
-The report goes over one list: our own sections (`own.py`), those of `report.py` in the folder of a method, and those of
-other packages, whose entry points in the group `guidebench.sections` name a module. Every such module has a tuple
-`SECTIONS`. A section that cannot be imported, that takes a name it may not have, or that raises becomes a note, and the
-rest of the report is as if it were not there. What a section knows of runs it reads with `Source.rows`.
+The report goes over one list: the built-in sections (`own.py`), those of `report.py` in the folder of a method, and
+those of other packages, whose entry points in the group `guidebench.sections` name a module. Every such module has a
+tuple `SECTIONS`. A section that cannot be imported, takes a reserved or used name, or raises becomes a note, and the
+rest of the report is unaffected. A section reads the logs of runs with `Source.rows`.
 """
 
 from __future__ import annotations
@@ -45,45 +45,45 @@ RESERVED = (
     "study", "complete", "resamples", "level", "statistics", "notes", "rows", "aggregates", "matrices", "overviews",
     "files", "schema",
 )  # fmt: skip
-"""Names of what every report has: keys of summary.json and files."""
+"""Reserved names, which every report has: keys of summary.json and files."""
 
 Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
 class Source:
-    """What a section may look at: records, never a live object."""
+    """The inputs of a section: records, never a live object."""
 
     study: StudyRecord
     summary: Summary
     resamples: int
-    """Of each interval."""
+    """Resamples of each interval."""
     labels: Mapping[str, str]
     """Cell id -> row label."""
     places: Mapping[str, int]
-    """Row label -> its place among colours and lines, the same in every figure (`figures.styles`)."""
+    """Row label -> its index among colours and line styles, the same in every figure (`figures.styles`)."""
     rliable: bool = False
-    """Whether the library rliable estimates and draws what it can."""
+    """Whether the library rliable computes and draws what it can."""
     needs: tuple[str, ...] = ()
-    """The logs that `rows` gives: those that the section names."""
+    """The logs that `rows` may read: those that the section declares."""
     notes: list[str] = field(default_factory=list, repr=False)
-    """What the report says of what is left out."""
+    """Notes of the report, on what is left out."""
     _read: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False)
 
     def rows(self, log: str, *columns: str) -> pd.DataFrame:
-        """The rows of a log that the section needs, of the cells that declare it with these columns; those of another
-        cell are left out with a note. The file is read once for all sections, and checked against what each cell
-        declared when it was run (`results.load`).
+        """Return the records of a log that the section needs, from the cells that declare it with these columns;
+        records of another cell are left out with a note. The file is read once for all sections, and checked against
+        what each cell declared when it was run (`results.load`).
 
-        UserError for a file that does not fit, and for a log that the section does not need.
+        Raises UserError for a file that does not fit, and for a log that the section does not need.
         """
         if log not in self.needs:
             named = ", ".join(map(repr, (*self.needs, log)))
             raise UserError(f"it reads the log {log!r}, which it does not name; declare needs=({named},)")
         if log not in self._read:
             self._read[log] = results.noted(self.study, log)
-        rows = self._read[log].copy()  # one section may change them, and others still read what the file holds
-        if log in schema.LOGS:  # of every run, whatever its cell declares
+        rows = self._read[log].copy()  # a section may change them; the cached copy must stay as read
+        if log in schema.LOGS:  # a log of every run needs no declaration in the cell
             return rows
         there = set(rows["cell"].unique())
         lacking = {}
@@ -96,7 +96,7 @@ class Source:
 
 
 def _lacks(cell: CellRecord, log: str, columns: Sequence[str]) -> str:
-    """Why the rows of a cell are not what a section needs of a log, or ""."""
+    """Return why a section cannot use the records of a cell's log, or ""."""
     if log not in cell.logs:
         return f"its record does not declare the log {log!r}"
     missing = [name for name in columns if name not in cell.logs[log].columns]
@@ -109,31 +109,31 @@ def _nothing(*_: Any) -> tuple[()]:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the report. `load` makes whatever the other functions are then given."""
+    """A part of the report. Its other functions receive what `load` returns."""
 
     name: str
-    """Lower-case letters, digits and _; the key in summary.json."""
+    """Key in summary.json, of lower-case letters, digits and _."""
     title: str
-    """The heading of its figures."""
+    """Heading of its figures."""
     order: int
-    """Sections are shown by rising order; our own have 100, 200, …, 900."""
+    """Sections are shown in ascending order; the built-in ones have 100, 200, …, 900."""
     load: Callable[[Source], Any]
     needs: tuple[str, ...] = ()
-    """Logs of which a cell of the study declares each; a section whose logs are not there is left out."""
+    """Logs that the section needs. It is left out unless each is declared by some cell of the study."""
     words: str | Callable[[Source], str] = ""
     """How to read the figures, in a sentence or two."""
     tables: Callable[[Any], Sequence[Grid]] = _nothing
-    """Estimates with their intervals, for the page, the terminal and LaTeX."""
+    """Returns estimates with their intervals, for the page, the terminal and LaTeX."""
     listings: Callable[[Any], Sequence[Listing]] = _nothing
-    """Tables of texts, for the page, under the section's heading, and the terminal."""
+    """Returns tables of texts, for the page, under the section's heading, and the terminal."""
     drawings: Callable[[Any, Source], Sequence[Drawing]] = _nothing
     plain: Callable[[Any], Any] | None = None
-    """What summary.json holds of it, or None for nothing."""
+    """Returns the section's entry in summary.json, or None."""
     by: str = ""
-    """Which module it is of, for messages; "" for ours. Filled in by `sections`."""
+    """Module of the section, for messages; "" for a built-in one. Filled in by `sections`."""
 
     def __str__(self) -> str:
-        """As a note calls it: ours by its heading."""
+        """Return the section's name in notes: the heading, for a built-in one."""
         return f"the section {self.name!r} of {self.by}" if self.by else f"the section {self.title!r}"
 
 
@@ -148,7 +148,7 @@ class Made(NamedTuple):
 
 
 def sections(notes: list[str]) -> list[Section]:
-    """Every section in its order; what is left out, and why, goes to `notes`."""
+    """Return every section in its order; sections that are left out are named in `notes`, with reasons."""
     found: dict[str, Section] = {}
     for where, load in _modules():
         nothing: tuple[Any, ...] = ()
@@ -162,7 +162,7 @@ def sections(notes: list[str]) -> list[Section]:
 
 
 def _modules() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Where sections come from, ours first, and how each is loaded."""
+    """Yield the modules with sections, built-in ones first, with the function that loads each."""
     yield _module(OWN)
     package = importlib.import_module("guidebench.methods")
     for module in pkgutil.iter_modules(package.__path__, "guidebench.methods."):
@@ -181,7 +181,7 @@ def _of(load: Callable[[], Any]) -> tuple[Any, ...]:
 
 
 def _misdeclared(section: Any, found: Mapping[str, Section]) -> str:
-    """Why this cannot be a section, or cannot have its name, or ""."""
+    """Return why this cannot be a section, or cannot have its name, or ""."""
     if not isinstance(section, Section):
         return f"SECTIONS holds {type(section).__name__}; expected guidebench.reports.sections.Section"
     if type(section.order) is not int:
@@ -200,7 +200,7 @@ def _misdeclared(section: Any, found: Mapping[str, Section]) -> str:
 
 
 def attempt(what: str, work: Callable[[], Found], instead: Found, notes: list[str]) -> Found:
-    """What `work` returns; if it raises or ends the process, `instead` and a note."""
+    """Return what `work` returns; if it raises or exits, return `instead` and add a note."""
     try:
         return work()
     except UserError as error:
@@ -214,8 +214,8 @@ def attempt(what: str, work: Callable[[], Found], instead: Found, notes: list[st
 
 
 def _where(error: BaseException) -> str:
-    """The line of a section's module at which it raised, in whatever it called there; "" where there is none."""
-    library = os.path.dirname(traceback.__file__)  # that of Python, through which we import modules and write JSON
+    """Return the line of a section's module that raised, directly or in what it called; "" if there is none."""
+    library = os.path.dirname(traceback.__file__)  # imports and json: not the section's lines
     ours = re.compile(rf"{re.escape(__file__)}$|<|{re.escape(library)}/(?!site-packages/)")
     outside = [step for step in traceback.extract_tb(error.__traceback__) if not ours.match(step.filename)]
     last = next((step for step in reversed(outside) if step.filename == outside[0].filename), None)
@@ -223,7 +223,7 @@ def _where(error: BaseException) -> str:
 
 
 def made(found: Sequence[Section], source: Source, notes: list[str]) -> list[Made]:
-    """The sections whose logs a study has, with their tables; what fails goes to `notes`."""
+    """Return the sections whose logs a study has, with their tables; failures go to `notes`."""
     there = (
         attempt(str(section), partial(_made, section, _for(section, source, notes)), None, notes)
         for section in found
@@ -233,7 +233,7 @@ def made(found: Sequence[Section], source: Source, notes: list[str]) -> list[Mad
 
 
 def _for(section: Section, source: Source, notes: list[str]) -> Source:
-    """What this section may look at; what it leaves out goes to `notes`."""
+    """Return the inputs of this section; what it leaves out goes to `notes`."""
     return replace(source, needs=section.needs, notes=notes)
 
 
@@ -250,7 +250,7 @@ def _made(section: Section, source: Source) -> Made:
 
 
 def _check(table: Any) -> None:
-    """TypeError or ValueError for a table that a page cannot show."""
+    """Raise TypeError or ValueError for a table of estimates that a page cannot show."""
     if not isinstance(table, Grid):
         raise TypeError(f"tables holds {type(table).__name__}; expected guidebench.reports.summary.grids.Grid")
     if not all(isinstance(text, str) for text in (table.heading, table.note, *table.names, *table.lines)):
@@ -263,7 +263,7 @@ def _check(table: Any) -> None:
 
 
 def _check_listing(listing: Any) -> None:
-    """TypeError or ValueError for a table of texts that a page cannot show."""
+    """Raise TypeError or ValueError for a table of texts that a page cannot show."""
     if not isinstance(listing, Listing):
         raise TypeError(
             f"listings holds {type(listing).__name__}; expected guidebench.reports.summary.listings.Listing"
@@ -278,10 +278,10 @@ def _check_listing(listing: Any) -> None:
 
 
 def galleries(found: Sequence[Made], source: Source, notes: list[str]) -> list[Gallery]:
-    """The figures of sections; what fails goes to `notes`. No two figures have one file's name."""
+    """Return the figures of sections; failures go to `notes`. No two figures have the same file name."""
     taken: set[str] = set()
     shown: dict[str, Gallery] = {}
-    for each in sorted(found, key=lambda each: bool(each.section.by)):  # ours never lose a name to others
+    for each in sorted(found, key=lambda each: bool(each.section.by)):  # built-in figures never lose a name to others
         mine = _for(each.section, source, notes)
         drawn = attempt(f"the figures of {each.section}", partial(_gallery, each, mine, taken), None, notes)
         if drawn is not None:
@@ -307,5 +307,5 @@ def _gallery(each: Made, source: Source, taken: set[str]) -> Gallery:
 
 
 def _chartable(drawing: Drawing, source: Source) -> bool:
-    """Whether the page can draw the figure's numbers itself: it has colours for rows alone."""
+    """Return whether the page can draw the figure's data itself; it has colours for rows only."""
     return drawing.chart is None or all(curve.label in source.places for curve in drawing.chart.curves)

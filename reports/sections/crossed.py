@@ -1,4 +1,5 @@
-"""Two settings crossed: where a study's cells differ in exactly two and have every pair of their values, a heat map."""
+"""Two crossed settings: if a study's cells differ in exactly two settings and cover every pair of values, a heat
+map."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ REMARK = (
 
 
 class SweepGrid(NamedTuple):
-    """One method on one task; `rows[i][j]` has the i-th value of the first field and the j-th of the second.
+    """One method on one task; `rows[i][j]` has the i-th value of the first setting and the j-th of the second.
 
     None where a cell has not been evaluated yet.
     """
@@ -37,22 +38,23 @@ class SweepGrid(NamedTuple):
 
     @property
     def score(self) -> Score:
-        """What the numbers are."""
+        """Return the score that the numbers measure."""
         return next(row.score for line in self.rows for row in line if row)
 
     @property
     def share(self) -> bool:
-        """Whether they lie between 0 and 1."""
+        """Return whether they lie between 0 and 1."""
         return (self.score.low, self.score.high) == (0, 1)
 
     def text(self, row: ReportRow | None) -> str:
-        """A number as it stands in the map."""
+        """Format a number for the map."""
         digits = scoring.digits(float(each.final.estimate) for line in self.rows for each in line if each)
         return "—" if row is None else f"{row.final.estimate:.{digits}f}"
 
 
 def grids(cells: Sequence[CellRecord], rows: Sequence[ReportRow]) -> list[SweepGrid]:
-    """The full grids among `cells`: one task, method, learner, judge and profile, exactly two fields that differ."""
+    """Return the full grids among `cells`: one task, method, learner, judge and profile, and exactly two settings that
+    differ."""
     groups: dict[tuple[str, ...], list[CellRecord]] = {}
     for cell in cells:
         key = (cell.suite, cell.task, cell.method, cell.learner, cell.backend, cell.model, cell.profile)
@@ -68,7 +70,7 @@ def grids(cells: Sequence[CellRecord], rows: Sequence[ReportRow]) -> list[SweepG
         axes = [_ordered({pair[index]: None for pair in pairs}) for index in (0, 1)]
         if len(pairs) != len(members) or set(pairs) != set(product(*axes)):
             continue
-        if len(axes[0]) > len(axes[1]):  # the longer across
+        if len(axes[0]) > len(axes[1]):  # the longer axis is horizontal
             fields, axes = fields[::-1], axes[::-1]
             pairs = {pair[::-1]: cell for pair, cell in pairs.items()}
         table = tuple(tuple(by_cell.get(pairs[high, wide].id) for wide in axes[1]) for high in axes[0])
@@ -93,7 +95,7 @@ def _differing(cells: Sequence[CellRecord]) -> list[str]:
 
 
 def _text(cell: CellRecord, field: str) -> str:
-    """A setting's value as JSON; a dash where the cell has no such setting."""
+    """Return a setting's value as JSON; a dash if the cell has no such setting."""
     if field not in cell.settings:
         return "—"
     entry: Any = cell.settings[field]
@@ -102,7 +104,7 @@ def _text(cell: CellRecord, field: str) -> str:
 
 
 def _ordered(values: Mapping[str, None]) -> list[str]:
-    """Numbers by size and before words, words as the command named them."""
+    """Sort key: numbers by size and before words, words in the order of the command."""
 
     def size(text: str) -> float:
         try:
@@ -114,7 +116,7 @@ def _ordered(values: Mapping[str, None]) -> list[str]:
 
 
 def drawings(found: Sequence[SweepGrid]) -> list[Drawing]:
-    """A heat map per grid."""
+    """Draw a heat map per grid."""
     names: list[str] = []
     drawn = []
     for grid in found:

@@ -1,8 +1,8 @@
-"""What estimates aggregates over tasks, probabilities of improvement and performance profiles: our own resampling, or
-rliable, with its own plots.
+"""The choice of estimator for aggregates over tasks, probabilities of improvement and performance profiles: our own
+resampling, or rliable with its own plots.
 
-Scores reach rliable as they reach ours: negated where lower ones are better, and over several tasks on a scale from 0
-to 1, so tasks of which no range is known have no aggregates with either.
+rliable gets the same scores as our code: negated where lower is better, and rescaled to 0 to 1 over several tasks. So
+tasks whose score has no known range have no aggregates with either.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 OWN, RLIABLE = ENGINES = ("own", "rliable")
 PLOTTED = ("profiles-", "improvement-")
-"""How the names of our own figures begin that rliable's stand in for."""
+"""Name prefixes of our own figures that rliable's replace."""
 METRICS = {"mean": "Mean", "median": "Median", "iqm": "IQM", "optimality_gap": "Optimality Gap"}
 MOST = 15
-"""Pairs that a figure of probabilities can hold."""
+"""Most pairs in a figure of probabilities."""
 ROW_INCHES, BELOW_INCHES = 0.37, 0.55
-"""Height of a row of the aggregates' figure, and where its axis is named below the rows."""
+"""Height of a row in the figure of aggregates, and position of its axis label below the rows."""
 REMARK = (
     "Aggregates, performance profiles and probability of improvement are estimated and drawn by rliable: the line in a "
     "bar is the estimate, the bar its 95 % interval. P(X > Y): how often a run of X ends better than one of Y on the "
@@ -44,7 +44,7 @@ REMARK = (
 
 
 def with_rliable_s(summary: Summary, reps: int = with_rliable.REPS) -> Summary:
-    """The summary with rliable's estimates, which it and its notes name."""
+    """Return the summary with rliable's estimates, named as such in it and in its notes."""
     engine = with_rliable.version()
     overviews = tuple(_overview(each, reps) for each in summary.overviews)
     found: dict[tuple[str, str], dict[str, with_rliable.Estimate]] = {}
@@ -86,7 +86,7 @@ def _overview(each: Overview, reps: int) -> Overview:
 
 
 def drawings(summary: Summary, own: Sequence[Drawing]) -> list[Drawing]:
-    """Our own drawings, with rliable's (`rliable.plot_utils`) in place of those that show what it has estimated."""
+    """Return our own drawings, with rliable's (`rliable.plot_utils`) in place of those that show its estimates."""
     kept = [drawing for drawing in own if not drawing.name.startswith(PLOTTED)]
     for each in summary.overviews:
         for kind, figure, words in _plots(summary, each):
@@ -96,10 +96,10 @@ def drawings(summary: Summary, own: Sequence[Drawing]) -> list[Drawing]:
 
 
 def _plots(summary: Summary, each: Overview) -> Iterator[tuple[str, Figure, str]]:
-    """Kind, figure and words of rliable's plots of an overview, of rows that have intervals."""
+    """Yield kind, figure and description of rliable's plots of an overview, for rows that have intervals."""
     import matplotlib
 
-    matplotlib.use("Agg")  # its plots are made with pyplot, which would open windows
+    matplotlib.use("Agg")  # its plots use pyplot, which would open windows
     from matplotlib import pyplot
     from rliable import plot_utils
 
@@ -155,12 +155,12 @@ def _plots(summary: Summary, each: Overview) -> Iterator[tuple[str, Figure, str]
 
 
 def _held(values: Array) -> Array:
-    """Values [T] that each hold up to the next threshold, as the points [2 T - 1] of a line."""
+    """Return values [T], each constant up to the next threshold, as the points [2 T - 1] of a line."""
     return np.repeat(values, 2)[:-1]
 
 
 def _saved(figure: Figure) -> tuple[bytes, bytes]:
-    """PNG and PDF, as large as what is drawn; rliable puts its labels beside the canvas."""
+    """Return PNG and PDF, as large as what is drawn; rliable puts its labels outside the canvas."""
     from matplotlib import pyplot
 
     png, pdf = io.BytesIO(), io.BytesIO()

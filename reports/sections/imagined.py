@@ -1,6 +1,6 @@
-"""Segments that a teacher imagined, beside those that it was shown: paths of what moves, seen from one side.
+"""Segments that a teacher imagined, beside those that it was shown: paths of moving objects in a side view.
 
-From the rows `imagined` that runs wrote, one query of each session (RL-SaLLM-F, figure 7).
+The data are the records `imagined` of runs, one query of each session (RL-SaLLM-F, figure 7).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = ("query", "segment", "t", "name", *"xyz")
-"""Of the log `imagined`."""
+"""Columns of the log `imagined` that are read."""
 AXES = ("x", "y", "z")
 SEGMENTS = ("imagined", "preferred", "other")
 REMARK = (
@@ -38,12 +38,12 @@ class Sketch(NamedTuple):
     seed: int
     step: int
     paths: Mapping[tuple[str, str], Array]
-    """(segment, thing) -> [n, 3], NaN along an axis that is not told."""
+    """(segment, object) -> [n, 3], NaN along an unknown axis."""
 
 
 def sketches(cells: Iterable[CellRecord], rows: pd.DataFrame, labels: Mapping[str, str]) -> list[Sketch]:
-    """One entry per cell whose teacher imagined segments, from the rows of `imagined`: of its first seed, the last
-    query on record. `labels`: cell id -> row label."""
+    """Return one sketch per cell whose teacher imagined segments, from the records `imagined`: the last recorded query
+    of the first seed. `labels`: cell id -> row label."""
     found = []
     for cell in cells:
         mine = rows[rows["cell"] == cell.id]
@@ -61,7 +61,7 @@ def sketches(cells: Iterable[CellRecord], rows: pd.DataFrame, labels: Mapping[st
 
 
 def drawings(found: Sequence[Sketch]) -> list[Drawing]:
-    """One per sketch."""
+    """Draw one figure per sketch."""
     drawn: list[Drawing] = []
     for each in found:
         name = figures.file_name("paths", f"{each.where}-{each.label}", [drawing.name for drawing in drawn])
@@ -70,7 +70,7 @@ def drawings(found: Sequence[Sketch]) -> list[Drawing]:
 
 
 def draw(sketch: Sketch, name: str) -> Drawing:
-    """The paths, projected on the two axes of largest extent."""
+    """Draw the paths, projected on the two axes of largest extent."""
     across, up = _axes(sketch)
     with figures.canvas(2.6) as canvas:
         axes = canvas.subplots()
@@ -100,7 +100,7 @@ def _axes(sketch: Sketch) -> tuple[int, int]:
 
 
 def _words(sketch: Sketch) -> str:
-    """How far each thing ends from each that stays where it is."""
+    """Describe how far each moving object ends from each that stays in place."""
     fixed = {thing: path[0] for (_, thing), path in sketch.paths.items() if len(path) == 1}
     told = [
         f"{thing} of the {segment} one ends {float(np.sqrt(np.nansum((path[-1] - place) ** 2))):.3f} from {other}"

@@ -1,7 +1,7 @@
-"""Figures of how methods stand to each other over tasks, with rliable's conventions (Agarwal et al. 2021).
+"""Figures that compare methods over tasks, with rliable's conventions (Agarwal et al. 2021).
 
-Of a suite with several tasks: the IQM over training, performance profiles, probability of improvement and ranks. Of a
-single task only the probability of improvement, since its learning curves and table say the rest.
+A suite with several tasks has the IQM over training, performance profiles, probability of improvement and ranks. A
+single task has only the probability of improvement, since its learning curves and table show the rest.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ REMARK = (
 IMPROVEMENT = "probability of improvement, %"
 RANKS = "share of runs with each rank, %"
 MOST = 10
-"""Rows that a matrix of percentages can hold at a column's width."""
+"""Most rows of a matrix of percentages at a column's width."""
 
 
 def drawings(overviews: Sequence[Overview], places: Mapping[str, int]) -> list[Drawing]:
-    """Up to four drawings per overview, no matrices of more rows than `MOST`; `places` as from `figures.styles`."""
+    """Draw up to four figures per overview, without matrices of more rows than `MOST`; `places` as from
+    `figures.styles`."""
     drawn: list[Drawing] = []
 
     def add(kind: str, scores: Scores, picture: tuple[bytes, bytes], words: str, chart: Chart | None = None) -> None:
@@ -56,7 +57,7 @@ def drawings(overviews: Sequence[Overview], places: Mapping[str, int]) -> list[D
 
 
 def _lines(chart: Chart, places: Mapping[str, int]) -> tuple[tuple[bytes, bytes], str]:
-    """The picture, and in words its start, middle and end."""
+    """Draw the picture, and describe its start, middle and end."""
     shown = {
         label: np.interp([x[0], (x[0] + x[-1]) / 2, x[-1]], x, values.estimate) for label, x, values in chart.curves
     }
@@ -66,7 +67,7 @@ def _lines(chart: Chart, places: Mapping[str, int]) -> tuple[tuple[bytes, bytes]
 
 
 def _matrix(cells: Cells, what: str, xlabel: str, each: Overview) -> tuple[tuple[bytes, bytes], str]:
-    """The picture, and its rows in words."""
+    """Draw the picture, and describe its rows."""
     labels = cells.rows
     words = "; ".join(f"{label}: {', '.join(row)}" for label, row in zip(labels, cells.texts, strict=True))
     return figures.heat_map(f"{what}\n{each.scores.where}", cells, xlabel), f"{each.scores.where}: {what}. {words}."

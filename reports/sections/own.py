@@ -1,4 +1,4 @@
-"""Our own sections, in the order in which a report shows them."""
+"""The built-in sections, in the order in which a report shows them."""
 
 from __future__ import annotations
 

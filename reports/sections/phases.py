@@ -1,7 +1,7 @@
-"""Which phases of a task a replay's draws served, beside what was stored (VLM-RB, app. D).
+"""Task phases of a replay's draws, beside those of the stored transitions (VLM-RB, app. D).
 
-From the rows of metrics that runs wrote, `drawn/EVENT` and `stored/EVENT`: shares of the transitions on the way to an
-event, means over seeds.
+The data are the metrics `drawn/EVENT` and `stored/EVENT` of runs: shares of the transitions on the way to an event, as
+means over seeds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DRAWN, STORED = "drawn/", "stored/"
 
 
 class Spread(NamedTuple):
-    """One label on one task; frames are indexed by step, a column an event."""
+    """One label on one task; frames are indexed by step, with a column per event."""
 
     label: str
     where: str
@@ -42,9 +42,9 @@ class Spread(NamedTuple):
 def spreads(
     cells: Iterable[CellRecord], rows: pd.DataFrame, seen: pd.DataFrame, labels: Mapping[str, str]
 ) -> list[Spread]:
-    """One entry per cell whose runs tell phases, from the rows of `metrics` and, for the order of events, `probes`;
-    `labels`: cell id -> row label."""
-    first = seen.groupby("quantity")["t"].min()  # in a reference episode events come in their usual order
+    """Return one entry per cell whose runs record task phases, from the records of `metrics` and, for the order of
+    events, `probes`; `labels`: cell id -> row label."""
+    first = seen.groupby("quantity")["t"].min()  # a reference episode has the events in their usual order
     events = [name.removeprefix(DRAWN) for name in map(str, rows) if name.startswith(DRAWN)]
     events.sort(key=lambda event: (first.get(f"event/{event}", np.inf), event))
     found = []
@@ -65,7 +65,7 @@ def spreads(
 
 
 def drawings(found: Sequence[Spread]) -> list[Drawing]:
-    """One drawing per task, a panel per label."""
+    """Draw one figure per task, a panel per label."""
     tasks: dict[str, list[Spread]] = {}
     for spread in found:
         tasks.setdefault(spread.where, []).append(spread)
@@ -105,7 +105,7 @@ def _draw(members: Sequence[Spread]) -> tuple[bytes, bytes]:
 
 
 def _panel(axes: Axes, spread: Spread) -> None:
-    """Shares of the draws as bands, bounds of what is stored as dashed lines."""
+    """Draw shares of the draws as bands, bounds of the stored shares as dashed lines."""
     steps = spread.drawn.index.to_numpy()
     colours = [_colour(number) for number in range(spread.drawn.shape[1])]
     axes.stackplot(steps, spread.drawn.to_numpy().T, colors=colours, alpha=0.5, linewidth=0)
@@ -120,7 +120,7 @@ def _colour(number: int) -> str:
 
 
 def _words(where: str, members: Sequence[Spread]) -> str:
-    """The picture in words: the second half of training, where replays differ most."""
+    """Describe the picture over the second half of training, where replays differ most."""
     parts = []
     for spread in members:
         late = spread.drawn.index >= spread.drawn.index.max() / 2

@@ -1,7 +1,7 @@
-"""What teachers said of pairs of segments and what the reward learned of it: from the rows `labels` that runs wrote.
+"""Teachers' labels of segment pairs, and the accuracy of the learned reward, from the records `labels` of runs.
 
-The measure of every label is a scripted teacher that prefers the segment with more of the task's own reward: privileged
-information, for diagnosis only. Pairs that it finds equal count in no accuracy (RL-SaLLM-F, §6.5).
+Every label is compared with a scripted teacher that prefers the segment with more of the task's own reward: privileged
+information, for diagnosis only. Pairs that it finds equal are excluded from accuracies (RL-SaLLM-F, §6.5).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ COLUMNS = (
     "asked", "session", "outcome", "truth", "preference", "imagined", "learned_0", "learned_1",
     "reward_imagined", "reward_chosen", "reward_other",
 )  # fmt: skip
-"""Of the log `labels`."""
+"""Columns of the log `labels` that are read."""
 STRETCHES = 20
-"""Most points of a curve over training: sessions that follow each other are taken together."""
+"""Most points of a curve over training; consecutive sessions are merged to stay below it."""
 DISCARDED, EQUAL, LABELLED = "inconsistent", "equal", "labelled"
 KEPT = "kept"
 ACCURACY, LEARNED = "label accuracy", "learned reward's accuracy"
@@ -72,13 +72,13 @@ class Teaching(NamedTuple):
     runs: int
     accuracy: Interval
     learned: Interval
-    """Of the learned reward's own preferences on the queries."""
+    """Accuracy of the learned reward's own preferences on the queries."""
     outcomes: Mapping[str, Interval]
-    """Shares of all queries by what became of them."""
+    """Outcome -> share of all queries."""
     imagined: Mapping[str, Interval]
-    """Shares of the imagined segments asked for by what became of them; empty where none was."""
+    """Outcome -> share of the requested imagined segments; empty if none was requested."""
     rewards: Mapping[str, Interval]
-    """`BARS` -> the task's own reward of a segment; empty where it is not known."""
+    """`BARS` -> the task's own reward of a segment; empty if unknown."""
     over_training: Mapping[str, Course]
     """Accuracy of the labels and of the learned reward."""
 
@@ -86,7 +86,8 @@ class Teaching(NamedTuple):
 def teaching(
     cells: Iterable[CellRecord], rows: pd.DataFrame, labels: Mapping[str, str], reps: int = statistics.REPS
 ) -> list[Teaching]:
-    """One entry per cell of which a run asked a teacher, from the rows of `labels`; `labels`: cell id -> row label."""
+    """Return one entry per cell of which a run asked a teacher, from the records `labels`; `labels`: cell id -> row
+    label."""
     found = []
     for cell in cells:
         mine = rows[rows["cell"] == cell.id]
@@ -122,8 +123,8 @@ def teaching(
 
 
 def of_run(rows: pd.DataFrame) -> dict[str, float]:
-    """What the queries of one run say: accuracies (NaN where nothing tells), `outcome/NAME` and `imagined/NAME` shares,
-    and `reward/NAME`, mean rewards of segments, where imagined ones have any."""
+    """Return numbers of one run's queries: accuracies (NaN if unknown), `outcome/NAME` and `imagined/NAME` shares, and
+    `reward/NAME`, mean rewards of segments, if imagined ones have any."""
     found = {ACCURACY: _label_accuracy(rows), LEARNED: _learned_accuracy(rows)}
     found |= {f"outcome/{name}": 0.0 for name in (LABELLED, DISCARDED, EQUAL)}
     found |= {f"outcome/{name}": float(share) for name, share in rows["outcome"].value_counts(normalize=True).items()}
@@ -136,7 +137,7 @@ def of_run(rows: pd.DataFrame) -> dict[str, float]:
 
 
 def _told(run: Mapping[str, float], name: str) -> float:
-    """A number that another run tells: a share is none where this one tells of others of its kind."""
+    """Return a number of a run. If it is missing, return 0 for a share of a kind that the run records, else NaN."""
     kind, slash, _ = name.partition("/")
     told = kind != "reward" and any(other.startswith(kind + slash) for other in run)
     return run.get(name, 0.0 if told else float("nan"))
@@ -148,7 +149,7 @@ def _label_accuracy(rows: pd.DataFrame) -> float:
 
 
 def _learned_accuracy(rows: pd.DataFrame) -> float:
-    """A learned reward that finds two segments equal is right in half of such pairs."""
+    """Return the accuracy of a learned reward, for which a tie counts one half."""
     known = rows[rows["truth"].isin([0, 1])]
     says = (1 + np.sign(known["learned_1"] - known["learned_0"])) / 2
     return float((1 - (says - known["truth"]).abs()).mean()) if len(known) else float("nan")
@@ -158,7 +159,8 @@ _MEASURED: Mapping[str, Callable[[pd.DataFrame], float]] = {ACCURACY: _label_acc
 
 
 def _over_training(rows: pd.DataFrame, reps: int, label: str) -> dict[str, Course]:
-    """Over stretches of the sessions that all runs have had; one in which a run tells nothing is left out."""
+    """Return the curve over stretches of the sessions that all runs have had, without stretches for which a run has no
+    value."""
     runs = [run for _, run in rows.groupby("seed")]
     sessions = sorted(set.intersection(*(set(run["session"]) for run in runs)))
     found = {}
@@ -179,13 +181,13 @@ def _over_training(rows: pd.DataFrame, reps: int, label: str) -> dict[str, Cours
 
 
 def _teacher(cell: CellRecord) -> str:
-    """Who labels, and which model it asks."""
+    """Name the labeller, and the model that it asks."""
     name = next((part.name for part in cell.parts.values() if part.kind == "teacher"), "")
     return f"{name} ({cell.model})" if name and cell.model not in ("", name) else name or cell.model
 
 
 def tables(found: Sequence[Teaching]) -> list[Grid]:
-    """Per task: labels, and where any were asked for, imagined segments and what they are worth."""
+    """Return tables by task: labels and, if any were requested, imagined segments and their rewards."""
     made = []
     for where, members in _by_task(found).items():
         others = [name for each in members for name in each.outcomes if name not in (LABELLED, DISCARDED, EQUAL)]
@@ -215,8 +217,8 @@ def tables(found: Sequence[Teaching]) -> list[Grid]:
 
 
 def drawings(found: Sequence[Teaching], rows: Sequence[ReportRow], places: Mapping[str, int]) -> list[Drawing]:
-    """Per task accuracies and return over training (RL-SaLLM-F, figure 1b and c), and bars of the rewards of imagined
-    segments (figure 6); `places` as from `figures.styles`."""
+    """Draw by task accuracies and return over training (RL-SaLLM-F, figure 1b and c), and bars of the rewards of
+    imagined segments (figure 6); `places` as from `figures.styles`."""
     drawn: list[Drawing] = []
     for where, members in _by_task(found).items():
         own = {row.label: row for row in rows if row.where == where}
@@ -234,8 +236,8 @@ def drawings(found: Sequence[Teaching], rows: Sequence[ReportRow], places: Mappi
 def over_training(
     where: str, name: str, members: Mapping[str, Teaching], rows: Mapping[str, ReportRow], places: Mapping[str, int]
 ) -> Drawing:
-    """Accuracy of the labels, accuracy of the learned reward, and return, each against environment steps; `members` and
-    `rows` by what the legend calls them."""
+    """Draw accuracy of the labels, accuracy of the learned reward, and return, each against environment steps;
+    `members` and `rows` are keyed by their names in the legend."""
     charts = []
     for what in (ACCURACY, LEARNED):
         known = {label: each.over_training[what] for label, each in members.items() if what in each.over_training}
@@ -270,7 +272,7 @@ def over_training(
 
 
 def rewards(where: str, name: str, bars: Mapping[str, Mapping[str, Interval]]) -> Drawing:
-    """The task's own reward of imagined segments beside that of preferred ones, a group of bars per label."""
+    """Draw the task's own reward of imagined segments beside that of preferred ones, a group of bars per label."""
     with figures.canvas(1.2 + 0.52 * len(bars)) as canvas:
         axes = canvas.add_subplot()
         grouped(axes, bars, BARS)
@@ -286,7 +288,7 @@ def rewards(where: str, name: str, bars: Mapping[str, Mapping[str, Interval]]) -
 
 
 def grouped(axes: Axes, groups: Mapping[str, Mapping[str, Interval]], names: Sequence[str]) -> None:
-    """Bars with whiskers, one below the other within each group, named for a legend."""
+    """Draw bars with whiskers, one below the other within each group, named for a legend."""
     thick = 0.8 / len(names)
     for index, name in enumerate(names):
         shown = {place: group[name] for place, group in enumerate(groups.values()) if name in group}
@@ -316,12 +318,12 @@ def _by_task(found: Sequence[Teaching]) -> dict[str, list[Teaching]]:
 
 
 def _zero() -> Interval:
-    """Of a share that no run had any of."""
+    """Return the interval of a share of which no run has any."""
     return Interval(*(np.asarray(0.0) for _ in Interval._fields))
 
 
 def plain(found: Sequence[Teaching]) -> list[dict[str, Any]]:
-    """What teachers said, per row and task, with accuracies over training."""
+    """Return the labels' statistics per row and task, with accuracies over training, as JSON data."""
     return [
         {
             "label": each.label,

@@ -1,6 +1,6 @@
-"""What the judge sees and what the critic learns along a task's reference episode (VLM-RB, figure 3).
+"""The judge's scores and the critic's values along a task's reference episode (VLM-RB, figure 3).
 
-From the rows that runs wrote (`probes`), means over seeds: nothing is computed with a task, a judge or a network.
+The data are the records `probes` of runs, as means over seeds; no task, judge or network is run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 CHARACTERS = 14
-"""Of an event's name beside the timeline."""
+"""Most characters of an event's name beside the timeline."""
 ROSE = "#CC79A7"
 REMARK = (
     "What the judge sees and what the critic learns, means over seeds. Above, the moves that brought about an event, "
@@ -31,7 +31,7 @@ REMARK = (
     "are marked, and the stretches are those of the first."
 )
 LIGHTEST = 0.25
-"""Grey of the first look at the critic, on the way from white (0) to black (1)."""
+"""Grey level of the first probe of the critic, from white (0) to black (1)."""
 
 
 class Probed(NamedTuple):
@@ -42,20 +42,20 @@ class Probed(NamedTuple):
     window: int
     """L, in moves: the length of a judged clip."""
     expert: pd.Series[bool]
-    """Whether the expert made the move, else chance."""
+    """Whether the expert made the move, else it was random."""
     events: tuple[tuple[int, str], ...]
     score: pd.Series[float]
-    """The judge's, of the clip in whose middle t stands; empty without a judge."""
+    """The judge's scores; t is the middle of the clip. Empty without a judge."""
     change: Mapping[int, pd.Series[float]]
     """ΔQ(t; L) by training step."""
     seeds: int
 
 
 def probed(cells: Iterable[CellRecord], rows: pd.DataFrame, labels: Mapping[str, str]) -> list[Probed]:
-    """One entry per cell whose runs have looked at their critic, from the rows of `probes`; `labels`: cell id -> row
-    label.
+    """Return one entry per cell whose runs have probed their critic, from the records `probes`; `labels`: cell id ->
+    row label.
 
-    Only steps at which every seed has looked count, so that all curves are means over the same seeds.
+    Only steps at which every seed has a probe are used, so that all curves are means over the same seeds.
     """
     found = []
     for cell in cells:
@@ -84,14 +84,14 @@ def probed(cells: Iterable[CellRecord], rows: pd.DataFrame, labels: Mapping[str,
 
 
 def difference(value: pd.Series[float], window: int) -> pd.Series[float]:
-    """ΔQ(t; L) = Q(t + L/2) − Q(t − L/2) wherever both are known; `value` is indexed by t (VLM-RB, figure 3)."""
+    """Return ΔQ(t; L) = Q(t + L/2) − Q(t − L/2) wherever both are known; `value` is indexed by t (VLM-RB, figure 3)."""
     half = max(1, window // 2)
     ahead, behind = (value.set_axis(value.index + shift) for shift in (-half, half))
     return (ahead - behind).dropna()
 
 
 def drawings(found: Sequence[Probed]) -> list[Drawing]:
-    """One drawing per label and task; those of a task share the scale of ΔQ."""
+    """Draw one figure per label and task; those of a task share the scale of ΔQ."""
     names: list[str] = []
     drawn = []
     for probe in found:
@@ -134,7 +134,7 @@ def _draw(probe: Probed, scale: tuple[float, float]) -> tuple[bytes, bytes]:
 
 
 def _timeline(axes: Axes, probe: Probed, names: Sequence[str]) -> None:
-    """A line per event, and one for the stretches of random moves."""
+    """Draw a line per event, and one for the stretches of random moves."""
     moves = probe.expert.index.to_numpy()
     for row, name in enumerate(names):
         times = [t for t, other in probe.events if other == name]
@@ -150,7 +150,7 @@ def _timeline(axes: Axes, probe: Probed, names: Sequence[str]) -> None:
 
 
 def _changes(axes: Axes, probe: Probed, scale: tuple[float, float]) -> list[Line2D]:
-    """ΔQ for each look at the critic, faint to strong."""
+    """Draw ΔQ for each probe of the critic, from faint to strong."""
     handles: list[Line2D] = []
     last = max(1, len(probe.change) - 1)
     axes.axhline(0, color="#BBBBBB", linewidth=0.5)
@@ -164,7 +164,7 @@ def _changes(axes: Axes, probe: Probed, scale: tuple[float, float]) -> list[Line
 
 
 def _words(probe: Probed) -> str:
-    """The picture in words."""
+    """Describe the picture in words."""
     expert, score = probe.expert, probe.score
     events = ", ".join(f"{name} at {t}" for t, name in probe.events) or "none"
     parts = [

@@ -1,8 +1,8 @@
-"""The learned reward beside the task's own: along the reference episode (RL-SaLLM-F, figure 5), and how often it
-prefers the better segment of pairs that no run has seen (table 6).
+"""The learned reward beside the task's own: along the reference episode (RL-SaLLM-F, figure 5), and as the accuracy of
+its preferences on unseen pairs (table 6).
 
-From the rows that runs wrote (`probes`). A learned reward has no scale of its own: along the episode every run's is
-shifted and scaled to [0, 1], as the task's is, and how closely the two go together is said by their correlation.
+The data are the records `probes` of runs. A learned reward has no scale of its own: along the episode every run's is
+shifted and scaled to [0, 1], as the task's is, and their correlation measures how closely the two agree.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ class Learned(NamedTuple):
     where: str
     seeds: int
     random: Array
-    """Moves of the reference episode that chance made; of the first run, where each has an episode of its own."""
+    """Random moves of the reference episode; those of the first run if each run has an episode of its own."""
     true: Array
-    """The task's own reward of each of its moves, in [0, 1], [T]; the mean where each run has an episode of its own."""
+    """The task's own reward of each move, in [0, 1], [T]; the mean if each run has an episode of its own."""
     learned: Interval
-    """The learned one at the last look that all runs have had, in [0, 1], [T]."""
+    """The learned reward at the last probe that all runs have had, in [0, 1], [T]."""
     correlation: Interval
     steps: Array
-    """Of the looks that all runs have had, [n]."""
+    """Correlation at the probes that all runs have had, [n]."""
     accuracy: Interval | None
-    """On unseen pairs, [n]; None where the task has none."""
+    """Accuracy on unseen pairs, [n]; None if the task has none."""
 
 
 def learned(
     cells: Iterable[CellRecord], rows: pd.DataFrame, labels: Mapping[str, str], reps: int = statistics.REPS
 ) -> list[Learned]:
-    """One entry per cell whose runs have looked at the reward they learnt, from the rows of `probes`; `labels`: cell
+    """Return one entry per cell whose runs have probed their learned reward, from the records `probes`; `labels`: cell
     id -> row label."""
     found = []
     for cell in cells:
@@ -79,7 +79,7 @@ def learned(
         paid = by_name["true_reward"].groupby(["seed", "t"])["value"].first().unstack().reindex(told.index)
         along, true = told.to_numpy(float), paid.to_numpy(float)  # [runs, T]
         if along.shape != true.shape or not (np.isfinite(along) & np.isfinite(true)).all():
-            continue  # a reward that was no number at some move
+            continue  # some learned reward was not finite
         expert = by_name["expert"].groupby("t")["value"].first().to_numpy() > 0
         together = np.array([_correlation(run, own) for run, own in zip(along, true, strict=True)])
         scaled = np.stack([_scaled(run) for run in true])
@@ -100,7 +100,7 @@ def learned(
 
 
 def accuracy_of_runs(rows: pd.DataFrame) -> dict[int, float]:
-    """Seed -> accuracy on unseen pairs at its last look, from rows of one cell's probes."""
+    """Return seed -> accuracy on unseen pairs at its last probe, from one cell's records of probes."""
     told = rows[rows["quantity"] == "label_accuracy"].sort_values("step").groupby("seed").tail(1)
     return {int(seed): float(value) for seed, value in zip(told["seed"], told["value"], strict=True)}
 
@@ -113,26 +113,26 @@ def _accuracy(rows: pd.DataFrame | None, steps: Array, reps: int, label: str) ->
 
 
 def _over_runs(curves: Array, reps: int, label: str) -> Interval:
-    """Means of curves [runs, n], each with its interval."""
+    """Return means of curves [runs, n], each with its interval."""
     few = min(reps, statistics.CURVE_REPS)
     return statistics.intervals(curves[:, None], ["mean"], few, statistics.name_seed(label, 0))["mean"]
 
 
 def _scaled(values: Array) -> Array:
-    """Shifted and scaled to [0, 1]; a constant becomes 0."""
+    """Shift and scale to [0, 1]; a constant becomes 0."""
     span = values.max() - values.min()
     return (values - values.min()) / span if span > 0 else np.zeros_like(values)
 
 
 def _correlation(first: Array, second: Array) -> float:
-    """Pearson's; NaN where one of them is constant."""
+    """Return Pearson's correlation; NaN if one of them is constant."""
     if np.ptp(first) == 0 or np.ptp(second) == 0:
         return float("nan")
     return float(np.corrcoef(first, second)[0, 1])
 
 
 def tables(found: Sequence[Learned]) -> list[Grid]:
-    """One per task."""
+    """Return one table per task."""
     made = []
     for where, members in _by_task(found).items():
         lines = {}
@@ -144,7 +144,8 @@ def tables(found: Sequence[Learned]) -> list[Grid]:
 
 
 def drawings(found: Sequence[Learned], places: Mapping[str, int]) -> list[Drawing]:
-    """Per task the rewards along the reference episode, and accuracies over training; `places`: `figures.styles`."""
+    """Draw by task the rewards along the reference episode, and accuracies over training; `places`:
+    `figures.styles`."""
     drawn: list[Drawing] = []
     for where, members in _by_task(found).items():
         known = {each.label: each for each in members if each.label in places}
@@ -156,7 +157,7 @@ def drawings(found: Sequence[Learned], places: Mapping[str, int]) -> list[Drawin
 
 
 def along(where: str, name: str, members: Mapping[str, Learned], places: Mapping[str, int]) -> Drawing:
-    """Rewards along the reference episode, a panel each over the task's own; `members` by what they are called."""
+    """Draw rewards along the reference episode, a panel for each over the task's own; `members` is keyed by name."""
     with figures.canvas(0.85 * len(members) + 0.7) as canvas:
         every = np.atleast_1d(canvas.subplots(len(members), 1, sharex=True, sharey=True))
         for axes, (label, each) in zip(every, members.items(), strict=True):
@@ -204,7 +205,7 @@ def _by_task(found: Sequence[Learned]) -> dict[str, list[Learned]]:
 
 
 def plain(found: Sequence[Learned]) -> list[dict[str, Any]]:
-    """Learned rewards beside the task's own, per row and task."""
+    """Return learned rewards beside the task's own, per row and task, as JSON data."""
     return [
         {
             "label": each.label,

@@ -1,6 +1,6 @@
-"""How often each part of a task's success held at the end of an evaluation episode, where a suite tells of such parts.
+"""How often each part of a task's success held at the end of an evaluation episode, for suites that declare subgoals.
 
-From the rows `subgoals` that runs wrote; privileged, for evaluation only.
+The data are the records `subgoals` of runs; privileged, for evaluation only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HEADING = "subgoals met at the end of an episode"
 
 
 class Subgoals(NamedTuple):
-    """One task: `rates` has for each row label the share of episodes that met each of `names`."""
+    """One task; `rates` maps a row label to the share of episodes that met each of `names`."""
 
     where: str
     names: tuple[str, ...]
@@ -31,8 +31,8 @@ class Subgoals(NamedTuple):
 def subgoals(
     cells: Iterable[CellRecord], rows: pd.DataFrame, labels: Mapping[str, str], reps: int = statistics.REPS
 ) -> list[Subgoals]:
-    """Means over seeds at the last evaluation that all seeds of a cell have, from the rows of `subgoals`; `labels`:
-    cell id -> row label."""
+    """Return means over seeds at the last evaluation that all seeds of a cell have, from the records `subgoals`;
+    `labels`: cell id -> row label."""
     by_task: dict[str, dict[str, pd.DataFrame]] = {}
     for cell in cells:
         mine = rows[rows["cell"] == cell.id]
@@ -46,7 +46,7 @@ def subgoals(
 
 
 def tables(found: Sequence[Subgoals]) -> list[Grid]:
-    """One per task."""
+    """Return one table per task."""
     return [Grid(f"{each.where}: {HEADING}", each.names, each.rates) for each in found]
 
 
@@ -61,7 +61,7 @@ def _table(where: str, rates: Mapping[str, pd.DataFrame], reps: int) -> Subgoals
 
 
 def plain(found: Sequence[Subgoals]) -> list[dict[str, Any]]:
-    """The tables of subgoals: task, and per row the share of episodes that met each."""
+    """Return the tables of subgoals: task, and per row the share of episodes that met each."""
     return [
         {
             "task": each.where,

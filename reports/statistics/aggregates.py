@@ -30,24 +30,26 @@ if TYPE_CHECKING:
 
 
 def mean(scores: Array) -> Array:
-    """Mean over tasks of the mean over runs; scores [runs, tasks, ...] -> [...]."""
+    """Return the mean over tasks of the mean over runs; scores [runs, tasks, ...] -> [...]."""
     return np.asarray(np.mean(np.mean(scores, axis=0), axis=0))
 
 
 def median(scores: Array) -> Array:
-    """Median over tasks of the mean over runs; scores [runs, tasks, ...] -> [...]."""
+    """Return the median over tasks of the mean over runs; scores [runs, tasks, ...] -> [...]."""
     return np.asarray(np.median(np.mean(scores, axis=0), axis=0))
 
 
 def iqm(scores: Array) -> Array:
-    """Interquartile mean: mean of the runs × tasks scores without their lowest and highest quarter (rounded down)."""
+    """Return the interquartile mean: the mean of the runs × tasks scores without the lowest and highest quarter (each
+    rounded down)."""
     flat = np.reshape(scores, (scores.shape[0] * scores.shape[1], *scores.shape[2:]))
     low, high = _middle(len(flat))
     return np.asarray(np.mean(np.partition(flat, (low, high - 1), axis=0)[low:high], axis=0))
 
 
 def optimality_gap(scores: Array, gamma: float = 1.0) -> Array:
-    """How far the mean score stays below `gamma`, scores above it counted as `gamma`; [runs, tasks, ...] -> [...]."""
+    """Return how far the mean score is below `gamma`, where higher scores count as `gamma`; [runs, tasks, ...] ->
+    [...]."""
     return np.asarray(gamma - np.mean(np.minimum(scores, gamma), axis=(0, 1)))
 
 
@@ -57,7 +59,7 @@ def _middle(count: int) -> tuple[int, int]:
 
 
 def _resampled_mean(scores: Array, counts: Array) -> Array:
-    """scores [runs, tasks, checkpoints], counts [tasks, runs, n] -> [checkpoints, n]."""
+    """Map scores [runs, tasks, checkpoints] and counts [tasks, runs, n] to [checkpoints, n]."""
     size = scores.shape[0] * scores.shape[1]
     return np.asarray(_by_task(scores).T @ counts.reshape(size, -1).astype(float) / size)
 
@@ -73,11 +75,11 @@ def _resampled_median(scores: Array, counts: Array) -> Array:
 
 
 def _resampled_iqm(scores: Array, counts: Array) -> Array:
-    """Interquartile mean of each resample from counts accumulated in the order of the scores.
+    """Return the interquartile mean of each resample from counts accumulated in the order of the scores.
 
-    With sorted scores s_1..s_n and accumulated counts C_i cut to [low, high], the middle half holds C_i - C_(i-1)
-    copies of s_i. Summed by parts only the steps between distinct scores remain: s_n high - s_1 low - Σ (s_(i+1) -
-    s_i) C_i.
+    With sorted scores s_1..s_n and accumulated counts C_i clipped to [low, high], the middle half holds C_i - C_(i-1)
+    copies of s_i. After summation by parts only the steps between distinct scores remain: s_n high - s_1 low - Σ
+    (s_(i+1) - s_i) C_i.
     """
     values, drawn = _by_task(scores), counts.reshape(-1, counts.shape[2])
     low, high = _middle(len(values))
@@ -101,12 +103,13 @@ def _resampled_gap(scores: Array, counts: Array) -> Array:
 
 
 def _by_task(scores: Array) -> Array:
-    """[runs, tasks, checkpoints] -> [tasks × runs, checkpoints], the order of counts."""
+    """Reshape [runs, tasks, checkpoints] -> [tasks × runs, checkpoints], the order of counts."""
     return np.asarray(scores.transpose(1, 0, 2).reshape(-1, scores.shape[2]))
 
 
 class Metric(NamedTuple):
-    """An aggregate: of scores [runs, tasks, ...] -> [...]; of scores and resamples -> [checkpoints, n]."""
+    """An aggregate: a function of scores [runs, tasks, ...] -> [...], and one of scores and resamples -> [checkpoints,
+    n]."""
 
     point: Callable[[Array], Array]
     resampled: Callable[[Array, Array], Array]
@@ -123,9 +126,9 @@ METRICS: dict[str, Metric] = {
 def distribution(
     scores: Array, metrics: Sequence[str], reps: int, rng: np.random.Generator
 ) -> tuple[dict[str, Array], Array | None]:
-    """Each metric over the same resamples of scores [runs, tasks, checkpoints]: name -> [checkpoints, n].
+    """Return each metric over the same resamples of scores [runs, tasks, checkpoints]: name -> [checkpoints, n].
 
-    Beside them how often each of the n was drawn, [n] with the sum `reps`; None where n is `reps`.
+    Also return how often each of the n was drawn, [n] with the sum `reps`; None if n is `reps`.
     """
     parts: dict[str, list[Array]] = {name: [] for name in metrics}
     runs, tasks = scores.shape[:2]
@@ -139,11 +142,11 @@ def distribution(
 def intervals(
     scores: Array, metrics: Sequence[str], reps: int = REPS, seed: int = 0, level: float = LEVEL
 ) -> dict[str, Interval]:
-    """Metrics of scores [runs, tasks] (numbers) or [runs, tasks, checkpoints] (arrays [checkpoints]) with intervals.
+    """Return metrics of scores [runs, tasks] (numbers) or [runs, tasks, checkpoints] (arrays [checkpoints]) with
+    intervals.
 
-    Every checkpoint is resampled with the same draws, since it is runs that are drawn; a whole run is in or out. With
-    the metric `iqm` the second is a sample-efficiency curve. Raises ValueError for scores of another shape or not
-    finite.
+    Every checkpoint uses the same draws, since runs are drawn: a whole run is in or out. With the metric `iqm` the
+    second form is a sample-efficiency curve. Raises ValueError for scores of another shape or not finite.
     """
     scores = checked(scores)
     curve = scores.reshape(*scores.shape[:2], -1)
@@ -161,11 +164,11 @@ def intervals(
 
 
 def aggregate(scores: Mapping[str, Array], reps: int = REPS, seed: int = 0) -> pd.DataFrame:
-    """Mean, median, IQM and optimality gap per method with 95 % intervals.
+    """Return mean, median, IQM and optimality gap per method with 95 % intervals.
 
-    `scores`: method -> [runs, tasks]. Columns: method, metric, estimate, low, high, note. A method with one run has
-    NaN for low and high and a note that says why. A method's interval depends on its name, its scores and `seed`,
-    not on which other methods stand beside it.
+    `scores`: method -> [runs, tasks]. Columns: method, metric, estimate, low, high, note. A method with one run has NaN
+    for low and high and a note that says why. A method's interval depends on its name, its scores and `seed`, not on
+    the other methods.
     """
     import pandas as pd
 

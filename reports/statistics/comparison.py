@@ -1,8 +1,9 @@
-"""Which scores differ: one test decides p values, intervals of differences and which row of a table is marked as best.
+"""Tests of which scores differ. One test determines p values, intervals of differences and the rows of a table that are
+marked as best.
 
-The test is Student's t: of the seeds' differences where both sides have the same seeds (paired), else Welch's, which
-allows for other variances and other numbers of runs. Percentile intervals of a bootstrap decide nothing: with three
-runs they leave out a true value in one case of four (`guidebench.reports.statistics.coverage`).
+The test is Student's t: of the seeds' differences if both sides have the same seeds (paired), else Welch's, which
+allows for other variances and other numbers of runs. Percentile intervals of a bootstrap are not used for decisions:
+with three runs they miss the true value in one case of four (`guidebench.reports.statistics.coverage`).
 """
 
 from __future__ import annotations
@@ -29,34 +30,35 @@ ROUNDING = 1e-12
 
 
 class Spread(NamedTuple):
-    """How uncertain an aggregate of `runs` runs is; its standard error is sqrt(variance / runs). Numbers, or arrays."""
+    """Uncertainty of an aggregate of `runs` runs, whose standard error is sqrt(variance / runs). Numbers, or arrays."""
 
     variance: Array
-    """Estimated variance of one run's share of the aggregate; 0 where runs do not differ, NaN with one run."""
+    """Estimated variance of one run's share of the aggregate; 0 if runs do not differ, NaN with one run."""
     runs: Array
     freedom: Array
     """Degrees of freedom of `variance`."""
 
 
 class Contrast(NamedTuple):
-    """The difference of two aggregates beside what its t test measures it by."""
+    """The difference of two aggregates, with its t test."""
 
     gap: float
     errors: tuple[tuple[float, float], ...]
-    """Standard errors with their degrees of freedom; the one with the widest interval counts. Empty where none can be
-    estimated: a single run, or no run differs from any other."""
+    """Standard errors with their degrees of freedom; the one with the widest interval counts. Empty if none can be
+    estimated: with a single run, or if no run differs from any other."""
     least: float = float("nan")
-    """The p value where `errors` is empty: NaN with a single run, 1 where no run differs from any other."""
+    """The p value if `errors` is empty: NaN with a single run, 1 if no run differs from any other."""
 
     @property
     def p(self) -> float:
-        """Two-sided."""
+        """Return the two-sided p value."""
         from scipy import stats
 
         return max((float(2 * stats.t.sf(abs(self.gap) / error, df)) for error, df in self.errors), default=self.least)
 
     def interval(self, level: float = LEVEL) -> Interval:
-        """It leaves out 0 exactly where p < 1 - level; NaN ends where no error can be estimated."""
+        """Return the interval, which excludes 0 exactly where p < 1 - level; its ends are NaN if no error can be
+        estimated."""
         half = self._width([0.5 + level / 2])
         return Interval(np.asarray(self.gap), np.asarray(self.gap - half), np.asarray(self.gap + half))
 
@@ -67,11 +69,11 @@ class Contrast(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A method beside the reference; `difference` is method minus reference.
+    """A method compared with the reference; `difference` is method minus reference.
 
-    `adjusted` is the interval at Holm's level for this comparison, `p` and `adjusted_p` are two-sided, `paired` says
-    whether the seeds' differences were tested, `detectable` is the true difference that such a test would find with a
-    power of 80 % (`detectable_difference`). All but the estimates are NaN where a side has one run.
+    `adjusted` is the interval at Holm's level for this comparison; `p` and `adjusted_p` are two-sided; `paired` says
+    whether the seeds' differences were tested; `detectable` is the true difference that such a test would find with a
+    power of 80 % (`detectable_difference`). All but the estimates are NaN if a side has one run.
     """
 
     difference: Interval
@@ -83,7 +85,7 @@ class Comparison(NamedTuple):
 
 
 def spread_of(scores: Array) -> Spread:
-    """Of the mean over tasks of the mean over runs of scores [n] or [n, tasks].
+    """Return the spread of the mean over tasks of the mean over runs of scores [n] or [n, tasks].
 
     Tasks are independent: over T of them the variance is Σ s_t² / T² with the variance s_t² between the runs of a task,
     and its degrees of freedom are those of Welch and Satterthwaite, (Σ s_t²)² / Σ (s_t⁴ / (n - 1)).
@@ -100,11 +102,11 @@ def spread_of(scores: Array) -> Spread:
 
 
 def bootstrapped(resampled: Array, scores: Array, several: bool = True) -> Spread:
-    """Of an aggregate of scores [n, tasks] with these values over resamples [reps].
+    """Return the spread of an aggregate of scores [n, tasks] with these values over resamples [reps].
 
-    The bootstrap's variance lacks the factor n / (n - 1) (of the mean on one task this makes it exactly s² / n); the
-    degrees of freedom are those of the mean or, unless `several` tasks share in the aggregate, n - 1: which task is a
-    median's may depend on a single one.
+    The bootstrap's variance is multiplied by n / (n - 1), which makes that of the mean on one task exactly s² / n. The
+    degrees of freedom are those of the mean or, unless `several` tasks contribute to the aggregate, n - 1: a median may
+    depend on a single task.
     """
     own = spread_of(scores)
     if len(scores) < 2:
@@ -115,11 +117,12 @@ def bootstrapped(resampled: Array, scores: Array, several: bool = True) -> Sprea
 
 
 def welch(first: Spread, second: Spread) -> list[tuple[Array, Array]]:
-    """Standard errors of a difference with their degrees of freedom, of which the wider counts; 0 without a spread.
+    """Return standard errors of a difference with their degrees of freedom, of which the wider counts; 0 without a
+    spread.
 
-    The first is Welch's, sqrt(v / n + w / m). Where few runs happen to be equal, as three that all succeed, Welch's
-    takes them to be certain; so the second is that of a variance pooled over both sides. With as many runs on either
-    side both are the same.
+    The first is Welch's, sqrt(v / n + w / m). If few runs happen to be equal, such as three that all succeed, Welch's
+    treats them as certain; so the second uses a variance pooled over both sides. With as many runs on either side both
+    are the same.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         ours, theirs = first.variance / first.runs, second.variance / second.runs
@@ -133,11 +136,10 @@ def welch(first: Spread, second: Spread) -> list[tuple[Array, Array]]:
 
 
 def contrast(first: Array, second: Array, paired: bool = False) -> Contrast:
-    """The difference of the means over tasks and runs of scores [n] or [n, tasks] and [m, ...].
+    """Test the difference of the means over tasks and runs of scores [n] or [n, tasks] and [m, ...].
 
-    Paired, run i of both has the same seed. Where no run differs from its peers there is no error to measure a
-    difference by: then p is 1 without a difference, and with one `least`; the interval is that of a t test with this p
-    value.
+    Paired, run i of both has the same seed. If no run differs from its peers, no error can be estimated: then p is 1
+    without a difference, and `least` with one; the interval is that of a t test with this p value.
     """
     first, second = np.asarray(first, float), np.asarray(second, float)
     gap = float(mean(first.reshape(len(first), -1)) - mean(second.reshape(len(second), -1)))
@@ -147,10 +149,10 @@ def contrast(first: Array, second: Array, paired: bool = False) -> Contrast:
 
 
 def standard_error(first: Array, second: Array, paired: bool = False) -> float:
-    """Of the difference of means, scores as in `contrast`; NaN where a side has one run.
+    """Return the standard error of the difference of means, scores as in `contrast`; NaN if a side has one run.
 
-    It is s / sqrt(n) of the differences where paired, else sqrt(v / n + w / m): 0 where no run differs from its peers,
-    which the test takes for no knowledge of the error.
+    It is s / sqrt(n) of the differences if paired, else sqrt(v / n + w / m): 0 if no run differs from its peers, which
+    the test treats as an unknown error.
     """
     first, second = np.asarray(first, float), np.asarray(second, float)
     spreads = [spread_of(first - second)] if paired else [spread_of(first), spread_of(second)]
@@ -158,7 +160,8 @@ def standard_error(first: Array, second: Array, paired: bool = False) -> float:
 
 
 def told(gap: float, first: Spread, second: Spread | None = None) -> Contrast:
-    """The contrast of a gap between aggregates of these spreads; paired where there is only that of the differences."""
+    """Return the contrast of a gap between aggregates of these spreads; paired if only the spread of the differences is
+    given."""
     from scipy import stats
 
     n, m = int(first.runs), 0 if second is None else int(second.runs)
@@ -178,32 +181,33 @@ def told(gap: float, first: Spread, second: Spread | None = None) -> Contrast:
 
 
 def least(n: int, m: int) -> float:
-    """The p value of n runs that are all alike beside m that are all alike and different; n pairs where m is 0.
+    """Return the p value of n equal runs compared with m equal runs that differ from them; of n pairs if m is 0.
 
-    Of equal methods whose runs have two outcomes it is the chance of this, where that is largest: 2 p^n (1 - p)^m with
-    p = n / (n + m), so 1 in 32 for three and three; of n pairs 2 / 2^n.
+    For equal methods whose runs have two outcomes it is the probability of this result at its largest: 2 p^n (1 - p)^m
+    with p = n / (n + m), so 1 in 32 for three and three; for n pairs 2 / 2^n.
     """
     return 2 / 2**n if not m else 2 * (n / (n + m)) ** n * (m / (n + m)) ** m
 
 
 def t_test(first: Array, second: Array, paired: bool = False) -> float:
-    """Two-sided p value that two means differ, see `contrast`; NaN where a side has one run."""
+    """Return the two-sided p value that two means differ, see `contrast`; NaN if a side has one run."""
     return contrast(first, second, paired).p
 
 
 def compare(
     reference: Array, others: Mapping[str, Array], *, paired: Mapping[str, bool] | bool = False, level: float = LEVEL
 ) -> dict[str, Comparison]:
-    """The mean of each of `others` [runs, tasks] beside that of `reference` [runs, tasks], corrected for their number.
+    """Compare the mean of each of `others` [runs, tasks] with that of `reference` [runs, tasks], corrected for their
+    number.
 
-    `paired` may be given by name (absent: not paired); then rows are aligned by seed. `adjusted_p` is Holm's over all
+    `paired` may be given by name (absent: not paired); then runs are aligned by seed. `adjusted_p` is Holm's over all
     of `others` that have a p value.
 
     Holm's method goes from the smallest p to the largest and allows the k-th of m an error of (1 - level) / (m - k + 1)
     until one is not rejected. `adjusted` is the t test's interval at that level; equal p values share their first k,
-    and from the first one that is not rejected the level stays. So it leaves out 0 exactly where `adjusted_p` is below
-    1 - level, and in at most 1 - level of studies does it for any of the methods that equal the reference.
-    Raises ValueError for shapes that do not fit, or scores that are not finite.
+    and the level stays from the first one that is not rejected. So the interval excludes 0 exactly where `adjusted_p`
+    is below 1 - level, and in at most 1 - level of studies it does so for any method that equals the reference. Raises
+    ValueError for shapes that do not fit, or scores that are not finite.
     """
     together = {name: paired if isinstance(paired, bool) else paired.get(name, False) for name in others}
     pairs = {name: _checked(scores, reference, together[name]) for name, scores in others.items()}
@@ -224,11 +228,12 @@ def compare(
 
 
 def leading(values: Sequence[float], pairs: Mapping[tuple[int, int], float], error: float = 1 - LEVEL) -> list[bool]:
-    """Which of `values` are the highest, or not told apart from it by tests of all pairs; none where all are equal.
+    """Return, for each of `values`, whether it is the highest or not distinguished from it by tests of all pairs; False
+    for all if they are equal.
 
-    `pairs`: (i, j) with i < j -> p value, one for every pair; NaN where there is no test, which tells nothing apart.
-    The highest was chosen by looking at all, so Holm corrects for all pairs: where the methods are equal, one that is
-    left out stands in at most `error` of tables.
+    `pairs`: (i, j) with i < j -> p value, one for every pair; NaN if there is no test, which distinguishes nothing. The
+    highest was chosen by looking at all, so Holm corrects for all pairs: if the methods are equal, at most `error` of
+    tables leave one out.
     """
     if len(values) < 2 or max(values) - min(values) < ROUNDING:
         return [False] * len(values)
@@ -241,13 +246,13 @@ def leading(values: Sequence[float], pairs: Mapping[tuple[int, int], float], err
 
 
 def apart(pairs: Mapping[tuple[int, int], float], error: float = 1 - LEVEL) -> set[tuple[int, int]]:
-    """The pairs whose p value is below `error` after Holm's correction for all of them."""
+    """Return the pairs whose p value is below `error` after Holm's correction for all of them."""
     adjusted = holm(np.array(list(pairs.values())))
     return {pair for pair, value in zip(pairs, adjusted, strict=True) if value < error}
 
 
 def all_pairs(scores: Sequence[Array], seeds: Sequence[Sequence[int]]) -> dict[tuple[int, int], float]:
-    """P values of all pairs of scores [runs, tasks], (i, j) with i < j; paired where both have the same seeds."""
+    """Return p values of all pairs of scores [runs, tasks], (i, j) with i < j; paired if both have the same seeds."""
     return {
         (i, j): t_test(scores[i], scores[j], paired=tuple(seeds[i]) == tuple(seeds[j]))
         for i, j in combinations(range(len(scores)), 2)
@@ -255,7 +260,7 @@ def all_pairs(scores: Sequence[Array], seeds: Sequence[Sequence[int]]) -> dict[t
 
 
 def holm(p_values: Array) -> Array:
-    """P values [m] adjusted for their number (Holm 1979): the largest so far of (m - k + 1) p_k, at most 1.
+    """Return p values [m] adjusted for their number (Holm 1979): the largest so far of (m - k + 1) p_k, at most 1.
 
     k counts from the smallest. NaN values stay and do not count.
     """
@@ -268,7 +273,7 @@ def holm(p_values: Array) -> Array:
 
 
 def _divisors(p_values: Array, error: float) -> Array:
-    """By what Holm's method divides the allowed error for each of p_values [m]."""
+    """Return the number by which Holm's method divides the allowed error for each of p_values [m]."""
     ranks = (p_values[None, :] < p_values[:, None]).sum(axis=1)
     divisors = np.maximum(np.count_nonzero(~np.isnan(p_values)) - ranks, 1)
     kept = divisors[holm(p_values) >= error]
@@ -276,12 +281,12 @@ def _divisors(p_values: Array, error: float) -> Array:
 
 
 def detectable_difference(first: Array, second: Array, paired: bool = False) -> float:
-    """The true difference of means that a two-sided t test at 5 % finds with a power of 80 %: (t_.975 + t_.8) e.
+    """Return the true difference of means that a two-sided t test at 5 % finds with a power of 80 %: (t_.975 + t_.8) e.
 
     e is the standard error of the difference as estimated from these scores ([n] or [n, tasks], and [m, ...]; see
     `contrast`), and t are quantiles at its degrees of freedom. Smaller differences are found less often, not never, and
-    the estimate is as uncertain as e is. NaN where e cannot be estimated: fewer than two runs, or runs that do not
-    differ, which says nothing of other runs.
+    the estimate is as uncertain as e is. NaN if e cannot be estimated: with fewer than two runs, or with runs that do
+    not differ, which is no evidence about other runs.
     """
     first, second = np.asarray(first, float), np.asarray(second, float)
     both = (first - second,) if paired else (first, second)
@@ -291,13 +296,13 @@ def detectable_difference(first: Array, second: Array, paired: bool = False) -> 
 
 
 class Equivalence(NamedTuple):
-    """Whether the difference of two means lies within ± `margin` (two one-sided t tests)."""
+    """Result of a test whether the difference of two means lies within ± `margin` (two one-sided t tests)."""
 
     difference: Interval
-    """Its 90 % interval, which lies within the margin exactly where p < .05."""
+    """The 90 % interval of the difference, which lies within the margin exactly where p < .05."""
     margin: float
     p: float
-    """The larger p value of the two tests; NaN where no error can be estimated."""
+    """The larger p value of the two tests; NaN if no error can be estimated."""
 
     @property
     def shown(self) -> bool:
@@ -305,9 +310,10 @@ class Equivalence(NamedTuple):
 
 
 def equivalence(first: Array, second: Array, margin: float, paired: bool = False) -> Equivalence:
-    """Schuirmann's two one-sided tests at 5 % that the means of `first` and `second` differ by less than `margin`.
+    """Test by Schuirmann's two one-sided tests at 5 % whether the means of `first` and `second` differ by less than
+    `margin`.
 
-    Scores as in `contrast`. That a test of difference finds none does not show that methods are equal; this test does,
+    Scores as in `contrast`. A non-significant test of difference does not show that methods are equal; this test does,
     within a margin that must be chosen before looking.
     """
     from scipy import stats
@@ -322,10 +328,11 @@ def equivalence(first: Array, second: Array, margin: float, paired: bool = False
 def difference(
     first: Array, second: Array, metric: str, reps: int = REPS, seed: int = 0, paired: bool = False
 ) -> Interval:
-    """Metric of `first` minus that of `second`, each [runs, tasks], with its bootstrap interval, which is no test.
+    """Return the metric of `first` minus that of `second`, each [runs, tasks], with its bootstrap interval, which is no
+    test.
 
-    Both are resampled independently of each other, or, paired, together: run i of both has the same seed, and a
-    resample draws seeds. Raises ValueError for shapes that do not fit, or scores that are not finite.
+    The two are resampled independently or, paired, together: run i of both has the same seed, and a resample draws
+    seeds. Raises ValueError for shapes that do not fit, or scores that are not finite.
     """
     first, second = _checked(first, second, paired)
     estimate = METRICS[metric].point(first) - METRICS[metric].point(second)

@@ -1,4 +1,5 @@
-"""How often a percentile interval of the bootstrap holds the true mean: of few runs far less often than it says."""
+"""Coverage of the bootstrap's percentile intervals: with few runs they contain the true mean far less often than
+stated."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from guidebench.reports.statistics.aggregates import intervals
 from guidebench.reports.statistics.resampling import LEVEL
 
 ENOUGH = 10
-"""With fewer runs a report warns."""
+"""Number of runs below which a report warns."""
 NORMAL = {
     2: 0.50,
     3: 0.75,
@@ -25,11 +26,12 @@ NORMAL = {
 }
 """Runs -> coverage of the 95 % interval of a mean of normal scores on one task (`python -m benchmarks.error_rates`)."""
 SOLVED = 0.8
-"""Chance with which a run solves its task in the other case, in which its score is 1 or 0."""
+"""Probability that a run solves its task in the other case, in which its score is 1 or 0."""
 
 
 def coverage(runs: int) -> tuple[float, float]:
-    """Of the interval of so many runs (at least two): if scores are normal, and if a run solves the task or fails.
+    """Return the coverage of the interval of this many runs (at least two): for normal scores, and for runs that solve
+    the task or fail.
 
     Between the numbers of runs in `NORMAL` it is that of the next smaller.
     """
@@ -37,14 +39,14 @@ def coverage(runs: int) -> tuple[float, float]:
 
 
 def simulated(runs: int, samples: int, reps: int = 10_000, seed: int = 0) -> float:
-    """Coverage for normal scores, over `samples` samples of so many runs."""
+    """Return the coverage for normal scores, over `samples` samples of this many runs."""
     scores = np.random.default_rng(seed).normal(size=(runs, 1, samples))
     found = intervals(scores, ["mean"], reps, seed)["mean"]
     return float(np.mean((found.low <= 0) & (found.high >= 0)))
 
 
 def solved(runs: int, chance: float = SOLVED) -> float:
-    """Coverage where a run's score is 1 with this chance, else 0, in closed form."""
+    """Return, in closed form, the coverage if a run's score is 1 with this probability, else 0."""
     from scipy import stats
 
     count = np.arange(runs + 1)

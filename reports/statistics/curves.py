@@ -1,4 +1,4 @@
-"""Numbers of a learning curve: the area under it, and the steps to a threshold with runs that never reach it.
+"""Numbers of a learning curve: the area under it, and the steps to a threshold, which some runs never reach.
 
 A curve with intervals is `intervals` of scores [runs, tasks, checkpoints].
 """
@@ -15,7 +15,7 @@ _ROUNDING = 1e-9  # of a product of shares
 
 
 class Reached(NamedTuple):
-    """First evaluation at which a run met the threshold, steps [runs, tasks]; inf where it has not by step `last`."""
+    """First evaluation at which a run met the threshold, steps [runs, tasks]; inf if it has not by step `last`."""
 
     step: Array
     last: Array
@@ -30,7 +30,8 @@ class Survival(NamedTuple):
 
 
 def area_under_curve(scores: Array, steps: Array) -> Array:
-    """Mean height of each curve by the trapezoid rule: scores [runs, tasks, checkpoints] at steps -> [runs, tasks].
+    """Return the mean height of each curve by the trapezoid rule: scores [runs, tasks, checkpoints] at steps -> [runs,
+    tasks].
 
     Normalised by the span of the steps, so a constant curve has its own height. Raises ValueError for shapes that do
     not fit, scores that are not finite, or fewer than two steps.
@@ -43,7 +44,7 @@ def area_under_curve(scores: Array, steps: Array) -> Array:
 
 
 def steps_to_threshold(scores: Array, steps: Array, threshold: float) -> Reached:
-    """When each run first scores `threshold` or more; scores [runs, tasks, checkpoints] at steps [checkpoints].
+    """Return when each run first scores `threshold` or more; scores [runs, tasks, checkpoints] at steps [checkpoints].
 
     A run that ended early, or has not come as far as others, has NaN from there on; its `last` is the step of its last
     evaluation, up to which it is known not to have reached the threshold. Raises ValueError for other gaps, for a run
@@ -61,12 +62,12 @@ def steps_to_threshold(scores: Array, steps: Array, threshold: float) -> Reached
 
 
 def survival(reached: Reached, reps: int = REPS, seed: int = 0, level: float = LEVEL) -> Survival:
-    """Summary of steps to a threshold in which runs that never reach it count as censored at their last evaluation.
+    """Summarise steps to a threshold, treating runs that never reach it as censored at their last evaluation.
 
     The curve S(t) of runs × tasks that have not reached the threshold by step t is Kaplan and Meier's (1958): at each
     step it falls by the share that reach it among those still observed. The median is the first step with S ≤ 1/2, inf
-    where there is none; the restricted mean is the area under S from 0 to the largest `last`, so it counts a run that
-    never gets there with the whole budget. Intervals are stratified bootstrap, NaN with one run.
+    if there is none; the restricted mean is the area under S from 0 to the largest `last`, so a run that never reaches
+    it counts with the whole budget. Intervals are stratified bootstrap, NaN with one run.
     """
     runs, tasks = reached.step.shape
     estimates = _summary(reached, np.ones((tasks, runs, 1), np.uint8))[:, 0]
@@ -81,7 +82,7 @@ def survival(reached: Reached, reps: int = REPS, seed: int = 0, level: float = L
 
 
 def _summary(reached: Reached, counts: Array) -> Array:
-    """Share, median and restricted mean of each resample: counts [tasks, runs, n] -> [3, n]."""
+    """Return share, median and restricted mean of each resample: counts [tasks, runs, n] -> [3, n]."""
     step, last = reached.step.T.reshape(-1), reached.last.T.reshape(-1)
     observed = np.minimum(step, last)
     order = np.argsort(observed, kind="stable")

@@ -1,4 +1,4 @@
-"""How often a run of one method beats a run of another."""
+"""The probability that a run of one method scores higher than a run of another."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ from guidebench.reports.statistics.resampling import (
 def probability_of_improvement(
     first: Array, second: Array, reps: int = REPS, seed: int = 0, level: float = LEVEL
 ) -> Interval:
-    """Mean over tasks of P(run of `first` > run of `second`), ties half; scores [n, tasks] and [m, tasks].
+    """Return the mean over tasks of P(run of `first` > run of `second`), ties half; scores [n, tasks] and [m, tasks].
 
     Agarwal et al. 2021, section 4.3; per task it is the Mann–Whitney statistic U / (n m). Both sides are resampled
-    independently. NaN ends where a side has one run. Raises ValueError for shapes that do not fit or scores not finite.
+    independently. The ends are NaN if a side has one run. Raises ValueError for shapes that do not fit or scores not
+    finite.
     """
     first, second = checked_pair(first, second)
     (n, tasks), m = first.shape, len(second)
@@ -46,9 +47,9 @@ def probability_of_improvement(
 def improvements(
     scores: Mapping[str, Array], reps: int = REPS, seed: int = 0, level: float = LEVEL
 ) -> dict[tuple[str, str], Interval]:
-    """`probability_of_improvement` of the first over the second of every ordered pair of methods.
+    """Return `probability_of_improvement` of the first over the second for every ordered pair of methods.
 
-    What is drawn for a method depends on its name and `seed` only, and serves all its pairs.
+    A method's draws depend on its name and `seed` only, and serve all its pairs.
     """
     tables = {name: checked(values, "[runs, tasks]") for name, values in scores.items()}
     pairs = {(first, second): checked_pair(tables[first], tables[second]) for first, second in combinations(tables, 2)}
@@ -71,9 +72,9 @@ def improvements(
 
 
 def _improvement(first: Array, second: Array, ours: Array, theirs: Array) -> Array:
-    """Scores [n, tasks], [m, tasks], counts [tasks, n, reps], [tasks, m, reps] -> [reps].
+    """Map scores [n, tasks], [m, tasks] and counts [tasks, n, reps], [tasks, m, reps] to [reps].
 
-    Of each pair of runs both counts are multiplied, by 1 where the first wins, by 1/2 where they tie. Such sums are
+    For each pair of runs the two counts are multiplied, then by 1 if the first wins, by 1/2 if they tie. Such sums are
     exact in single precision up to four million pairs of runs.
     """
     n, tasks = first.shape

@@ -1,4 +1,4 @@
-"""Which share of runs scores above each threshold."""
+"""Performance profiles: the share of runs that score above each threshold."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from guidebench.reports.statistics.resampling import LEVEL, REPS, Array, Interva
 def performance_profile(
     scores: Array, thresholds: Array, reps: int = REPS, seed: int = 0, level: float = LEVEL
 ) -> Interval:
-    """Share of the runs × tasks scores [runs, tasks] above each threshold [T], with pointwise intervals: [T] each.
+    """Return the share of the runs × tasks scores [runs, tasks] above each threshold [T], with pointwise intervals: [T]
+    each.
 
-    The score distribution of Agarwal et al. 2021, section 4.2: "above" is strict. Raises ValueError for scores of
-    another shape or not finite, or thresholds that are not a list of numbers.
+    This is the score distribution of Agarwal et al. 2021, section 4.2: "above" is strict. Raises ValueError for scores
+    of another shape or not finite, or thresholds that are not a list of numbers.
     """
     thresholds = np.asarray(thresholds, dtype=float)
     if thresholds.ndim != 1 or not thresholds.size or np.isnan(thresholds).any():

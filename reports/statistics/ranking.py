@@ -1,4 +1,4 @@
-"""Which place a method takes among others."""
+"""Ranks of methods among each other."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def ranks(scores: Mapping[str, Array], reps: int = REPS, seed: int = 0) -> pd.DataFrame:
-    """Probability that a run of each method takes each rank on a task, averaged over tasks; rank 1 is best.
+    """Return the probability that a run of each method takes each rank on a task, averaged over tasks; rank 1 is best.
 
     `scores`: method -> [runs, tasks], the same tasks for all; numbers of runs may differ. Each of `reps` draws takes,
-    for every task, one run of each method (Agarwal et al. 2021, section 5); those that tie share the ranks they take
-    up. Columns: method, rank, probability; over ranks, and over methods, probabilities add up to 1. Raises ValueError
-    for shapes that do not fit or scores that are not finite.
+    for every task, one run of each method (Agarwal et al. 2021, section 5); tied methods share their ranks equally.
+    Columns: method, rank, probability; over ranks, and over methods, probabilities add up to 1. Raises ValueError for
+    shapes that do not fit or scores that are not finite.
     """
     import pandas as pd
 
@@ -30,7 +30,7 @@ def ranks(scores: Mapping[str, Array], reps: int = REPS, seed: int = 0) -> pd.Da
     methods = len(tables)
     places = np.arange(methods)
     before, tied = places[:, None, None], places[:, None] + 1
-    share = ((places >= before) & (places < before + tied)) / tied  # of each place, for one tied beside others
+    share = ((places >= before) & (places < before + tied)) / tied  # tied methods share ranks
     found = np.zeros((methods, methods))
     streams = [np.random.default_rng(name_seed(name, seed)) for name in tables]
     for size in chunks(reps, sum(values.size for values in tables.values())):

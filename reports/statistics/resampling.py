@@ -1,12 +1,12 @@
 """Stratified resampling of runs: seeded draws, in chunks that fit in the processor's cache.
 
 A resample draws, within each task and independently of the other tasks, as many runs as there are, with replacement
-(Agarwal et al. 2021, "Deep Reinforcement Learning at the Edge of the Statistical Precipice"). It is kept as *how often
-each run was drawn*, counts [tasks, runs, n], rather than as gathered scores: an average over all resamples is then a
-matrix product, and an order among scores is found once.
+(Agarwal et al. 2021, "Deep Reinforcement Learning at the Edge of the Statistical Precipice"). It is stored as *how
+often each run was drawn*, counts [tasks, runs, n], rather than as gathered scores: an average over all resamples is
+then a matrix product, and scores are sorted only once.
 
-One task with few runs has few different resamples (five runs: 126). They are then counted rather than repeated: each
-stands once, beside the number of times it was drawn.
+One task with few runs has few different resamples (five runs: 126). They are then enumerated rather than repeated: each
+is stored once, with the number of times it was drawn.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ Array = NDArray[Any]
 LEVEL = 0.95
 REPS = 50_000
 CURVE_REPS = 5_000
-"""Of a band or another number that comes once a checkpoint: chance moves its ends by a hundredth of its width."""
+"""Resamples for a band or another number at every checkpoint; randomness moves its ends by a hundredth of its width."""
 ONE_RUN = "one run: no interval"
 CHUNK_BYTES = 1 << 26
 _CHUNK_REPS = 1 << 15
-_BYTES_A_RUN = 8  # a count as float64; what else is made of it adds up to three times as much
+_BYTES_A_RUN = 8  # bytes of a float64 count; derived arrays add up to three times as much
 
 
 class Interval(NamedTuple):
-    """A point estimate between the ends of its percentile interval; NaN ends where there is only one run."""
+    """A point estimate between the ends of its percentile interval; the ends are NaN with only one run."""
 
     estimate: Array
     low: Array
@@ -42,14 +42,14 @@ class Interval(NamedTuple):
 
 
 class Resamples(NamedTuple):
-    """Counts [tasks, runs, n] of how often each run was drawn, and how often each of the n was; None: once."""
+    """Counts [tasks, runs, n] of how often each run was drawn, and how often each of the n was drawn; None: once."""
 
     counts: Array
     times: Array | None
 
 
 def draws(runs: int, tasks: int, reps: int, rng: np.random.Generator) -> Iterator[Resamples]:
-    """`reps` resamples in chunks."""
+    """Yield `reps` resamples in chunks."""
     if tasks == 1 and comb(2 * runs - 1, runs) <= reps // 4:
         counts, chances = _every_resample(runs)
         yield Resamples(counts, rng.multinomial(reps, chances))
@@ -59,38 +59,39 @@ def draws(runs: int, tasks: int, reps: int, rng: np.random.Generator) -> Iterato
 
 
 def chunks(reps: int, scores: int) -> Iterator[int]:
-    """Sizes that add up to `reps`, for resamples of so many scores each."""
+    """Return chunk sizes that add up to `reps`, for resamples of this many scores each."""
     size = int(np.clip(CHUNK_BYTES // (scores * _BYTES_A_RUN), 1, _CHUNK_REPS))
     for start in range(0, reps, size):
         yield min(size, reps - start)
 
 
 def drawn(runs: int, tasks: int, size: int, rng: np.random.Generator) -> Array:
-    """`size` resamples as counts [tasks, runs, size]; drawn one after the other, so in any chunks they are the same."""
+    """Draw `size` resamples as counts [tasks, runs, size], one after the other, so that chunking does not change
+    them."""
     kind = np.uint8 if runs < 2**8 else np.uint16
     picks = rng.integers(0, runs, size=(size, tasks, runs), dtype=np.uint32)  # no bits are left over at a chunk's end
     picked = np.ascontiguousarray(picks.transpose(1, 2, 0), dtype=kind)
     counts = np.empty((tasks, runs, size), kind)
-    for run in range(runs):  # whole rows compared at once: several times as fast as np.bincount
+    for run in range(runs):  # comparing whole rows at once is several times as fast as np.bincount
         counts[:, run] = (picked == run).view(np.uint8).sum(axis=1, dtype=kind)
     return counts
 
 
 @lru_cache(maxsize=8)
 def _every_resample(runs: int) -> tuple[Array, Array]:
-    """Each different resample of one task, counts [1, runs, n], and its probability [n]."""
+    """Enumerate the different resamples of one task, counts [1, runs, n], with their probabilities [n]."""
     counts = np.array([np.bincount(one, minlength=runs) for one in combinations_with_replacement(range(runs), runs)])
     orders = np.array([factorial(runs) // prod(map(factorial, one)) for one in counts.tolist()])
     return counts.T[None].astype(np.uint8), orders / runs**runs
 
 
 def spread(values: Array, times: Array | None, rng: np.random.Generator) -> Array:
-    """Values [n] as often as they were drawn, [reps], in random order so that they can be paired with others."""
+    """Repeat values [n] as often as they were drawn, [reps], in random order so that they can be paired with others."""
     return values if times is None else rng.permutation(np.repeat(values, times))
 
 
 def ends(values: Array, level: float = LEVEL, times: Array | None = None) -> Array:
-    """What is left of resampled values [..., n] without the (1 - level) / 2 lowest and highest: its ends, [2, ...]."""
+    """Return the ends, [2, ...], of resampled values [..., n] without the (1 - level) / 2 lowest and highest."""
     reps = values.shape[-1] if times is None else int(times.sum())
     cut = int((1 - level) / 2 * reps + 1e-9)
     places = [cut, reps - 1 - cut]
@@ -105,12 +106,12 @@ def ends(values: Array, level: float = LEVEL, times: Array | None = None) -> Arr
 
 
 def name_seed(name: str, seed: int) -> int:
-    """A seed for what is called `name`: the same in every table, different for different names."""
+    """Return a seed for `name`: the same in every table, different for different names."""
     return zlib.crc32(name.encode(), seed & 0xFFFFFFFF)
 
 
 def checked(scores: Array, shape: str = "[runs, tasks] or [runs, tasks, checkpoints]") -> Array:
-    """The scores as floats. Raises ValueError if they are not of this shape, empty or not finite."""
+    """Return the scores as floats. Raise ValueError if they are not of this shape, empty or not finite."""
     scores = np.asarray(scores, dtype=float)
     dimensions = {1 + choice.count(",") for choice in shape.split(" or ")}
     if scores.ndim not in dimensions or 0 in scores.shape:
@@ -121,7 +122,7 @@ def checked(scores: Array, shape: str = "[runs, tasks] or [runs, tasks, checkpoi
 
 
 def checked_pair(first: Array, second: Array) -> tuple[Array, Array]:
-    """Both as [runs, tasks] of the same tasks; the numbers of runs may differ. Raises ValueError otherwise."""
+    """Return both as [runs, tasks] of the same tasks; the numbers of runs may differ. Raise ValueError otherwise."""
     first, second = checked(first, "[runs, tasks]"), checked(second, "[runs, tasks]")
     if first.shape[1] != second.shape[1]:
         raise ValueError(

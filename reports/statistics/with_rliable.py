@@ -1,7 +1,7 @@
-"""The estimates of rliable (Agarwal et al. 2021) for scores [runs, tasks], in the forms that ours have.
+"""rliable's estimates (Agarwal et al. 2021) for scores [runs, tasks], in the same types as ours.
 
-rliable draws from NumPy's global generator, whatever `random_state` it is given; that generator is seeded for each
-call and set back afterwards. rliable is imported at the first call, which takes seconds.
+rliable draws from NumPy's global generator, whatever `random_state` it receives; that generator is seeded for each call
+and restored afterwards. rliable is imported at the first call, which takes seconds.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ import numpy as np
 from guidebench.reports.statistics.resampling import LEVEL, Array, Interval, checked, checked_pair
 
 REPS = 2_000
-"""Resamples unless others are asked for: it is rliable's own number for performance profiles, and the usual 50,000 take
-minutes to an hour."""
+"""Default number of resamples: rliable's own for performance profiles; our usual 50,000 take minutes to an hour."""
 
 
 class Estimate(NamedTuple):
@@ -29,12 +28,12 @@ class Estimate(NamedTuple):
 
 
 def version() -> str:
-    """Of rliable, as a table names it."""
+    """Return rliable's version for tables."""
     return f"rliable {metadata.version('rliable')}"
 
 
 def aggregates(scores: Array, reps: int = REPS, seed: int = 0) -> dict[str, Estimate]:
-    """Metric (`statistics.METRICS`) -> its estimate for scores [runs, tasks], all of the same resamples."""
+    """Return metric (`statistics.METRICS`) -> its estimate for scores [runs, tasks], all from the same resamples."""
     from rliable import metrics
 
     rules = {
@@ -59,7 +58,7 @@ def aggregates(scores: Array, reps: int = REPS, seed: int = 0) -> dict[str, Esti
 
 
 def improvement(first: Array, second: Array, reps: int = REPS, seed: int = 0) -> Interval:
-    """As `statistics.probability_of_improvement`, for scores [n, tasks] and [m, tasks]."""
+    """Return `statistics.probability_of_improvement` by rliable, for scores [n, tasks] and [m, tasks]."""
     from rliable import metrics
 
     def probability(ours: Array, theirs: Array) -> Array:
@@ -70,7 +69,8 @@ def improvement(first: Array, second: Array, reps: int = REPS, seed: int = 0) ->
 
 
 def profile(scores: Array, thresholds: Array, reps: int = REPS, seed: int = 0) -> Interval:
-    """As `statistics.performance_profile`: the share of scores [runs, tasks] above each threshold [T]."""
+    """Return `statistics.performance_profile` by rliable: the share of scores [runs, tasks] above each threshold
+    [T]."""
     from rliable import library
 
     scores = checked(scores, "[runs, tasks]")
@@ -82,7 +82,7 @@ def profile(scores: Array, thresholds: Array, reps: int = REPS, seed: int = 0) -
 
 
 def _estimates(scores: Array | list[Array], func: Callable[..., Array], reps: int, seed: int, runs: int) -> Interval:
-    """Numbers [k] of `func` with their intervals."""
+    """Return numbers [k] of `func` with their intervals."""
     from rliable import library
 
     with _seeded(seed):
@@ -91,14 +91,14 @@ def _estimates(scores: Array | list[Array], func: Callable[..., Array], reps: in
 
 
 def _interval(estimate: Array, ends: Array, runs: int) -> Interval:
-    """Without ends where there is one run, of which every resample is the same."""
+    """Return the interval without ends if there is one run, of which every resample is the same."""
     low, high = ends if runs > 1 else np.full((2, len(estimate)), np.nan)
     return Interval(np.asarray(estimate), low, high)
 
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """NumPy's global generator begun from `seed`, and as it was before afterwards; no warnings of tests on ties."""
+    """Seed NumPy's global generator from `seed` and restore it afterwards; suppress warnings of tests on ties."""
     before = np.random.get_state()
     np.random.seed(seed & 0xFFFFFFFF)
     try:

@@ -1,1 +1,2 @@
-"""What is known of a study before anything is drawn: rows, aggregates, matrices, comparisons, costs, citations."""
+"""The results of a study as data, before anything is drawn: rows, aggregates, matrices, comparisons, costs,
+citations."""

@@ -1,4 +1,4 @@
-"""Rows of several tasks as one: the scores that all have, aggregates of them, and how methods stand to each other.
+"""Aggregates of rows over tasks: the scores that all tasks have, their aggregates, and comparisons of methods.
 
 What is left out because some task or row lacks it is named in the notes.
 """
@@ -28,7 +28,7 @@ STEPS = "environment steps per seed and task"
 SHARE = "share of a task's training steps"
 TOLERANCE = 1e-12
 TEST_REPS = 5_000
-"""Resamples of a standard error: chance moves it by a hundredth."""
+"""Resamples of a standard error; randomness moves it by a hundredth."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class Aggregate:
     suite: str
     profile: str
     heading: str
-    """What the labels that it is compared with have in common."""
+    """What the compared labels have in common."""
     score: Score
-    """What its number is."""
+    """Name of its number."""
     metric: str
     interval: Interval
     error: float
@@ -49,29 +49,30 @@ class Aggregate:
     seeds: tuple[int, ...]
     tasks: tuple[str, ...]
     leading: bool = False
-    """The highest of its peers (the lowest gap), or not told apart from it by the test (`statistics.leading`)."""
+    """Whether it is the highest of its peers (the lowest gap), or not distinguished from it by the test
+    (`statistics.leading`)."""
     missing: bool = False
-    """A planned seed of some task has failed or is missing, so it is compared with no other."""
+    """Whether a planned seed of some task has failed or is missing, so that it is not compared with others."""
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of the labels that have all tasks of a suite in the same places, of the seeds that all of them have."""
+    """Scores of the labels that have all tasks of a suite in the same places, for the seeds that all of them have."""
 
     suite: str
     profile: str
     conditions: str
-    """See `comparability.words`."""
+    """Conditions, see `comparability.words`."""
     score: Score
-    """What the numbers are, higher ones better (a score of which lower ones are better is negated)."""
+    """Definition of the numbers. Higher is better: a score of which lower is better is negated."""
     one_scale: bool
-    """Whether the numbers of different tasks may be averaged, since the range of each task's score is known."""
+    """Whether numbers of different tasks may be averaged, because the range of each task's score is known."""
     tasks: tuple[str, ...]
     seeds: Mapping[str, tuple[int, ...]]
     final: Mapping[str, Array]
     """Label -> [runs, tasks] at the last evaluation."""
     steps: Array
-    """Where every row has an evaluation, in `unit`, [checkpoints]."""
+    """Positions at which every row has an evaluation, in `unit`, [checkpoints]."""
     unit: str
     curves: Mapping[str, Array]
     """Label -> [runs, tasks, checkpoints] at `steps`."""
@@ -80,12 +81,12 @@ class Scores:
 
     @property
     def place(self) -> str:
-        """The suite, with the task where there is only one."""
+        """Return the suite, with the task if there is only one."""
         return self.suite if len(self.tasks) > 1 else f"{self.suite}/{self.tasks[0]}"
 
     @property
     def where(self) -> str:
-        """What a heading calls them."""
+        """Return their heading."""
         several = len(self.tasks) > 1
         tasks = f"{len(self.tasks)} tasks" if several else ""
         measure = "" if self.score.name == "success" else f"by {scoring.title(self.score)}" if self.one_scale else ""
@@ -94,25 +95,26 @@ class Scores:
 
 
 class Overview(NamedTuple):
-    """How the labels of `scores` stand to each other; of a single task only `improvement` says more than its rows."""
+    """Comparisons of the labels of `scores`; for a single task only `improvement` adds to its rows."""
 
     scores: Scores
     improvement: Mapping[tuple[str, str], Interval]
     """(first, second) -> probability that a run of the first beats one of the second, ties counted half."""
     thresholds: Array
-    """Every score among the final ones, 0 and 1: where performance profiles change."""
+    """Every score among the final ones, 0 and 1: the points where performance profiles change."""
     profiles: Mapping[str, Interval]
-    """Share of runs above each of `thresholds`, which holds up to the next."""
+    """Share of runs above each of `thresholds`, constant up to the next."""
     efficiency: Mapping[str, Interval]
     """IQM over runs and tasks at each of `scores.steps`."""
     ranks: pd.DataFrame | None
     """Columns method, rank, probability: how often a run of a label has each rank on a task, ties sharing ranks."""
     apart: frozenset[tuple[str, str]]
-    """Ordered pairs of labels whose means the test of all pairs tells apart, of those without a missing seed."""
+    """Ordered pairs of labels whose means the test of all pairs distinguishes, among labels without a missing seed."""
 
 
 def gather(rows: Sequence[ReportRow], notes: list[str]) -> list[Scores]:
-    """The scores of rows in the same places: of labels that have all of the tasks, over the seeds that all have."""
+    """Return the scores of rows in the same places: of labels that have all of the tasks, over the seeds that all
+    have."""
     found = []
     for members in _alike(rows):
         suite = members[0].cell.suite
@@ -137,7 +139,7 @@ def gather(rows: Sequence[ReportRow], notes: list[str]) -> list[Scores]:
 
 
 def _alike(rows: Sequence[ReportRow]) -> list[list[ReportRow]]:
-    """Rows of one suite by labels, such that those of one task are in the same place."""
+    """Group the rows of one suite by labels, such that those of one task are in the same place."""
     labels: dict[tuple[object, str], list[ReportRow]] = {}
     for row in rows:
         shared = row.cell.suite, row.cell.profile, row.place.version, row.place.conditions
@@ -158,7 +160,7 @@ def _alike(rows: Sequence[ReportRow]) -> list[list[ReportRow]]:
 
 
 def _incomplete(own: Mapping[str, ReportRow], tasks: Iterable[str]) -> tuple[str, tuple[int, ...]]:
-    """Why a label's rows cannot be aggregated, empty if they can, and the seeds that all of them have."""
+    """Return why a label's rows cannot be aggregated, empty if they can, and the seeds that all of them have."""
     lacking = [task for task in tasks if task not in own]
     behind = [task for task, row in own.items() if row.behind]
     seeds = tuple(sorted(set.intersection(*(set(row.seeds) for row in own.values()))))
@@ -207,7 +209,7 @@ def _scores(
 
 
 def _oriented(row: ReportRow, share: bool) -> Array:
-    """A row's scores such that higher is better, on a scale from 0 to 1 if `share`."""
+    """Return a row's scores such that higher is better, rescaled to 0 to 1 if `share`."""
     return scoring.normalised(row.score, row.scores) if share else row.oriented
 
 
@@ -216,10 +218,10 @@ def _place(step: int, row: ReportRow, unit: str) -> float:
 
 
 def aggregates(scores: Scores, reps: int, seed: int = 0) -> list[Aggregate]:
-    """Every metric of every label over the tasks of `scores`; none for a single task, whose rows say it all, and none
-    where tasks have no common scale.
+    """Return every metric of every label over the tasks of `scores`; none for a single task, whose rows contain
+    everything, and none if tasks have no common scale.
 
-    Intervals are those of `statistics.aggregate`; all metrics of a label are of the same resamples.
+    Intervals are those of `statistics.aggregate`; all metrics of a label use the same resamples.
     """
     if len(scores.tasks) < 2 or not scores.one_scale:
         return []
@@ -252,7 +254,7 @@ def aggregates(scores: Scores, reps: int, seed: int = 0) -> list[Aggregate]:
 
 
 def _resamples(scores: Array, reps: int, seed: int) -> dict[str, Array]:
-    """Metric -> its values over resamples [reps], NaN with one run; scores [runs, tasks] of several tasks."""
+    """Return metric -> its values over resamples [reps], NaN with one run; scores [runs, tasks] of several tasks."""
     if len(scores) < 2:
         return {metric: np.full(1, np.nan) for metric in statistics.METRICS}
     values, _ = statistics.distribution(scores[:, :, None], list(statistics.METRICS), reps, np.random.default_rng(seed))
@@ -260,11 +262,11 @@ def _resamples(scores: Array, reps: int, seed: int) -> dict[str, Array]:
 
 
 def _leading(scores: Scores, reps: int, seed: int) -> dict[str, set[str]]:
-    """Metric -> labels that lead, among those without a missing seed.
+    """Return metric -> labels that lead, among those without a missing seed.
 
-    Of the mean and of the optimality gap, which is a mean too, the test is the t test; of the others it is a t test
-    with the bootstrap's standard error. All labels are resampled with the same draws, so that those with the same
-    seeds are paired.
+    The mean and the optimality gap, which is a mean too, use the t test; the other metrics use a t test with the
+    bootstrap's standard error. All labels are resampled with the same draws, so that those with the same seeds are
+    paired.
     """
     labels = [label for label in scores.final if label not in scores.missing]
     tables = [scores.final[label] for label in labels]
@@ -305,7 +307,7 @@ def _contrast(
 
 
 def overview(scores: Scores, reps: int, seed: int = 0) -> Overview | None:
-    """How the labels of `scores` stand to each other; None for a single label of a single task."""
+    """Compare the labels of `scores`; None for a single label of a single task."""
     several = len(scores.tasks) > 1
     averaged = several and scores.one_scale
     if len(scores.final) < 2 and not averaged:

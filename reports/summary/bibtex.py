@@ -1,4 +1,4 @@
-"""BibTeX entries in a text: enough of its grammar to tell entries apart and to see that one is whole."""
+"""A parser of BibTeX entries that covers enough of the grammar to separate entries and to detect an incomplete one."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ class BibEntry(NamedTuple):
 
 
 def text(citation: str | Path) -> str:
-    """The BibTeX of a part's `citation`, which is either a `.bib` file or the text itself; OSError if it is missing."""
+    """Return the BibTeX of a part's `citation`, which is either the path of a `.bib` file or the text itself; raise
+    OSError if the file is missing."""
     return citation.read_text(encoding="utf-8") if isinstance(citation, Path) else citation
 
 
 def entries(text: str) -> list[BibEntry]:
-    """The entries of a text, none if it has only comments (lines that begin with %).
+    """Return the entries of a text; none if it has only comments (lines that begin with %).
 
-    ValueError says what is amiss: something that is no entry, a brace left open, a field not in braces or given twice.
+    Raises ValueError for text outside an entry, an unclosed brace, a field that is not in braces, or a repeated field.
     """
     text = "".join(line for line in text.splitlines(keepends=True) if not line.lstrip().startswith("%"))
     found: list[BibEntry] = []
@@ -64,7 +65,7 @@ def _fields(body: str, key: str) -> dict[str, str]:
 
 
 def _closing(text: str, opening: int) -> int:
-    """Where the brace at `opening` is closed; a brace after a backslash is a character."""
+    """Return where the brace at `opening` is closed; a brace after a backslash is a character."""
     depth = 0
     for at in range(opening, len(text)):
         if text[at] in "{}" and text[at - 1 : at] != "\\":

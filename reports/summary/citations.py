@@ -1,4 +1,4 @@
-"""What a study used, and the BibTeX entries that the registered things give for themselves."""
+"""The parts that a study used, and the BibTeX entries that these parts declare."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from guidebench.reports.summary import bibtex
 from guidebench.results import StudyRecord
 
 GUIDEBENCH = Path(__file__).with_name("guidebench.bib")
-"""The entry of this program; VERSION in it stands for the installed version."""
+"""The entry of this program; VERSION stands for the installed version."""
 RLIABLE = Path(__file__).with_name("rliable.bib")
 EXTERNAL = "external"
 """Backend of runs that were made elsewhere."""
 
 
 class CitedEntries(NamedTuple):
-    """BibTeX with a comment above each entry that says what uses it, and what no entry is known of."""
+    """BibTeX with a comment above each entry that names its users, and the parts without a known entry."""
 
     text: str
     missing: tuple[str, ...]
@@ -46,9 +46,9 @@ def _registered(kind: str, name: str) -> Any:
 
 
 def cite(study: StudyRecord, get: Callable[[str, str], Any] = _registered) -> CitedEntries:
-    """Every entry that a study calls for, once, in the order of first use.
+    """Return every entry that a study needs, once, in the order of first use.
 
-    `get`: kind and name -> what is registered, None where nothing is.
+    `get` maps kind and name to the registered part, or None.
     """
     uses = [
         _Use("this benchmark", bibtex.text(GUIDEBENCH).replace("VERSION", _version())),
@@ -78,7 +78,7 @@ def cite(study: StudyRecord, get: Callable[[str, str], Any] = _registered) -> Ci
 
 
 def things(study: StudyRecord) -> tuple[tuple[str, str, bool], ...]:
-    """Kind and name of all that the cells are made of, once, and whether it was made elsewhere."""
+    """Return kind and name of every part of the cells, once, and whether the run was made elsewhere."""
     return tuple(dict.fromkeys(_things(study)))
 
 

@@ -1,8 +1,8 @@
-"""Which runs may stand beside which: those of one task, one score and one protocol, by the same profile and length.
+"""Which runs are comparable: those of one task, one score and one protocol, with the same profile and length.
 
 Profiles differ in budget, network and layout of tasks; a suite's version is raised when its results change, and its
-settings and demonstrations make another problem of a task. So numbers across any of these are compared only when asked
-for. Everything that groups rows asks here: tables, matrices, aggregates, comparisons and the leaderboard.
+settings and demonstrations change a task's problem. So numbers across any of these are compared only on request.
+Everything that groups rows uses this module: tables, matrices, aggregates, comparisons and the leaderboard.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ QUOTE = '"'
 
 
 class Mixing(NamedTuple):
-    """What may be mixed because it was asked for."""
+    """What the user allowed to be mixed."""
 
     profiles: bool = False
     protocols: bool = False
@@ -38,13 +38,13 @@ UNMIXED = Mixing()
 
 
 class Place(NamedTuple):
-    """What a configuration was run on and under which protocol."""
+    """The task and protocol of a configuration."""
 
     where: str
     method: str
     profile: str
     version: int | None
-    """Of the suite; None where the record does not tell, as of runs made elsewhere."""
+    """Version of the suite; None if the record lacks it, as for runs made elsewhere."""
     steps: int
     conditions: tuple[tuple[str, str], ...] = ()
     """See `conditions`."""
@@ -59,8 +59,8 @@ def place(cell: CellRecord) -> Place:
 
 
 def places(cells: Sequence[CellRecord]) -> list[Place]:
-    """Where each cell belongs among the others: those that share one may stand beside each other. It has no method, and
-    a version that is not on record is taken to be the newest there."""
+    """Return each cell's place; cells with the same place are comparable. A place contains no method, and a version
+    that is not recorded is taken to be the newest there."""
     found = [place(cell)._replace(method="") for cell in cells]
     newest: dict[Place, int] = {}
     for each in found:
@@ -71,8 +71,8 @@ def places(cells: Sequence[CellRecord]) -> list[Place]:
 
 
 def headings(found: Iterable[Place]) -> dict[Place, str]:
-    """Place -> what a heading calls it: task, profile, conditions, a score that is not success, and further what it
-    differs in from the other places of the task."""
+    """Return place -> its heading: task, profile, conditions, a score other than success, and whatever else
+    distinguishes it from the other places of the task."""
     named = {}
     distinct = list(dict.fromkeys(found))
     for each in distinct:
@@ -89,7 +89,7 @@ def headings(found: Iterable[Place]) -> dict[Place, str]:
 
 
 def planned(record: Mapping[str, Any]) -> Place:
-    """The place of a cell that is about to run, by its record (`guidebench.harness.identity.cells.record`)."""
+    """Return the place of a planned cell, from its record (`guidebench.harness.identity.cells.record`)."""
     suite, task, profile = record["suite"], record["task"], record["profile"]
     return Place(
         f"{suite}/{task}", record["method"], profile, record["versions"]["suite"], record["steps"],
@@ -98,11 +98,11 @@ def planned(record: Mapping[str, Any]) -> Place:
 
 
 def conditions(cell: CellRecord) -> tuple[tuple[str, str], ...]:
-    """The settings that make another problem of a task (those of the suite, and demonstrations), where they are not
-    what suite and profile say: names and values as JSON, by name.
+    """Return the settings that change a task's problem (those of the suite, and demonstrations) where they differ from
+    the defaults of suite and profile: names and values as JSON, by name.
 
-    What a record does not tell, such as one made elsewhere, is taken to be as usual. Of a suite that is not installed
-    every setting on record is told, and demonstrations where there are any.
+    What a record lacks, such as one made elsewhere, is taken to be the default. For a suite that is not installed every
+    recorded setting is returned, and demonstrations if there are any.
     """
     return _conditions(cell.suite, cell.task, cell.profile, cell.settings)
 
@@ -119,13 +119,14 @@ def _conditions(suite: str, task: str, profile: str, given: Mapping[str, Any]) -
 
 
 def words(found: Iterable[tuple[str, str]]) -> str:
-    """Conditions as headings have them: `goal=hidden, demonstrations=5`."""
+    """Return conditions for headings: `goal=hidden, demonstrations=5`."""
     return ", ".join(f"{name.partition('.')[2]}={value.strip(QUOTE)}" for name, value in found)
 
 
 @functools.lru_cache(maxsize=4096)
 def _usual(suite: str, task: str, profile: str) -> Mapping[str, str]:
-    """What a suite that is installed, and its profile, say of a task; of one that is not, that nothing is shown."""
+    """Return the settings that an installed suite and its profile give a task; for another suite, only that there are no
+    demonstrations."""
     usual = {DEMONSTRATIONS: _text(Training.demonstrations)}
     home = registered.get("suite", suite)
     if home is None:
@@ -145,7 +146,7 @@ def _text(value: Any) -> str:
 
 
 def obstacle(one: Place, other: Place, mixing: Mixing) -> str:
-    """Why runs of the same task are not compared, with the flag that allows it; "" if they are."""
+    """Return why runs of the same task are not compared, with the flag that allows it; "" if they are."""
     if None not in (one.version, other.version) and one.version != other.version and not mixing.protocols:
         return f"protocol version {one.version} beside {other.version}; {PROTOCOLS} compares them all the same"
     if one.score != other.score:
@@ -165,9 +166,9 @@ def obstacle(one: Place, other: Place, mixing: Mixing) -> str:
 def require(
     new: Iterable[Place], stored: Iterable[Place], mixing: Mixing, names: tuple[str, str], strict: bool = True
 ) -> list[str]:
-    """Notes on the tasks of which nothing can be compared, where both sides have runs.
+    """Return notes on the tasks of which nothing can be compared although both sides have runs.
 
-    `names`: what the two sides are called. UserError if no runs match at all and, if `strict`, for any such task.
+    `names` are those of the two sides. Raises UserError if no runs match at all and, if `strict`, for any such task.
     """
     ours, theirs = (dict.fromkeys(entry for entry in side if entry.profile) for side in (new, stored))
     shared = [where for where in dict.fromkeys(entry.where for entry in ours) if where in {t.where for t in theirs}]
@@ -188,7 +189,7 @@ def require(
 
 
 def listed(places: Iterable[Place]) -> str:
-    """What there is, by task: `grid/8x8 (uer, per; quick)`."""
+    """List what is available by task: `grid/8x8 (uer, per; quick)`."""
     by_task: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
     for entry in places:
         methods, profiles = by_task.setdefault(entry.where, ({}, {}))

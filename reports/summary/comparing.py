@@ -1,4 +1,5 @@
-"""New runs beside stored ones: each row's difference from a reference on the same task, and what would be found."""
+"""Comparisons of new runs with stored ones: each row's difference from a reference on the same task, and the detectable
+difference."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from guidebench.results import CellRecord, Joined
 
 
 class Compared(NamedTuple):
-    """Rows, notes, and as matrices a table around each reference; and where the rows come from."""
+    """Rows, notes, and a matrix around each reference; and the sources of the rows."""
 
     summary: Summary
     origins: Mapping[str, tuple[str, ...]]
@@ -37,10 +38,11 @@ def compare(
     reps: int = statistics.REPS,
     seed: int = 0,
 ) -> Compared:
-    """Rows of the cells `new` beside those of the cells `stored`, intervals from `reps` resamples of the seeds.
+    """Compare rows of the cells `new` with those of the cells `stored`, with intervals from `reps` resamples of the
+    seeds.
 
     Each stored row is a reference if `every`, else the baseline of each task, profile, protocol version and length.
-    Resampled seeds are the same on both sides where the two rows have the same seeds. UserError if nothing is left to
+    Both sides resample the same seeds if the two rows have the same seeds. Raises UserError if nothing is left to
     compare.
     """
     notes: list[str] = []
@@ -89,7 +91,7 @@ def compare(
 
 
 def _baselines(rows: Sequence[ReportRow]) -> list[ReportRow]:
-    """Of rows that may stand beside each other, the first baseline, else the first."""
+    """Return the first baseline among comparable rows, else the first row."""
     groups: dict[Place, list[ReportRow]] = {}
     for row in rows:
         groups.setdefault(place(row.cell)._replace(method=""), []).append(row)
@@ -106,7 +108,7 @@ def _table(reference: ReportRow, rows: Sequence[ReportRow]) -> Matrix:
 
 
 def _names(rows: Sequence[ReportRow], origins: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Cell id -> its row's label, with its studies where the rows of its task come from different ones."""
+    """Return cell id -> its row's label, with its studies if the rows of its task come from different ones."""
     short = _short(origins)
     studies = {row.cell.id: ", ".join(short[name] for name in origins[row.cell.id]) for row in rows}
     tasks: dict[str, set[str]] = {}
@@ -118,19 +120,19 @@ def _names(rows: Sequence[ReportRow], origins: Mapping[str, Sequence[str]]) -> d
 
 
 def _short(origins: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Names of studies -> their last part, where no other ends in the same."""
+    """Return names of studies -> their last part, where it is unique."""
     names = list(dict.fromkeys(name for found in origins.values() for name in found))
     ends = [Path(name).name for name in names]
     return {name: end if end and ends.count(end) == 1 else name for name, end in zip(names, ends, strict=True)}
 
 
 def _level(row: ReportRow, reference: ReportRow) -> bool:
-    """Whether both are at their end, or at the same step on the way to it."""
+    """Return whether both are finished, or at the same unfinished step."""
     return (row.complete and reference.complete) or row.last == reference.last
 
 
 def _remarks(row: ReportRow, reference: ReportRow) -> Iterable[str]:
-    """What sets the two apart besides what they are meant to differ in."""
+    """Return the differences between the two besides the intended one."""
     where, pair = row.where, f"{row.label} and {reference.label}"
     one, other = place(row.cell), place(reference.cell)
     if one.profile != other.profile:
@@ -153,7 +155,7 @@ def _remarks(row: ReportRow, reference: ReportRow) -> Iterable[str]:
 
 
 def _versions(one: CellRecord, other: CellRecord) -> Iterable[tuple[str, str, tuple[Any, Any]]]:
-    """Things of the same kind and name whose versions differ."""
+    """Return parts of the same kind and name whose versions differ."""
     for kind in sorted(one.versions.keys() & other.versions.keys()):
         names = [_named(cell, kind) for cell in (one, other)]
         versions = one.versions[kind], other.versions[kind]
@@ -162,14 +164,14 @@ def _versions(one: CellRecord, other: CellRecord) -> Iterable[tuple[str, str, tu
 
 
 def _named(cell: CellRecord, what: str) -> str:
-    """The name of a cell's suite, method, or part in a role."""
+    """Return the name of a cell's suite, method, or part in a role."""
     if what in ("suite", "method"):
         return cell.suite if what == "suite" else cell.method
     return cell.parts[what].name if what in cell.parts else ""
 
 
 def _pooled(cells: Sequence[CellRecord], both: set[str], origins: Mapping[str, Sequence[str]]) -> Iterable[str]:
-    """Configurations that several studies ran."""
+    """Return the configurations that several studies ran."""
     for cell in cells:
         if len(origins[cell.id]) > 1:
             why = ", so they stand on both sides" if cell.id in both else ""
@@ -180,7 +182,7 @@ def _pooled(cells: Sequence[CellRecord], both: set[str], origins: Mapping[str, S
 
 
 def plain(found: Compared) -> dict[str, Any]:
-    """As JSON data; what is not defined is null."""
+    """Return the comparison as JSON data; undefined values are null."""
 
     def number(value: Any) -> float | None:
         return float(value) if np.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""A study's evaluations for other programs: marl-eval's JSON, or one plain CSV."""
+"""Exports of a study's evaluations for other programs: marl-eval's JSON, or one plain CSV."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ METRICS = ("success", "return", "score")
 
 
 class Exported(NamedTuple):
-    """The text to write, and what whoever reads it should know."""
+    """The text to write, and notes for its reader."""
 
     text: str
     notes: tuple[str, ...] = ()
 
 
 def plain_csv(rows: pd.DataFrame, labels: Mapping[str, str]) -> Exported:
-    """One row per evaluation episode (`results.load`), identity first."""
+    """Return one row per evaluation episode (`results.load`), with the identifying columns first."""
     out = io.StringIO()
     table = rows[list(CSV_COLUMNS)].assign(success=rows["success"].astype(int))
     table.to_csv(out, index=False, lineterminator="\n")
@@ -32,12 +32,12 @@ def plain_csv(rows: pd.DataFrame, labels: Mapping[str, str]) -> Exported:
 
 
 def marl_eval(rows: pd.DataFrame, labels: Mapping[str, str]) -> Exported:
-    """Suite → task → row → seed → evaluation, as marl-eval reads raw experiments; `labels`: cell -> row name.
+    """Return suite → task → row → seed → evaluation, as marl-eval reads raw experiments; `labels`: cell -> row name.
 
-    Each evaluation has its `step_count` and per metric (success, return, and what the suite scores) a list with one
-    number per episode. Names of suites and tasks
-    are in lower case, as marl-eval looks them up. Its `absolute_metrics` are meant to be ten times as many episodes of
-    the best policy; nothing of that kind is recorded, so they hold the last evaluation's episodes.
+    Each evaluation has its `step_count` and, per metric (success, return, and the suite's score), a list with one
+    number per episode. Names of suites and tasks are in lower case, as marl-eval looks them up. Its `absolute_metrics`
+    are meant to be ten times as many episodes of the best policy; no such evaluation is recorded, so they hold the last
+    evaluation's episodes.
     """
     import json
 
@@ -62,7 +62,8 @@ def marl_eval(rows: pd.DataFrame, labels: Mapping[str, str]) -> Exported:
 
 
 def ragged(content: Mapping[str, Any]) -> list[str]:
-    """What marl-eval will refuse: it wants the same rows, seeds and number of evaluations throughout a suite."""
+    """Return what marl-eval will refuse: it requires the same rows, seeds and number of evaluations throughout a
+    suite."""
     notes = []
     for suite, tasks in content.items():
         shapes: dict[str, set[Any]] = {"rows": set(), "seeds": set(), "numbers of evaluations": set()}

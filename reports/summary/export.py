@@ -1,4 +1,4 @@
-"""The summary as JSON data, for programs; what is not defined is null."""
+"""The summary as JSON data, for programs; undefined values are null."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from guidebench.reports.summary.summaries import Summary
 
 
 def plain(summary: Summary) -> dict[str, Any]:
-    """Rows with their curves and runs, aggregates, matrices, how rows stand to each other, notes."""
+    """Return rows with their curves and runs, aggregates, matrices, comparisons of rows, and notes."""
 
     def compared(found: Comparison | None) -> dict[str, Any]:
         if found is None:
@@ -140,7 +140,7 @@ def plain(summary: Summary) -> dict[str, Any]:
 
 
 def curve(name: str, places: Array, found: Interval) -> list[dict[str, float | None]]:
-    """Estimates [n] at `places` [n], which are called `name`."""
+    """Return estimates [n] at `places` [n], which are called `name`."""
     return [
         {name: float(place), **spread(Interval(*values))}
         for place, values in zip(places, zip(*found, strict=True), strict=True)
@@ -148,10 +148,10 @@ def curve(name: str, places: Array, found: Interval) -> list[dict[str, float | N
 
 
 def number(value: Any) -> float | None:
-    """A number as JSON has it; null where it is not defined."""
+    """Return a number for JSON; null if undefined."""
     return float(value) if np.isfinite(value) else None
 
 
 def spread(interval: Interval) -> dict[str, float | None]:
-    """An interval with its ends, likewise."""
+    """Return an interval with its ends for JSON; null if undefined."""
     return {name: number(value) for name, value in interval._asdict().items()}

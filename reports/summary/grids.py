@@ -1,4 +1,4 @@
-"""A table of estimates, one line a row label: what terminal, page and LaTeX show alike."""
+"""Tables of estimates with one line per row label, for terminal, page and LaTeX alike."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from guidebench.reports.summary.rows import NONE
 
 
 class Grid(NamedTuple):
-    """`lines`: row label -> an estimate for each of `names`, NaN where there is none."""
+    """A table of estimates. `lines`: row label -> an estimate for each of `names`, NaN if there is none."""
 
     heading: str
     names: tuple[str, ...]
     lines: Mapping[str, tuple[Interval, ...]]
     note: str = ""
-    """What a reader must know of the numbers."""
+    """What a reader must know about the numbers."""
 
 
 def over_runs(values: Array, reps: int, label: str) -> Interval:
-    """The mean of one number per run [runs] with its interval; runs that have none (NaN) are left out."""
+    """Return the mean of one number per run [runs] with its interval; runs without a number (NaN) are left out."""
     known = np.asarray(values, float)[np.isfinite(values)]
     if not len(known):
         return NONE

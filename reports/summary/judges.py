@@ -1,4 +1,4 @@
-"""What judging took and how often it agreed with the task's own events, per label and task."""
+"""The cost of judging, and how often judges agreed with the task's own events, per label and task."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ KINDS = {
     "external": "recorded by its own script",
     "human": "a person",
 }
-"""What a reader must know of a backend that is no foundation model."""
+"""Backend that is no foundation model -> what a reader must know about it."""
 TAUGHT = "privileged: it is told the task's own reward"
-"""The same of an oracle that teaches."""
+"""The same for an oracle that teaches."""
 SERVED = {"openai": "served: what the model is, is its server's word"}
-"""What a reader must know of a foundation model by how it is reached."""
+"""How a foundation model is reached -> what a reader must know about it."""
 THRESHOLD = 0.5
-"""A score above this counts as positive where the method has no threshold of its own."""
+"""A score above this counts as positive if the method has no threshold of its own."""
 
 COLUMNS = ("asked", "applied", "score")
-"""Of the log `judgements`."""
+"""Columns of the log `judgements` that are read."""
 BESIDE_EVENTS = "Judges beside the task's own events: privileged information, for diagnosis only"
-"""What stands over every number of an `Agreement`."""
+"""Headings of an `Agreement`'s numbers."""
 
 
 class Share(NamedTuple):
@@ -44,14 +44,14 @@ class Share(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    """A judge's word beside the task's own events, over the clips whose events are on record."""
+    """Agreement of a judge's answers with the task's own events, over the clips whose events are recorded."""
 
     agree: Share
-    """Positive with an event or not positive without one, of all these clips."""
+    """Share of all these clips that are positive with an event, or not positive without one."""
     hits: Share
-    """Positive, of those with an event: the true-positive rate."""
+    """Positive clips among those with an event: the true-positive rate."""
     false_alarms: Share
-    """Positive, of those without: the false-positive rate."""
+    """Positive clips among those without: the false-positive rate."""
 
 
 class Judging(NamedTuple):
@@ -60,14 +60,14 @@ class Judging(NamedTuple):
     label: str
     where: str
     judge: str
-    """With its role, where there are several."""
+    """The judge's name, with its role if there are several."""
     remark: str
     positive: Share
-    """Clips that the method counts as positive, of those that got an answer."""
+    """Clips that the method counts as positive, of those with an answer."""
     unanswered: Share
-    """Clips that got no usable answer, of all that were asked about."""
+    """Clips without a usable answer, of all that were asked about."""
     agreement: Agreement | None
-    """None where the task tells of no events."""
+    """None if the task has no events."""
     delay: float | None
     """Mean number of steps from question to application."""
     waited: float | None
@@ -76,29 +76,30 @@ class Judging(NamedTuple):
     """The same as a share of the runs' time."""
     seconds_per_clip: float | None
     judging_share: float | None
-    """Drawing and judging, beside the training, as a share of the runs' time."""
+    """Drawing and judging, concurrent with training, as a share of the runs' time."""
     steps_per_second: float | None
-    """Environment steps of a worker while it trains, each seed's counted: evaluation and checkpoints left out, waiting
-    for answers not."""
+    """Environment steps per second of a training worker, counting each seed's; the time includes waiting for answers,
+    but not evaluation and checkpoints."""
 
 
 def is_judge(backend: str) -> bool:
-    """Whether a cell of this backend asked a judge; rows of `guidebench.Recorder` carry a backend and have none."""
+    """Return whether a cell of this backend asked a judge; runs of `guidebench.Recorder` have a backend and no
+    judge."""
     return backend not in ("", "external")
 
 
 def answering(cell: CellRecord) -> str:
-    """Which kinds of part answer in a cell, joined by "+"; a judge, where a record does not say."""
+    """Return the kinds of part that answer in a cell, joined by "+"; a judge, if the record does not say."""
     return "+".join(dict.fromkeys(part.kind for part in cell.parts.values() if part.answers)) or "judge"
 
 
 def remark(cell: CellRecord) -> str:
-    """What a table must say beside a row of this cell, or "": of all that answers in it."""
+    """Return what a table must say beside a row of this cell, or "": about all that answers in it."""
     return _remark([(part.backend, part.kind) for part in cell.parts.values() if part.answers] or [(cell.backend, "")])
 
 
 def _remark(answering: Iterable[tuple[str, str]]) -> str:
-    """The same of these backends and kinds of part."""
+    """Return the same for these backends and kinds of part."""
     known = {**KINDS, **SERVED}
     remarks = (TAUGHT if each == ("oracle", "teacher") else known.get(each[0], "") for each in answering)
     return "; ".join(dict.fromkeys(filter(None, remarks)))
@@ -107,9 +108,10 @@ def _remark(answering: Iterable[tuple[str, str]]) -> str:
 def judging(
     cells: Iterable[CellRecord], judged: pd.DataFrame, timed: pd.DataFrame, labels: Mapping[str, str]
 ) -> list[Judging]:
-    """One entry per cell and judge, from the rows of `judgements` and `timings`; `labels`: cell id -> row label.
+    """Return one entry per cell and judge, from the records of `judgements` and `timings`; `labels`: cell id -> row
+    label.
 
-    Clocks count all of a cell's judges together, so where there are several, none is said to have taken their time.
+    Clocks count all of a cell's judges together, so with several judges no time is attributed to any.
     """
     found = []
     for cell in cells:
@@ -127,14 +129,14 @@ def judging(
 
 
 def _role(rows: pd.DataFrame) -> pd.Series[str]:
-    """Of the judge that each row is of."""
+    """Return the judge of each record."""
     import pandas as pd
 
     return rows["role"].fillna("judge") if "role" in rows else pd.Series("judge", index=rows.index)
 
 
 def _judging(cell: CellRecord, role: str, asked: pd.DataFrame, total: Mapping[str, float], alone: bool) -> Judging:
-    """What a cell's judge in a role said in the rows `asked`; `alone`: whether it is the only one."""
+    """Summarise what a cell's judge in a role answered in the records `asked`; `alone`: whether it is the only one."""
     scores = asked[asked["score"].notna()]
     part = cell.parts.get(role)
     model, backend = (part.model, part.backend) if part is not None else (cell.model, cell.backend)
@@ -158,7 +160,7 @@ def _judging(cell: CellRecord, role: str, asked: pd.DataFrame, total: Mapping[st
 
 
 def listings(found: Sequence[Judging]) -> list[Listing]:
-    """What was judged and what it took; then, where tasks tell of events, how often judges agreed with them."""
+    """Return tables of what was judged and its cost and, if tasks have events, of how often judges agreed with them."""
     if not found:
         return []
     took = Listing(
@@ -201,13 +203,13 @@ def listings(found: Sequence[Judging]) -> list[Listing]:
 
 
 def _which(one: Judging, found: Sequence[Judging]) -> str:
-    """Which judge it is, where its row has several there."""
+    """Name the judge if its row has several there."""
     several = sum((each.label, each.where) == (one.label, one.where) for each in found) > 1
     return f", {one.judge}" if several else ""
 
 
 def _threshold(cell: CellRecord) -> float:
-    """What a score must exceed to count for this cell's replay."""
+    """Return the score above which a clip counts as positive for this cell's replay."""
     entry = cell.settings.get("replay.threshold")
     value = entry.get("value") if isinstance(entry, Mapping) else None
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else THRESHOLD
@@ -230,10 +232,10 @@ def _agreement(scores: pd.DataFrame, threshold: float) -> Agreement | None:
 
 
 def clock(rows: pd.DataFrame) -> dict[str, float]:
-    """A run's share of its worker's clock.
+    """Return a run's share of its worker's clock.
 
-    The clock is cumulative, starts anew where a resumed worker did not restore it, and is written alike to every
-    seed that the worker packs.
+    The clock is cumulative, restarts if a resumed worker did not restore it, and is written equally to every seed that
+    the worker packs.
     """
     ordered = rows.sort_values("step")
     packed = ordered["seeds"].to_numpy(float) if "seeds" in ordered else np.ones(len(ordered))
@@ -248,12 +250,12 @@ def clock(rows: pd.DataFrame) -> dict[str, float]:
 
 
 def seconds_per_clip(clock: Mapping[str, float]) -> float | None:
-    """Of drawing and judging."""
+    """Return the seconds of drawing and judging per clip."""
     return _ratio(clock.get("judge_seconds"), clock.get("clips"))
 
 
 def steps_per_second(clock: Mapping[str, float]) -> float | None:
-    """While a worker trains; see `Judging.steps_per_second`."""
+    """Return the steps per second of a training worker; see `Judging.steps_per_second`."""
     training = clock.get("seconds", 0.0) - clock.get("evaluation_seconds", 0.0) - clock.get("checkpoint_seconds", 0.0)
     return _ratio(clock.get("steps"), training)
 

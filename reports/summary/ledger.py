@@ -1,6 +1,6 @@
-"""What foundation models were asked and what that cost, per label and task: from the rows `ledger` that runs wrote.
+"""Questions to foundation models and their cost, per label and task, from the records `ledger` of runs.
 
-Hand-written models, oracles and persons are left out: they cost nothing, and the times of judges stand with them.
+Hand-written models, oracles and persons are left out: they cost nothing, and `judges` reports the times of judges.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ class Spent(NamedTuple):
 
 
 def is_billed(cell: CellRecord) -> bool:
-    """Whether a foundation model is among what a cell asks."""
+    """Return whether a cell asks a foundation model."""
     return bool(set(cell.backend.split("+")) - {"", *judges.KINDS})
 
 
 class Answered(NamedTuple):
-    """How many of a cell's questions to models ended, over its runs, and how many without an answer."""
+    """The number of a cell's questions to models that are complete, over its runs, and of those without an answer."""
 
     questions: int
     failures: int
     unread: str = ""
-    """Why that is not known: what is wrong with the file that tells."""
+    """Why the number is unknown: the error in the ledger's file."""
 
     @property
     def share(self) -> float:
@@ -68,7 +68,7 @@ class Answered(NamedTuple):
 
     @property
     def enough(self) -> bool:
-        """Whether a row of it may be ranked and marked as leading."""
+        """Return whether a row with this cell may be ranked and marked as leading."""
         return not self.unread and self.share >= schema.ENOUGH_ANSWERED
 
     def __str__(self) -> str:
@@ -79,8 +79,8 @@ class Answered(NamedTuple):
 
 
 def answered(study: StudyRecord) -> dict[str, Answered]:
-    """Cell id -> its questions, of the cells that ask a foundation model and whose runs counted them. A ledger that
-    cannot be read is the matter of its own cell alone."""
+    """Return cell id -> its questions, for cells that ask a foundation model and whose runs counted them. An unreadable
+    ledger affects its own cell only."""
     asking = results.select(study, is_billed)
     try:
         return _answered(asking)
@@ -103,8 +103,8 @@ def _answered(study: StudyRecord) -> dict[str, Answered]:
 def spent(
     cells: Iterable[CellRecord], rows: pd.DataFrame, apart: pd.DataFrame, labels: Mapping[str, str]
 ) -> list[Spent]:
-    """One entry per cell that asks a foundation model and has a row of `ledger`, and below it one for each role of a
-    cell that asks in several. `apart`: rows of `spending`; `labels`: cell id -> row label."""
+    """Return one entry per cell that asks a foundation model and has a record in `ledger`, followed by one for each
+    role of a cell that asks in several. `apart`: records of `spending`; `labels`: cell id -> row label."""
     found = []
     for cell in filter(is_billed, cells):
         label, where = labels.get(cell.id, cell.label), f"{cell.suite}/{cell.task}"
@@ -125,7 +125,8 @@ def _sums(last: pd.DataFrame) -> dict[str, Any]:
 
 
 def listings(found: Sequence[Spent]) -> list[Listing]:
-    """What foundation models were asked and cost; on the terminal in fewer columns. Nothing where none was asked."""
+    """Return a table of questions to foundation models and their cost, with fewer columns on the terminal; nothing if
+    none was asked."""
     if not found:
         return []
     whole = Listing(

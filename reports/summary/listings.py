@@ -1,4 +1,4 @@
-"""A table of texts, such as counts and prices: what is no estimate with an interval (`grids.Grid`)."""
+"""Tables of texts, such as counts and prices, which are no estimates with an interval (`grids.Grid`)."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ PLACES: tuple[Place, ...] = ("page", "terminal", "both")
 
 
 class Listing(NamedTuple):
-    """`lines`: a row's name, then a text for each of `names`. It is shown on the page, on the terminal or on both, and
-    never in LaTeX."""
+    """A table of texts. `lines`: a row's name, then a text for each of `names`. It is shown on the page, on the
+    terminal or on both, and never in LaTeX."""
 
     heading: str
     names: tuple[str, ...]
     lines: Sequence[tuple[str, ...]]
     on: Place = "both"
     words: int = 0
-    """How many of the first `names` stand over words, which begin at the left; numbers end at the right."""
+    """How many of the first `names` are columns of words, aligned left; numbers are aligned right."""
     tags: Mapping[str, str] = MappingProxyType({})
-    """Text of a cell -> a remark that the page sets beside it."""
+    """Text of a cell -> a remark that the page shows beside it."""
     note: str = ""
-    """What a reader of the page must know of the numbers."""
+    """What a reader of the page must know about the numbers."""
 
 
 def maybe(value: float | None, digits: int) -> str:
-    """A number, or a dash where there is none."""
+    """Format a number, or return a dash if there is none."""
     return "—" if value is None else f"{value:,.{digits}f}"

@@ -1,5 +1,5 @@
-"""A matrix of cells around a reference: each one's difference from it, corrected for how many there are, and the one
-that so many seeds would find in four studies of five."""
+"""Matrices of cells around a reference: each cell's difference from it, corrected for their number, and the difference
+that this number of seeds would detect in four studies of five."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ ALONE = (
 
 
 class Line(NamedTuple):
-    """A row beside its reference; `comparison` is None for the reference, and where one of them is compared with no
-    other (`ReportRow.alone`)."""
+    """A row compared with its reference; `comparison` is None for the reference, and if either row is excluded from
+    comparisons (`ReportRow.alone`)."""
 
     name: str
     row: ReportRow
@@ -42,7 +42,7 @@ class Matrix(NamedTuple):
 
 
 def matrices(rows: Sequence[ReportRow]) -> list[Matrix]:
-    """The matrices among `rows`, of those whose reference has been evaluated."""
+    """Return the matrices among `rows` whose reference has been evaluated."""
     found = []
     for reference in rows:
         place = reference.cell.matrix
@@ -58,7 +58,7 @@ def matrices(rows: Sequence[ReportRow]) -> list[Matrix]:
 
 
 def lines(reference: ReportRow, others: Sequence[ReportRow]) -> list[Line]:
-    """The reference, then the others; what Holm corrects for is every row that is compared."""
+    """Return the reference, then the others; Holm corrects for every compared row."""
     level = [row for row in others if not (row.alone or reference.alone)]
     compared = statistics.compare(
         reference.scores[:, -1:],
@@ -69,7 +69,7 @@ def lines(reference: ReportRow, others: Sequence[ReportRow]) -> list[Line]:
 
 
 def in_order(rows: Sequence[ReportRow]) -> list[ReportRow]:
-    """`rows` with each reference before what is compared with it, their order kept otherwise."""
+    """Return `rows` with each reference before the rows compared with it, otherwise in their order."""
     first: dict[str, int] = {}
     for index, row in enumerate(rows):
         first.setdefault(_reference(row), index)
@@ -77,7 +77,7 @@ def in_order(rows: Sequence[ReportRow]) -> list[ReportRow]:
 
 
 def legend(found: Sequence[Matrix], pm: bool = False) -> str:
-    """What the numbers of these matrices are, and what they cannot show; empty without any.
+    """Explain the numbers of these matrices and their limits; empty without matrices.
 
     `pm`: differences have their standard errors rather than intervals.
     """
@@ -109,7 +109,7 @@ def legend(found: Sequence[Matrix], pm: bool = False) -> str:
 
 
 def remarks(found: Sequence[Matrix]) -> list[str]:
-    """What must be said of the judges of these matrices."""
+    """State what must be said of the judges of these matrices."""
     cells = [line.row.cell for matrix in found for line in matrix.lines]
     perturbed = [cell for cell in cells if cell.matrix and cell.matrix.kind == "perturbation"]
     judges = dict.fromkeys(

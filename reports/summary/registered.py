@@ -1,4 +1,5 @@
-"""What of a stranger's names is installed here. Asking for a name that is not costs a search through all packages."""
+"""A cached look-up of a stranger's names among the registered parts. Looking up a name that is not registered searches
+all packages."""
 
 from __future__ import annotations
 
@@ -10,10 +11,10 @@ from guidebench.harness import registry
 
 @functools.cache
 def installed(kind: str) -> frozenset[str]:
-    """The names of a kind that are registered, built in or by plug-ins; kept until `installed.cache_clear()`."""
+    """Return the registered names of a kind, built in or from plug-ins; cached until `installed.cache_clear()`."""
     return frozenset(registry.names(kind))
 
 
 def get(kind: str, name: str) -> Any:
-    """The thing registered as `name`, None where there is none."""
+    """Return the part registered as `name`, None if there is none."""
     return registry.get(kind, name) if name in installed(kind) else None

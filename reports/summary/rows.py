@@ -30,10 +30,10 @@ class ReportRow:
     label: str
     cell: CellRecord
     place: Place
-    """What it is compared within (`comparability.places`)."""
+    """The place within which it is compared (`comparability.places`)."""
     seeds: tuple[int, ...]
     directories: tuple[str, ...]
-    """Where the numbers come from: one run directory per seed, relative to the study."""
+    """Source of the numbers: one run directory per seed, relative to the study."""
     episodes: tuple[int, int]
     """Fewest and most episodes in one evaluation of one seed."""
     steps: Array
@@ -46,7 +46,8 @@ class ReportRow:
     complete: bool
     """Whether every planned seed reached the planned number of steps."""
     curve: Interval
-    """Of `scores`, as the following ones but `final_success` and `final_return`."""
+    """Mean of `scores` over seeds at each checkpoint; the fields below are of `scores` too, except `final_success` and
+    `final_return`."""
     return_curve: Interval
     final: Interval
     """Mean over seeds at the last checkpoint."""
@@ -62,29 +63,30 @@ class ReportRow:
     """Mean over seeds of the area under the curve, divided by the steps it spans; NaN for a single evaluation."""
     baseline: str = ""
     target: float | None = None
-    """The baseline's `best`; None if that is the worst that a score can be, as where it never succeeded."""
+    """The baseline's `best`; None if that is the worst possible score, as when it never succeeded."""
     reached: int | None = None
     """First step at which the mean over seeds reaches `target`; None if it does not."""
     arrival: Survival | None = None
     """When each seed by itself first reaches `target`; seeds that never do are censored at their last evaluation."""
     leading: bool = False
-    """`final` is the best of its place, or not told apart from it by the test (`statistics.leading`)."""
+    """Whether `final` is the best of its place, or not distinguished from it by the test (`statistics.leading`)."""
     behind: bool = False
-    """Stands at an earlier step than others of its task, so its final numbers are compared with nobody's."""
+    """Whether it is at an earlier step than others of its task, so that its final numbers are compared with no
+    others."""
     answered: Answered | None = None
-    """Questions of its runs to foundation models; None where none were asked, or none were counted."""
+    """Number of questions of its runs to foundation models; None if none were asked, or none were counted."""
     missing: tuple[int, ...] = ()
-    """Planned seeds that have failed or have no evaluations: without them its final numbers may be better than they
-    would be, so they are compared with nobody's either."""
+    """Planned seeds that have failed or have no evaluations. Without them its final numbers may be too good, so they
+    are compared with no others either."""
 
     @property
     def score(self) -> Score:
-        """What the numbers are."""
+        """Return the definition of the numbers."""
         return self.cell.score
 
     @property
     def oriented(self) -> Array:
-        """`scores` such that higher is better."""
+        """Return `scores` such that higher is better."""
         return self.score.sign * self.scores
 
     @property
@@ -93,17 +95,17 @@ class ReportRow:
 
     @property
     def alone(self) -> bool:
-        """Whether its final numbers are compared with nobody's, which a table marks with †."""
+        """Return whether its final numbers are excluded from comparisons, which a table marks with †."""
         return self.behind or self.lacks
 
     @property
     def lacks(self) -> bool:
-        """Whether its final numbers are not those of what was planned: seeds are missing, or too many answers."""
+        """Return whether its final numbers lack something planned: seeds, or too many answers."""
         return bool(self.missing) or not (self.answered is None or self.answered.enough)
 
     @property
     def budget(self) -> int:
-        """Steps within which `target` could have been reached."""
+        """Return the steps within which `target` could have been reached."""
         return self.cell.steps if self.complete else self.last
 
     @property
@@ -112,7 +114,7 @@ class ReportRow:
 
 
 def row_labels(cells: Iterable[CellRecord], notes: list[str]) -> dict[str, str]:
-    """Cell id -> row label, told apart where two cells of one task would share it: they are never merged."""
+    """Return cell id -> row label, made distinct where two cells of one task would share it: they are never merged."""
     groups: dict[tuple[str, str, str], list[CellRecord]] = {}
     for cell in cells:
         groups.setdefault((cell.suite, cell.task, cell.label), []).append(cell)
@@ -138,7 +140,7 @@ def _learner(cell: CellRecord) -> str:
 
 
 def _models(cell: CellRecord) -> str:
-    """Which model answers in which role: a label names each model once."""
+    """Return which model answers in which role, since a label names each model once."""
     return ", ".join(f"{role}={part.model}" for role, part in cell.parts.items() if part.answers)
 
 
@@ -147,7 +149,8 @@ def _id(cell: CellRecord) -> str:
 
 
 def lacking(row: ReportRow) -> str:
-    """Which planned seeds have failed or are missing, and whether too few questions were answered, or nobody knows."""
+    """Return which planned seeds have failed or are missing, and whether too few questions were answered or their
+    number is unknown."""
     found = []
     if row.missing:
         numbers = ", ".join(map(str, row.missing))

@@ -1,4 +1,4 @@
-"""How a score is named, rounded and put on a scale: what tables, figures and leaderboards have in common."""
+"""Names, rounding and scales of scores, shared by tables, figures and leaderboards."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from guidebench.harness.interfaces import SUCCESS, Score
 from guidebench.reports.statistics import Array
 
 NORMALISED = "normalised score"
-"""A score on a scale from 0, the worst of its range, to 1, the best."""
+"""A score rescaled to 0 (the worst of its range) to 1 (the best)."""
 
 
 def mean_of(score: Score) -> str:
-    """What the mean over the episodes of an evaluation is called.
+    """Return the name of the mean over the episodes of an evaluation.
 
     >>> mean_of(Score("return"))
     'mean return'
@@ -25,7 +25,7 @@ def mean_of(score: Score) -> str:
 
 
 def means(scores: Iterable[Score]) -> str:
-    """What the means of rows with these scores are called, each once.
+    """Return the names of the means of rows with these scores, each once.
 
     >>> means([SUCCESS, Score("return"), SUCCESS])
     'success rate or mean return'
@@ -34,32 +34,32 @@ def means(scores: Iterable[Score]) -> str:
 
 
 def best(scores: Iterable[Score]) -> str:
-    """What the best of such numbers is called."""
+    """Return the name of the best of such numbers."""
     signs = {score.sign for score in scores}
     return "highest" if signs <= {1} else "lowest" if signs == {-1} else "best"
 
 
 def title(score: Score) -> str:
-    """A column's name, which says where lower values are better."""
+    """Return a column's name, which says if lower values are better."""
     return score.name + (" (lower is better)" if score.sign < 0 else "")
 
 
 def digits(values: Iterable[float]) -> int:
-    """Decimals for numbers of such a size: two below 100, one below 1,000, none above."""
+    """Return the decimals for numbers of this size: two below 100, one below 1,000, none above."""
     largest = max((abs(value) for value in values if np.isfinite(value)), default=0.0)
     return 2 if largest < 100 else 1 if largest < 1_000 else 0
 
 
 def together(scores: Sequence[Score]) -> Score:
-    """What the numbers of tasks with these scores are as one: of one task its score, of several successes success, of
-    others a share of each task's range."""
+    """Return the common definition of numbers of tasks with these scores: the score of a single task, success if all
+    are successes, else a share of each task's range."""
     if len(scores) == 1 or set(scores) == {SUCCESS}:
         return scores[0]
     return Score(NORMALISED, low=0.0, high=1.0)
 
 
 def normalised(score: Score, values: Array) -> Array:
-    """Values from 0, the worst of the score's range, to 1, the best; ValueError where no range is known."""
+    """Rescale values to 0 (the worst of the score's range) to 1 (the best); raise ValueError if no range is known."""
     if score.span is None or score.low is None or score.high is None:
         raise ValueError(f"the range of {score.name!r} is not known")
     return (values - score.low) / score.span if score.sign > 0 else (score.high - values) / score.span

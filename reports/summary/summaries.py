@@ -1,6 +1,6 @@
-"""From evaluation episodes to what is reported: a `ReportRow` per label, suite and task, aggregates, and notes.
+"""Summaries of evaluation episodes: a `ReportRow` per label, suite and task, aggregates, and notes.
 
-Nothing is trimmed in silence: whatever a number leaves out (a seed without evaluations, the tail of a longer curve, a
+Nothing is omitted silently: whatever a number leaves out (a seed without evaluations, the tail of a longer curve, a
 half-written evaluation) is named in `Summary.notes`.
 """
 
@@ -30,7 +30,7 @@ from guidebench.reports.summary.rows import BASELINES, NONE, ReportRow, lacking,
 
 @dataclass(frozen=True)
 class Summary:
-    """What a report shows; `complete` is False while a run is missing, running, stopped or failed."""
+    """The contents of a report; `complete` is False while a run is missing, running, stopped or failed."""
 
     study: str
     reps: int
@@ -42,13 +42,14 @@ class Summary:
     overviews: tuple[Overview, ...] = ()
     """One per suite and profile with more than one row."""
     engine: str = "own"
-    """What estimated the aggregates, and of the overviews improvement and profiles: another names its version."""
+    """Estimator of the aggregates, and of the overviews' improvement and profiles; one other than ours includes its
+    version."""
     engine_reps: int | None = None
-    """Its resamples where they are not `reps`."""
+    """Resamples of that estimator if they are not `reps`."""
 
 
 def summarise(study: StudyRecord, evaluations: pd.DataFrame, reps: int = statistics.REPS, seed: int = 0) -> Summary:
-    """The summary of a study's evaluation rows (`results.load`), intervals from `reps` resamples of its runs."""
+    """Summarise a study's evaluation records (`results.load`), with intervals from `reps` resamples of its runs."""
     notes: list[str] = []
     rows = _compared(evaluated(study, evaluations, notes, reps, seed), notes, reps, seed)
     scores = aggregates.gather(rows, notes)
@@ -72,7 +73,7 @@ def summarise(study: StudyRecord, evaluations: pd.DataFrame, reps: int = statist
 def evaluated(
     study: StudyRecord, evaluations: pd.DataFrame, notes: list[str], reps: int, seed: int = 0
 ) -> list[ReportRow]:
-    """The rows of a study by task, compared with nothing yet; what they leave out is added to `notes`."""
+    """Return the rows of a study by task, not yet compared; what they leave out is added to `notes`."""
     labels = row_labels(study.cells, notes)
     rows = []
     tables = _by_evaluation(evaluations)
@@ -93,7 +94,7 @@ def evaluated(
 
 
 def with_notes(summary: Summary, notes: Iterable[str]) -> Summary:
-    """The summary with further notes, each named once."""
+    """Return the summary with further notes, each named once."""
     return replace(summary, notes=tuple(dict.fromkeys([*summary.notes, *notes])))
 
 
@@ -109,7 +110,8 @@ def _states(name: str, runs: Iterable[RunRecord]) -> Iterable[str]:
 
 
 def _by_evaluation(evaluations: pd.DataFrame) -> dict[str, dict[int, pd.DataFrame]]:
-    """Cell -> seed -> mean score, success rate, number of episodes and mean return of each evaluation, by step."""
+    """Return cell -> seed -> mean score, success rate, number of episodes and mean return of each evaluation, by
+    step."""
     if evaluations.empty:
         return {}
     grouped = evaluations.groupby(["cell", "seed", "step"], sort=True)
@@ -211,14 +213,15 @@ def _row(
 
 
 def _bands(scores: Array, returns: Array, reps: int, seed: int) -> list[Interval]:
-    """Means over seeds with intervals at each checkpoint, of both [seeds, checkpoints] from the same resamples."""
+    """Return means over seeds with intervals at each checkpoint, of both [seeds, checkpoints] from the same
+    resamples."""
     both = np.concatenate([scores, returns], axis=1)[:, None]
     found = statistics.intervals(both, ["mean"], reps, seed)["mean"]
     return [Interval(*(part[place] for part in found)) for place in np.split(np.arange(both.shape[2]), 2)]
 
 
 def _apart(interval: Interval) -> list[Interval]:
-    """An interval of arrays as one for each of their numbers."""
+    """Split an interval of arrays into one for each of their numbers."""
     return [Interval(*map(np.asarray, ends)) for ends in zip(*interval, strict=True)]
 
 
@@ -228,7 +231,7 @@ def _listed(steps: Iterable[int]) -> str:
 
 
 def _compared(rows: list[ReportRow], notes: list[str], reps: int, seed: int) -> list[ReportRow]:
-    """Rows with their baseline and leaders, each within its own place."""
+    """Return rows with their baseline and leaders, each within its own place."""
     groups: dict[Place, list[ReportRow]] = {}
     for row in rows:
         groups.setdefault(row.place, []).append(row)
@@ -271,7 +274,7 @@ def _compared(rows: list[ReportRow], notes: list[str], reps: int, seed: int) -> 
 
 
 def _at_worst(row: ReportRow) -> bool:
-    """Whether a row's best is the worst that there is."""
+    """Return whether a row's best is the worst possible score."""
     worst = row.score.low if row.score.sign > 0 else row.score.high
     return worst is not None and abs(row.best - worst) < TOLERANCE
 
@@ -286,7 +289,7 @@ def _behind(row: ReportRow, peers: Iterable[ReportRow]) -> bool:
 
 
 def mixtures(study: StudyRecord) -> Iterable[str]:
-    """Notes on runs that should not silently stand side by side."""
+    """Return notes on runs that should not be compared without mention."""
     commits: dict[str, list[str]] = {}
     for run in study.runs:
         if run.provenance:
