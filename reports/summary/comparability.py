@@ -125,8 +125,8 @@ def words(found: Iterable[tuple[str, str]]) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _usual(suite: str, task: str, profile: str) -> Mapping[str, str]:
-    """Return the settings that an installed suite and its profile give a task; for another suite, only that there are no
-    demonstrations."""
+    """Return the settings that an installed suite and its profile give a task; for another suite, only the
+    default of no demonstrations."""
     usual = {DEMONSTRATIONS: _text(Training.demonstrations)}
     home = registered.get("suite", suite)
     if home is None:
