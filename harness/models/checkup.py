@@ -85,7 +85,7 @@ def _asked(name: str, config: Any, call: Call, missing: bool | None = False) -> 
 
 def _weights(config: Any) -> Generator[Finding, None, bool]:
     """Check files and memory of a local model; return whether it can be loaded without a download."""
-    from guidebench.harness.models.backends.transformers_.loading import absent, where
+    from guidebench.harness.models.backends.transformers_.loading import missing, where
 
     try:
         name = recipes.repository(config.model)
@@ -94,7 +94,7 @@ def _weights(config: Any) -> Generator[Finding, None, bool]:
         yield Finding("files", False, str(error))
         return False
     if place is None:
-        yield Finding("files", None, f"{absent(name)}; get it with `hf download {name}`")
+        yield Finding("files", None, missing(name))
         return False
     files = [place] if place.is_file() else sorted(place.glob("*.safetensors"))
     try:

@@ -46,6 +46,7 @@ class Recipe:
     note: str
     repository: str = ""
     api: str = ""
+    file: str = ""
     tokens_per_image: int = 0
     width: int = 0
     price: Price | None = None
@@ -132,10 +133,10 @@ def _parse_one(name: str, entry: Any) -> Recipe:
     if not isinstance(entry, dict):
         raise ValueError(f"recipe {name!r}: expected a table, got {entry!r}")
     known = {field.name for field in fields(Recipe)} - {"name"}
-    needed = known - {"repository", "api", "tokens_per_image", "width", "price"}
+    needed = known - {"repository", "api", "file", "tokens_per_image", "width", "price"}
     if wrong := (set(entry) - known) | (needed - set(entry)):
         raise ValueError(f"recipe {name!r}: unknown or missing: {', '.join(sorted(wrong))}")
-    texts = ("title", "licence", "note", "repository", "api")
+    texts = ("title", "licence", "note", "repository", "api", "file")
     found = Recipe(
         name=name,
         **{field: _text(f"{name}.{field}", entry[field]) for field in texts if field in entry},
@@ -156,6 +157,8 @@ def _parse_one(name: str, entry: Any) -> Recipe:
         raise ValueError(f"recipe {name!r}: only what embeds has a width")
     if "transformers" in found.backends and not found.repository:
         raise ValueError(f"recipe {name!r}: transformers loads weights, and it names no repository")
+    if found.file and not found.repository:
+        raise ValueError(f"recipe {name!r}: a file lies in a repository, and it names none")
     if "openai" in found.backends and not (found.api or found.repository):
         raise ValueError(f"recipe {name!r}: a server needs a name to be asked for: api or repository")
     return found

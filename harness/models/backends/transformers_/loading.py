@@ -11,16 +11,16 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.models.backends import recipes
 from guidebench.harness.models.backends.transformers_.loaded import Kind, Loaded, Source
 
+PICKLED = (".pt", ".pth", ".bin")
+"""How the names of checkpoints end that torch.save wrote, and that could run code when they are opened."""
+
 
 def load(source: Source) -> Loaded:
     """Load a model; raise UserError for a missing package, unknown model, other weights than safetensors, or missing
     device."""
     name = recipes.repository(source.model)
-    if name.endswith((".pt", ".pth", ".bin")):
-        raise UserError(
-            f"model {name!r} is no safetensors file; `bench models convert {name} {Path(name).stem}.safetensors` "
-            f"makes one of it"
-        )
+    if name.endswith(PICKLED):
+        raise UserError(f"model {_pickled(name)}")
     device = _device(source.device)
     if name.endswith(".safetensors"):
         from guidebench.harness.models.backends.transformers_.open_clip_ import OpenClipEmbedding
@@ -56,9 +56,31 @@ def check(model: str, revision: str | None = None) -> None:
     name = recipes.repository(model)
     if name.startswith(("/", ".")) and not Path(name).exists():
         raise UserError(f"model={model}: there is nothing at this path; name a model's directory")
+    if name.endswith(PICKLED):
+        raise UserError(f"model={model}: {_pickled(name)}")
     if where(name, revision) is None:
-        at = f" --revision {revision}" if revision else ""
-        raise UserError(f"model={model}: {absent(name)}; get it with `hf download {name}{at}`")
+        raise UserError(f"model={model}: {missing(name, revision)}")
+
+
+def missing(name: str, revision: str | None = None) -> str:
+    """Return that a model's files are not on this machine, and how to get them."""
+    if name.endswith(".safetensors"):
+        return f"there is no file {name}; `bench models convert` makes one of a checkpoint that torch.save wrote"
+    at = f" --revision {revision}" if revision else ""
+    found = recipes.recipe(name)
+    if found is None or not found.file:
+        return f"{absent(name)}; get it with `hf download {name}{at}`"
+    target = f"{found.name}.safetensors"
+    return (
+        f"{absent(name)}, and it is published as a file of torch.save; get that with `hf download {name} {found.file}"
+        f"{at} --local-dir .`, make safetensors of it with `bench models convert {found.file} {target}`, and name "
+        f"{target} as the model"
+    )
+
+
+def _pickled(name: str) -> str:
+    """Return what to do with a checkpoint of torch.save, which is never opened in a run."""
+    return f"{name} is no safetensors file; `bench models convert {name} {Path(name).stem}.safetensors` makes one of it"
 
 
 def absent(name: str) -> str:

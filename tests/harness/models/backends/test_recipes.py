@@ -108,6 +108,7 @@ def test_a_price_is_per_million_tokens_and_zero_is_told_apart() -> None:
         ('papers = ["vlm_rb"]', 'papers = ["furl"]', "model.papers"),
         ("parameters = 1", "parameters = 1\nwidth = 512", "only what embeds"),
         ('calls = ["chat"]', 'calls = ["embed"]\nwidth = 0', "model.width"),
+        ('repository = "maker/model"', 'api = "model"\nfile = "model.pt"', "names none"),
         ('calls = ["chat"]', 'calls = ["embed"]\nwidth = 1.5', "model.width"),
     ],
 )
