@@ -37,7 +37,7 @@ class Scripted(ModelPart):
     between them means nothing."""
 
     width: Annotated[int, Bounds(16), Unit("numbers")] = 1024
-    """Numbers in each vector (choice: as many as LIV's)."""
+    """Each vector has this many numbers (choice: as many as LIV's)."""
     delay: Annotated[int | None, Bounds(0), Unit("environment steps")] = 0
     """Steps between a question and the use of its answer; 0 has training wait for each, null applies it on arrival,
     which is not reproducible (choice: as the embedder transformers)."""
