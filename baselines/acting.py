@@ -14,6 +14,7 @@ from guidebench.harness.interfaces import (
     Batch,
     Build,
     Context,
+    Difference,
     Episode,
     Learner,
     Loss,
@@ -113,13 +114,27 @@ class BaseAgent:
         drawn = experience.sample(learner.batch_size, ctx, observation)
         moving = (self.active if learning is None else learning) & drawn.ready
         at = ctx.step if step is None else step
-        update = learner.update(shape(drawn.batch), moving, at, experience.wants_reducible, losses)
+        update = self.learn_from(learner, shape(drawn.batch), moving, at, experience.wants_reducible, losses)
         experience.feedback(drawn, update)
-        self.active &= np.isfinite(list(update.metrics.values())).all(0) | ~moving
         if not drawn.ready.all():  # what a seed tells of a batch of zeros is nothing
             told = {name: np.where(drawn.ready, values, np.nan) for name, values in update.metrics.items()}
             update = update._replace(metrics=told)
         return drawn, update
+
+    def learn_from(
+        self,
+        learner: Learner,
+        batch: Batch,
+        moving: Array,
+        step: int,
+        reducible: Difference | None = None,
+        losses: Sequence[Loss] = (),
+    ) -> Update:
+        """One gradient step of `learner` on a batch, of the seeds `moving` [S]; one whose numbers are no longer finite
+        stops. The arguments are those of `Learner.update`."""
+        update = learner.update(batch, moving, step, reducible, losses)
+        self.active &= np.isfinite(list(update.metrics.values())).all(0) | ~moving
+        return update
 
     def evaluated(self, returns: Array, ctx: Context) -> None:
         for experience in self.experiences.values():

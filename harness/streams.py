@@ -36,6 +36,10 @@ class Streams:
             self._named[name] = self._begun(name)
         return self._named[name]
 
+    def branch(self, name: str) -> Branch:
+        """The generators of a part beside another of its kind, such as an agent's second learner."""
+        return Branch(self, name)
+
     def _begun(self, name: str) -> np.random.Generator:
         key = (len(PURPOSES), zlib.crc32(name.encode()))
         return np.random.default_rng(np.random.SeedSequence(entropy=self.seed, spawn_key=key))
@@ -62,3 +66,17 @@ class Streams:
         for name in {*self._named, *state["named"]}:
             known = state["named"].get(name) or self._begun(name).bit_generator.state
             self.named(name).bit_generator.state = known
+
+
+class Branch(Streams):
+    """The generators of one part of a seed: each purpose's is the seed's own named NAME/PURPOSE, so that the seed's
+    state holds it."""
+
+    def __init__(self, trunk: Streams, name: str) -> None:
+        self.seed, self._trunk, self._name = trunk.seed, trunk, name
+        self._named = {}
+        for purpose in PURPOSES:
+            setattr(self, purpose, self.named(purpose))
+
+    def named(self, name: str) -> np.random.Generator:
+        return self._trunk.named(f"{self._name}/{name}")

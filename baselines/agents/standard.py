@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -40,7 +41,7 @@ class Standard(AgentPart):
     """Combines one learner, one replay and one guide; most methods only choose these three."""
 
     version: ClassVar[int] = 1
-    citation: ClassVar[str] = "% it joins the other parts"
+    citation: ClassVar[str | Path] = "% it joins the other parts"
 
     def spawn(self, build: Build) -> Agent:
         from guidebench.baselines.experience import Experience
@@ -106,9 +107,14 @@ class StandardAgent(BaseAgent):
         if not due:
             return {}
         for _ in range(due):
-            drawn, update = self._update(self.active, ctx.step, ctx)
-        metrics = {**update.metrics, **self.experience.metrics(ctx.step), **self.guide.metrics()}
+            drawn, told = self._update_due(ctx)
+        metrics = {**told, **self.experience.metrics(ctx.step), **self.guide.metrics()}
         return {**metrics, **self.experience.spread(drawn)}
+
+    def _update_due(self, ctx: Context) -> tuple[Drawn, Metrics]:
+        """One of the gradient steps that are due, of the seeds that are active."""
+        drawn, update = self._update(self.active, ctx.step, ctx)
+        return drawn, update.metrics
 
     def _update(self, learning: Array, step: int, ctx: Context) -> tuple[Drawn, Update]:
         """Take one gradient step of the seeds selected by `learning`, bool [S]."""

@@ -89,13 +89,13 @@ def test_options(
 
 
 @pytest.mark.slow
-def test_relay(plugin: Callable[..., Path], train: Callable[..., Path], tmp_path: Path) -> None:
+def test_turns(plugin: Callable[..., Path], train: Callable[..., Path], tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     from tests.harness.models import tiny_models
 
-    plugin("relay_skeleton", (HERE / "relay.py").read_text(), {"agent": "relay", "method": "relay"})
+    plugin("turns_skeleton", (HERE / "turns.py").read_text(), {"agent": "turns", "method": "turns"})
     words = (
-        "task=5x5", "method=relay", "drawing.tile_size=8", "training.steps=160", "evaluation.every=80",
+        "task=5x5", "method=turns", "drawing.tile_size=8", "training.steps=160", "evaluation.every=80",
         "evaluation.episodes=2", "seeds=[0,1]", f"embedder.model={tiny_models.clip(tmp_path / 'clip')}",
     )  # fmt: skip
     for role in ("learner", "second"):

@@ -1,4 +1,4 @@
-"""Relay: two learners act in turn within an episode and learn from one replay, paid by what an embedder sees."""
+"""Turns: two learners act in turn within an episode and learn from one replay, paid by what an embedder sees."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ PERIOD, STRETCH = 5, 4
 VISION = ArraySpec("vision", (16,), "float16")
 
 
-@register.agent("relay")
+@register.agent("turns")
 @dataclass(frozen=True)
-class Relay(AgentPart):
+class Turns(AgentPart):
     """Every PERIOD steps of an episode the other learner acts; frames are embedded STRETCH at a time."""
 
     version: ClassVar[int] = 1
@@ -126,4 +126,4 @@ def paid(batch):
     return batch._replace(reward=batch.reward + np.nan_to_num(batch.columns["vision"][..., 0]).astype(np.float32))
 
 
-register.method("relay")(Method(summary="takes turns", agent="relay", roles={"second": "dqn"}, citation="% a test"))
+register.method("turns")(Method(summary="takes turns", agent="turns", roles={"second": "dqn"}, citation="% a test"))
