@@ -203,8 +203,10 @@ class RelayAgent(StandardAgent):
 
     def act(self, observation: Array, ctx: Context) -> Array:
         """In training the actions of whose turn it is in each seed, and the learner's in evaluation."""
+        if ctx.mode is not Mode.TRAIN:
+            return super().act(observation, ctx)
         exploring = np.array([self.turns[row].exploring for row in ctx.rows.tolist()], bool)
-        if ctx.mode is not Mode.TRAIN or not exploring.any():
+        if not exploring.any():
             return super().act(observation, ctx)
         explored = self._explore(observation[exploring], ctx.rows[exploring], ctx.step)
         if exploring.all():

@@ -1,0 +1,344 @@
+"""Relay: whose turn it is, what ends it, what the explorer learns from, and seeds that keep apart."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench import results, testing
+from guidebench.baselines.agents.relay import COUNTS, Relay, RelayAgent, Turns, positives, success_steps
+from guidebench.baselines.experience import Drawn
+from guidebench.baselines.guides.none import Unguided
+from guidebench.baselines.guiding import BaseGuide
+from guidebench.baselines.learners.sac import Sac
+from guidebench.baselines.learning import BaseLearner
+from guidebench.harness import registry
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Actions, Array, Draw, Episode, Mode, RunPhase, Update
+from guidebench.harness.loop.evaluation import Evaluator
+from guidebench.harness.loop.training import Loop
+from guidebench.harness.plan import matrix
+from guidebench.harness.run.timing import Nowhere
+from guidebench.harness.streams import Streams
+from tests.baselines.learners.continuous import SMALL, Reach, batch, build
+from tests.there import there
+
+STARTS = 10
+TRAIN = RunPhase("train", 10_000)
+
+
+def turns(period: int, enough: int = 100, until: str = "positives") -> Turns:
+    made = Turns(COUNTS[until], enough)
+    made.period = period
+    return made
+
+
+def episode(mine: Turns, success: list[int]) -> list[int]:
+    """Whether the explorer took each step."""
+    explored = []
+    for step in success:
+        explored.append(int(mine.exploring))
+        mine.step(bool(step))
+    mine.end()
+    return explored
+
+
+@pytest.mark.parametrize(
+    ("success", "positive", "successful"),
+    [
+        ([0, 0, 1, 1, 0, 1], 4, 3),  # steps 1 to 3, and one more
+        ([0, 0, 0], 0, 0),
+        ([1, 1, 1], 3, 3),
+        ([0, 1], 2, 1),
+        ([1, 0, 1, 1], 1, 3),
+    ],
+)
+def test_steps_that_count(success: list[int], positive: int, successful: int) -> None:
+    assert positives(np.array(success, bool)) == positive
+    assert success_steps(np.array(success, bool)) == successful
+
+
+def test_learner_and_explorer_act_in_turn_and_each_begins_every_other_episode() -> None:
+    mine = turns(period=2)
+    assert episode(mine, [0] * 5) == [0, 0, 1, 1, 0]
+    assert mine.share == 2 / 5
+    assert episode(mine, [0] * 5) == [1, 1, 0, 0, 1]
+    assert mine.share == 3 / 5
+    mine.period = 3
+    assert episode(mine, [0] * 5) == [0, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(("until", "after"), [("positives", [4, 8]), ("success_steps", [3, 6])])
+def test_the_relay_ends_with_the_episode_that_reaches_the_count(until: str, after: list[int]) -> None:
+    mine = turns(1, enough=after[1], until=until)
+    assert episode(mine, [0, 0, 1, 1, 0, 1]) == [0, 1, 0, 1, 0, 1]
+    assert (mine.collected, mine.over) == (after[0], False)
+    assert episode(mine, [0, 0, 1, 1, 0, 1]) == [1, 0, 1, 0, 1, 0], "it goes on to the end of this episode"
+    assert (mine.collected, mine.over) == (after[1], True)
+    assert episode(mine, [1, 1, 1]) == [0, 0, 0]
+    assert (mine.collected, mine.share) == (after[1], 0.0)
+
+
+def test_turns_go_on_from_a_checkpoint_in_the_middle_of_an_episode() -> None:
+    mine, again = turns(period=2, enough=5), turns(period=7, enough=5)
+    episode(mine, [0, 1, 0])
+    for success in (0, 1, 1):
+        mine.step(bool(success))
+    again.load_state(testing._stored({"turns": mine.state()})["turns"])
+    assert episode(again, [0, 1]) == episode(mine, [0, 1]) == [0, 1]
+    assert again.state().keys() == mine.state().keys()
+    assert (again.collected, again.over, again.share) == (mine.collected, mine.over, mine.share) == (2 + 3, True, 3 / 5)
+
+
+class Constant(BaseLearner):
+    """Acts by one number, and keeps what it is given to learn from."""
+
+    batch_size = 4
+
+    def __init__(self, action: float) -> None:
+        self.action = np.float32(action)
+        self.seen: list[tuple[Array, Array]] = []
+        self.acted: list[int] = []
+
+    def act(self, observation: Array, rows: Array, explore: Any, step: int) -> Array:
+        self.acted += rows.tolist()
+        return np.full((len(rows), 2), self.action)
+
+    def updates_due(self, step: int, asked: int | None = None) -> int:
+        return 2
+
+    def update(self, batch: Any, active: Array, step: int, reducible: Any = None, losses: Any = ()) -> Update:
+        self.seen.append((batch.reward.copy(), active.copy()))
+        return Update(np.zeros_like(batch.reward), {"loss": np.full(len(active), float(self.action))})
+
+
+class Doubled(BaseGuide):
+    def shape(self, batch: Any) -> Any:
+        return batch._replace(reward=2 * batch.reward)
+
+
+def by_hand(seeds: tuple[int, ...], **settings: Any) -> tuple[RelayAgent, Any]:
+    """An agent whose learner acts by 0.1 and whose explorer by 0.9, and a context at a step with noise."""
+    config = Relay(**settings)
+    made = build(seeds, actions=2, parts={"explorer": SimpleNamespace(learning_starts=STARTS)})
+    drawn = Drawn(Draw(np.zeros((len(seeds), 16), np.int64), None), sampled(seeds), np.ones(len(seeds), bool))
+    experience: Any = SimpleNamespace(
+        name="", judged=False, wants_reducible=None, store=None, sample=lambda *given: drawn,
+        feedback=lambda *given: None, metrics=lambda step: {}, spread=lambda drawn: {},
+    )  # fmt: skip
+    learner: Any = Constant(0.1)
+    explorer: Any = Constant(0.9)
+    agent = RelayAgent(config, made, learner, explorer, experience, Doubled())
+    rows = np.arange(len(seeds))
+    return agent, SimpleNamespace(mode=Mode.TRAIN, step=STARTS + 1, rows=rows, streams=made.streams, phase=TRAIN)
+
+
+def sampled(seeds: tuple[int, ...]) -> Any:
+    each = [batch(seed, actions=2) for seed in seeds]
+    fields = ("observation", "action", "reward", "next_observation", "terminated")
+    return each[0]._replace(weight=None, **{name: np.concatenate([getattr(b, name) for b in each]) for name in fields})
+
+
+def test_only_the_explorers_actions_are_noisy_and_they_are_clipped() -> None:
+    agent, ctx = by_hand((3, 5), noise=0.5)
+    agent.turns[1]._episodes = 1  # the explorer's turn in the second seed alone
+    noise = Streams(5).named("relay/noise")
+    explored = []
+    for _ in range(20):
+        actions = agent.act(np.zeros((2, 2), np.float32), ctx)
+        assert actions.dtype == np.float32 and (actions[0] == np.float32(0.1)).all()
+        wanted = np.float32(0.9) + np.float32(0.5) * noise.standard_normal(2, np.float32)
+        assert (actions[1] == wanted.clip(-1, 1)).all()
+        explored.append(actions[1])
+    assert np.max(explored) == 1.0 and np.min(explored) < 0.9
+    assert agent.learner.acted == [0] * 20 and agent.explorer.acted == [1] * 20
+    assert ctx.streams[0].named("relay/noise").random() == Streams(3).named("relay/noise").random(), "drawn of no other"
+
+
+def test_random_actions_at_the_beginning_get_no_noise() -> None:
+    agent, ctx = by_hand((5,))
+    agent.turns[0]._episodes, ctx.step = 1, STARTS
+    assert (agent.act(np.zeros((1, 2), np.float32), ctx) == np.float32(0.9)).all()
+    assert ctx.streams[0].named("relay/noise").random() == Streams(5).named("relay/noise").random()
+
+
+def test_an_evaluation_is_the_learners_alone() -> None:
+    agent, ctx = by_hand((5,))
+    agent.turns[0]._episodes, ctx.mode = 1, Mode.EVALUATE
+    assert (agent.act(np.zeros((1, 2), np.float32), ctx) == np.float32(0.1)).all()
+
+
+def test_the_period_of_each_episode_is_drawn_from_the_set_by_the_seed() -> None:
+    def drawn(seeds: tuple[int, ...], row: int) -> list[int]:
+        agent, ctx = by_hand(seeds)
+        found = []
+        for _ in range(40):
+            agent.begin(np.array([row]), np.zeros((1, 2)), ctx)
+            found.append(agent.turns[row].period)
+        return found
+
+    alone = drawn((4,), 0)
+    assert {*alone} == {50, 100, 150, 200}
+    assert drawn((9, 4), 1) == alone != drawn((9, 4), 0)
+
+
+def test_the_explorer_learns_from_the_batch_as_it_was_before_the_guide_and_only_while_it_relays() -> None:
+    agent, ctx = by_hand((3, 5))
+    told = agent.update(ctx)
+    reward = sampled((3, 5)).reward
+    assert [(seen == 2 * reward).all() for seen, _ in agent.learner.seen] == [True, True], "two steps were due"
+    assert [(seen == reward).all() for seen, _ in agent.explorer.seen] == [True, True]
+    assert told["loss"].tolist() == pytest.approx([0.1, 0.1])
+    assert told["explorer/loss"].tolist() == pytest.approx([0.9, 0.9])
+    agent.turns[0].over = True
+    told = agent.update(ctx)
+    assert agent.explorer.seen[-1][1].tolist() == [False, True] and agent.learner.seen[-1][1].all()
+    assert np.isnan(told["explorer/loss"][0]) and told["relay/over"].tolist() == [1, 0]
+    agent.turns[1].over = True
+    before = len(agent.explorer.seen)
+    assert not any(name.startswith("explorer/") for name in agent.update(ctx))
+    assert len(agent.explorer.seen) == before
+
+
+def test_gradient_steps_that_a_guide_takes_further_are_the_learners_alone() -> None:
+    agent, ctx = by_hand((3, 5))
+    agent.experience.sampler = SimpleNamespace(state=lambda row: {}, load_state=lambda row, state: None)
+    agent.guide.before_update = lambda store, learner, ctx: np.array([3, 1])
+    agent.update(ctx)
+    assert [active.tolist() for _, active in agent.learner.seen] == [[1, 1], [1, 0], [1, 0], [1, 1], [1, 1]]
+    assert [active.tolist() for _, active in agent.explorer.seen] == [[1, 1], [1, 1]]
+
+
+def test_a_dataset_and_demonstrations_are_no_turns() -> None:
+    agent, ctx = by_hand((3,))
+    agent.experience.add = lambda transition, ctx: 0
+    transition: Any = SimpleNamespace(success=np.array([True]))
+    agent.observe(transition, SimpleNamespace(phase=RunPhase("none", 0, "none")))
+    assert len(agent.turns[0].state()["success"]) == 0
+    agent.observe(transition, ctx)
+    agent.end([Episode(0, 1.0, 1, True)], ctx)
+    assert agent.turns[0].collected == 1
+
+
+def trained(seeds: tuple[int, ...], path: Path, steps: int, **settings: Any) -> tuple[RelayAgent, Loop]:
+    """SAC as learner and as explorer after so many steps of Reach."""
+    config = Relay(**settings)
+    parts: Mapping[str, Any] = {
+        "agent": config, "learner": Sac(**SMALL), "explorer": Sac(**SMALL), "guide": Unguided(),
+        "replay": registry.get("replay", "uer")(),
+    }  # fmt: skip
+    made = build(seeds, path=path, parts=parts)
+    for directory in made.directories:
+        directory.mkdir(parents=True)
+    agent: Any = config.spawn(made)
+    tasks = [Reach() for _ in seeds]
+    for task, streams in zip(tasks, made.streams, strict=True):
+        task.reset(int(streams.environment.integers(2**31)))
+        task.reset()
+    loop = Loop(
+        agent, tasks, made.streams, Evaluator(lambda row: Reach(), 1, made.streams), Nowhere(), evaluate_every=10_000,
+        checkpoint_every=10_000,
+    )  # fmt: skip
+    loop._observation = np.stack([task.seen.copy() for task in tasks])
+    for _ in range(steps):
+        loop.advance(TRAIN)
+    return agent, loop
+
+
+def leaves(state: Any) -> Any:
+    if isinstance(state, Mapping):
+        return {key: leaves(value) for key, value in state.items()}
+    return (state.dtype, state.shape, state.tobytes()) if isinstance(state, np.ndarray) else state
+
+
+def test_after_the_relay_the_explorer_neither_acts_nor_learns(tmp_path: Path) -> None:
+    agent, loop = trained((0,), tmp_path, 100, periods=(5,), enough=1)
+    (mine,) = agent.turns
+    assert mine.over
+    explorer, streams = leaves(agent.explorer.state(0)), leaves(agent._branches[0].state())
+    learner = leaves(agent.learner.state(0))
+    for _ in range(60):
+        loop.advance(TRAIN)
+        assert not mine.exploring
+    assert leaves(agent.explorer.state(0)) == explorer and leaves(agent._branches[0].state()) == streams
+    assert leaves(agent.learner.state(0)) != learner
+    assert mine.share == 0.0
+
+
+def test_the_explorer_differs_from_the_learner_and_moves(tmp_path: Path) -> None:
+    first, _ = trained((0,), tmp_path / "first", 1)
+    agent, _ = trained((0,), tmp_path / "later", 60)
+    for one, other in ((agent.learner, agent.explorer), (agent.explorer, first.explorer)):
+        mine, others = one.parameters(0), other.parameters(0)
+        assert any((mine[name] != others[name]).any() for name in mine)
+
+
+def test_a_seed_is_the_same_beside_others_whose_relay_ends_at_another_time(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"periods": (3, 5, 8), "enough": 12, "until": "success_steps"}
+    together, both = trained((0, 1, 2), tmp_path / "together", 140, **given)
+    assert {turns.over for turns in together.turns} == {False, True}
+    for row in range(3):
+        _, own = trained((row,), tmp_path / f"alone-{row}", 140, **given)
+        assert leaves(own.state(0) | {"clock": None}) == leaves(both.state(row) | {"clock": None})
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    parts: dict[str, Any] = {
+        "learner": Sac(**SMALL),
+        "explorer": Sac(**SMALL),
+        "replay": registry.get("replay", "uer")(),
+    }
+    continuous = Actions(shape=(2,))
+    assert Relay().fits(there(parts, actions=continuous)) == ""
+    assert "explorer's actions, so it needs continuous ones" in Relay().fits(there(parts))
+    for name, value in {"batch_size": 8, "learning_starts": 20, "utd": 2}.items():
+        parts["explorer"] = dataclasses.replace(Sac(**SMALL), **{name: value})
+        assert f"learner.{name}={SMALL[name]} differs from explorer.{name}={value}" in Relay().fits(
+            there(parts, actions=continuous)
+        )
+    with pytest.raises(UserError, match=r"agent\.periods=\[\]"):
+        Relay(periods=())
+
+
+METHOD = """
+    from guidebench.harness.recipes import Method
+    from guidebench.harness.registry import register
+
+    register.method("relaying")(
+        Method(summary="SAC with an explorer", agent="relay", roles={"explorer": "sac"}, citation="% a test")
+    )
+"""
+CORRIDOR = Path(__file__).parents[2] / "harness" / "corridor.py"
+
+
+@pytest.fixture
+def relaying(plugin: Callable[..., Path]) -> None:
+    plugin("corridor", CORRIDOR.read_text(), {"suite": "seen_corridor"})
+    plugin("relaying", METHOD, {"method": "relaying"})
+
+
+def words(*more: str) -> tuple[str, ...]:
+    small = ("hidden=[8]", "batch_size=8", "learning_starts=40", "ensemble=2", "utd=1", "actor_utd=1")
+    each = [f"{role}.{setting}" for role in ("learner", "explorer") for setting in small]
+    return ("suite=seen_corridor", "task=slides", *each, "agent.periods=[2,3]", *more)
+
+
+def test_discrete_actions_are_refused_as_a_command_is_planned(relaying: None) -> None:
+    with pytest.raises(UserError, match="needs continuous ones, and these are 2 discrete ones"):
+        matrix.plan(
+            ["method=relaying", "suite=seen_corridor", "profile=smoke", "task=steps", "learner=dqn", "explorer=dqn"]
+        )
+
+
+@pytest.mark.slow
+def test_runs_are_the_same_alone_beside_others_and_continued_after_a_kill(relaying: None, tmp_path: Path) -> None:
+    more = ("training.steps=160", "evaluation.every=80", "evaluation.episodes=1", "agent.enough=20")
+    testing.check_method("relaying", tmp_path, *words(*more))
+    over = results.load(tmp_path / "together", what="metrics")["relay/over"]
+    assert ((over > 0) & (over < 1)).all(), "of both seeds the relay ends within the run"
