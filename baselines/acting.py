@@ -1,4 +1,4 @@
-"""What agents share: an agent of named learners and experiences, and every hook that most leave as it is."""
+"""Base class of agents: named learners and experiences, and a default for every hook."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ if TYPE_CHECKING:
 
 
 class BaseAgent:
-    """Learners and experiences of S seeds by name; the first learner acts, and nothing is stored or learnt.
+    """Named learners and experiences of S seeds; the first learner acts, and by default nothing is stored or learnt.
 
-    A method's agent says what it stores of a step (`observe`) and what it learns when (`update`, by `learn`)."""
+    A method's agent defines what it stores of a step (`observe`) and when it learns (`update`, by calling `learn`).
+    """
 
     deterministic = True
 
@@ -55,43 +56,43 @@ class BaseAgent:
         self._steps = build.steps
 
     def phases(self) -> tuple[RunPhase, ...]:
-        """One, in which the environment is stepped throughout."""
+        """Return one run phase, in which every step is an environment step."""
         return (RunPhase("train", self._steps),)
 
     def begin(self, rows: Array, observation: Array, ctx: Context) -> None:
-        """Nothing to prepare."""
+        """Do nothing."""
 
     def end(self, episodes: Sequence[Episode], ctx: Context) -> None:
-        """Nothing is kept per episode."""
+        """Do nothing."""
 
     def act(self, observation: Array, ctx: Context) -> Array:
         return self.acted(next(iter(self.learners.values())), observation, ctx)
 
     def acted(self, learner: Learner, observation: Array, ctx: Context) -> Array:
-        """What a learner does, exploring in training and greedily in evaluation."""
+        """Return a learner's actions: exploring in training, greedy in evaluation."""
         explore = [streams.explore for streams in ctx.streams] if ctx.mode is Mode.TRAIN else None
         return learner.act(observation, ctx.rows, explore, ctx.step)
 
     def actor(self, places: Sequence[Place]) -> Actor:
-        """One that remembers nothing of an episode."""
+        """Return an actor without memory."""
         return Memoryless(self)
 
     def observe(self, transition: Transition, ctx: Context) -> None:
-        """Nothing is stored."""
+        """Do nothing."""
 
     def cut(self, ctx: Context) -> None:
-        """Every experience is told."""
+        """Notify every experience."""
         for experience in self.experiences.values():
             experience.cut()
 
     def answered(self, answers: Sequence[Response], ctx: Context) -> None:
-        """A judge's answers go to the experience that puts clips to this role."""
+        """Pass a judge's responses to the experience whose clips are sent to this role."""
         for experience in self.experiences.values():
             if experience.judged and experience.judge == answers[0].to:
                 experience.answered(answers)
 
     def update(self, ctx: Context) -> Metrics:
-        """Nothing is learnt."""
+        """Do nothing; return no metrics."""
         return {}
 
     def learn(
@@ -106,19 +107,20 @@ class BaseAgent:
         losses: Sequence[Loss] = (),
         observation: Array | None = None,
     ) -> tuple[Drawn, Update]:
-        """One gradient step of `learner` on a batch of `experience`, of the seeds `learning` [S] (None: of those that
-        are active) that have stored enough; one whose numbers are no longer finite stops.
+        """Take one gradient step of `learner` on a batch of `experience`, for the seeds `learning` [S] (None: the
+        active seeds) that have stored enough. A seed whose metrics are no longer finite stops.
 
-        `step` counts for what is due every so many steps (None: the environment's); `shape` turns the batch into what
-        is learnt from; `losses` are added to the learner's own; `observation` as of `Experience.sample`."""
+        `step` is the step count for periodic updates (None: the environment's). `shape` maps the drawn batch to the
+        training batch. `losses` are added to the learner's own. `observation` is passed to `Experience.sample`.
+        """
         drawn = experience.sample(learner.batch_size, ctx, observation)
         moving = (self.active if learning is None else learning) & drawn.ready
         at = ctx.step if step is None else step
         update = self.learn_from(learner, shape(drawn.batch), moving, at, experience.wants_reducible, losses)
         experience.feedback(drawn, update)
-        if not drawn.ready.all():  # what a seed tells of a batch of zeros is nothing
-            told = {name: np.where(drawn.ready, values, np.nan) for name, values in update.metrics.items()}
-            update = update._replace(metrics=told)
+        if not drawn.ready.all():  # metrics of a batch of zeros are meaningless
+            metrics = {name: np.where(drawn.ready, values, np.nan) for name, values in update.metrics.items()}
+            update = update._replace(metrics=metrics)
         return drawn, update
 
     def learn_from(
@@ -130,8 +132,8 @@ class BaseAgent:
         reducible: Difference | None = None,
         losses: Sequence[Loss] = (),
     ) -> Update:
-        """One gradient step of `learner` on a batch, of the seeds `moving` [S]; one whose numbers are no longer finite
-        stops. The arguments are those of `Learner.update`."""
+        """Take one gradient step of `learner` on a batch, for the seeds `moving` [S]. A seed whose metrics are no longer
+        finite stops. The arguments are those of `Learner.update`."""
         update = learner.update(batch, moving, step, reducible, losses)
         self.active &= np.isfinite(list(update.metrics.values())).all(0) | ~moving
         return update
@@ -141,11 +143,11 @@ class BaseAgent:
             experience.evaluated(returns)
 
     def value(self, observation: Array, rows: Array) -> Array:
-        """What the first learner expects."""
+        """Return the first learner's value estimate."""
         return next(iter(self.learners.values())).value(observation, rows)
 
     def reward(self, observation: Array, rows: Array) -> Array | None:
-        """None: it learns no reward."""
+        """Return None: it learns no reward."""
         return None
 
     def state(self, row: int) -> State:
@@ -163,7 +165,7 @@ class BaseAgent:
             experience.load_state(row, state["experiences"][name])
 
     def parameters(self, row: int) -> Mapping[str, Array]:
-        """Of every learner; each begins with its learner's name, unless that is ""."""
+        """Return the parameters of every learner; names begin with the learner's name, unless that is ""."""
         return {
             f"{name}/{key}" if name else key: values
             for name, learner in self.learners.items()

@@ -1,7 +1,6 @@
-"""Multiply-adds that the networks of `guidebench.baselines.networks` take for one input of one seed, from their widths
-alone.
+"""Multiply-adds of the networks of `guidebench.baselines.networks` for one input of one seed, from their widths alone.
 
-Estimates of hours need these numbers and nothing else of a network, so that `--dry-run` answers without torch.
+Run time estimates need only these numbers of a network, so `--dry-run` works without importing torch.
 """
 
 from __future__ import annotations
@@ -11,5 +10,5 @@ from collections.abc import Sequence
 
 
 def mlp(widths: Sequence[int]) -> int:
-    """Of linear layers between these widths."""
+    """Return multiply-adds of linear layers with these widths."""
     return sum(a * b for a, b in itertools.pairwise(widths))

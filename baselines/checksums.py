@@ -1,7 +1,7 @@
-"""Checksums of what lies in a ring on disk, so that a run never goes on from other transitions than it stored.
+"""Checksums of a ring's files, so that a resumed run never continues from other transitions than it stored.
 
-Transitions are counted in the order in which they are stored, and a checksum (CRC-32) is kept of every segment of so
-many of them. Between two checkpoints only what is new is read, while it is still in memory.
+Transitions are counted in the order of storage, and a checksum (CRC-32) is kept for every segment of consecutive
+transitions. At a checkpoint only transitions since the last one are read, while they are still in memory.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ import numpy as np
 from guidebench.harness.interfaces import Array, State
 
 LONGEST = 1_024
-"""Most transitions, or slots, of a segment. One that has lost some to the ring's reuse cannot be checked any more."""
+"""Largest number of transitions, or slots, in a segment. A segment that is partly overwritten can no longer be
+verified."""
 SEGMENTS = 16
-"""Segments of a full ring at least."""
+"""Minimum number of segments of a full ring."""
 
 Read = Callable[[int, int], Array]
-"""(First transition, one behind the last), which lie side by side -> their values of a column, [n, …]."""
+"""(First transition, one past the last), adjacent in the ring -> their values of a column, [n, …]."""
 
 
 class Piece(NamedTuple):
-    """Transitions of one segment that lie side by side in the ring."""
+    """Transitions of one segment that are adjacent in the ring."""
 
     segment: int
     start: int
@@ -32,19 +33,19 @@ class Piece(NamedTuple):
 
 
 class Checksums:
-    """Of one column of one seed."""
+    """Checksums of one column of one seed."""
 
     def __init__(self, capacity: int, slots: int) -> None:
         self._length = max(1, min(LONGEST, capacity // SEGMENTS))
         self._slots = slots
         self._known: dict[int, int] = {}
-        """Segment -> checksum of as much of it as lies before `upto`."""
+        """Segment -> checksum of its transitions before `upto`."""
         self.upto = 0
-        """The first transition that is not counted in yet."""
+        """The first transition not yet included."""
 
     def extend(self, begin: int, upto: int, read: Read) -> None:
-        """Count in the transitions before `upto`; those before `begin` may be overwritten from now on."""
-        if self.upto < begin:  # what was not counted in time is gone: begin with the next whole segment
+        """Include the transitions before `upto`; those before `begin` may be overwritten from now on."""
+        if self.upto < begin:  # transitions not included in time are gone: begin with the next whole segment
             self.upto = -(-begin // self._length) * self._length
             self._known = {}
         for piece in self._pieces(self.upto, upto):
@@ -53,7 +54,8 @@ class Checksums:
         self._known = {each: known for each, known in self._known.items() if each * self._length >= begin}
 
     def altered(self, read: Read) -> tuple[int, int] | None:
-        """The first segment (its first transition, one behind its last) that is not what was counted in, or None."""
+        """Return the first segment whose data differ from its checksum (first transition, one past the last), or
+        None."""
         for segment, checksum in sorted(self._known.items()):
             start, end = segment * self._length, min((segment + 1) * self._length, self.upto)
             found = 0
@@ -83,24 +85,27 @@ class Checksums:
 
 
 class LateChecksums:
-    """Of one column of one seed whose values come late and in any order: of every segment of slots a checksum of the
-    values in it that count. Between two checkpoints only segments in which something has changed are read."""
+    """Checksums of one column of one seed whose values arrive late and in any order: one per segment of slots, over its
+    valid values. At a checkpoint only changed segments are read."""
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
         self._known: dict[int, int] = {}
-        """Segment -> checksum, where any value counts."""
+        """Segment -> checksum, for segments with valid values."""
         self._changed: set[int] = set()
         self._begin = self._upto = 0
 
     def wrote(self, slots: Array) -> None:
-        """Values were written at these slots."""
+        """Mark these slots as changed."""
         self._changed.update((np.asarray(slots) // LONGEST).tolist())
 
     def renew(self, begin: int, upto: int, counts: Array, values: Array) -> None:
-        """Take in what has changed. The transitions from `begin` to before `upto` may be drawn; `counts` bool [slots]:
-        which of the `values` [slots, …] are there and of such a transition."""
-        for start, end in ((self._begin, begin), (self._upto, upto)):  # those that may no longer be drawn, and new ones
+        """Update the checksums of changed segments. Transitions from `begin` to before `upto` may be drawn; `counts`
+        bool [slots] marks the valid `values` [slots, …] of such transitions."""
+        for start, end in (
+            (self._begin, begin),
+            (self._upto, upto),
+        ):  # transitions that may no longer be drawn, and new ones
             self.wrote(np.arange(max(start, end - self._slots), end) % self._slots)
         self._begin, self._upto = begin, upto
         for segment in self._changed:
@@ -110,7 +115,7 @@ class LateChecksums:
         self._changed.clear()
 
     def altered(self, counts: Array, values: Array) -> bool:
-        """Whether the values that count are not those that were taken in."""
+        """Return whether the valid values differ from their checksums."""
         segments = range(-(-self._slots // LONGEST))
         found = {segment: _counting(segment, counts, values) for segment in segments}
         return self._known != {segment: known for segment, known in found.items() if known is not None}
@@ -130,12 +135,12 @@ class LateChecksums:
 
 
 def _counting(segment: int, counts: Array, values: Array) -> int | None:
-    """Checksum of the values of a segment of slots that count; None where none does."""
+    """Return the checksum of a segment's valid values; None if there are none."""
     slots = slice(segment * LONGEST, (segment + 1) * LONGEST)
     mine = counts[slots]
     return crc(values[slots] if mine.all() else values[slots][mine]) if mine.any() else None
 
 
 def crc(values: Array, before: int = 0) -> int:
-    """CRC-32 of an array's bytes, going on from that of others."""
+    """Return the CRC-32 of an array's bytes, continuing from that of earlier arrays."""
     return zlib.crc32(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data, before)

@@ -1,8 +1,8 @@
-"""One stream of transitions: the store they lie in, who draws from it, the clips that are judged, the task's phases.
+"""One stream of transitions: its store, the sampler that draws from it, the clips that are judged, the task phases.
 
-An agent has one experience or several, each with a name. In an `Experience` every seed stores a transition at each
-`add`, so the seeds share a store and its write pointer. In an `Uneven` one seeds store what they please: an episode
-only if it succeeded, or the steps that one of two learners took.
+An agent has one or several named experiences. In an `Experience` every seed stores a transition at each `add`, so the
+seeds share a store and its write pointer. In an `Uneven` experience each seed stores selected transitions, such as
+successful episodes only, or the steps taken by one of two learners.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from guidebench.harness.parts import DatasetPart
 
 
 class Drawn(NamedTuple):
-    """A batch, and which stored transitions it holds."""
+    """A batch and the stored transitions that it contains."""
 
     draw: Draw
     batch: Batch
     ready: Array
-    """bool [S], the seeds that have stored enough to learn from; the batch of the others is zeros."""
+    """bool [S], seeds that have stored enough to learn from; the batch of the others is zeros."""
 
 
 class Experience:
-    """What S seeds have stored of one stream of transitions, the same number each."""
+    """A stream of transitions of S seeds, each of which stores the same number."""
 
     def __init__(
         self,
@@ -57,13 +57,16 @@ class Experience:
         broken: bool = False,
         rows: Array | None = None,
     ) -> None:
-        """`replay`, the configuration of a replay, says how batches are drawn; `guided` are the columns of a guide.
-        `learners` may have columns too, and hear of each episode that has been stored. The `name`, "" for an agent's
-        first experience, keeps files and random numbers of several apart. `broken`: whether `cut` is ever called.
-        `rows` [S]: of the seeds in the worker, where they are not all of them.
+        """Create the store and the sampler.
 
-        Clips are put to the role of kind judge that the replay needs; two experiences that have clips judged need
-        replays with two such roles."""
+        `replay` is the configuration of a replay, which draws the batches; `guided` are the columns of a guide.
+        `learners` may have columns too, and are notified of each stored episode. `name`, "" for an agent's first
+        experience, keeps the files and random numbers of several experiences apart. `broken` states whether `cut` is
+        ever called. `rows` [S] are the seed rows in the worker, if not all of them.
+
+        Clips are sent to the role of kind judge that the replay needs; two experiences with judged clips need replays
+        with two such roles.
+        """
         self.name, self.replay = name, replay
         self.rows = np.arange(build.rows) if rows is None else rows
         self._learners = tuple(learners)
@@ -78,16 +81,16 @@ class Experience:
         self.wants_reducible = self.sampler.wants_reducible
         self._clips = [Clip() for _ in range(build.rows)]
         self._begun = np.zeros(build.rows, np.int64)
-        """[S], number of the first transition of the episode that is being stored."""
+        """[S], number of the first transition of the episode being stored."""
         self._rngs = [streams.named(f"sample/{name}") if name else streams.sample for streams in build.streams]
 
     @property
     def stored(self) -> Array:
-        """Transitions that may be drawn, int [S]."""
+        """Number of transitions that may be drawn, int [S]."""
         return np.full(len(self.rows), self.store.live.count)
 
     def add(self, transition: Transition, ctx: Context) -> int:
-        """Store a transition of every seed and ask about clips that are full; the slot it went to."""
+        """Store a transition of every seed and send questions about complete clips; return its slot."""
         number = self.store.written
         slot = self.store.append(transition)
         self.sampler.added(slot, self.store.live, transition)
@@ -105,7 +108,7 @@ class Experience:
         return slot
 
     def _ended(self, row: int) -> None:
-        """The learners hear of an episode that has been stored, as far as it still lies there."""
+        """Notify the learners of a stored episode, as far as it is still in the store."""
         written = self.store.written
         first = max(int(self._begun[row]), written - self.store.live.count)
         for learner in self._learners:
@@ -113,15 +116,15 @@ class Experience:
         self._begun[row] = written
 
     def cut(self) -> None:
-        """What is stored next does not follow what was stored last, although no episode ended; an open clip is
-        dropped."""
+        """Mark that the next stored transition does not follow the last one, although no episode ended; drop an open
+        clip."""
         self.store.cut()
         self._begun[:] = self.store.written
         self._clips = [Clip() for _ in self._clips]
 
     def sample(self, count: int, ctx: Context, observation: Array | None = None) -> Drawn:
-        """A batch of `count` transitions of each seed. `observation` [seeds of the worker, …]: what each acts on next,
-        where that is not what its task shows. UserError where nothing is stored yet."""
+        """Return a batch of `count` transitions of each seed; UserError if nothing is stored yet. `observation` [seeds
+        of the worker, …] holds each seed's current observation, if it differs from the task's."""
         if not self.store.live.count:
             raise UserError(
                 f"phase {ctx.phase.name!r} takes gradient steps at step {ctx.step}, and nothing is stored to learn "
@@ -135,27 +138,27 @@ class Experience:
         return Drawn(draw, batch, np.ones(len(self.rows), bool))
 
     def feedback(self, drawn: Drawn, update: Update) -> None:
-        """What a learner told of a batch."""
+        """Pass on a learner's results for a batch to the sampler."""
         self.sampler.feedback(drawn.draw.index, update)
 
     def answered(self, answers: Sequence[Response]) -> None:
-        """What a judge said of clips of the seeds `answer.row`, counted here; a clip that no model could judge stays as
-        unjudged as it was."""
+        """Apply a judge's scores to clips of the seeds `answer.row`, numbered within this experience; a clip without a
+        score stays unjudged."""
         for answer in answers:
             if answer.value is not None:
                 held = answer.key[self.store.holds(answer.key)]
                 self.sampler.scored(answer.row, self.store.slot(held), answer.value)
 
     def evaluated(self, returns: Array) -> None:
-        """Mean evaluation return of each seed, [S]."""
+        """Pass on the mean evaluation return of each seed, [S]."""
         self.sampler.evaluated(returns)
 
     def metrics(self, step: int) -> Metrics:
-        """What the sampler tells."""
+        """Return the sampler's metrics."""
         return _named(self.name, self.sampler.metrics(step))
 
     def spread(self, drawn: Drawn) -> Metrics:
-        """How draws and stored transitions spread over the task's phases; empty where it has none."""
+        """Return the distribution of draws and stored transitions over task phases; empty if the task has none."""
         return _named(self.name, self._phases.metrics(drawn.draw.index, self.store)) if self._phases else {}
 
     def state(self, row: int) -> State:
@@ -177,7 +180,7 @@ class Experience:
 
 
 class Uneven:
-    """What S seeds have stored of one stream of transitions, each by its own clock: an `Experience` of every seed."""
+    """A stream of transitions of S seeds with independent write pointers: one `Experience` per seed."""
 
     def __init__(
         self,
@@ -187,7 +190,7 @@ class Uneven:
         learners: Sequence[Learner] = (),
         name: str = "",
     ) -> None:
-        """As of `Experience`."""
+        """Create one `Experience` per seed; arguments are those of `Experience`."""
         self.name = name
         self.each = [
             Experience(_alone(build, row), replay, guided, learners, name, broken=True, rows=np.array([row]))
@@ -198,18 +201,19 @@ class Uneven:
 
     @property
     def stored(self) -> Array:
-        """Transitions that may be drawn, int [S]."""
+        """Number of transitions that may be drawn, int [S]."""
         return np.concatenate([each.stored for each in self.each])
 
     def cut(self) -> None:
-        """What any seed stores next does not follow what it stored last."""
+        """Mark for every seed that its next stored transition does not follow its last one."""
         for each in self.each:
             each.cut()
 
     def add(self, transition: Transition, rows: Array, ctx: Context) -> Array:
-        """Store the transition [S, …] of the seeds `rows`; the slots they went to, int [len(rows)].
+        """Store the transition [S, …] of the seed rows `rows`; return their slots, int [len(rows)].
 
-        What another seed stores next does not follow what it stored last, unless its episode ended with that."""
+        For every other seed the next stored transition does not follow its last one, unless its episode ended there.
+        """
         adding = set(np.asarray(rows).tolist())
         for row, each in enumerate(self.each):
             if row not in adding:
@@ -217,7 +221,7 @@ class Uneven:
         return np.array([self.each[row].add(_of(transition, row), ctx) for row in rows], np.int64)
 
     def sample(self, count: int, ctx: Context, observation: Array | None = None) -> Drawn:
-        """A batch of `count` transitions of each seed that has stored as many, and zeros of the others, which draw no
+        """Return `count` transitions of each seed that has stored as many, and zeros for the others, which draw no
         random number."""
         ready = self.stored >= count
         here = ctx.observation if observation is None else observation
@@ -237,7 +241,7 @@ class Uneven:
         return Drawn(Draw(np.concatenate([drawn.draw.index for drawn in found]), weight), batch, ready)
 
     def feedback(self, drawn: Drawn, update: Update) -> None:
-        """What a learner told of a batch."""
+        """Pass on a learner's results for a batch to the sampler."""
         for row in np.flatnonzero(drawn.ready).tolist():
             mine = slice(row, row + 1)
             weight = None if drawn.draw.weight is None else drawn.draw.weight[mine]
@@ -250,17 +254,17 @@ class Uneven:
             self.each[row].feedback(Drawn(draw, drawn.batch, drawn.ready[mine]), told)
 
     def answered(self, answers: Sequence[Response]) -> None:
-        """What a judge said of clips."""
+        """Apply a judge's scores to clips."""
         for answer in answers:
             self.each[answer.row].answered([answer._replace(row=0)])
 
     def evaluated(self, returns: Array) -> None:
-        """Mean evaluation return of each seed, [S]."""
+        """Pass on the mean evaluation return of each seed, [S]."""
         for row, each in enumerate(self.each):
             each.evaluated(returns[row : row + 1])
 
     def metrics(self, step: int) -> Metrics:
-        """What the samplers tell, and `stored`, the transitions that may be drawn."""
+        """Return the samplers' metrics and `stored`, the number of transitions that may be drawn."""
         told = [each.metrics(step) for each in self.each]
         found = {name: np.concatenate([mine[name] for mine in told]) for name in told[0]}
         return {**found, **_named(self.name, {"stored": self.stored.astype(np.float64)})}
@@ -273,12 +277,12 @@ class Uneven:
 
 
 def _fed(build: Build) -> bool:
-    """Whether a dataset may be stored while episodes are under way."""
+    """Return whether a dataset may be stored while episodes are under way."""
     return any(isinstance(part, DatasetPart) for part in build.parts.values())
 
 
 def _alone(build: Build, row: int) -> Build:
-    """The build of one of its seeds."""
+    """Return the build restricted to one seed."""
     mine = slice(row, row + 1)
     return dataclasses.replace(
         build, seeds=build.seeds[mine], streams=build.streams[mine], directories=build.directories[mine]
@@ -286,13 +290,13 @@ def _alone(build: Build, row: int) -> Build:
 
 
 def _of(transition: Transition, row: int) -> Transition:
-    """What one seed has of a transition."""
+    """Return the transition of one seed."""
     fields: Any = (None if values is None else values[row : row + 1] for values in transition)
     return Transition(*fields)
 
 
 def _joined(batches: Sequence[Batch]) -> Batch:
-    """The batches of several seeds side by side, without weights."""
+    """Return the batches of several seeds concatenated, without weights."""
     columns = {name: np.concatenate([batch.columns[name] for batch in batches]) for name in batches[0].columns}
     fields: Any = {
         name: np.concatenate([getattr(batch, name) for batch in batches])
@@ -303,7 +307,7 @@ def _joined(batches: Sequence[Batch]) -> Batch:
 
 
 def _zeros(batch: Batch) -> Batch:
-    """A batch of the same shapes whose numbers are all 0."""
+    """Return a batch of the same shapes, filled with zeros."""
     fields: Any = {
         name: None if values is None else np.zeros_like(values)
         for name, values in batch._asdict().items()
@@ -313,15 +317,15 @@ def _zeros(batch: Batch) -> Batch:
 
 
 def _named(name: str, metrics: Metrics) -> Metrics:
-    """Metrics of the experience of this name."""
+    """Return the metrics with the experience's name as prefix."""
     return {f"{name}/{key}": values for key, values in metrics.items()} if name else metrics
 
 
 class Clip:
-    """The transitions since the last question about a seed, and what their frames will be drawn from.
+    """The transitions since a seed's last question, and the snapshots for drawing their frames.
 
-    Clips are disjoint and end with the episode (VLM-RB, algorithm 1). The frame of a transition shows the state
-    after it, so that a clip which ends at the goal shows the goal reached.
+    Clips are disjoint and end with the episode (VLM-RB, algorithm 1). The frame of a transition shows the state after
+    it, so a clip that ends at the goal shows the goal reached.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Stacks of frames in a store: an observation holds the last k frames, and each frame is kept once."""
+"""Stacks of frames in a store: an observation contains the last k frames, and each frame is stored once."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ Layout = tuple[tuple[int, ...], np.dtype[Any]]
 
 
 class Frames:
-    """What a store keeps of observations: of the parts that are stacks, the newest frame alone."""
+    """Converts observations to what a store keeps: for parts that are stacks, only the newest frame."""
 
     def __init__(self, observations: Observations) -> None:
         self._stacks = {
             name: part for name, part in (observations.parts or {"": observations}).items() if part.stack > 1
         }
         self.most = max((part.stack for part in self._stacks.values()), default=1)
-        """Frames of the longest stack."""
+        """Length of the longest stack, in frames."""
         self.whole: Layout = observations.shape, observations.numpy
-        """An observation."""
+        """Shape and dtype of an observation."""
         kept = [(name, part.dtype, _frame(part)) for name, part in observations.parts.items()]
         self.newest: Layout = ((), np.dtype(kept)) if kept else (_frame(observations), observations.numpy)
-        """What is kept of one."""
+        """Shape and dtype of what is stored per observation."""
 
     def __bool__(self) -> bool:
-        """Whether any part is a stack."""
+        """Return whether any part is a stack."""
         return bool(self._stacks)
 
     def of(self, observation: Array) -> Array:
-        """What is kept of observations [...]."""
+        """Return what is stored of observations [...]."""
         if not self._stacks:
             return observation
         kept = np.empty(observation.shape[: observation.ndim - len(self.whole[0])] + self.newest[0], self.newest[1])
@@ -42,7 +42,8 @@ class Frames:
         return kept
 
     def moved(self, observation: Array, newest: Array) -> Array:
-        """The observations that follow `observation` [S, B] and of which `newest` [S, B] is kept."""
+        """Return the observations that follow `observation` [S, B], given their stored newest frames `newest` [S,
+        B]."""
         if not self._stacks:
             return newest
         following = np.empty_like(observation)
@@ -53,8 +54,10 @@ class Frames:
     def fill(self, whole: Array, newest: Array, opening: Array, earlier: Array, since: Array) -> None:
         """Write the observations at slots `earlier` [B, 0] of one seed into `whole` [B].
 
-        `newest` [slots]: what is kept; `opening` [slots]: whole observations, where frames begin anew; `earlier`
-        [B, k]: each slot and those before it; `since` [B]: how many steps before a slot its frames began anew."""
+        `newest` [slots] are the stored frames. `opening` [slots] are whole observations at which a stack starts anew.
+        `earlier` [B, k] holds each slot and those before it. `since` [B] is the number of steps since the stack started
+        anew.
+        """
         for name, into, frames, stacks in _parts(whole, newest, opening):
             if name not in self._stacks:
                 into[...] = frames[earlier[:, 0]]
@@ -70,7 +73,7 @@ class Frames:
 
 
 def _parts(*arrays: Array) -> Iterator[tuple[Any, ...]]:
-    """Name and arrays of each part; of observations that have none, "" and the arrays."""
+    """Yield name and arrays of each part; for observations without parts, "" and the arrays."""
     names = arrays[0].dtype.names
     if names is None:
         yield "", *arrays
@@ -79,5 +82,5 @@ def _parts(*arrays: Array) -> Iterator[tuple[Any, ...]]:
 
 
 def _frame(part: Observations) -> tuple[int, ...]:
-    """Shape of one frame of a part."""
+    """Return the shape of one frame of a part."""
     return part.shape if part.stack == 1 else (*part.shape[:-1], part.shape[-1] // part.stack)

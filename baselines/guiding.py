@@ -1,4 +1,4 @@
-"""What a guide leaves as it is: one that adds no column, asks nobody and remembers nothing."""
+"""Base class of guides, with a default for every hook."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 
 class BaseGuide:
-    """Every hook of a Guide, as one under which the learner sees the environment's own reward."""
+    """A guide that adds no column, asks no model and remembers nothing: the learner sees the environment's own
+    reward."""
 
     columns: tuple[TransitionColumn, ...] = ()
     wants_snapshots = False
@@ -35,34 +36,34 @@ class BaseGuide:
         return (RunPhase("train", steps),)
 
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
-        """Nothing is kept of new transitions."""
+        """Do nothing."""
 
     def ended(self, episodes: Sequence[Episode], store: Store, ctx: Context) -> None:
-        """Nothing is kept per episode."""
+        """Do nothing."""
 
     def answered(self, answers: Sequence[Response], store: Store, ctx: Context) -> None:
-        """Nobody is asked."""
+        """Do nothing."""
 
     def before_update(self, store: Store, learner: Learner, ctx: Context) -> Array | int:
-        """Nothing to train, and no further gradient step."""
+        """Return 0: no extra gradient steps."""
         return 0
 
     def shape(self, batch: Batch) -> Batch:
         return batch
 
     def losses(self, batch: Tensors, networks: Any) -> Mapping[str, Tensor]:
-        """Nothing is added to the learner's losses."""
+        """Return no losses to add."""
         return {}
 
     def metrics(self) -> Metrics:
         return {}
 
     def reward(self, observation: Array, rows: Array) -> Array | None:
-        """None: it learns no reward."""
+        """Return None: it learns no reward."""
         return None
 
     def state(self, row: int) -> State:
         return {}
 
     def load_state(self, row: int, state: State) -> None:
-        """Nothing to restore."""
+        """Do nothing."""

@@ -1,4 +1,4 @@
-"""What a learner leaves as it is: one that keeps no column with transitions and does not ask how episodes went."""
+"""Base class of learners, with defaults for optional hooks."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from guidebench.harness.interfaces import Array, Store, TransitionColumn
 
 
 class BaseLearner:
-    """The hooks of a Learner that most do without."""
+    """A learner that adds no columns to transitions and ignores the ends of episodes."""
 
     columns: tuple[TransitionColumn, ...] = ()
 
     def ended(self, row: int, slots: Array, store: Store) -> None:
-        """Nothing is written per episode."""
+        """Do nothing."""

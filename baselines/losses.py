@@ -1,7 +1,7 @@
-"""Losses that guides and agents add to a learner's own: what they see of its networks, and the gradients they give.
+"""Losses that guides and agents add to a learner's own: the networks they may use, and the gradients they contribute.
 
-A learner works on the seeds part by part. For each part it calls every added loss once, before it moves anything, and
-adds the gradients to those of its own losses, before they are clipped.
+A learner processes blocks of seeds one after the other. For each block it calls every added loss once, before updating
+anything, and adds the gradients to those of its own losses before clipping.
 """
 
 from __future__ import annotations
@@ -21,43 +21,42 @@ from guidebench.harness.interfaces import Array, Batch, Loss, Tensors
 
 @dataclass(frozen=True)
 class QNetworks:
-    """What a loss sees of the networks of a learner of action values (group `q`)."""
+    """The networks of a learner of action values that an added loss may use (group `q`)."""
 
     rows: slice
-    """The seeds that the batch is of, among those of the worker."""
+    """Seed rows of the batch, among those of the worker."""
     q: Callable[[Seen], Tensor]
-    """Observations [S, B, …] -> Q-values [S, B, A]; of IQN, means over its policy's quantiles."""
+    """Observations [S, B, …] -> Q-values [S, B, A]; for IQN, means over its policy's quantiles."""
 
 
 @dataclass(frozen=True)
 class ActorCriticNetworks:
-    """What a loss sees of the networks of SAC and TD3 (groups `actor`, and `critic`, which holds an encoder
-    that both share)."""
+    """The networks of SAC and TD3 that an added loss may use (groups `actor`, and `critic`, which includes a shared
+    encoder)."""
 
     rows: slice
-    """The seeds that the batch is of, among those of the worker."""
+    """Seed rows of the batch, among those of the worker."""
     policy: Callable[[Seen], Tensor]
     """Observations [S, B, …] -> greedy actions [S, B, A] in [-1, 1]."""
     drawn: Callable[[Seen, Tensor], tuple[Tensor, Tensor]]
-    """Observations and standard normal noise [S, B, A] -> actions of the policy [S, B, A], their log-probabilities
-    [S, B]; UserError of a learner whose policy is deterministic."""
+    """Observations and standard normal noise [S, B, A] -> actions of the policy [S, B, A], their log-probabilities [S,
+    B]; UserError if the policy is deterministic."""
     log_probability: Callable[[Seen, Tensor], Tensor]
-    """Observations and actions [S, B, A] -> log π(a|s), [S, B]; UserError of a learner whose policy is
-    deterministic."""
+    """Observations and actions [S, B, A] -> log π(a|s), [S, B]; UserError if the policy is deterministic."""
     critic: Callable[[Seen, Tensor], Tensor]
     """Observations and actions [S, B, A] -> Q_i(s, a) of every critic, [S, N, B]."""
 
 
 class Added(NamedTuple):
-    """What is added to a learner's own loss of a group, for the seeds of one part."""
+    """The sum of added losses of one group, for the seeds of one block."""
 
     value: Tensor  # [S], without gradient
     gradients: Sequence[Tensor | None]
-    """Of the sum of `value`, by each parameter of the group; None for one that it does not depend on."""
+    """Gradients of the sum of `value` by each parameter of the group; None for one that it does not depend on."""
 
 
 def of(batch: Batch, rows: slice, device: str) -> Tensors:
-    """The transitions of the seeds `rows`, on the learner's device."""
+    """Return the transitions of the seed rows `rows` on the learner's device."""
 
     def own(array: Array) -> Tensor:
         return tensor(array[rows], device)
@@ -76,7 +75,7 @@ def of(batch: Batch, rows: slice, device: str) -> Tensors:
 
 
 def check_groups(losses: Iterable[Loss], groups: Sequence[str]) -> None:
-    """UserError, by who gives it, for a loss of a group that a learner, which has `groups`, does not have."""
+    """Raise UserError, naming the part that adds it, for a loss of a group that the learner does not have."""
     for loss in losses:
         for group in loss.groups:
             if group not in groups:
@@ -86,9 +85,11 @@ def check_groups(losses: Iterable[Loss], groups: Sequence[str]) -> None:
 def added(
     losses: Iterable[Loss], batch: Tensors, networks: object, groups: Mapping[str, Sequence[Tensor]]
 ) -> dict[str, Added]:
-    """What `losses` add for the seeds of one part, to each group that one of them may add to; `groups`: those that the
-    update moves, name -> their parameters. A loss that may add to none of them is not called. UserError, by who gives
-    it, for a term that cannot be added."""
+    """Return what `losses` add for the seeds of one block, for each group that one of them may add to.
+
+    `groups` are those that the update changes, name -> their parameters. A loss that may add to none of them is not
+    called. UserError, naming the part that adds it, for a term that cannot be added.
+    """
     found: dict[str, Added] = {}
     for loss in losses:
         mine = [group for group in loss.groups if group in groups]
@@ -121,7 +122,7 @@ def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:
 
 
 def _check(who: str, group: str, term: object, seeds: int) -> None:
-    """UserError for a term that is not one number for each seed, with a gradient."""
+    """Raise UserError for a term that is not one number per seed with a gradient."""
     begin = f"the loss that {who} adds to {group!r} is"
     if not isinstance(term, Tensor):
         raise UserError(f"{begin} a {type(term).__name__}; expected a tensor with one number per seed, [{seeds}]")
@@ -138,8 +139,8 @@ def _check(who: str, group: str, term: object, seeds: int) -> None:
 
 
 def told(values: Mapping[str, Array], losses: Sequence[Loss], seeds: Sequence[int], moved: Array) -> None:
-    """A notice of every added loss that is not finite, whose seed stops: group -> [S]; `moved` [S]: the seeds that
-    train."""
+    """Warn of every added loss that is not finite and so stops its seed: group -> [S]; `moved` [S] selects the seeds in
+    training."""
     for group, each in values.items():
         who = " and ".join(loss.who for loss in losses if group in loss.groups)
         for seed, value, moves in zip(seeds, each, moved, strict=True):

@@ -1,8 +1,8 @@
 """Networks of S seeds at once, as functions of named parameters [S, …] and inputs [S, B, …].
 
-A network says which parameters it needs (`specs`) and computes with those it is given, so online and target
-networks are one object and two sets of parameters. No operation mixes seeds. Linear and convolutional layers start
-as PyTorch's do, uniform in ±1/sqrt(fan in).
+A network declares its parameters (`specs`) and computes with those passed in, so online and target networks are one
+object with two sets of parameters. No operation mixes seeds. Linear and convolutional layers are initialised as in
+PyTorch, uniform in ±1/sqrt(fan in).
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ class Network(Protocol):
 
 
 def linear(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """[S, B, in] with weight [S, in, out] and bias [S, out] -> [S, B, out]."""
+    """Return [S, B, out] from inputs [S, B, in], weight [S, in, out] and bias [S, out]."""
     return torch.baddbmm(bias.unsqueeze(1), inputs, weight)
 
 
 def conv2d(
     inputs: Tensor, weight: Tensor, bias: Tensor, dilation: int = 1, stride: int = 1, padding: int | None = None
 ) -> Tensor:
-    """Convolution: [S, B, H, W, in], weight [S, out, k, k, in] -> [S, B, H', W', out]; at stride 1 it keeps height and
-    width unless `padding` is given.
+    """Convolve [S, B, H, W, in] with weight [S, out, k, k, in] -> [S, B, H', W', out]; stride 1 keeps height and width
+    unless `padding` is given.
 
-    One group per seed. Channels come last because that is what CPU kernels are fastest at."""
+    There is one group per seed. Channels come last because CPU kernels are fastest with that layout.
+    """
     seeds, batch, height, width, channels = inputs.shape
     out, kernel = weight.shape[1], weight.shape[2]
     grouped = inputs.permute(1, 0, 4, 2, 3).reshape(batch, seeds * channels, height, width)
@@ -51,7 +52,8 @@ def conv2d(
 class ToOne(torch.autograd.Function):
     """`linear` to a single number per input: [S, B, in], weight [S, in, 1], bias [S, 1] -> [S, B, 1].
 
-    Batched products with a side of 1 are up to twenty times as slow on a CPU as other ways to write the same."""
+    Batched products with a side of 1 are up to twenty times slower on a CPU than this equivalent form.
+    """
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -66,7 +68,8 @@ class ToOne(torch.autograd.Function):
 
 
 def linear_specs(name: str, into: int, out: int, orthogonal: bool = False) -> dict[str, Spec]:
-    """Weight and bias of a linear layer, as PyTorch starts them, or an orthogonal weight and no bias."""
+    """Return specs of a linear layer's weight and bias: PyTorch's initialisation, or an orthogonal weight and zero
+    bias."""
     if orthogonal:
         return {f"{name}.weight": Spec((into, out), "orthogonal", 1.0), f"{name}.bias": Spec((out,), "constant", 0.0)}
     scale = 1 / math.sqrt(into)
@@ -74,7 +77,7 @@ def linear_specs(name: str, into: int, out: int, orthogonal: bool = False) -> di
 
 
 def conv_specs(name: str, into: int, out: int, kernel: int) -> dict[str, Spec]:
-    """Weight [out, k, k, in] and bias of a convolution, as PyTorch starts them."""
+    """Return specs of a convolution's weight [out, k, k, in] and bias, with PyTorch's initialisation."""
     scale = 1 / math.sqrt(into * kernel * kernel)
     shape = (out, kernel, kernel, into)
     return {f"{name}.weight": Spec(shape, "uniform", scale), f"{name}.bias": Spec((out,), "uniform", scale)}
@@ -83,8 +86,10 @@ def conv_specs(name: str, into: int, out: int, kernel: int) -> dict[str, Spec]:
 class MLP:
     """Linear layers with an activation between them, none after the last: [S, B, in] -> [S, B, out].
 
-    `activation` works in place, by default max(x, 0). With `norm` every hidden layer is normalised before it, with a
-    learnt scale and shift (Ba et al. 2016). With `orthogonal` weights start as orthogonal matrices and biases at 0."""
+    `activation` works in place, by default max(x, 0). With `norm`, every hidden layer is normalised before its
+    activation, with a learnt scale and shift (Ba et al. 2016). With `orthogonal`, weights start as orthogonal matrices
+    and biases at 0.
+    """
 
     def __init__(
         self,
@@ -122,30 +127,33 @@ class MLP:
 
 
 def layer_norm(inputs: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-    """[S, B, width] with mean 0 and variance 1 over the width, times scale [S, width], plus shift [S, width]."""
+    """Normalise [S, B, width] to mean 0 and variance 1 over the width, then apply scale [S, width] and shift [S,
+    width]."""
     normal = F.layer_norm(inputs, inputs.shape[2:])
     return torch.addcmul(shift.unsqueeze(1), normal, scale.unsqueeze(1))
 
 
 def ensemble(network: Network, parameters: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
-    """One number from each of N networks that see the same: parameters [S·N, …], inputs [S, B, …] -> [S, N, B]."""
+    """Return one number from each of N networks with the same inputs: parameters [S·N, …], inputs [S, B, …] -> [S, N,
+    B]."""
     members = len(next(iter(parameters.values()))) // len(inputs)
     every = inputs.unsqueeze(1).expand(-1, members, *inputs.shape[1:]).flatten(0, 1)
     return network(parameters, every).view(len(inputs), members, -1)
 
 
 def one_hot(codes: Tensor, categories: Sequence[int]) -> Tensor:
-    """Codes [..., K] -> float32 [..., sum(categories)], one 1 per channel.
+    """Return codes [..., K] as one-hot float32 [..., sum(categories)], with one 1 per channel.
 
-    A product with it is the sum of the K embeddings; unlike a lookup its gradient is a matrix product too, faster on
-    a CPU and deterministic on a GPU."""
+    Multiplying it by a weight matrix sums the K embeddings. Unlike for a lookup, the gradient is a matrix product too,
+    faster on a CPU and deterministic on a GPU.
+    """
     result = torch.zeros(*codes.shape[:-1], sum(categories), device=codes.device)
     return result.scatter_(-1, codes + _starts(tuple(categories), codes.device), 1.0)
 
 
 @functools.cache
 def _starts(categories: tuple[int, ...], device: torch.device) -> Tensor:
-    """Where the codes of each channel begin; kept, since a CUDA graph can hold no copy from the CPU."""
+    """Return the first index of each channel's codes; cached, since a CUDA graph cannot contain a copy from the CPU."""
     return torch.tensor([sum(categories[:k]) for k in range(len(categories))], device=device)
 
 
@@ -163,7 +171,7 @@ class OneHot:
 
 
 class Chain:
-    """Networks applied one after the other, of none the identity; their parameters' names must differ."""
+    """Networks applied one after the other; without any, the identity. The names of their parameters must differ."""
 
     def __init__(self, *parts: Network) -> None:
         self.parts: list[Network] = []
@@ -191,7 +199,7 @@ class Relu:
 
 
 class Joined:
-    """A network for each named part of the inputs, their results [S, B, width] side by side in this order."""
+    """One network per named part of the inputs; their outputs [S, B, width] are concatenated in this order."""
 
     def __init__(self, parts: Mapping[str, Network]) -> None:
         self.parts = parts

@@ -1,9 +1,10 @@
-"""All parameters of S seeds in one buffer [S, P], so that optimising, clipping and copying are a few whole operations.
+"""All parameters of S seeds in one buffer [S, P], so that optimising, clipping and copying take a few whole-array
+operations.
 
-Row s belongs to seed s and to nobody else: nothing here mixes rows, so a NaN in one stays there. A row may hold an
-ensemble of N networks, one after the other; to a network they look like N more seeds. On a CPU networks
-are evaluated seed by seed, elsewhere for all seeds at once (`Parameters.parts`): batched matrix products on a CPU
-gain little, and their last bits depend on how many there are. So a seed alone and beside others is the same there.
+Row s belongs to seed s alone: no operation here mixes rows, so a NaN in one row stays there. A row may hold an ensemble
+of N networks, one after the other; to a network they look like N more seeds. On a CPU, networks are evaluated seed by
+seed; elsewhere, for all seeds at once (`Parameters.blocks`). Batched matrix products on a CPU gain little, and their
+last bits depend on the batch size. Evaluated seed by seed, a seed gives the same bits alone and beside others.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, State
 
 ALIGNMENT = 16
-"""Every parameter of every row starts at a multiple of 64 bytes: elsewhere products may sum in another order."""
+"""Every parameter of every row starts at a multiple of 64 bytes (16 floats), because products of unaligned memory may
+sum in another order."""
 
 
 class Spec(NamedTuple):
-    """Shape of one network's parameter and how it starts: uniform in ±scale, normal of deviation `scale`, at it, or, of
-    a matrix, `scale` times a random one with orthonormal rows or columns, whichever are fewer."""
+    """Shape and initialisation of one network's parameter: uniform in ±scale; normal with standard deviation `scale`;
+    constant at `scale`; or `scale` times a random matrix with orthonormal rows or columns, whichever are fewer."""
 
     shape: tuple[int, ...]
     distribution: Literal["uniform", "normal", "constant", "orthogonal"]
@@ -38,8 +40,8 @@ class Spec(NamedTuple):
 
 
 def orthogonal(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """A random matrix of this shape with orthonormal columns, or rows where these are fewer, float64 (Saxe et al. 2014;
-    drawn uniformly by the QR decomposition of a normal one)."""
+    """Return a random matrix of this shape with orthonormal columns, or rows if these are fewer, float64 (Saxe et al.
+    2014; uniform, by the QR decomposition of a normal matrix)."""
     high, low = max(shape), min(shape)
     found, upper = np.linalg.qr(generator.standard_normal((high, low)))
     found = found * np.sign(np.diag(upper))
@@ -47,19 +49,19 @@ def orthogonal(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 class SeedBlock(NamedTuple):
-    """Seeds whose networks are evaluated together: their rows, and their parameters, name -> [seeds, *shape], of an
-    ensemble [seeds·N, *shape] with the members of a seed side by side."""
+    """Seeds whose networks are evaluated together: their seed rows, and their parameters, name -> [seeds, *shape]. For
+    an ensemble these are [seeds·N, *shape], with the members of a seed side by side."""
 
     rows: slice
     views: dict[str, Tensor]
 
 
 class Parameters:
-    """Named float32 parameters of S seeds: `flat` [S, P] is the memory, the views in `parts` look into it.
+    """Named float32 parameters of S seeds: `flat` [S, P] is the memory, and `blocks` hold views of it.
 
-    With `members` every seed has an ensemble of so many networks of these `specs`, and P is that much larger.
-    With `trainable` the views are leaves that autograd differentiates by; change them through `flat` only.
-    `together` makes one part of all seeds, the default but on a CPU.
+    With `members`, every seed has an ensemble of that many networks of these `specs`, and P is that much larger. With
+    `trainable`, the views are leaves that autograd differentiates by; change them through `flat` only. `together` makes
+    one block of all seeds, the default except on a CPU.
     """
 
     def __init__(
@@ -82,15 +84,15 @@ class Parameters:
         }
         count = members or 1
         self.networks = torch.zeros(rows * count, starts[-1], device=device)
-        """The same memory with a row per network, [S·N, P/N]."""
+        """The same memory with one row per network, [S·N, P/N]."""
         self.flat = self.networks.view(rows, count * starts[-1])
         self.together = device != "cpu" if together is None else together
         taken = [slice(0, rows)] if self.together else [slice(row, row + 1) for row in range(rows)]
-        self.parts = [
+        self.blocks = [
             SeedBlock(rows, self._look(self.networks[rows.start * count : rows.stop * count])) for rows in taken
         ]
-        for part in self.parts:
-            for view in part.views.values():
+        for block in self.blocks:
+            for view in block.views.values():
                 view.requires_grad_(trainable)
 
     def _look(self, flat: Tensor) -> dict[str, Tensor]:
@@ -100,14 +102,14 @@ class Parameters:
         }
 
     def empty_like(self) -> Parameters:
-        """Zeros with the same names, without gradients: a target network, a moment."""
+        """Return zeros with the same names, without gradients, such as a target network or a moment of Adam."""
         return Parameters(
             self.specs, self.rows, self.device, members=self.members, trainable=False, together=self.together
         )
 
     def initialise(self, generators: Sequence[np.random.Generator], chosen: Array | None = None) -> None:
-        """Draw each row, or those that `chosen` [S] names, from its own seed's generator, member by member, parameters
-        in their order."""
+        """Draw each seed's row, or those selected by `chosen`, bool [S], from its own generator: member by member,
+        parameters in their order."""
         for number, network in enumerate(self.networks):
             row = number // (self.members or 1)
             if chosen is not None and not chosen[row]:
@@ -125,27 +127,30 @@ class Parameters:
                     values = generator.normal(0.0, spec.scale, spec.size)
                 network[self._slices[name]] = torch.from_numpy(values).to(self.flat)
 
-    def subset(self, part: SeedBlock, chosen: Tensor) -> dict[str, Tensor]:
-        """A copy of some members of each seed of `part`: their numbers [seeds, M] -> name -> [seeds·M, *shape]."""
+    def subset(self, block: SeedBlock, chosen: Tensor) -> dict[str, Tensor]:
+        """Return a copy of some members of each seed of `block`: their indices [seeds, M] -> name -> [seeds·M,
+        *shape]."""
         assert self.members is not None
-        rows = torch.arange(part.rows.start, part.rows.stop, device=chosen.device)
+        rows = torch.arange(block.rows.start, block.rows.stop, device=chosen.device)
         return self._look(self.networks.index_select(0, (self.members * rows.unsqueeze(1) + chosen).flatten()))
 
     def evaluate(self, function: Callable[..., Tensor], inputs: Array, rows: Array, *more: Array) -> Array:
-        """What `function(a part's number, [seeds, b, …], …) -> [seeds, b, …]` gives for inputs [n, …], and for `more`
-        of them, of seeds `rows` [n]; records as `tensors` has them.
+        """Return the results of `function(block index, [seeds, b, …], …) -> [seeds, b, …]` for `inputs` [n, …], and for
+        each array of `more`, of the seed rows `rows` [n]; records are converted as by `tensors`.
 
-        Part by part, without gradients; in a part of several seeds, each is padded to the most inputs of one."""
+        Blocks are evaluated one by one, without gradients. In a block of several seeds, each seed is padded to the
+        largest number of inputs of one seed.
+        """
         places: list[list[int]] = [[] for _ in range(self.rows)]
         for position, row in enumerate(rows.tolist()):
             places[row].append(position)
         results: Array | None = None
-        for number, part in enumerate(self.parts):
-            own = places[part.rows]
+        for number, block in enumerate(self.blocks):
+            own = places[block.rows]
             longest = max(map(len, own))
             if longest == 0:
                 continue
-            # what pads is any input; its results are not read
+            # padding repeats an arbitrary input; its results are not read
             chosen = np.array([index + [0] * (longest - len(index)) for index in own])
             padded = [tensors(each[chosen], self.device) for each in (inputs, *more)]
             with torch.no_grad():
@@ -158,26 +163,27 @@ class Parameters:
         return results
 
     def gradient(self, losses: Sequence[Tensor], out: Parameters) -> Tensor:
-        """Gradients of the sums of `losses`, one loss [seeds] per part, into `out`; returns `out.flat` [S, P].
+        """Write the gradients of `losses`, one loss [seeds] per block, into `out`; return `out.flat` [S, P].
 
-        Row s is the gradient of seed s's loss, because no network mixes seeds."""
-        for part, loss in enumerate(losses):
-            self.part_gradient(part, loss, out)
+        Row s is the gradient of seed s's loss, because no network mixes seeds.
+        """
+        for block, loss in enumerate(losses):
+            self.block_gradient(block, loss, out)
         return out.flat
 
-    def part_gradient(self, part: int, loss: Tensor, out: Parameters) -> Tensor:
-        """As `gradient`, of one part alone; returns its rows of `out.flat`."""
-        gradients_of(part, loss, (self, out))
-        return out.flat[self.parts[part].rows]
+    def block_gradient(self, block: int, loss: Tensor, out: Parameters) -> Tensor:
+        """Write the gradient of one block, as `gradient` does; return its rows of `out.flat`."""
+        gradients_of(block, loss, (self, out))
+        return out.flat[self.blocks[block].rows]
 
-    def add(self, part: int, values: Sequence[Tensor | None]) -> None:
-        """Add to a part's parameters, in their order, such as a further gradient; None adds nothing."""
-        for view, value in zip(self.parts[part].views.values(), values, strict=True):
+    def add(self, block: int, values: Sequence[Tensor | None]) -> None:
+        """Add `values` to a block's parameters, in their order; None adds nothing."""
+        for view, value in zip(self.blocks[block].views.values(), values, strict=True):
             if value is not None:
                 view.add_(value)
 
     def arrays(self, row: int) -> dict[str, Array]:
-        """A copy of one seed's parameters as NumPy arrays by name, of an ensemble [N, *shape]."""
+        """Return a copy of one seed's parameters as NumPy arrays by name; for an ensemble, [N, *shape]."""
         values = self.flat[row].view(self.members or 1, -1).cpu().numpy()
         return {name: values[:, piece].reshape(self._shape(name)).copy() for name, piece in self._slices.items()}
 
@@ -186,7 +192,7 @@ class Parameters:
         return shape if self.members is None else (self.members, *shape)
 
     def load(self, row: int, arrays: Mapping[str, Array]) -> None:
-        """Overwrite one seed's parameters; UserError if names or shapes are not those of this network."""
+        """Overwrite one seed's parameters; UserError if names or shapes differ from this network's."""
         given = {name: tuple(np.shape(array)) for name, array in arrays.items()}
         wanted = {name: self._shape(name) for name in self.specs}
         if given != wanted:
@@ -202,21 +208,24 @@ class Parameters:
             networks[:, piece] = torch.from_numpy(values).to(self.flat.device)
 
 
-def gradients_of(part: int, loss: Tensor, *networks: tuple[Parameters, Parameters]) -> None:
-    """The gradients of a part's loss [seeds] by the parameters of several networks, each into those beside it."""
-    leaves = [view for parameters, _ in networks for view in parameters.parts[part].views.values()]
-    wanted = [view for _, out in networks for view in out.parts[part].views.values()]
+def gradients_of(block: int, loss: Tensor, *networks: tuple[Parameters, Parameters]) -> None:
+    """Write the gradients of a block's loss [seeds] for several networks: pairs of a network and the `Parameters` for
+    its gradient."""
+    leaves = [view for parameters, _ in networks for view in parameters.blocks[block].views.values()]
+    wanted = [view for _, out in networks for view in out.blocks[block].views.values()]
     for view, gradient in zip(wanted, torch.autograd.grad(loss.sum(), leaves), strict=True):
         view.copy_(gradient)
 
 
 def clip_by_norm(gradient: Tensor, maximum: float | None) -> Tensor:
-    """Scale each row of [S, P] in place so that its Euclidean norm is at most `maximum`; the norms before it, [S].
+    """Scale each row of [S, P] in place so that its Euclidean norm is at most `maximum`; return the norms before
+    scaling, [S].
 
-    Per row what `torch.nn.utils.clip_grad_norm_` does for one network; None leaves gradients as they are."""
+    This is `torch.nn.utils.clip_grad_norm_` for each row; None leaves gradients unchanged.
+    """
     norm: Tensor = torch.linalg.vector_norm(gradient, dim=1)
     if maximum is None or (not gradient.is_cuda and bool((norm + 1e-6 <= maximum).all())):
-        return norm  # on a GPU looking would cost more than a product with ones
+        return norm  # on a GPU this test would cost more than multiplying by ones
     gradient.mul_((maximum / (norm + 1e-6)).clamp(max=1.0).unsqueeze(1))
     return norm
 
@@ -224,7 +233,8 @@ def clip_by_norm(gradient: Tensor, maximum: float | None) -> Tensor:
 class Adam:
     """Adam (Kingma and Ba 2015, algorithm 1) on the rows of a `Parameters`, each with its own step count.
 
-    PyTorch's fused kernel: one pass over the memory of a row, where separate operations would need nine."""
+    It uses PyTorch's fused kernel: one pass over the memory of a row, where separate operations would need nine.
+    """
 
     def __init__(
         self, parameters: Parameters, rate: float, betas: tuple[float, float] = (0.9, 0.999), epsilon: float = 1e-8
@@ -236,21 +246,21 @@ class Adam:
         self._rows = [list(buffer) for buffer in (parameters.flat, self.first.flat, self.second.flat, self.steps)]
 
     def step(self, gradient: Tensor, active: Array) -> None:
-        """One step of the rows whose `active` [S] is True; the others keep parameters, moments and step count."""
+        """Take one step of the rows whose `active` [S] is True; the others keep parameters, moments and step count."""
         rows = np.flatnonzero(active).tolist()
         if not rows:
             return
         values, first, second, steps = ([views[row] for row in rows] for views in self._rows)
         for count in steps:
             count.add_(1)
-        # what torch.optim.Adam(fused=True) comes to, which takes several times as long to arrive there
+        # the kernel that torch.optim.Adam(fused=True) calls, without its overhead of several times the run time
         torch._fused_adam_(
             values, [gradient[row] for row in rows], first, second, [], steps, amsgrad=False, maximize=False,
             weight_decay=0.0, lr=self.rate, beta1=self.betas[0], beta2=self.betas[1], eps=self.epsilon,
         )  # fmt: skip
 
     def reset(self, chosen: Array) -> None:
-        """Forget the moments and the step count of the rows that `chosen` [S] names."""
+        """Zero the moments and the step count of the rows selected by `chosen`, bool [S]."""
         for row in np.flatnonzero(chosen).tolist():
             for buffer in (self.first.flat, self.second.flat, self.steps):
                 buffer[row] = 0

@@ -1,4 +1,4 @@
-"""Draws in proportion to a priority, and what undoes their bias: helpers of PER and ReLo."""
+"""Prioritised draws and importance weights: helpers of PER and ReLo."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from guidebench.harness.interfaces import Array, Moment
 
 
 def drawn(tree: SumTree, count: int, moment: Moment) -> Array:
-    """Slots int64 [S, B]: independent draws with replacement, each in proportion to what the tree holds."""
+    """Return slots int64 [S, B]: independent draws with replacement, in proportion to the tree's priorities."""
     uniform = np.empty((tree.rows, count))
     for row, rng in enumerate(moment.rngs):
         rng.random(out=uniform[row])
@@ -17,13 +17,13 @@ def drawn(tree: SumTree, count: int, moment: Moment) -> Array:
 
 
 def importance_weight(tree: SumTree, index: Array, beta: float) -> Array:
-    """w_i = (1 / (N·P(i)))^β over the largest of the batch, float32 [S, B]: N and Σ p^α cancel, which leaves
-    (min p^α / p_i^α)^β."""
+    """Return w_i = (1 / (N·P(i)))^β divided by the batch maximum, float32 [S, B]. N and Σ p^α cancel, which leaves (min
+    p^α / p_i^α)^β."""
     priority = tree.get(index)
     weight = (priority.min(axis=1, keepdims=True) / priority) ** beta
     return np.asarray(weight, np.float32)
 
 
 def overwrite(tree: SumTree, index: Array, priority: Array, known: Array) -> None:
-    """Set what the tree holds of slots [S, B] where `known` [S, B]; the others keep theirs."""
+    """Set the tree's priorities of slots [S, B] where `known` [S, B]; the others are unchanged."""
     tree.set(index, priority if known.all() else np.where(known, priority, tree.get(index)))

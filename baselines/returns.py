@@ -1,6 +1,6 @@
-"""Monte-Carlo returns: the discounted sum of the rewards that followed a transition in its episode.
+"""Monte-Carlo returns: the discounted sum of rewards from a transition to the end of its episode.
 
-A learner that wants them beside its transitions has `columns = (RETURN,)` and writes them as an episode ends:
+A learner that stores them with its transitions sets `columns = (RETURN,)` and writes them when an episode ends:
 
     def ended(self, row: int, slots: Array, store: Store) -> None:
         rewards = store.read("reward", row, slots)
@@ -14,16 +14,17 @@ import numpy as np
 from guidebench.harness.interfaces import Array, TransitionColumn
 
 RETURN = TransitionColumn("return", "late", initial=float("-inf"))
-"""The return from a transition on. Until its episode has ended it is not known and reads as −∞: as a bound from below,
-which is what it is used for (Nakamoto et al. 2023, Cal-QL), it then bounds nothing."""
+"""The return from a transition on. It is unknown until the episode ends and then reads as −∞. As a lower bound, its use
+in Cal-QL (Nakamoto et al. 2023), −∞ has no effect."""
 
 
 def returns_to_go(rewards: Array, discount: float, after: float = 0.0) -> Array:
-    """G_t = r_t + γ·G_{t+1} of the rewards [T] of an episode, or of its last T transitions, float32 [T].
+    """Return G_t = r_t + γ·G_{t+1} for the rewards [T] of an episode, or of its last T transitions, float32 [T].
 
-    `after` is G_T, what follows the last transition: 0 after an episode that terminated. One that was cut off by a time
-    limit goes on in principle; with 0 its returns count what was seen, and with the value of its last observation, such
-    as max_a Q(s_T, a), they are bootstrapped."""
+    `after` is G_T, the return after the last transition: 0 after an episode that terminated. For an episode truncated
+    by a time limit, 0 counts only the observed rewards, and the value of the last observation, such as max_a Q(s_T, a),
+    bootstraps the returns.
+    """
     found = np.empty(len(rewards), np.float32)
     following = float(after)
     for step in range(len(rewards) - 1, -1, -1):  # in float64, and rounded once

@@ -1,4 +1,4 @@
-"""What a sampler leaves as it is: one that needs no judge, keeps no columns and remembers nothing."""
+"""Base class of samplers, with a default for every hook but `draw`."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from guidebench.harness.interfaces import Array, Difference, Metrics, Span, Stat
 
 
 class BaseSampler:
-    """Every hook of a Sampler but `draw`, as one that ignores what it is told."""
+    """A sampler without judge, columns or memory, which ignores all feedback; subclasses add `draw`."""
 
     clip_length = 0
     columns: tuple[TransitionColumn, ...] = ()
     wants_reducible: Difference | None = None
 
     def added(self, index: int, live: Span, transition: Transition) -> None:
-        """Nothing is kept of new transitions."""
+        """Do nothing."""
 
     def feedback(self, index: Array, update: Update) -> None:
-        """What the learner tells changes nothing."""
+        """Do nothing."""
 
     def scored(self, row: int, index: Array, score: float) -> None:
-        """No judge is asked."""
+        """Do nothing."""
 
     def evaluated(self, returns: Array) -> None:
-        """Evaluation returns change nothing."""
+        """Do nothing."""
 
     def metrics(self, step: int) -> Metrics:
         return {}
@@ -31,4 +31,4 @@ class BaseSampler:
         return {}
 
     def load_state(self, row: int, state: State) -> None:
-        """Nothing to restore."""
+        """Do nothing."""

@@ -1,9 +1,9 @@
-"""Stored transitions of all seeds: a disk-backed ring per seed with slots beyond its capacity.
+"""Stored transitions of all seeds: a disk-backed ring per seed, with more slots than its capacity.
 
-An observation is stored once: the next observation of slot i is the observation of slot i + 1, except where an episode
-ended, whose last observation stands in a second, sparsely filled file at the same slot. Of a stack of frames the newest
-is stored; the others are those of the slots before. Slack slots keep what a checkpoint refers to from being overwritten
-before the next one is written, so the ring itself is never copied.
+Each observation is stored once: the next observation of slot i is the observation of slot i + 1. Where an episode
+ended, its last observation is stored in a second, sparse file at the same slot. Of a stack of frames only the newest is
+stored; the others are those of the slots before. Spare slots protect what a checkpoint refers to from being overwritten
+before the next checkpoint, so the ring itself is never copied.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from guidebench.harness.loop import checkpoints
 
 
 class Storage:
-    """Transitions of S seeds that share the write pointer: each call stores one of every seed.
+    """Transitions of S seeds that share the write pointer: each call stores one transition of every seed.
 
-    Those that follow each other in the store follow each other in an episode, but where one ended. A store of which
-    that does not hold is told so (`cut`), and has to be made with `broken`.
+    Consecutive transitions in the store belong to the same episode, unless an episode ended between them. A store that
+    skips transitions must be created with `broken` and notified of each gap by `cut`.
     """
 
     def __init__(
@@ -37,8 +37,8 @@ class Storage:
         folder: str = "replay",
         broken: bool = False,
     ) -> None:
-        """Columns as the build's spaces, the guide (`guided`: they join every batch if `batched`) and others (`kept`)
-        need them, in `folder` of each seed's directory."""
+        """Create columns for the build's spaces, for the guide (`guided`: they are in every batch if `batched`) and for
+        others (`kept`), in `folder` of each seed's directory."""
         own = (*guided, *kept)
         self.capacity = build.capacity
         self.size = build.slots
@@ -50,7 +50,7 @@ class Storage:
         action_shape: tuple[int, ...] = () if discrete else build.actions.shape
         whole = (build.observations.shape, build.observations.numpy)
         columns: dict[str, tuple[tuple[int, ...], str | np.dtype[Any]]] = {
-            # first, since which values of the sparsely filled columns count follows from them
+            # first, since they determine which values of the sparse columns are valid
             "ended": ((), "bool"),
             **({"opens": ((), "bool"), "opening": whole} if self._stacked else {}),
             **({"breaks": ((), "bool"), "before": self._frames.newest} if broken else {}),
@@ -72,11 +72,11 @@ class Storage:
             for column in own
             if column.kind == "mutable"
         }
-        # Which late values count: on disk they may be newer than the checkpoint, this mask never is.
+        # Which late values are valid: the file may be newer than the checkpoint, this mask never is.
         self._applied = {
             column.name: np.zeros((build.rows, self.size), bool) for column in own if column.kind == "late"
         }
-        # Fixed columns that others write once they know the values: which transitions have theirs.
+        # Which transitions already have a value in the fixed columns that others write later.
         self._given = {column.name: np.zeros((build.rows, self.size), bool) for column in own if column.kind == "fixed"}
         layout = {name: ((self.size, *shape), dtype) for name, (shape, dtype) in columns.items()}
         self._places = list(build.directories)
@@ -99,16 +99,16 @@ class Storage:
         self._cut = False
         """Whether the next transition does not follow the newest one."""
         self._opens = np.ones(build.rows, bool)
-        """[S], whether the next transition's stack of frames is not made of the frames before it."""
+        """[S], whether the next transition's stack of frames does not continue the frames before it."""
 
     @property
     def live(self) -> Span:
-        """The slots whose transitions may be drawn."""
+        """Slots whose transitions may be drawn."""
         count = min(self.written, self.capacity)
         return Span((self.written - count) % self.size, count, self.size)
 
     def append(self, transition: Transition) -> int:
-        """Store one transition of every seed; the slot it went to."""
+        """Store one transition of every seed; return its slot."""
         slot = self.written % self.size
         columns = self._columns
         ended = transition.terminated | transition.truncated
@@ -137,14 +137,14 @@ class Storage:
                 columns["opens"][row][slot] = self._opens[row]
                 if self._opens[row]:
                     columns["opening"][row][slot] = transition.observation[row]
-        # The newest transition's successor is stored with the next step; until then it is remembered here.
+        # The newest transition's next observation is stored with the next step; until then it is kept here.
         self._newest = transition.next_observation
         self._cut, self._opens = False, ended
         self.written += 1
         return slot
 
     def cut(self) -> None:
-        """The next transition does not follow the newest one, although no episode ended: others were not stored
+        """Mark that the next transition does not follow the newest one, although no episode ended: some were not stored
         here."""
         assert self._broken, "a store that may be cut is made so"
         newest = self._take("ended", np.full((len(self._places), 1), (self.written - 1) % self.size))
@@ -153,7 +153,7 @@ class Storage:
             self._opens = np.ones_like(self._opens)
 
     def gather(self, index: Array) -> Batch:
-        """Transitions at slots `index` [S, B] as arrays [S, B, …]; weight is left None."""
+        """Return the transitions at slots `index` [S, B] as arrays [S, B, …]; weight is None."""
         newest = (self.written - 1) % self.size
         following = self._take("observation", (index + 1) % self.size)
         ended = self._take("ended", index)
@@ -182,13 +182,13 @@ class Storage:
         )
 
     def _observation(self, index: Array) -> Array:
-        """What was observed at slots `index` [S, B], with all frames of a stack."""
+        """Return the observations at slots `index` [S, B], with all frames of a stack."""
         newest = self._take("observation", index)
         if not self._stacked:
             return newest
         earlier = (index[..., None] - np.arange(self._frames.most)) % self.size  # [S, B, k], the newest first
         opens = self._take("opens", earlier.reshape(len(index), -1)).reshape(earlier.shape)
-        # How many steps before a slot its frames are stored one by one; of older ones the opening's stack tells.
+        # Number of steps before a slot for which single frames are stored; older frames are in the opening's stack.
         since = np.where(opens.any(-1), opens.argmax(-1), self._frames.most)
         whole = np.empty(index.shape + self._frames.whole[0], self._frames.whole[1])
         for row, stacks in enumerate(whole):
@@ -198,8 +198,8 @@ class Storage:
         return whole
 
     def column(self, name: str, index: Array) -> Array:
-        """Values of a column at slots `index` [S, B]; a late value not yet there reads as its initial. `ended` tells of
-        each transition whether the next one does not follow it."""
+        """Return the values of a column at slots `index` [S, B]; a missing late value reads as its initial value. The
+        column `ended` states whether the next transition does not follow."""
         if name == "observation":
             return self._observation(index)
         if name in self._mutable:
@@ -214,7 +214,7 @@ class Storage:
         return values
 
     def read(self, column: str, row: int, slots: Array) -> Array:
-        """Values of a column at slots [n] of one seed."""
+        """Return the values of a column at slots [n] of one seed."""
         index = np.zeros((len(self._places), len(slots)), np.int64)
         index[row] = slots
         return np.asarray(self.column(column, index)[row])
@@ -232,7 +232,7 @@ class Storage:
                 self._given[column][row, slots] = True
 
     def apply(self, column: str, row: int, numbers: Array, values: Array) -> None:
-        """Values of a late or mutable column by the numbers of their transitions (`harness.interfaces.Store`)."""
+        """Set values of a late or mutable column by transition number (`harness.interfaces.Store`)."""
         own = self._own.get(column)
         if own is None or own.kind == "fixed":
             known = ", ".join(name for name, each in self._own.items() if each.kind != "fixed") or "none"
@@ -252,15 +252,15 @@ class Storage:
         self.write(column, row, self.slot(numbers[held]), values[held])
 
     def holds(self, number: Array) -> Array:
-        """Which transitions, by the order in which they were stored (0 the first), are still live."""
+        """Return which transitions, numbered in the order of storage from 0, may still be drawn."""
         return np.asarray((number >= self.written - self.live.count) & (number < self.written))
 
     def slot(self, number: Array) -> Array:
-        """Slot of a transition by the order in which it was stored."""
+        """Return the slot of a transition, numbered in the order of storage."""
         return np.asarray(number % self.size)
 
     def state(self, row: int) -> State:
-        """The pointer, and checksums of what lies in the ring, which stays there, flushed."""
+        """Return the write pointer and checksums of the ring's files, which are flushed and stay in place."""
         for files in self._files.values():
             files[row].flush()
         begin = self.written - self.live.count
@@ -281,7 +281,7 @@ class Storage:
         }
 
     def load_state(self, row: int, state: State) -> None:
-        """UserError for a ring of another size, and for one that does not hold what was written to it."""
+        """Restore the state; UserError for a ring of another size, or one whose files differ from what was written."""
         if state["size"] != self.size:
             raise UserError(
                 f"the stored ring has {state['size']} slots, this run {self.size}: delete the run's directory"
@@ -315,7 +315,7 @@ class Storage:
             self._newest[row] = state["newest"]
 
     def _known_up_to(self, name: str, row: int) -> int:
-        """The first transition whose value of a fixed column is still to be written."""
+        """Return the first transition whose value of a fixed column is still to be written."""
         if name not in self._given:
             return self.written
         start = max(self._checksums[row][name].upto, self.written - self.live.count)
@@ -323,14 +323,13 @@ class Storage:
         return start + (len(given) if given.all() else int(given.argmin()))
 
     def _stored(self, name: str, row: int, start: int, end: int) -> Array:
-        """A column's values of transitions that lie side by side; of a sparsely filled one, only those that are
-        there."""
+        """Return a column's values of adjacent transitions; for a sparse column, only the values present."""
         slots = slice(start % self.size, start % self.size + end - start)
         values = self._columns[name][row][slots]
         return values[self._columns[FILLED[name]][row][slots]] if name in FILLED else values
 
     def _counts(self, name: str, row: int) -> Array:
-        """Which late values count, bool [slots]: those that are there, of transitions that may be drawn."""
+        """Return which late values are valid, bool [slots]: those present, of transitions that may be drawn."""
         counts = np.zeros(self.size, bool)
         slots = self.live.slots(np.arange(self.live.count))
         counts[slots] = self._applied[name][row, slots]
@@ -345,7 +344,7 @@ class Storage:
 
 
 FILLED = {"final_observation": "ended", "opening": "opens", "before": "breaks"}
-"""Sparsely filled column -> the one that tells at which slots it has a value."""
+"""Sparse column -> the boolean column that marks the slots with a value."""
 
 
 def _path(directory: Path, folder: str, column: str) -> Path:
@@ -353,7 +352,7 @@ def _path(directory: Path, folder: str, column: str) -> Path:
 
 
 def _amiss(directory: Path, folder: str, layout: Mapping[str, tuple[tuple[int, ...], str | np.dtype[Any]]]) -> str:
-    """What of a run's ring is not there as it should be, or ""."""
+    """Return what is missing or of the wrong size in a run's ring, or ""."""
     for name, (shape, dtype) in layout.items():
         path, wanted = _path(directory, folder, name), _bytes(shape, dtype)
         if not path.exists():

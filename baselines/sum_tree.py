@@ -1,8 +1,9 @@
-"""A sum tree over the slots of a ring, one per seed: draw a slot in proportion to its priority, change priorities.
+"""A sum tree over the slots of a ring, one per seed: it draws slots in proportion to their priorities and changes
+priorities.
 
-Sixteen children a node: a step down reads two neighbouring cache lines, and a million slots are four steps below the
-top level. A parent is always recomputed from its children, in their order, never adjusted by a difference; so sums do
-not drift, and a tree rebuilt from its leaves has the same bits as one that was changed a leaf at a time.
+Each node has sixteen children: one step down reads two neighbouring cache lines, and a million slots need four steps
+below the top level. A parent is always recomputed from its children, in their order, never adjusted by a difference. So
+sums do not drift, and a tree rebuilt from its leaves has the same bits as one changed a leaf at a time.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from guidebench.harness.interfaces import Array, Span
 
 FAN = 16
 TOP = 64
-"""Most nodes of the top level, which is searched from its start."""
+"""Maximum number of nodes of the top level, which is searched linearly."""
 BLOCK = 256
-"""Leaves whose largest is kept together."""
+"""Leaves per block whose maximum is kept."""
 
 
 class SumTree:
-    """Priorities float64 [rows, size], all 0 at first; none may be negative or NaN.
+    """Priorities float64 [rows, size], initially 0; none may be negative or NaN.
 
-    Where a batch names a slot twice, the last priority given counts.
+    If a batch contains a slot twice, the last priority given counts.
     """
 
     def __init__(self, rows: int, size: int) -> None:
@@ -45,57 +46,59 @@ class SumTree:
 
     @property
     def total(self) -> Array:
-        """Sum of each row's priorities, [rows]; exactly 0 if all are 0."""
+        """Sum of each seed row's priorities, [rows]; exactly 0 if all are 0."""
         return np.asarray(_total(self._nodes, self._starts))
 
     def get(self, index: Array) -> Array:
-        """Priorities of slots `index` [rows, B], [rows, B]."""
+        """Return the priorities [rows, B] of slots `index` [rows, B]."""
         return np.asarray(_get(self._nodes, index))
 
     def set(self, index: Array, priority: Array) -> None:
-        """Give slots `index` [rows, B] the priorities [rows, B]."""
+        """Set the priorities [rows, B] of slots `index` [rows, B]."""
         _set(self._nodes, self._starts, 0, index, np.asarray(priority, np.float64))
 
     def set_row(self, row: int, index: Array, priority: Array | float) -> None:
-        """Give slots `index` [m] of one row a priority, one for all or [m]."""
+        """Set the priorities of slots `index` [m] of one seed row, one value for all or [m]."""
         values = np.broadcast_to(np.asarray(priority, np.float64), index.shape)
         _set(self._nodes, self._starts, row, index[None], np.ascontiguousarray(values)[None])
 
     def set_all_rows(self, index: int, priority: Array | float) -> None:
-        """Give slot `index` a priority in every row, one for all or [rows]."""
+        """Set the priority of slot `index` in every seed row, one value for all or [rows]."""
         values = np.empty((self.rows, 1))
         values[:, 0] = priority
         _set(self._nodes, self._starts, 0, np.full((self.rows, 1), index, np.int64), values)
 
     def store(self, index: int, priority: Array | float, live: Span) -> None:
-        """A transition went to slot `index` of every row; the one that it pushed out of `live`, if any, gets 0."""
+        """Set the priority of a transition stored at slot `index` of every seed row; the transition that it evicted
+        from `live`, if any, gets 0."""
         self.forget(index, live)
         self.set_all_rows(index, priority)
 
     def forget(self, index: int, live: Span) -> None:
-        """Give 0 to the transition, if any, that the one in slot `index` pushed out of `live`."""
+        """Set the priority of the transition evicted from `live` by the one at slot `index`, if any, to 0."""
         left = (live.start - 1) % live.size
         if left != index:
             self.set_all_rows(left, 0.0)
 
     def find(self, mass: Array) -> Array:
-        """The slot, int64 [rows, B], in whose share of the priorities laid end to end `mass` [rows, B] falls.
+        """Return the slots, int64 [rows, B], in whose interval of the cumulative priorities `mass` [rows, B] falls.
 
-        `mass` lies in [0, total) of its row. A slot of priority 0 is never found, however sums round; in a row whose
-        total is 0 there is nothing to find, and what is returned means nothing.
+        `mass` lies in [0, total) of its seed row. A slot of priority 0 is never returned, whatever the rounding. For a
+        row whose total is 0 the result is meaningless.
         """
         return np.asarray(_find(self._nodes, self._starts, mass))
 
     def sample(self, uniform: Array) -> Array:
-        """Slots drawn in proportion to their priorities by numbers `uniform` [rows, B] in [0, 1); as `find`."""
+        """Return slots drawn in proportion to their priorities, given numbers `uniform` [rows, B] in [0, 1); see
+        `find`."""
         return np.asarray(_find(self._nodes, self._starts, uniform * self.total[:, None]))
 
     def leaves(self, row: int) -> Array:
-        """A row's priorities, float64 [size]: all that its state is."""
+        """Return a seed row's priorities, float64 [size]: its complete state."""
         return self._nodes[row, : self.size].copy()
 
     def load_leaves(self, row: int, leaves: Array) -> None:
-        """Take up what `leaves` gave; UserError if it is not of this size."""
+        """Restore priorities returned by `leaves`; UserError if the size differs."""
         if leaves.shape != (self.size,):
             raise UserError(f"priorities of shape {list(leaves.shape)} for a sum tree of {self.size} slots")
         self._nodes[row, : self.size] = leaves
@@ -103,7 +106,7 @@ class SumTree:
 
 
 class MaxSumTree(SumTree):
-    """A sum tree that also knows the largest priority of each row, kept block by block."""
+    """A sum tree that also tracks the largest priority of each seed row, block by block."""
 
     def __init__(self, rows: int, size: int) -> None:
         super().__init__(rows, size)
@@ -111,7 +114,7 @@ class MaxSumTree(SumTree):
 
     @property
     def largest(self) -> Array:
-        """Of each row's priorities, [rows]; 0 if all are 0."""
+        """Largest priority of each seed row, [rows]; 0 if all are 0."""
         return np.asarray(self._highest.max(axis=1))
 
     def set(self, index: Array, priority: Array) -> None:
@@ -134,7 +137,7 @@ class MaxSumTree(SumTree):
 
 @njit(cache=True)
 def _highest(nodes: Array, size: int, highest: Array, first_row: int, index: Array) -> None:
-    """Look anew at the blocks of leaves index [n, B] of rows first_row … first_row + n - 1."""
+    """Recompute the maxima of the blocks that contain leaves index [n, B] of rows first_row … first_row + n - 1."""
     for line in range(len(index)):
         row = first_row + line
         for item in range(index.shape[1]):
@@ -147,7 +150,8 @@ def _highest(nodes: Array, size: int, highest: Array, first_row: int, index: Arr
 
 @njit(cache=True)
 def _sum(nodes: Array, first: int, count: int) -> float:
-    """Of a multiple of four nodes, in four lanes so that additions overlap: the one way any sum here is taken."""
+    """Return the sum of `count` nodes, a multiple of four, in four lanes so that additions overlap. All sums use this
+    function, so that they round alike."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     for node in range(first, first + count, 4):
         a += nodes[node]
@@ -176,7 +180,7 @@ def _get(nodes: Array, index: Array) -> Array:
 
 @njit(cache=True)
 def _set(nodes: Array, starts: Array, first_row: int, index: Array, priority: Array) -> None:
-    """Leaves index [n, B] of rows first_row … first_row + n - 1, then their ancestors, level by level."""
+    """Set leaves index [n, B] of rows first_row … first_row + n - 1, then recompute their ancestors, level by level."""
     for line in range(len(index)):
         row = nodes[first_row + line]
         for item in range(index.shape[1]):
@@ -198,7 +202,8 @@ def _rebuild(row: Array, starts: Array) -> None:
 
 @njit(cache=True)
 def _find(nodes: Array, starts: Array, mass: Array) -> Array:
-    """Level by level for the whole batch and without branches, so that the waits for memory of many draws overlap."""
+    """Search level by level for the whole batch and without branches, so that the memory waits of many draws
+    overlap."""
     found = np.zeros(mass.shape, np.int64)
     left = mass.copy()
     top = len(starts) - 2
@@ -216,7 +221,7 @@ def _find(nodes: Array, starts: Array, mass: Array) -> Array:
                     child += passed
                     before = end if passed else before
                 if child == count:
-                    # Rounding led past the last share: take that one, at its very end.
+                    # Rounding led past the last interval: take the last nonempty child, at its end.
                     child -= 1
                     while child > 0 and row[first + child] == 0.0:
                         child -= 1

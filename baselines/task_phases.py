@@ -1,7 +1,7 @@
-"""How a replay's draws spread over the phases of a task, a diagnostic from the task's own events.
+"""Distribution of a replay's draws over task phases, a diagnostic from the task's own events.
 
-An episode is in the phase of the first of the suite's events that it has not seen yet: on DoorKey it is on the way to
-the key, to the door or to the goal (VLM-RB, app. D, on where other replays look).
+An episode's task phase is the first of the suite's events that has not yet happened in it: on DoorKey the agent is on
+the way to the key, to the door or to the goal (VLM-RB, app. D, on where other replays look).
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from guidebench.harness.interfaces import Array, Metrics, Span, State, Store, Tr
 
 
 class TaskPhases:
-    """Phases of S seeds' stored transitions, kept beside them in the store; nothing that learns may look."""
+    """Task phases of S seeds' stored transitions, kept as a column of the store for diagnostics only; no learning part
+    may read it."""
 
     column = TransitionColumn("phase", "fixed", dtype="uint8")
 
@@ -20,13 +21,13 @@ class TaskPhases:
         self.events = events
         self._seen = np.zeros((rows, len(events)), bool)
         self._stored = np.zeros((rows, len(events) + 1), np.int64)
-        """Live transitions by phase; the last is "everything seen"."""
+        """Number of drawable transitions by task phase; the last entry counts those after all events."""
 
     def added(self, index: int, live: Span, transition: Transition, store: Store) -> None:
-        """Every seed stored `transition` at slot `index`: its phase is that of the state before it."""
+        """Record that every seed stored `transition` at slot `index`; its task phase is that of the state before it."""
         phase = self._phase()
         rows = np.arange(len(phase))
-        if self._stored[0].sum() == live.count:  # full: one transition left
+        if self._stored[0].sum() == live.count:  # full: one transition was evicted
             left = np.full((len(phase), 1), (live.start - 1) % live.size)
             self._stored[rows, store.column("phase", left)[:, 0]] -= 1
         self._stored[rows, phase] += 1
@@ -36,7 +37,7 @@ class TaskPhases:
         self._seen[transition.terminated | transition.truncated] = False
 
     def metrics(self, index: Array, store: Store) -> Metrics:
-        """Share of each phase among the draws [S, B] and among all live transitions."""
+        """Return the share of each task phase among the draws [S, B] and among all drawable transitions."""
         phases = store.column("phase", index)
         drawn = np.stack([np.bincount(row, minlength=len(self.events) + 1) for row in phases]) / index.shape[1]
         stored = self._stored / self._stored.sum(axis=1, keepdims=True)

@@ -77,7 +77,9 @@ class RewardEnsemble:
     def reward(self, states: Array) -> Array:
         """r̂ of states [S, B, …], [S, B]."""
         with torch.no_grad():
-            found = [self._reward(n, self._tensor(states[part.rows])) for n, part in enumerate(self.parameters.parts)]
+            found = [
+                self._reward(n, self._tensor(states[block.rows])) for n, block in enumerate(self.parameters.blocks)
+            ]
             return torch.cat(found).cpu().numpy()
 
     def reward_of(self, states: Array, rows: Array) -> Array:
@@ -100,8 +102,8 @@ class RewardEnsemble:
         active = chosen & (np.array([len(each) for each in sets]) > 0)
         fit = Fit(np.full(len(sets), np.nan), np.full(len(sets), np.nan), np.zeros(len(sets), np.int64))
         for _ in range(epochs):
-            for number, part in enumerate(self.parameters.parts):
-                if active[part.rows].any():
+            for number, block in enumerate(self.parameters.blocks):
+                if active[block.rows].any():
                     self._epoch(number, sets, active, generators, fit)
             active = active & ~(fit.accuracy > enough)
         return fit
@@ -111,7 +113,7 @@ class RewardEnsemble:
         fit: Fit,
     ) -> None:  # fmt: skip
         """One pass of the active seeds of a part over their sets; how it went goes into `fit`."""
-        rows = self.parameters.parts[number].rows
+        rows = self.parameters.blocks[number].rows
         training = [row for row in range(rows.start, rows.stop) if active[row]]
         orders = {
             row: np.stack([generators[row].permutation(len(sets[row])) for _ in range(self.members)])
@@ -129,7 +131,7 @@ class RewardEnsemble:
                 held = row - rows.start, slice(None), slice(order.shape[1])
                 pairs[held], labels[held], weights[held] = sets[row].seen[order], sets[row].labels[order], 1
             loss, told = self.terms(number, *map(self._tensor, (pairs, labels, weights)))
-            self.parameters.part_gradient(number, loss, self.gradient)
+            self.parameters.block_gradient(number, loss, self.gradient)
             moving = np.zeros_like(active)
             moving[[row for row, order in taken.items() if order.size]] = True
             self.optimiser.step(self.gradient.flat, moving)
@@ -148,7 +150,7 @@ class RewardEnsemble:
         means over their batches; and, [3, S, N], the sum of losses, pairs ordered as their label says, and pairs whose
         label says an order. Labels are smoothed by ε to ε + (1 − 2ε)·y.
         """
-        returns = self.network(self.parameters.parts[number].views, pairs.flatten(0, 1).flatten(1, 3)).tanh()
+        returns = self.network(self.parameters.blocks[number].views, pairs.flatten(0, 1).flatten(1, 3)).tanh()
         returns = returns.view(pairs.shape[:5]).sum(4)
         more = returns[..., 1] - returns[..., 0]  # log of the odds that the second is preferred
         smoothed = self.smoothing + (1 - 2 * self.smoothing) * labels
@@ -160,13 +162,13 @@ class RewardEnsemble:
 
     def _reward(self, number: int, states: Tensor) -> Tensor:
         """Of a part: [S, B, …] -> [S, B]."""
-        return ensemble(self.network, self.parameters.parts[number].views, states).tanh().mean(1)
+        return ensemble(self.network, self.parameters.blocks[number].views, states).tanh().mean(1)
 
     def _members(self, row: int) -> Mapping[str, Tensor]:
         """The networks of one seed, name -> [N, *shape]."""
-        part = next(part for part in self.parameters.parts if part.rows.start <= row < part.rows.stop)
-        first = (row - part.rows.start) * self.members
-        return {name: view[first : first + self.members] for name, view in part.views.items()}
+        block = next(block for block in self.parameters.blocks if block.rows.start <= row < block.rows.stop)
+        first = (row - block.rows.start) * self.members
+        return {name: view[first : first + self.members] for name, view in block.views.items()}
 
     def _tensor(self, array: Array) -> Tensor:
         # copied even on a CPU: NumPy's memory is aligned by chance, and the last bits of a product may depend on it

@@ -1,4 +1,5 @@
-"""VLM-RB's samplers: part of a batch by judged priority, the rest uniformly, with the judge's word alone or boosted."""
+"""VLM-RB's samplers: a share of each batch is drawn by judged priority, with or without TD boost, the rest
+uniformly."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def prioritised_share(config: VlmRb, step: int, steps: int) -> float:
-    """λ at environment step `step` of a run of `steps`: linear from 0 to lambda_max, then constant (VLM-RB, §3.1)."""
+    """Return λ at environment step `step` of a run of `steps`: linear from 0 to lambda_max, then constant (VLM-RB,
+    §3.1)."""
     if config.lambda_max is None:
         return 1.0
     stretch = config.schedule_share * steps
@@ -25,41 +27,41 @@ def prioritised_share(config: VlmRb, step: int, steps: int) -> float:
 class JudgedSampler(BaseSampler):
     """Draws from λ·q^P + (1 − λ)·q^U, q^P ∝ p^α, where p is the judge's 0 or 1 (VLM-RB, equation 2, algorithm 1).
 
-    A transition not yet judged has p = p̄, the mean over all clips judged before it was stored, 1 before the first.
-    Where every p of a seed is 0, its batches are uniform. Importance weights are off (VLM-RB, tables 2 and 3).
+    A transition not yet judged has p = p̄, the mean over all clips judged before it was stored, or 1 before the first.
+    If every p of a seed is 0, its batches are uniform. Importance weights are off (VLM-RB, tables 2 and 3).
     """
 
     def __init__(self, config: VlmRb, rows: int, slots: int, steps: int) -> None:
-        """`slots` of the ring, `steps` of the whole run."""
+        """`slots` is the size of the ring, `steps` the length of the whole run."""
         self.config = config
         self.clip_length = config.clip_length
         self._tree = SumTree(rows, slots)
         self._entering: list[tuple[int, int]] = []
-        """Since the tree was last looked at: slots that were left, slots that were filled."""
+        """Changes not yet applied to the tree: (evicted slot, filled slot)."""
         self._entering_priority: list[Array] = []
         self._steps = steps
         self._clips = np.zeros(rows, np.int64)
         self._meaningful = np.zeros(rows, np.int64)
-        """Clips that scored above the threshold, of the `_clips` judged so far."""
+        """Number of clips that scored above the threshold, of the `_clips` judged so far."""
         self._judged = np.zeros((rows, slots), bool)
         self._judged_count = np.zeros(rows, np.int64)
         self._stored = 0
         self.default_priority = np.ones(rows)
-        """p̄ of each seed, [S]: the cumulative mean of thresholded scores, one a clip; 1 before the first."""
+        """p̄ of each seed, [S]: the cumulative mean of thresholded scores, one per clip; 1 before the first."""
         self._unjudged_priority = np.ones(rows)
         """p̄^α."""
 
     def draw(self, count: int, moment: Moment) -> Draw:
-        """Slots int64 [S, B], the prioritised ones first, without weights.
+        """Return slots int64 [S, B], the prioritised ones first, without weights.
 
-        Of a batch, floor(λB) are drawn from q^P, and one more with probability frac(λB).
+        Draws floor(λB) samples from q^P, plus one with probability frac(λB).
         """
         tree, live = self.tree, moment.live
         rows, total = tree.rows, tree.total
         whole, rest = divmod(prioritised_share(self.config, moment.step, self._steps) * count, 1)
         shares = [0] * rows
         mass, uniform = np.empty((rows, count)), np.empty((rows, count), np.int64)
-        # Each seed draws as many numbers whatever its shares and priorities are, so its stream depends on neither.
+        # Each seed draws the same count of numbers for any shares and priorities, so its stream depends on neither.
         for row, rng in enumerate(moment.rngs):
             one_more = rng.random() < rest
             shares[row] = int(whole) + one_more if total[row] > 0 else 0
@@ -72,7 +74,7 @@ class JudgedSampler(BaseSampler):
         return Draw(index, None)
 
     def scored(self, row: int, index: Array, score: float) -> None:
-        """A clip's P(yes), thresholded, becomes p of its transitions `index` [m] and enters p̄ once."""
+        """Threshold a clip's P(yes), set p of its transitions `index` [m], and include it once in p̄."""
         meaningful = score > self.config.threshold
         self._judge(row, index, float(meaningful))
         self._clips[row] += 1
@@ -86,7 +88,7 @@ class JudgedSampler(BaseSampler):
         self.tree.set_row(row, index, score**self.config.alpha)
 
     def _set_default(self, row: int) -> None:
-        """p̄: of the clips judged so far, the share that is meaningful; 1 before the first (algorithm 1)."""
+        """Set p̄ to the share of clips judged so far that are above the threshold; 1 before the first (algorithm 1)."""
         self.default_priority[row] = self._meaningful[row] / self._clips[row] if self._clips[row] else 1.0
         self._unjudged_priority = self.default_priority**self.config.alpha
 
@@ -96,13 +98,13 @@ class JudgedSampler(BaseSampler):
         self._stored = live.count
 
     def _new_priority(self, index: int) -> Array:
-        """Sampling priority, [S], of the transition that every seed has just stored at slot `index`."""
+        """Return the sampling priority, [S], of the transition that every seed has just stored at slot `index`."""
         return self._unjudged_priority
 
     @property
     def tree(self) -> SumTree:
-        """Sampling priorities of all that is stored. New transitions enter it when it is looked at, several at once:
-        one at every step, with its ancestors, would cost more than drawing the batches."""
+        """Sampling priorities of all stored transitions. New transitions are inserted on access, several at once;
+        inserting one at every step, with its ancestors, would cost more than drawing the batches."""
         if self._entering:
             slots = np.array(self._entering)
             left = slots[:, 0]
@@ -116,7 +118,7 @@ class JudgedSampler(BaseSampler):
         return self._tree
 
     def metrics(self, step: int) -> Metrics:
-        """λ, p̄ and the share of stored transitions that a judge has spoken on."""
+        """Return λ, p̄ and the share of stored transitions that have been judged."""
         share = prioritised_share(self.config, step, self._steps)
         return {
             "replay/lambda": np.full(len(self._clips), share),
@@ -144,7 +146,7 @@ class JudgedSampler(BaseSampler):
 
 
 class BoostedSampler(JudgedSampler):
-    """As JudgedSampler with q^P ∝ (p·(|δ| + ε))^α: p is set once, the product follows δ (VLM-RB, §3.3)."""
+    """JudgedSampler with q^P ∝ (p·(|δ| + ε))^α: p is set once, and the product changes with δ (VLM-RB, §3.3)."""
 
     def __init__(self, config: VlmRb, rows: int, slots: int, steps: int) -> None:
         super().__init__(config, rows, slots, steps)
@@ -153,7 +155,7 @@ class BoostedSampler(JudgedSampler):
         """p and |δ| of each transition."""
 
     def feedback(self, index: Array, update: Update) -> None:
-        """Take over the TD errors [S, B]; one that is not finite changes nothing."""
+        """Store the TD errors [S, B]; a value that is not finite is ignored."""
         row = np.arange(self.tree.rows)[:, None]
         error = np.abs(update.td_error).astype(np.float32)
         finite = np.isfinite(error)
@@ -163,7 +165,7 @@ class BoostedSampler(JudgedSampler):
         self.tree.set(index, self.priority(self._score[row, index], error))
 
     def priority(self, score: Array, error: Array) -> Array:
-        """(p·(|δ| + ε))^α: what the tree holds."""
+        """Return (p·(|δ| + ε))^α, the priority in the tree."""
         return np.asarray((score * (error.astype(np.float64) + self.config.epsilon)) ** self.config.alpha)
 
     def _judge(self, row: int, index: Array, score: float) -> None:

@@ -1,4 +1,4 @@
-"""What VLM-RM asks an embedder: its two texts, and the frames; and the reward that follows from their vectors."""
+"""VLM-RM's requests to an embedder (two texts and the frames), and the reward computed from the vectors."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from guidebench.harness.models.calls import Call, CallResult, EmbedCall
 
 
 class GoalBaseline:
-    """Frames -> rewards (a Dialogue). The texts are asked with every question; equal calls are answered once."""
+    """A dialogue that turns frames into rewards. The texts are requested with every question; equal calls are answered
+    once."""
 
     calls = 2
 
     def __init__(self, goal: str, baseline: str, alpha: float) -> None:
-        """Without `alpha` the baseline is not looked at."""
+        """With `alpha` = 0 the baseline is not used."""
         self._texts = (goal, baseline) if alpha else (goal,)
         self._alpha = alpha
 
     async def __call__(
         self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]
     ) -> Array | None:
-        """uint8 [L, height, width, 3] -> the reward of each frame, [L], or None where the model gave no vectors. One
-        without a direction makes the reward not finite."""
+        """Return the reward of each frame, [L], of frames uint8 [L, height, width, 3]; None if the model returned no
+        vectors. A zero vector makes the reward not finite."""
         assert frames is not None, "a stretch has frames"
         texts, images = await ask(EmbedCall(self._texts)), await ask(EmbedCall(tuple(frames)))
         if texts.failure or images.failure:
@@ -36,10 +37,12 @@ class GoalBaseline:
 
 
 def reward(images: Array, goal: Array, baseline: Array, alpha: float) -> Array:
-    """r = 1 - |α proj_L(x) + (1 - α) x - g|² / 2 of images x [n, D] given texts g, b [D], float64 [n]; all vectors are
-    scaled to length 1, and L is the line through b and g (VLM-RM, definition 1). With α = 0 it is the cosine of x, g.
+    """Return r = 1 - |α proj_L(x) + (1 - α) x - g|² / 2 of images x [n, D] given texts g, b [D], float64 [n]. All
+    vectors are scaled to length 1, and L is the line through b and g (VLM-RM, definition 1). With α = 0 it is the
+    cosine of x and g.
 
-    UserError where b and g are one point and α > 0, and where texts and images have vectors of different lengths."""
+    UserError if b and g coincide and α > 0, or if texts and images have vectors of different lengths.
+    """
     if images.shape[1:] != goal.shape:
         raise UserError(
             f"the embedder turns a text into {len(goal)} numbers and a frame into {images.shape[1]}, which cannot be "

@@ -1,4 +1,5 @@
-"""A guide whose reward is a model's word on the frame of each state, asked in stretches and given late."""
+"""A guide whose reward is a model's score of each state's frame, requested per stretch of transitions and applied
+late."""
 
 from __future__ import annotations
 
@@ -23,10 +24,10 @@ from guidebench.methods.vlm_rm import REWARD
 
 
 class FrameRewardGuide(BaseGuide):
-    """Replaces the task's reward. What the rewards are is the dialogue's: it ends with one number for each frame.
+    """Replaces the task's reward by the dialogue's result, one number per frame.
 
-    A transition whose reward is not there, yet or for good since the model failed, counts as the mean of the rewards
-    known so far, before the first as 0 (choice).
+    A transition whose reward is missing, not yet answered or failed, gets the mean of the rewards known so far, 0
+    before the first (choice).
     """
 
     columns: tuple[TransitionColumn, ...] = (REWARD.column(),)
@@ -35,11 +36,11 @@ class FrameRewardGuide(BaseGuide):
     def __init__(self, rows: int, stretch: int) -> None:
         self._stretch = stretch
         self._open = [Clip() for _ in range(rows)]
-        self._stored = 0  # transitions so far: the numbers by which questions name them
+        self._stored = 0  # transitions so far; questions refer to transitions by this number
         self._sum, self._known, self._failed = np.zeros(rows), np.zeros(rows, np.int64), np.zeros(rows, np.int64)
 
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
-        """Asks about a stretch that is full, or that an episode ends."""
+        """Send a question about a stretch that is full or ended by its episode."""
         assert transition.snapshot is not None, "snapshots were wanted"
         ended = transition.terminated | transition.truncated
         for row, clip in enumerate(self._open):
@@ -49,7 +50,7 @@ class FrameRewardGuide(BaseGuide):
         self._stored += 1
 
     def answered(self, answers: Sequence[Response], store: Store, ctx: Context) -> None:
-        """Keeps the rewards of transitions that are still stored; all of them enter the mean."""
+        """Store the rewards of transitions that are still in the store; all rewards enter the mean."""
         for answer in answers:
             if answer.value is None:
                 self._failed[answer.row] += len(answer.key)
@@ -64,12 +65,13 @@ class FrameRewardGuide(BaseGuide):
         return batch._replace(reward=reward)
 
     def metrics(self) -> Metrics:
-        """`guide/reward`: the mean of those known so far; `guide/failed`: transitions that will never have one."""
+        """Return `guide/reward`, the mean of the rewards known so far, and `guide/failed`, the number of transitions
+        without a reward because the model failed."""
         return {"guide/reward": self._mean, "guide/failed": self._failed.astype(np.float64)}
 
     @property
     def _mean(self) -> Array:
-        """[S]."""
+        """Mean of the rewards known so far, [S]."""
         return self._sum / np.maximum(self._known, 1)
 
     def state(self, row: int) -> State:

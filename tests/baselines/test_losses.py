@@ -98,7 +98,7 @@ def test_a_loss_sees_the_networks_before_the_update() -> None:
     """The actor's term is of the critics as they were, although they move first."""
     learner = Sac(**CONTINUOUS).spawn(build())
     data = batch(0)
-    before = learner.q(learner.critic.parts[0].views, *map(torch.tensor, (data.observation, data.action))).mean((1, 2))
+    before = learner.q(learner.critic.blocks[0].views, *map(torch.tensor, (data.observation, data.action))).mean((1, 2))
     terms = of("actor", lambda b, net: net.critic(b.observation, net.policy(b.observation)).mean((1, 2)) * 0 + before)
     assert learner.update(data, ONE, 1, None, terms).metrics["actor_added"] == pytest.approx(before.tolist())
 

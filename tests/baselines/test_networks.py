@@ -69,7 +69,7 @@ def test_summed_tables_are_concatenated_embeddings_mixed_pointwise() -> None:
 def test_mlp_equals_torch_modules_for_each_seed() -> None:
     mlp = MLP(4, (7, 5), 2)
     parameters, x = initialised(mlp, 2), random(2, 6, 4)
-    result = mlp(parameters.parts[0].views, x)
+    result = mlp(parameters.blocks[0].views, x)
     for row in range(2):
         arrays = {name: torch.from_numpy(array) for name, array in parameters.arrays(row).items()}
         hidden = x[row]
@@ -85,8 +85,8 @@ def test_an_mlps_activation_may_be_another() -> None:
     mlp = MLP(1, (1,), 1, activation=torch.nn.functional.leaky_relu_)
     parameters = Parameters(mlp.specs(), 1, trainable=False)
     for name in ("mlp.0.weight", "mlp.1.weight"):
-        parameters.parts[0].views[name].fill_(1)
-    told = mlp(parameters.parts[0].views, torch.tensor([[[2.0], [-2.0]]]))
+        parameters.blocks[0].views[name].fill_(1)
+    told = mlp(parameters.blocks[0].views, torch.tensor([[[2.0], [-2.0]]]))
     assert told.flatten().tolist() == pytest.approx([2, -0.02])
 
 
@@ -101,9 +101,9 @@ def test_a_hidden_layer_is_normalised_before_its_relu() -> None:
     }  # fmt: skip
     parameters.load(0, given)
     x = torch.tensor([[[1.0, 2.0]]])
-    assert mlp(parameters.parts[0].views, x).item() == pytest.approx(12.5, abs=1e-3)
+    assert mlp(parameters.blocks[0].views, x).item() == pytest.approx(12.5, abs=1e-3)
     parameters.load(0, {**given, "mlp.0.shift": [-3, -1]})  # 2·(−1) − 3 is cut off at 0
-    assert mlp(parameters.parts[0].views, x).item() == pytest.approx(2.5, abs=1e-3)
+    assert mlp(parameters.blocks[0].views, x).item() == pytest.approx(2.5, abs=1e-3)
 
 
 def test_a_single_number_is_the_linear_layers_in_value_and_gradient() -> None:
@@ -120,7 +120,7 @@ def test_members_of_an_ensemble_are_networks_of_their_own(together: bool) -> Non
     parameters.initialise([np.random.default_rng(row) for row in range(2)])
     x = random(2, 6, 4)
     chosen = torch.tensor([[2, 0], [1, 2]])
-    for rows, views in parameters.parts:
+    for rows, views in parameters.blocks:
         values = ensemble(mlp, views, x[rows])
         some = ensemble(mlp, parameters.subset(SeedBlock(rows, views), chosen[rows]), x[rows])
         assert values.shape == (rows.stop - rows.start, 3, 6)
@@ -129,6 +129,6 @@ def test_members_of_an_ensemble_are_networks_of_their_own(together: bool) -> Non
             for member in range(3):
                 single = Parameters(mlp.specs(), 1)
                 single.load(0, {name: array[member] for name, array in arrays.items()})
-                expected = mlp(single.parts[0].views, x[row : row + 1])[0, :, 0]
+                expected = mlp(single.blocks[0].views, x[row : row + 1])[0, :, 0]
                 torch.testing.assert_close(values[number, member], expected)
             torch.testing.assert_close(some[number], values[number, chosen[row]])

@@ -23,14 +23,14 @@ def initialised(rows: int) -> Parameters:
 @pytest.mark.parametrize("together", [False, True])
 def test_parts_look_into_one_buffer(together: bool) -> None:
     parameters = Parameters(SPECS, 2, together=together)
-    parameters.parts[-1].views["bias"].data[-1] = torch.tensor([1.0, 2.0, 3.0])
+    parameters.blocks[-1].views["bias"].data[-1] = torch.tensor([1.0, 2.0, 3.0])
     assert parameters.flat.sum() == 6 and parameters.flat[0].abs().sum() == 0
     assert parameters.arrays(1)["bias"].tolist() == [1.0, 2.0, 3.0]
 
 
 def test_every_parameter_of_every_row_is_aligned() -> None:
     parameters = Parameters(SPECS, 3)
-    views = [view for part in parameters.parts for view in part.views.values()]
+    views = [view for part in parameters.blocks for view in part.views.values()]
     assert len(views) == 9 and all(view.data_ptr() % 64 == 0 for view in views)
 
 
@@ -57,7 +57,7 @@ def test_gradient_of_each_row_is_of_its_own_loss(together: bool) -> None:
     scale = torch.tensor([1.0, 10.0])
     losses = [
         scale[rows] * views["bias"].sum(1) + views["table"].square().sum(1) + 0 * views["weight"].sum((1, 2))
-        for rows, views in parameters.parts
+        for rows, views in parameters.blocks
     ]
     out = parameters.empty_like()
     assert parameters.gradient(losses, out) is out.flat
@@ -214,8 +214,8 @@ def test_orthogonal_matrices_have_orthonormal_columns_or_rows_and_are_each_seeds
     specs = {"wide": Spec((3, 8), "orthogonal", 1.0), "high": Spec((8, 3), "orthogonal", 2.0)}
     found = Parameters(specs, 2, members=2)
     found.initialise([np.random.default_rng(0), np.random.default_rng(1)])
-    wide = np.stack([part.views["wide"].detach().numpy() for part in found.parts]).reshape(4, 3, 8)
-    high = np.stack([part.views["high"].detach().numpy() for part in found.parts]).reshape(4, 8, 3)
+    wide = np.stack([block.views["wide"].detach().numpy() for block in found.blocks]).reshape(4, 3, 8)
+    high = np.stack([block.views["high"].detach().numpy() for block in found.blocks]).reshape(4, 8, 3)
     for one, other in zip(wide, high, strict=True):
         np.testing.assert_allclose(one @ one.T, np.eye(3), atol=1e-6)
         np.testing.assert_allclose(other.T @ other, 4 * np.eye(3), atol=1e-5)

@@ -1,7 +1,8 @@
-"""An update as a CUDA graph: its kernels launched at once, where one by one their launches take longer than they do.
+"""An update as a CUDA graph: its kernels are launched at once, because launching them one by one takes longer than
+running them.
 
-It is used on a GPU alone, and only for what it can hold: an update draws its random numbers before it and reads no
-tensor's value on the way.
+It is used on a GPU only, and requires that an update draws its random numbers beforehand and reads no tensor's value on
+the CPU.
 """
 
 from __future__ import annotations
@@ -22,28 +23,28 @@ if TYPE_CHECKING:
     from guidebench.baselines.learners.actor_critic.sample import Sample
 
 WARM_UP = 3
-"""Updates of a kind that are taken as they are before the next is captured: libraries set themselves up in them."""
+"""Updates of each kind that run uncaptured first; libraries initialise during these."""
 
 
 class Kind(NamedTuple):
-    """What decides which kernels an update launches, besides the shapes, which do not change."""
+    """Everything that determines which kernels an update launches, except shapes, which do not change."""
 
-    part: int
-    """Of which part of the seeds; on a GPU there is one."""
+    block: int
+    """Index of the block of seeds; on a GPU there is one block."""
     acts: bool
-    """Whether it is also the actor's."""
+    """Whether the update includes the actor."""
     renews: tuple[bool, ...]
-    """Which seeds' target networks it moves."""
+    """Seeds whose target networks are updated."""
     reducible: Difference | None
-    """Which reducible errors the replay wants, if any."""
+    """Kind of reducible loss that the replay requests, if any."""
     weighted: bool
     """Whether its batches have importance weights."""
     active: tuple[bool, ...]
-    """Which seeds it moves."""
+    """Seeds whose networks are updated."""
 
 
 class UpdateStatistics(NamedTuple):
-    """What an update tells: the names of `numbers`' first columns, and float [seeds, names, then errors]."""
+    """Statistics of an update: names of the first columns of `numbers`, float [seeds, names, then TD errors]."""
 
     names: tuple[str, ...]
     numbers: Tensor
@@ -53,7 +54,7 @@ Learn = Callable[["Sample", Kind], UpdateStatistics]
 
 
 class _Graph(NamedTuple):
-    """A captured update: the memory that it reads and writes."""
+    """A captured update and the memory that it reads and writes."""
 
     graph: Any
     sample: Sample
@@ -61,9 +62,10 @@ class _Graph(NamedTuple):
 
 
 class Captured:
-    """`learn`, from the fourth update of each kind on as a graph; as it is, with a warning, where that fails.
+    """Runs `learn` as a CUDA graph from the fourth update of each kind; if capturing fails, warns and runs it
+    uncaptured.
 
-    `told.numbers` is overwritten by the next update of its kind.
+    `told.numbers` is overwritten by the next update of the same kind.
     """
 
     def __init__(self, learn: Learn) -> None:
@@ -71,7 +73,7 @@ class Captured:
         self._taken: Counter[Kind] = Counter()
         self.graphs: dict[Kind, _Graph] = {}
         self.refused = ""
-        """Why updates are no longer captured."""
+        """Reason why updates are no longer captured, or ""."""
 
     def __call__(self, sample: Sample, kind: Kind) -> UpdateStatistics:
         if kind in self.graphs:
@@ -91,7 +93,7 @@ class Captured:
         return self._replay(self.graphs[kind], sample)
 
     def _capture(self, sample: Sample, kind: Kind) -> _Graph:
-        """Notes the update's kernels and runs none of them, so that nothing is learnt twice."""
+        """Record the update's kernels without running them, so that no update is applied twice."""
         own = type(sample)._make(None if given is None else cloned(given) for given in sample)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
@@ -101,7 +103,7 @@ class Captured:
     def _replay(self, captured: _Graph, sample: Sample) -> UpdateStatistics:
         for own, given in zip(captured.sample, sample, strict=True):
             if own is not None:
-                assert given is not None, "samples of a kind have the same parts"
+                assert given is not None, "samples of a kind have the same blocks"
                 overwrite(own, given)
         captured.graph.replay()
         return captured.told

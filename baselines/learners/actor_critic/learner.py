@@ -1,5 +1,5 @@
-"""What serves SAC and TD3, whose algorithms are in `sac/learner.py` and `td3/learner.py`: values and target values,
-steps of Adam, when an update is due and what it draws, acting, checkpoints."""
+"""Shared by SAC and TD3, whose algorithms are in `sac/learner.py` and `td3/learner.py`: values and target values, steps
+of Adam, the schedule and random draws of updates, acting, checkpoints."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from guidebench.harness.interfaces import Array, Batch, Build, Difference, Loss,
 
 OPTIMISERS = ("actor_optimiser", "critic_optimiser", "encoder_optimiser")
 ACTOR, CRITICS = slice(0, 1), slice(1, 3)
-"""Of the optimisers, those that the actor's loss moves and those that the critics' moves."""
+"""Slices of the optimisers: those of the actor's loss and those of the critics' loss."""
 REDUCTIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "min": lambda values: values.amin(1),
     "mean": lambda values: values.mean(1),
     "first": lambda values: values[:, 0],
 }
-"""How the critics' values [S, N, B] become one, [S, B]."""
+"""Reductions of the critics' values [S, N, B] to [S, B]."""
 
 
 class CriticUpdate(NamedTuple):
-    """What an update of the critics tells, without gradient."""
+    """Results of an update of the critics, without gradient."""
 
     metrics: dict[str, Tensor]  # name -> [S]
     td_error: Tensor  # [S, B], mean_i Q_i(s, a) − y
@@ -47,13 +47,14 @@ class CriticUpdate(NamedTuple):
 class ActorCriticLearner(BaseLearner, ABC):
     """An actor, N critics and their target networks, for S seeds at once.
 
-    All of them see features [S, B, D], which are the observations themselves where no encoder learns. A learner says in
-    `learn` how a gradient step goes. Most methods compute for one part of the seeds, given by its number."""
+    All of them read features [S, B, D], which are the observations themselves if no encoder learns. A subclass
+    implements one gradient step in `learn`. Most methods compute for one block of seeds, given by its index.
+    """
 
     draws_action = False
-    """Whether the actor's loss takes noise."""
+    """Whether the actor's loss uses noise."""
     delays_targets = False
-    """Whether target networks move only after updates that are also the actor's."""
+    """Whether target networks are updated only together with the actor."""
 
     def __init__(self, config: ActorCritic, build: Build) -> None:
         self.config = config
@@ -83,45 +84,46 @@ class ActorCriticLearner(BaseLearner, ABC):
         self.gradients = [optimiser.parameters.empty_like() for optimiser in self.optimisers]
         self._step, self._updates = 0, 0
         self._asked: tuple[int, int | None] = (0, None)
-        """The last step, and how many updates the phase wanted of it."""
+        """The last step, and the number of updates that the run phase sets for it."""
         self._renewals = np.zeros(build.rows, np.int64)
-        """[S], updates since each seed's target networks last moved."""
+        """[S], updates since each seed's target networks were last updated."""
         self._learn: Learn = Captured(self.learn) if build.device.startswith("cuda") else self.learn
 
     @abstractmethod
     def learn(self, sample: Sample, kind: Kind, added: Mapping[str, Added] = MappingProxyType({})) -> UpdateStatistics:
-        """One gradient step: all of an update that follows its batch and its random numbers.
+        """Take one gradient step: the part of an update after its batch and random numbers are drawn.
 
-        It waits for no result of a GPU's, so that it can be captured. `added`: what others add to its losses, by
-        group."""
-
-    @abstractmethod
-    def greedy(self, part: int, features: Tensor) -> Tensor:
-        """Actions [S, B, A] without noise."""
+        It reads no value from the GPU, so that it can be captured. `added` holds the losses that others add, by group.
+        """
 
     @abstractmethod
-    def explore(self, part: int, features: Tensor, noise: Tensor) -> Tensor:
-        """Actions [S, B, A] that explore by standard normal `noise` [S, B, A]."""
+    def greedy(self, block: int, features: Tensor) -> Tensor:
+        """Return actions [S, B, A] without noise."""
+
+    @abstractmethod
+    def explore(self, block: int, features: Tensor, noise: Tensor) -> Tensor:
+        """Return exploring actions [S, B, A], given standard normal `noise` [S, B, A]."""
 
     def targets(self) -> list[tuple[Parameters, Parameters]]:
-        """Each target network, and the one that it follows."""
+        """Return each target network with its online network."""
         encoders = [(self.target_encoder, self.encoder)] if self.encodes else []
         return [(self.target, self.critic), *encoders]
 
-    def features(self, part: int, observation: Seen) -> Tensor:
-        """What the networks see of observations [S, B, …]: [S, B, D]."""
-        return self.encoder_network(self.encoder.parts[part].views, observation)
+    def features(self, block: int, observation: Seen) -> Tensor:
+        """Return the online features [S, B, D] of observations [S, B, …]."""
+        return self.encoder_network(self.encoder.blocks[block].views, observation)
 
-    def target_features(self, part: int, observation: Seen) -> Tensor:
-        """What target networks see of them."""
-        return self.encoder_network(self.target_encoder.parts[part].views, observation)
+    def target_features(self, block: int, observation: Seen) -> Tensor:
+        """Return the target encoder's features [S, B, D] of observations [S, B, …]."""
+        return self.encoder_network(self.target_encoder.blocks[block].views, observation)
 
-    def drawn(self, part: int, features: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Actions [S, B, A] of the policy by standard normal `noise` [S, B, A], and their log-probabilities [S, B]."""
+    def drawn(self, block: int, features: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Return actions [S, B, A] of the policy, given standard normal `noise` [S, B, A], and their log-probabilities
+        [S, B]."""
         raise self._deterministic()
 
-    def log_probability(self, part: int, features: Tensor, action: Tensor) -> Tensor:
-        """log π(a|s) of actions [S, B, A], [S, B]."""
+    def log_probability(self, block: int, features: Tensor, action: Tensor) -> Tensor:
+        """Return log π(a|s) of actions [S, B, A], [S, B]."""
         raise self._deterministic()
 
     def _deterministic(self) -> UserError:
@@ -129,8 +131,11 @@ class ActorCriticLearner(BaseLearner, ABC):
         return UserError(f"the policy of {name} is deterministic: a loss has its policy(observation), or learner=sac")
 
     def act(self, observation: Array, rows: Array, explore: Sequence[np.random.Generator] | None, step: int) -> Array:
-        """float32 [n, A] in [-1, 1] for observations [n, …] of seeds `rows` [n]; by the generators `explore` [S]
-        uniformly random up to step `learning_starts` and then by the learner's noise, greedy without."""
+        """Return actions float32 [n, A] in [-1, 1] for observations [n, …] of the seed rows `rows` [n].
+
+        With the generators `explore` [S], actions are uniformly random up to step `learning_starts` and then carry the
+        learner's noise; without, they are greedy.
+        """
         if explore is None:
             return self.actor.evaluate(self._greedy, observation, rows)
         generators = [explore[row] for row in rows.tolist()]
@@ -138,48 +143,51 @@ class ActorCriticLearner(BaseLearner, ABC):
             return np.stack([generator.uniform(-1, 1, self.actions) for generator in generators]).astype(np.float32)
         noise = np.stack([generator.standard_normal(self.actions, np.float32) for generator in generators])
 
-        def noisy(part: int, seen: Seen, noise: Tensor) -> Tensor:
-            return self.explore(part, self.features(part, seen), noise)
+        def noisy(block: int, seen: Seen, noise: Tensor) -> Tensor:
+            return self.explore(block, self.features(block, seen), noise)
 
         return self.actor.evaluate(noisy, observation, rows, noise)
 
-    def _greedy(self, part: int, seen: Seen) -> Tensor:
-        return self.greedy(part, self.features(part, seen))
+    def _greedy(self, block: int, seen: Seen) -> Tensor:
+        return self.greedy(block, self.features(block, seen))
 
     def value(self, observation: Array, rows: Array) -> Array:
-        """mean_i Q_i(s, π(s)) of observations [n, …] of seeds `rows` [n] under greedy actions, float32 [n]."""
+        """Return mean_i Q_i(s, π(s)) under greedy actions for observations [n, …] of the seed rows `rows` [n], float32
+        [n]."""
 
-        def values(part: int, seen: Seen) -> Tensor:
-            features = self.features(part, seen)
-            return self.q(self.critic.parts[part].views, features, self.greedy(part, features)).mean(1)
+        def values(block: int, seen: Seen) -> Tensor:
+            features = self.features(block, seen)
+            return self.q(self.critic.blocks[block].views, features, self.greedy(block, features)).mean(1)
 
         return self.actor.evaluate(values, observation, rows)
 
     def q(self, critics: Mapping[str, Tensor], features: Tensor, action: Tensor) -> Tensor:
-        """Q_i(s, a) of the critics [S·N, …]: features [S, B, D], actions [S, B, A] -> [S, N, B]."""
+        """Return Q_i(s, a) of the critics [S·N, …]: features [S, B, D], actions [S, B, A] -> [S, N, B]."""
         return ensemble(self.critic_network, critics, torch.cat([features, action], 2))
 
-    def target_q(self, part: int, sample: Sample, features: Tensor, action: Tensor) -> Tensor:
-        """The target critics' value of actions [S, B, A] at target features of s′, reduced over the chosen, [S, B]."""
-        own = self.target.parts[part]
+    def target_q(self, block: int, sample: Sample, features: Tensor, action: Tensor) -> Tensor:
+        """Return the target critics' value of actions [S, B, A] at target features of s′, reduced over the chosen
+        critics, [S, B]."""
+        own = self.target.blocks[block]
         critics = own.views if sample.chosen is None else self.target.subset(own, sample.chosen)
         return REDUCTIONS[self.config.target_reduction](self.q(critics, features, action))
 
-    def actor_q(self, part: int, features: Tensor, action: Tensor) -> Tensor:
-        """The online critics' value of actions [S, B, A] at features of s, reduced over all, [S, B]."""
-        critics: Mapping[str, Tensor] = self.critic.parts[part].views
+    def actor_q(self, block: int, features: Tensor, action: Tensor) -> Tensor:
+        """Return the online critics' value of actions [S, B, A] at features of s, reduced over all critics, [S, B]."""
+        critics: Mapping[str, Tensor] = self.critic.blocks[block].views
         if self.config.actor_reduction == "first":
             critics = {name: view[:: self.config.ensemble] for name, view in critics.items()}
         return REDUCTIONS[self.config.actor_reduction](self.q(critics, features, action))
 
     def fit_critics(self, sample: Sample, wanted: Tensor, kind: Kind, added: Added | None) -> CriticUpdate:
-        """One step of Adam of the critics, and of the encoder, on Σ_i mean of w·(Q_i(s, a) − y)² (VLM-RB, app. E.1).
+        """Take one step of Adam of the critics and the encoder on Σ_i mean of w·(Q_i(s, a) − y)² (VLM-RB, app. E.1).
 
-        `wanted`: y, [S, B]. The reducible error is |mean_i Q_i − y| − |mean_i Q̄_i − y| [choice], the reducible loss
-        Σ_i (Q_i − y)² − Σ_i (Q̄_i − y)²."""
-        part = kind.part
-        features = self.features(part, sample.observation)
-        errors = self.q(self.critic.parts[part].views, features, sample.action) - wanted.unsqueeze(1)
+        `wanted` is y, [S, B]. The reducible error is |mean_i Q_i − y| − |mean_i Q̄_i − y| [choice], the reducible loss
+        Σ_i (Q_i − y)² − Σ_i (Q̄_i − y)².
+        """
+        block = kind.block
+        features = self.features(block, sample.observation)
+        errors = self.q(self.critic.blocks[block].views, features, sample.action) - wanted.unsqueeze(1)
         squares = errors.square()
         if sample.weight is not None:
             squares = squares * sample.weight.unsqueeze(1)
@@ -192,8 +200,8 @@ class ActorCriticLearner(BaseLearner, ABC):
         less = None
         if kind.reducible is not None:
             with torch.no_grad():
-                former_features = self.target_features(part, sample.observation)
-                former = self.q(self.target.parts[part].views, former_features, sample.action)
+                former_features = self.target_features(block, sample.observation)
+                former = self.q(self.target.blocks[block].views, former_features, sample.action)
             if kind.reducible == "error":
                 less = td_error.abs() - (former.mean(1) - wanted).abs()
             else:
@@ -201,22 +209,23 @@ class ActorCriticLearner(BaseLearner, ABC):
         return CriticUpdate(metrics, td_error, less)
 
     def fit_actor(self, loss: Tensor, kind: Kind, added: Added | None) -> dict[str, Tensor]:
-        """One step of Adam of the actor on its loss [S]; what to tell of it, name -> [S]."""
+        """Take one step of Adam of the actor on its loss [S]; return its metrics, name -> [S]."""
         (norm,) = self._descend(ACTOR, kind, loss, added)
         return {"actor_loss": loss.detach(), "actor_grad_norm": norm}
 
     def move_targets(self, kind: Kind) -> None:
-        """θ̄ ← τθ + (1 − τ)θ̄ of the seeds whose target networks are due."""
+        """Set θ̄ ← τθ + (1 − τ)θ̄ for the seeds whose target networks are due."""
         if any(kind.renews):
             for target, online in self.targets():
                 self.move(target, online, np.array(kind.renews))
 
     @staticmethod
     def told(critics: CriticUpdate, metrics: Mapping[str, Tensor], added: Mapping[str, Added]) -> UpdateStatistics:
-        """What a gradient step tells: of its critics, `metrics` of what else it updated, and the added losses."""
+        """Return a gradient step's statistics: those of its critics, `metrics` of its other updates, and the added
+        losses."""
         numbers = {**critics.metrics, **metrics, **{f"{group}_added": more.value for group, more in added.items()}}
         errors = [error for error in (critics.td_error, critics.reducible) if error is not None]
-        # one array, so that a GPU is waited for once
+        # one array, so that the GPU is synchronised once
         return UpdateStatistics(tuple(numbers), torch.cat([torch.stack(list(numbers.values()), 1), *errors], 1))
 
     def updates_due(self, step: int, asked: int | None = None) -> int:
@@ -226,11 +235,12 @@ class ActorCriticLearner(BaseLearner, ABC):
         return self.config.utd if step >= self.config.learning_starts else 0
 
     def actor_due(self, step: int) -> bool:
-        """Whether the update that begins now, at environment step `step`, is also the actor's.
+        """Return whether the update that begins now, at environment step `step`, includes the actor.
 
-        On every `policy_frequency`-th step the actor follows the critics' updates k = 1 … `utd` at which
-        ⌊k · actor_utd / utd⌋ rises, so that the last is one of them [choice]. Where the phase says how many updates a
-        step takes, k goes on from step to step."""
+        On every `policy_frequency`-th step the actor is updated after the critic updates k = 1 … `utd` at which ⌊k ·
+        actor_utd / utd⌋ increases, so that the last is one of them [choice]. If the run phase sets the number of
+        updates per step, k continues across steps.
+        """
         config = self.config
         if step != self._step:
             asked = self._asked[1] if self._asked[0] == step else None
@@ -240,8 +250,8 @@ class ActorCriticLearner(BaseLearner, ABC):
         return rises and step % config.policy_frequency == 0
 
     def targets_due(self, acts: bool, active: Array) -> Array:
-        """Whether the update of the seeds `active` [S] that begins now, also the actor's or not, moves their target
-        networks, bool [S]: every `target_frequency`-th of a seed's updates that may."""
+        """Return whether the update that begins now updates the target networks of each seed, bool [S], given the seeds
+        `active` [S] and whether the actor is included: every `target_frequency`-th eligible update of a seed does."""
         if self.delays_targets and not acts:
             return np.zeros_like(active)
         self._renewals[active] = (self._renewals[active] + 1) % self.config.target_frequency
@@ -255,22 +265,23 @@ class ActorCriticLearner(BaseLearner, ABC):
         reducible: Difference | None = None,
         losses: Sequence[Loss] = (),
     ) -> Update:
-        """One gradient step, `learn`, of each part of the seeds.
+        """Take one gradient step, `learn`, of each block of seeds.
 
-        What `losses` add to (groups `critic` and `actor`) is of the networks before any of this. An update with added
-        losses is never captured as a CUDA graph."""
+        Added `losses` (groups `critic` and `actor`) are computed from the networks before this step. An update with
+        added losses is never captured as a CUDA graph.
+        """
         acts = self.actor_due(step)
         renews = self.targets_due(acts, active)
         told = []
-        # part by part from batch to targets, so that on a CPU one seed's networks stay in its cache
-        for part, (rows, _) in enumerate(self.actor.parts):
+        # each block is finished before the next, so that on a CPU one seed's networks stay in the cache
+        for block, (rows, _) in enumerate(self.actor.blocks):
             moving = np.zeros_like(active)
             moving[rows] = active[rows]
             moved = tuple((moving & renews).tolist())
-            kind = Kind(part, acts, moved, reducible, batch.weight is not None, tuple(moving.tolist()))
+            kind = Kind(block, acts, moved, reducible, batch.weight is not None, tuple(moving.tolist()))
             sample = self.sample(batch, rows, acts)
             if losses:
-                told.append(self.learn(sample, kind, self._added(losses, batch, part, acts)))
+                told.append(self.learn(sample, kind, self._added(losses, batch, block, acts)))
             else:
                 told.append(self._learn(sample, kind))
         names = told[0].names
@@ -283,18 +294,18 @@ class ActorCriticLearner(BaseLearner, ABC):
         per_transition = found[:, len(names) :]
         return Update(per_transition[:, :size], metrics, per_transition[:, size:] if reducible is not None else None)
 
-    def _added(self, losses: Sequence[Loss], batch: Batch, part: int, acts: bool) -> dict[str, Added]:
-        """What `losses` add for the seeds of one part, in an update that is also the actor's or not."""
+    def _added(self, losses: Sequence[Loss], batch: Batch, block: int, acts: bool) -> dict[str, Added]:
+        """Return what `losses` add for the seeds of one block, in an update with or without the actor."""
         adding.check_groups(losses, self.config.groups)
-        rows, critics = self.critic.parts[part]
+        rows, critics = self.critic.blocks[block]
 
         def of_actor(compute: Callable[..., Any]) -> Callable[..., Any]:
-            """The actor's, which sees features without gradient."""
+            """Wrap a function of the actor, which reads features without gradient."""
 
             def computed(observation: Seen, *given: Tensor) -> Any:
                 with torch.no_grad():
-                    features = self.features(part, observation)
-                return compute(part, features, *given)
+                    features = self.features(block, observation)
+                return compute(block, features, *given)
 
             return computed
 
@@ -303,30 +314,30 @@ class ActorCriticLearner(BaseLearner, ABC):
             of_actor(self.greedy),
             of_actor(self.drawn),
             of_actor(self.log_probability),
-            lambda observation, action: self.q(critics, self.features(part, observation), action),
+            lambda observation, action: self.q(critics, self.features(block, observation), action),
         )
-        groups = {"critic": [*critics.values(), *self.encoder.parts[part].views.values()]}
+        groups = {"critic": [*critics.values(), *self.encoder.blocks[block].views.values()]}
         if acts:
-            groups["actor"] = [*self.actor.parts[part].views.values()]
+            groups["actor"] = [*self.actor.blocks[block].views.values()]
         return adding.added(losses, adding.of(batch, rows, self.device), networks, groups)
 
     def _descend(self, which: slice, kind: Kind, loss: Tensor, added: Added | None) -> list[Tensor]:
-        """A step of Adam of each of a part's networks `which`, on their loss and what is added to it; their gradients'
-        norms before clipping, [seeds] each."""
-        part, moving = kind.part, np.array(kind.active)
+        """Take a step of Adam of a block's networks `which`, on their loss and its added gradients; return the
+        gradients' norms before clipping, [seeds] each."""
+        block, moving = kind.block, np.array(kind.active)
         optimisers, gradients = self.optimisers[which], self.gradients[which]
         networks = [optimiser.parameters for optimiser in optimisers]
-        gradients_of(part, loss, *zip(networks, gradients, strict=True))
+        gradients_of(block, loss, *zip(networks, gradients, strict=True))
         further, norms = iter(added.gradients if added is not None else ()), []
         for optimiser, gradient in zip(optimisers, gradients, strict=True):
             if added is not None:
-                gradient.add(part, [*itertools.islice(further, len(gradient.specs))])
-            norms.append(clip_by_norm(gradient.flat[gradient.parts[part].rows], self.config.max_grad_norm))
+                gradient.add(block, [*itertools.islice(further, len(gradient.specs))])
+            norms.append(clip_by_norm(gradient.flat[gradient.blocks[block].rows], self.config.max_grad_norm))
             optimiser.step(gradient.flat, moving)
         return norms
 
     def move(self, target: Parameters, online: Parameters, active: Array) -> None:
-        """θ̄ ← τθ + (1 − τ)θ̄ of the active seeds (Lillicrap et al. 2016)."""
+        """Set θ̄ ← τθ + (1 − τ)θ̄ for the active seeds (Lillicrap et al. 2016)."""
         if active.all():
             target.flat.lerp_(online.flat, self.config.target_rate)
             return
@@ -334,8 +345,9 @@ class ActorCriticLearner(BaseLearner, ABC):
             target.flat[row].lerp_(online.flat[row], self.config.target_rate)
 
     def reset(self, part: str, active: Array) -> None:
-        """The critics of seeds `active` [S] begin anew from the seed's own stream, and so do their target networks and
-        their optimiser (Lee et al. 2021, algorithm 2); an encoder stays, since the actor sees by it too [choice]."""
+        """Reinitialise the critics of the seeds selected by `active` [S] from each seed's own stream, with their target
+        networks and optimiser (Lee et al. 2021, algorithm 2). An encoder is kept, since the actor reads its features
+        too [choice]."""
         if part not in self.config.resets:
             raise unknown("part of this learner to be reset:", part, self.config.resets)
         self.critic.initialise(self.initial, active)
@@ -344,8 +356,8 @@ class ActorCriticLearner(BaseLearner, ABC):
         self.optimisers[1].reset(active)
 
     def sample(self, batch: Batch, rows: slice, acts: bool) -> Sample:
-        """What a part of the seeds learns from. Each seed's own generator draws the target's critics, the noise in s′
-        and, where the actor is due and takes it, the noise in s."""
+        """Return a block's share of the batch as tensors. Each seed's own generator draws the target critics, the noise
+        in s′ and, if the actor is due and uses it, the noise in s."""
         config, noise = self.config, self.noise[rows]
         shape = (*batch.reward.shape[1:], self.actions)
 
@@ -374,7 +386,7 @@ class ActorCriticLearner(BaseLearner, ABC):
         return tensor(array, self.device)
 
     def networks(self) -> dict[str, Parameters]:
-        """All that a checkpoint holds of networks, by name."""
+        """Return the networks that a checkpoint holds, by name."""
         encoders = {"encoder": self.encoder, "target_encoder": self.target_encoder} if self.encodes else {}
         return {"actor": self.actor, "critic": self.critic, "target": self.target, **encoders}
 
@@ -390,10 +402,10 @@ class ActorCriticLearner(BaseLearner, ABC):
             parameters.load(row, state[name])
         for name, optimiser in zip(OPTIMISERS, self.optimisers, strict=False):
             optimiser.load_state(row, state[name])
-        self._renewals[row] = state.get("renewals", 0)  # older checkpoints are of runs that count none
+        self._renewals[row] = state.get("renewals", 0)  # older checkpoints do not have this count
 
     def parameters(self, row: int) -> Mapping[str, Array]:
-        """The encoder's, the actor's and, for `value`, the critics'."""
+        """Return the parameters of the encoder, the actor and, for `value`, the critics."""
         return {**self.encoder.arrays(row), **self.actor.arrays(row), **self.critic.arrays(row)}
 
     def load_parameters(self, row: int, parameters: Mapping[str, Array]) -> None:

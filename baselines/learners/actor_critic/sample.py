@@ -1,4 +1,4 @@
-"""What one update of an actor and its critics reads."""
+"""Inputs of one update of an actor and its critics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from guidebench.baselines.tensors import Seen
 
 
 class Sample(NamedTuple):
-    """A batch of the seeds of one part as tensors, and every random number that its update takes."""
+    """A batch for the seeds of one block as tensors, and every random number that its update uses."""
 
     observation: Seen  # [S, B, …]
     action: Tensor  # [S, B, A]
@@ -18,6 +18,6 @@ class Sample(NamedTuple):
     continues: Tensor  # [S, B], γ(1 − terminated)
     next_observation: Seen  # [S, B, …]
     weight: Tensor | None  # [S, B]
-    chosen: Tensor | None  # int64 [S, M], the target's critics; None for all
-    next_noise: Tensor  # [S, B, A], standard normal, of the action in s′
-    noise: Tensor | None  # [S, B, A], of the action in s, where the actor is due and draws one
+    chosen: Tensor | None  # int64 [S, M], indices of the target critics; None for all
+    next_noise: Tensor  # [S, B, A], standard normal, for the action in s′
+    noise: Tensor | None  # [S, B, A], for the action in s, if the actor is updated and draws one

@@ -1,4 +1,4 @@
-"""DQN: its update and the loss that it descends."""
+"""DQN: its update and its loss."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from guidebench.harness.interfaces import Array, Batch, Difference, Loss, Update
 class DqnLearner(QLearner):
     """Deep Q-learning (Mnih et al. 2015) with the double target (van Hasselt et al. 2016), for S seeds at once.
 
-    In training it acts ε-greedily (`act`, `epsilon`)."""
+    In training it acts ε-greedily (`act`, `epsilon`).
+    """
 
     def update(
         self,
@@ -25,17 +26,17 @@ class DqnLearner(QLearner):
         reducible: Difference | None = None,
         losses: Sequence[Loss] = (),
     ) -> Update:
-        """One gradient step (Mnih et al. 2015, algorithm 1): renew the target network where due, then descend the mean
-        over the batch of w·`td_loss`, and what `losses` add to it (group `q`), by one step of Adam."""
+        """Take one gradient step (Mnih et al. 2015, algorithm 1): update the target network if due, then descend the
+        mean over the batch of w·`td_loss`, plus the added `losses` (group `q`), by one step of Adam."""
         self.renew_target(active, step)
         return self.descend(batch, active, reducible, losses)
 
     def td_loss(
         self, online: SeedBlock, target: SeedBlock, sample: Sample, reducible: Difference | None = None
     ) -> Terms:
-        """Huber loss (κ = 1) of δ = Q(s, a) − y, y = r + γ(1 − terminated)·Q̄(s′, argmax_a′ Q(s′, a′)).
+        """Return the Huber loss (κ = 1) of δ = Q(s, a) − y, y = r + γ(1 − terminated)·Q̄(s′, argmax_a′ Q(s′, a′)).
 
-        Without `double` the argmax is Q̄'s own (van Hasselt et al. 2016, eq. 4; VLM-RB, table 3).
+        Without `double`, the argmax is that of Q̄ (van Hasselt et al. 2016, eq. 4; VLM-RB, table 3).
         """
         with torch.no_grad():
             values = self.network(target.views, sample.next_observation)

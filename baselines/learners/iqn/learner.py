@@ -34,7 +34,7 @@ class IqnLearner(QLearner):
         reducible: Difference | None = None,
         losses: Sequence[Loss] = (),
     ) -> Update:
-        """One gradient step (Dabney et al. 2018, §3): renew the target network where due, then descend the mean
+        """Take one gradient step (Dabney et al. 2018, §3): update the target network if due, then descend the mean
         over the batch of w·`td_loss`, and what `losses` add to it (group `q`), by one step of Adam."""
         self.renew_target(active, step)
         return self.descend(batch, active, reducible, losses)
@@ -42,12 +42,13 @@ class IqnLearner(QLearner):
     def td_loss(
         self, online: SeedBlock, target: SeedBlock, sample: Sample, reducible: Difference | None = None
     ) -> Terms:
-        """Quantile Huber loss of Z_τi(s, a) towards y_j = r + γ(1 − terminated)·Z̄_τ'j(s′, a*).
+        """Return the quantile Huber loss of Z_τi(s, a) towards y_j = r + γ(1 − terminated)·Z̄_τ'j(s′, a*).
 
-        a* has the highest Q(s′, ·) of the online network, without `double` of the target network. TD errors are of
-        means over the drawn quantiles: mean_i Z_τi(s, a) − mean_j y_j [choice]; `reducible` too, Q̄(s, a) by the same
-        τ as Q(s, a) and Q̄(s′, ·) by the same τ' as y (Dabney et al. 2018, eqs. 2 and 3; VLM-RB, app. E). Reducible
-        losses are quantile Huber losses of Z and Z̄ towards Z̄'s own best action.
+        a* has the highest Q(s′, ·) of the online network, or of the target network without `double`. TD errors are
+        differences of means over the drawn quantiles: mean_i Z_τi(s, a) − mean_j y_j [choice]. The same holds for
+        `reducible`, with Q̄(s, a) at the same τ as Q(s, a), and Q̄(s′, ·) at the same τ' as y (Dabney et al. 2018, eqs.
+        2 and 3; VLM-RB, app. E). Reducible losses are quantile Huber losses of Z and Z̄ towards the target built with
+        Z̄'s own best action.
         """
         config, network, size = self.config, self.network, sample.reward.shape[1]
         drawn = self.fractions(online.rows, size, config.train_quantiles)
@@ -75,20 +76,22 @@ class IqnLearner(QLearner):
         return Terms(loss, value, value - wanted.mean(2), less)
 
     def fractions(self, rows: slice, size: int, count: int) -> Tensor:
-        """τ uniform in [0, 1) for `size` transitions of the seeds `rows`, [S, size, count], by each one's generator."""
+        """Return τ uniform in [0, 1) for `size` transitions of the seed rows `rows`, [S, size, count], from each seed's
+        generator."""
         return self._tensor(np.stack([noise.random((size, count), np.float32) for noise in self.noise[rows]]))
 
 
 def taken(quantiles: Tensor, action: Tensor) -> Tensor:
-    """Quantiles [S, B, N, A] of one action [S, B, 1] of each transition -> [S, B, N]."""
+    """Return the quantiles [S, B, N] of one action [S, B, 1] per transition, from quantiles [S, B, N, A]."""
     index = action.unsqueeze(3).expand(*quantiles.shape[:3], 1)
     return quantiles.gather(3, index).squeeze(3)
 
 
 def quantile_huber(quantiles: Tensor, wanted: Tensor, fractions: Tensor, kappa: float) -> Tensor:
-    """Σ_i mean_j |τ_i − 1{δ_ij < 0}|·L_κ(δ_ij)/κ with δ_ij = wanted_j − quantile_i, and Huber's loss L_κ.
+    """Return Σ_i mean_j |τ_i − 1{δ_ij < 0}|·L_κ(δ_ij)/κ with δ_ij = wanted_j − quantile_i, and Huber's loss L_κ.
 
-    Quantiles and fractions τ [S, B, N], wanted [S, B, N'] -> [S, B] (Dabney et al. 2018, eq. 3)."""
+    Quantiles and fractions τ [S, B, N], wanted [S, B, N'] -> [S, B] (Dabney et al. 2018, eq. 3).
+    """
     delta = wanted.unsqueeze(2) - quantiles.unsqueeze(3)
     huber = F.huber_loss(delta, torch.zeros_like(delta), reduction="none", delta=kappa) / kappa
     slope = (fractions.unsqueeze(3) - (delta.detach() < 0).float()).abs()

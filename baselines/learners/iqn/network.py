@@ -16,7 +16,7 @@ from guidebench.baselines.tensors import Seen
 class QuantileNetwork:
     """Z_τ(s, ·) = head(ψ(s) ⊙ φ(τ)): an encoder ψ, and φ as wide as its features.
 
-    Called as every network, it gives Q-values: means over the `policy` fractions (k + ½)/K, the middles of K equal
+    Called like any network, it returns Q-values: means over the `policy` fractions (k + ½)/K, the midpoints of K equal
     parts of [0, 1] [choice: the paper draws them], so that they are a function of the observation.
     """
 
@@ -34,9 +34,11 @@ class QuantileNetwork:
         return result.view(*fractions.shape, self.width)
 
     def quantiles(self, parameters: Mapping[str, Tensor], inputs: Seen, fractions: Tensor) -> Tensor:
-        """Observations [S, B, …] and τ [S, B, N], or [S, 1, N] for all of a batch -> quantiles [S, B, N, A].
+        """Return the quantiles [S, B, N, A] of observations [S, B, …] at fractions τ [S, B, N], or [S, 1, N] for the
+        whole batch.
 
-        The N quantiles of a transition are rows of one product beside those of the others."""
+        The N quantiles of all transitions are computed as rows of one matrix product.
+        """
         features = self.encoder(parameters, inputs).unsqueeze(2)
         mixed = features * self.embedding(parameters, fractions)
         return self.head(parameters, mixed.flatten(1, 2)).view(*mixed.shape[:3], -1)

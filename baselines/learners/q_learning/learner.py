@@ -1,5 +1,5 @@
-"""What serves DQN and IQN, whose algorithms are in `dqn/learner.py` and `iqn/learner.py`: steps of Adam, renewal of the
-target network, ε-greedy acting, checkpoints."""
+"""Shared by DQN and IQN, whose algorithms are in `dqn/learner.py` and `iqn/learner.py`: steps of Adam, target network
+updates, ε-greedy acting, checkpoints."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from guidebench.harness.interfaces import Array, Batch, Build, Difference, Loss,
 
 
 class Sample(NamedTuple):
-    """A batch of the seeds of one part, as tensors."""
+    """A batch for the seeds of one block, as tensors."""
 
     observation: Seen  # [S, B, …]
     action: Tensor  # [S, B, 1] int64
@@ -33,7 +33,7 @@ class Sample(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What a batch tells transition by transition, [S, B]; only `loss` has a gradient."""
+    """Results per transition of a batch, [S, B]; only `loss` has a gradient."""
 
     loss: Tensor
     value: Tensor
@@ -41,8 +41,8 @@ class Terms(NamedTuple):
     td_error: Tensor
     """Q(s, a) − y."""
     reducible: Tensor | None
-    """|Q(s, a) − y| − |Q̄(s, a) − y|, or the same difference of losses, with the maximum of the target network
-    Q̄(s′, ·) in y, whatever `double` (VLM-RB, app. E: ReLo); None if not asked for."""
+    """|Q(s, a) − y| − |Q̄(s, a) − y|, or the same difference of losses, where y uses the maximum of the target network
+    Q̄(s′, ·), with or without `double` (VLM-RB, app. E: ReLo); None if not requested."""
 
 
 class QLearner(BaseLearner, ABC):
@@ -64,7 +64,7 @@ class QLearner(BaseLearner, ABC):
         self.gradient = self.online.empty_like()
         self.optimiser = Adam(self.online, config.lr)
         self.renewed = np.zeros(build.rows, np.int64)
-        """Environment step at which each seed's target network was last renewed, [S]."""
+        """Environment step of each seed's last target network update, [S]."""
 
     @abstractmethod
     def update(
@@ -75,23 +75,26 @@ class QLearner(BaseLearner, ABC):
         reducible: Difference | None = None,
         losses: Sequence[Loss] = (),
     ) -> Update:
-        """One gradient step of the seeds `active` [S], on what `losses` add to it too (group `q`)."""
+        """Take one gradient step of the seeds selected by `active` [S], including the added `losses` (group `q`)."""
 
     @abstractmethod
     def td_loss(
         self, online: SeedBlock, target: SeedBlock, sample: Sample, reducible: Difference | None = None
     ) -> Terms:
-        """Losses and errors of a part's transitions under its online and target parameters."""
+        """Return losses and TD errors of a block's transitions under its online and target parameters."""
 
     def epsilon(self, step: int) -> float:
-        """Probability of a random action at environment step `step`."""
+        """Return the probability of a random action at environment step `step`."""
         start, end = self.config.epsilon_start, self.config.epsilon_end
         return start + (end - start) * min(1.0, step / self.annealing)
 
     def act(self, observation: Array, rows: Array, explore: Sequence[np.random.Generator] | None, step: int) -> Array:
-        """ε-greedy by the generators `explore` [S], greedy without: observations [n, …] of seeds `rows` -> int64 [n].
+        """Return actions int64 [n] for observations [n, …] of the seed rows `rows`: ε-greedy with the generators
+        `explore` [S], or greedy if None.
 
-        Each observation takes one uniform number and one action from its seed's generator, used or not."""
+        For each observation, one uniform number and one action are drawn from its seed's generator, whether used or
+        not.
+        """
         if explore is None:
             return self._greedy(observation, rows)
         epsilon = self.epsilon(step)
@@ -111,15 +114,15 @@ class QLearner(BaseLearner, ABC):
         return actions
 
     def value(self, observation: Array, rows: Array) -> Array:
-        """max_a Q(s, a) of observations [n, …] of seeds `rows` [n], float32 [n]."""
+        """Return max_a Q(s, a) of observations [n, …] of the seed rows `rows` [n], float32 [n]."""
         values: Array = self._values(observation, rows).max(1)
         return values
 
     def _values(self, observation: Array, rows: Array) -> Array:
-        """Q-values [n, A]."""
+        """Return Q-values [n, A]."""
 
-        def values(part: int, seen: Seen) -> Tensor:
-            return self.network(self.online.parts[part].views, seen)
+        def values(block: int, seen: Seen) -> Tensor:
+            return self.network(self.online.blocks[block].views, seen)
 
         return self.online.evaluate(values, observation, rows)
 
@@ -130,7 +133,8 @@ class QLearner(BaseLearner, ABC):
         return self.config.gradient_steps if due else 0
 
     def renew_target(self, active: Array, step: int) -> None:
-        """θ̄ ← τθ + (1 − τ)θ̄ of the seeds for which a multiple of `target_every` has passed since the last time."""
+        """Set θ̄ ← τθ + (1 − τ)θ̄ for the seeds whose step count has passed a multiple of `target_every` since the last
+        update."""
         every = self.config.target_every
         due = active & (step // every > self.renewed // every)
         for row in np.flatnonzero(due):
@@ -138,11 +142,11 @@ class QLearner(BaseLearner, ABC):
         self.renewed[due] = step
 
     def descend(self, batch: Batch, active: Array, reducible: Difference | None, losses: Sequence[Loss]) -> Update:
-        """One step of Adam on the mean over the batch of w·`td_loss`, and on what `losses` add to it."""
+        """Take one step of Adam on the mean over the batch of w·`td_loss`, plus the added `losses`."""
         added = self._added(losses, batch)
         weight = None if batch.weight is None else self._tensor(batch.weight).float()
         own, means, errors, less = [], [], [], []
-        for online, target in zip(self.online.parts, self.target.parts, strict=True):
+        for online, target in zip(self.online.blocks, self.target.blocks, strict=True):
             terms = self.td_loss(online, target, self.sample(batch, online.rows), reducible)
             own.append((terms.loss if weight is None else terms.loss * weight[online.rows]).mean(1))
             means.append(terms.value.mean(1))
@@ -150,26 +154,26 @@ class QLearner(BaseLearner, ABC):
             if terms.reducible is not None:
                 less.append(terms.reducible.flatten())
         gradient = self.online.gradient(own, self.gradient)
-        for part, more in enumerate(added):
-            self.gradient.add(part, more.gradients)
+        for block, more in enumerate(added):
+            self.gradient.add(block, more.gradients)
         norm = clip_by_norm(gradient, self.config.max_grad_norm)
         self.optimiser.step(gradient, active)
-        # one array, so that a GPU is waited for once
+        # one array, so that the GPU is synchronised once
         values = [more.value for more in added]
-        told = torch.cat([*own, *means, norm, *values, *errors, *less]).detach().cpu().numpy()
+        numbers = torch.cat([*own, *means, norm, *values, *errors, *less]).detach().cpu().numpy()
         names, seeds = ("loss", "q_mean", "grad_norm", *(["q_added"] if added else [])), len(active)
-        numbers = len(names) * seeds
-        metrics = dict(zip(names, told[:numbers].reshape(len(names), seeds), strict=True))
+        columns = len(names) * seeds
+        metrics = dict(zip(names, numbers[:columns].reshape(len(names), seeds), strict=True))
         if added:
             adding.told({"q": metrics["q_added"]}, losses, self.seeds, active)
-        per_transition = told[numbers:].reshape(-1, seeds, batch.reward.shape[1])
+        per_transition = numbers[columns:].reshape(-1, seeds, batch.reward.shape[1])
         return Update(per_transition[0], metrics, per_transition[1] if reducible is not None else None)
 
     def _added(self, losses: Sequence[Loss], batch: Batch) -> list[Added]:
-        """What `losses` add for the seeds of each part; empty where none may add to `q`."""
+        """Return what `losses` add for the seeds of each block; empty if none adds to `q`."""
         adding.check_groups(losses, self.config.groups)
         found = []
-        for rows, views in self.online.parts if any("q" in loss.groups for loss in losses) else ():
+        for rows, views in self.online.blocks if any("q" in loss.groups for loss in losses) else ():
             own, networks = (
                 adding.of(batch, rows, self.device),
                 QNetworks(rows, functools.partial(self.network, views)),
@@ -178,7 +182,7 @@ class QLearner(BaseLearner, ABC):
         return found
 
     def sample(self, batch: Batch, rows: slice) -> Sample:
-        """What a part of the seeds learns from."""
+        """Return a block's share of the batch as tensors."""
         return Sample(
             observation=tensors(batch.observation[rows], self.device),
             action=self._tensor(batch.action[rows].astype(np.int64)).unsqueeze(2),
@@ -191,7 +195,7 @@ class QLearner(BaseLearner, ABC):
         return tensor(array, self.device)
 
     def reset(self, part: str, active: Array) -> None:
-        """Refuse: it begins no part of itself anew."""
+        """Raise UserError: no part of this learner can be reinitialised."""
         raise unknown("part of this learner to be reset:", part, self.config.resets)
 
     def state(self, row: int) -> State:

@@ -38,7 +38,8 @@ class SacLearner(ActorCriticLearner):
         self.alpha_optimiser = Adam(self.log_alpha, config.alpha_lr)
 
     def learn(self, sample: Sample, kind: Kind, added: Mapping[str, Added] = MappingProxyType({})) -> UpdateStatistics:
-        """One gradient step (algorithm 1): the critics; where the actor is due, actor and temperature; then targets."""
+        """Take one gradient step (algorithm 1): the critics; if due, actor and temperature; then the target
+        networks."""
         critics = self.update_critics(sample, kind, added.get("critic"))
         metrics: dict[str, Tensor] = {}
         if kind.acts:
@@ -50,64 +51,68 @@ class SacLearner(ActorCriticLearner):
     def update_critics(self, sample: Sample, kind: Kind, added: Added | None = None) -> CriticUpdate:
         """Descend Σ_i mean of w·(Q_i(s, a) − y)² (eq. 7; VLM-RB, app. E.1), where
         y = r + γ(1 − terminated)·(R_{i in M} Q̄_i(s′, a′) − α log π(a′|s′)), a′ drawn from π(·|s′) (eqs. 2 and 3)."""
-        part = kind.part
+        block = kind.block
         with torch.no_grad():
-            action, log_probability = self.drawn(part, self.features(part, sample.next_observation), sample.next_noise)
-            features = self.target_features(part, sample.next_observation)
-            value = self.target_q(part, sample, features, action) - self.alpha(part) * log_probability
+            action, log_probability = self.drawn(
+                block, self.features(block, sample.next_observation), sample.next_noise
+            )
+            features = self.target_features(block, sample.next_observation)
+            value = self.target_q(block, sample, features, action) - self.alpha(block) * log_probability
             wanted = sample.reward + sample.continues * value
         return self.fit_critics(sample, wanted, kind, added)
 
     def update_actor(self, sample: Sample, kind: Kind, added: Added | None = None) -> tuple[dict[str, Tensor], Tensor]:
         """Descend the mean of α log π(a|s) − R_i Q_i(s, a), a drawn from π(·|s) (eq. 12).
 
-        What to tell of it, name -> [S], and the mean log π(a|s) of the actions drawn, [S]."""
+        Return the actor's metrics, name -> [S], and the mean log π(a|s) of the drawn actions, [S].
+        """
         assert sample.noise is not None
-        part = kind.part
+        block = kind.block
         with torch.no_grad():
-            features = self.features(part, sample.observation)
-        action, log_probability = self.drawn(part, features, sample.noise)
-        loss = (self.alpha(part) * log_probability - self.actor_q(part, features, action)).mean(1)
+            features = self.features(block, sample.observation)
+        action, log_probability = self.drawn(block, features, sample.noise)
+        loss = (self.alpha(block) * log_probability - self.actor_q(block, features, action)).mean(1)
         return self.fit_actor(loss, kind, added), log_probability.detach().mean(1)
 
     def update_temperature(self, log_probability: Tensor, kind: Kind) -> dict[str, Tensor]:
         """Descend −log α·(log π(a|s) + H̄), H̄ = −scale · A (Haarnoja et al. 2018b, §5; in log α [choice]).
 
-        `log_probability`: mean log π(a|s), [S]. What to tell of it, with the α before it, name -> [S]."""
-        part = kind.part
-        alpha = self.alpha(part).squeeze(1)
+        `log_probability` is the mean log π(a|s), [S]. Return metrics, name -> [S], with the α before the step.
+        """
+        block = kind.block
+        alpha = self.alpha(block).squeeze(1)
         if self.config.tune_alpha:
-            gradient = self.alpha_gradient.parts[part].views["log_alpha"]
+            gradient = self.alpha_gradient.blocks[block].views["log_alpha"]
             gradient.copy_(-(log_probability + self.target_entropy))
             self.alpha_optimiser.step(self.alpha_gradient.flat, np.array(kind.active))
         return {"alpha": alpha, "entropy": -log_probability}
 
-    def alpha(self, part: int) -> Tensor:
-        """α of a part's seeds, [S, 1], without gradient."""
-        return self.log_alpha.parts[part].views["log_alpha"].detach().exp().unsqueeze(1)
+    def alpha(self, block: int) -> Tensor:
+        """Return α of a block's seeds, [S, 1], without gradient."""
+        return self.log_alpha.blocks[block].views["log_alpha"].detach().exp().unsqueeze(1)
 
-    def greedy(self, part: int, features: Tensor) -> Tensor:
-        """tanh μ(s)."""
-        return self.actor_network(self.actor.parts[part].views, features)[:, :, : self.actions].tanh()
+    def greedy(self, block: int, features: Tensor) -> Tensor:
+        """Return tanh μ(s)."""
+        return self.actor_network(self.actor.blocks[block].views, features)[:, :, : self.actions].tanh()
 
-    def explore(self, part: int, features: Tensor, noise: Tensor) -> Tensor:
-        """An action of the policy."""
-        return self.drawn(part, features, noise)[0]
+    def explore(self, block: int, features: Tensor, noise: Tensor) -> Tensor:
+        """Return an action drawn from the policy."""
+        return self.drawn(block, features, noise)[0]
 
-    def drawn(self, part: int, features: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Actions of the policy and their log-probabilities."""
-        return tanh_gaussian(*self.gaussian(part, features), noise)
+    def drawn(self, block: int, features: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Return actions drawn from the policy and their log-probabilities."""
+        return tanh_gaussian(*self.gaussian(block, features), noise)
 
-    def log_probability(self, part: int, features: Tensor, action: Tensor) -> Tensor:
-        """log π(a|s) of given actions, which are cut off at ±(1 − 1e-6), since tanh has no inverse at ±1 (as in rlkit,
+    def log_probability(self, block: int, features: Tensor, action: Tensor) -> Tensor:
+        """Return log π(a|s) of given actions, clipped to ±(1 − 1e-6), since tanh has no inverse at ±1 (as in rlkit,
         torch/distributions.py)."""
-        mean, log_std = self.gaussian(part, features)
+        mean, log_std = self.gaussian(block, features)
         raw = action.clamp(-1 + 1e-6, 1 - 1e-6).atanh()
         return tanh_gaussian(mean, log_std, (raw - mean) / log_std.exp())[1]
 
-    def gaussian(self, part: int, features: Tensor) -> tuple[Tensor, Tensor]:
-        """μ and log σ [S, B, A] of actions before their tanh."""
-        mean, output = self.actor_network(self.actor.parts[part].views, features).chunk(2, 2)
+    def gaussian(self, block: int, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Return μ and log σ [S, B, A] of actions before their tanh."""
+        mean, output = self.actor_network(self.actor.blocks[block].views, features).chunk(2, 2)
         return mean, LOG_STD[self.config.log_std](output, self.config.log_std_min)
 
     def networks(self) -> dict[str, Parameters]:
@@ -122,9 +127,10 @@ class SacLearner(ActorCriticLearner):
 
 
 def tanh_gaussian(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """Means, log σ and standard normal noise [S, B, A] -> actions [S, B, A], log-probabilities [S, B].
+    """Return actions [S, B, A] and log-probabilities [S, B] from means, log σ and standard normal noise [S, B, A].
 
-    a = tanh u, u = μ + σ·ε; log π(a) = Σ_j log N(u_j; μ_j, σ_j) − log(1 − tanh² u_j) (Haarnoja et al. 2018, app. C)."""
+    a = tanh u, u = μ + σ·ε; log π(a) = Σ_j log N(u_j; μ_j, σ_j) − log(1 − tanh² u_j) (Haarnoja et al. 2018, app. C).
+    """
     raw = mean + log_std.exp() * noise
     # log(1 − tanh² u) = 2(log 2 − u − softplus(−2u)) stays finite where tanh u rounds to 1
     log_slope = 2 * (math.log(2) - raw - F.softplus(-2 * raw))
@@ -133,16 +139,16 @@ def tanh_gaussian(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor,
 
 
 LOG_STD_MAX = 2.0
-"""At most which the actor's log σ is [choice: VLM-RB gives none; B-Pref's and RL-SaLLM-F's code have the same]."""
+"""Largest log σ of the actor [choice: VLM-RB gives none; B-Pref's and RL-SaLLM-F's code have the same]."""
 
 
 def clamped(output: Tensor, least: float) -> Tensor:
-    """log σ is the actor's output, cut off at both ends."""
+    """Return log σ as the actor's output, clipped at both ends."""
     return output.clamp(least, LOG_STD_MAX)
 
 
 def mapped(output: Tensor, least: float) -> Tensor:
-    """log σ = m + (2 − m)(tanh x + 1)/2 of the actor's output x (B-Pref's code, agent/actor.py)."""
+    """Return log σ = m + (2 − m)(tanh x + 1)/2 of the actor's output x (B-Pref's code, agent/actor.py)."""
     return least + 0.5 * (LOG_STD_MAX - least) * (output.tanh() + 1)
 
 

@@ -1,4 +1,4 @@
-"""AER's similarity: a frozen random encoder, and the candidates nearest to the current observation."""
+"""AER's sampler: a frozen random encoder, and the candidates nearest to the current observation."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from guidebench.baselines.replay.aer import Aer
 
 CHUNK = 256
-"""Most observations that the encoder takes at once."""
+"""Maximum number of observations encoded at once."""
 
 
 class AerSampler(BaseSampler):
-    """The B of ⌊λB⌋ uniform candidates whose features lie nearest to the current observation's (VLM-RB, app. E).
+    """Draws the B of ⌊λB⌋ uniform candidates whose features are nearest to the current observation's (VLM-RB, app. E).
 
-    The encoder has the Q-network's architecture, starts at random and stays so; a stored observation is therefore
-    encoded once, with those that came since the last draw, and its features are a column of the store.
+    The encoder has the Q-network's architecture and stays at its random initialisation. So each stored observation is
+    encoded once, at the next draw, and its features are a column of the store.
     """
 
     def __init__(self, config: Aer, build: Build) -> None:
@@ -37,10 +37,11 @@ class AerSampler(BaseSampler):
         self.parameters.initialise([streams.initial for streams in build.streams])
         self._slots: list[int] = []
         self._observations: list[Array] = []
-        """Stored since the last draw and not yet encoded, [S, …] each."""
+        """Observations stored since the last draw and not yet encoded, [S, …] each."""
 
     def pool(self, step: int) -> float:
-        """λ at environment step `step`: candidates per place in the batch, falling linearly from λ_0 to 1."""
+        """Return λ at environment step `step`: candidates per transition of the batch, falling linearly from λ_0 to
+        1."""
         start = self.config.lambda_start
         return start + (1.0 - start) * min(1.0, step / self._steps)
 
@@ -49,7 +50,7 @@ class AerSampler(BaseSampler):
         self._observations.append(transition.observation)
 
     def draw(self, count: int, moment: Moment) -> Draw:
-        """Slots int64 [S, B], without weights; uniform where there are no more candidates than places."""
+        """Return slots int64 [S, B], without weights; uniform if there are no more candidates than B."""
         live, store = moment.live, moment.store
         here = self._encode_new(moment)
         size = max(count, int(self.pool(moment.step) * count))
@@ -64,7 +65,8 @@ class AerSampler(BaseSampler):
         return Draw(chosen, None)
 
     def _encode_new(self, moment: Moment) -> Array:
-        """Store the features of what has come in since the last draw; those of the current observation, [S, F]."""
+        """Store the features of transitions added since the last draw; return those of the current observation, [S,
+        F]."""
         observations = np.stack([*self._observations, moment.observation], axis=1)
         features = np.concatenate(
             [self.features(observations[:, start : start + CHUNK]) for start in range(0, observations.shape[1], CHUNK)],
@@ -77,11 +79,11 @@ class AerSampler(BaseSampler):
         return np.asarray(features[:, -1])
 
     def features(self, observations: Array) -> Array:
-        """φ of observations [S, n, …], float32 [S, n, F]."""
+        """Return φ of observations [S, n, …], float32 [S, n, F]."""
         with torch.no_grad():
             parts = [
-                self.encoder(part.views, tensors(observations[part.rows], self._device))
-                for part in self.parameters.parts
+                self.encoder(block.views, tensors(observations[block.rows], self._device))
+                for block in self.parameters.blocks
             ]
         return np.asarray(torch.cat(parts).cpu().numpy())
 
@@ -89,7 +91,7 @@ class AerSampler(BaseSampler):
         return {"replay/lambda": np.full(self.parameters.rows, self.pool(step))}
 
     def state(self, row: int) -> State:
-        """What is not yet encoded; the encoder follows from the seed."""
+        """Return the observations not yet encoded; the encoder follows from the seed."""
         pending = np.stack([observation[row] for observation in self._observations]) if self._observations else None
         return {"slots": np.array(self._slots, np.int64), "observations": pending}
 

@@ -1,4 +1,4 @@
-"""ERO's replay policy: which of many candidates it keeps, and how evaluation returns teach it."""
+"""ERO's replay policy: which candidates it keeps, and how it learns from evaluation returns."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from guidebench.baselines.replay.ero import Ero
 
 FEATURES = 3
-"""Reward, |TD error|, and time in the episode over the longest possible (VLM-RB, app. E)."""
+"""Number of features: reward, |TD error|, and time in the episode divided by the horizon (VLM-RB, app. E)."""
 
 
 class EroSampler(BaseSampler):
     """Keeps candidate i with probability p_i = φ(r_i, |δ_i|, t_i / T) and learns φ by REINFORCE (VLM-RB, app. E).
 
-    The policy's reward is the change of the moving average of evaluation returns; it is credited to the latest batch
-    before the evaluation [choice]. It lives on the CPU: its batches are a few thousand numbers.
+    The policy's reward is the change of the moving average of evaluation returns, credited to the latest batch before
+    the evaluation [choice]. It runs on the CPU, since its batches are a few thousand numbers.
     """
 
     def __init__(self, config: Ero, build: Build) -> None:
@@ -52,8 +52,8 @@ class EroSampler(BaseSampler):
         self._time[transition.terminated | transition.truncated] = 0
 
     def draw(self, count: int, moment: Moment) -> Draw:
-        """Slots int64 [S, B], without weights: of 4B uniform candidates those kept, the first B if there are more
-        [choice]; if there are fewer, also the likeliest of the others."""
+        """Return slots int64 [S, B], without weights: of 4B uniform candidates the first B kept [choice]; if fewer are
+        kept, also the most likely of the others."""
         live, size = moment.live, self.config.candidates * count
         candidates, coins = np.empty((len(moment.rngs), size), np.int64), np.empty((len(moment.rngs), size))
         for row, rng in enumerate(moment.rngs):
@@ -69,13 +69,14 @@ class EroSampler(BaseSampler):
         return Draw(np.take_along_axis(candidates, chosen, axis=1), None)
 
     def feedback(self, index: Array, update: Update) -> None:
-        """Take over |TD errors| [S, B]; one that is not finite changes nothing."""
+        """Store |TD errors| [S, B]; a value that is not finite is ignored."""
         row = np.arange(len(index))[:, None]
         error = np.abs(update.td_error)
         self._features[row, index, 1] = np.where(np.isfinite(error), error, self._features[row, index, 1])
 
     def evaluated(self, returns: Array) -> None:
-        """One step of the replay policy, by the change that these returns [S] make to their moving average."""
+        """Take one step of the replay policy, with the change that these returns [S] make to their moving average as
+        reward."""
         known = np.isfinite(self.mean_return)
         weight = self.config.averaging
         average = np.where(known, (1 - weight) * self.mean_return + weight * returns, returns)
@@ -88,22 +89,24 @@ class EroSampler(BaseSampler):
         self._optimiser.step(gradient, learning)
 
     def policy_gradient(self, reward: Array, features: Array) -> Tensor:
-        """Gradient [S, P] of L = −r Σ_i log p_i, by reward r [S] and features [S, B, 3] (VLM-RB, app. E: L_ERO)."""
+        """Return the gradient [S, P] of L = −r Σ_i log p_i, for reward r [S] and features [S, B, 3] (VLM-RB, app. E:
+        L_ERO)."""
         losses = []
-        for part in self.parameters.parts:
-            logits = self._policy(part.views, torch.tensor(features[part.rows])).squeeze(2)
-            gain = torch.tensor(reward[part.rows], dtype=torch.float32)
+        for block in self.parameters.blocks:
+            logits = self._policy(block.views, torch.tensor(features[block.rows])).squeeze(2)
+            gain = torch.tensor(reward[block.rows], dtype=torch.float32)
             losses.append(-gain * F.logsigmoid(logits).sum(1))
         return self.parameters.gradient(losses, self._gradient)
 
     def retention(self, features: Array) -> Array:
-        """p of features [S, N, 3], [S, N]."""
+        """Return p of features [S, N, 3], [S, N]."""
         with torch.no_grad():
-            logits = [self._policy(part.views, torch.tensor(features[part.rows])) for part in self.parameters.parts]
+            logits = [self._policy(block.views, torch.tensor(features[block.rows])) for block in self.parameters.blocks]
         return np.asarray(torch.cat(logits).squeeze(2).sigmoid().numpy())
 
     def metrics(self, step: int) -> Metrics:
-        """Share of the latest candidates that the policy kept, and the moving average of evaluation returns."""
+        """Return the share of the latest candidates that the policy kept, and the moving average of evaluation
+        returns."""
         return {"replay/kept_share": self._kept.copy(), "replay/mean_return": self.mean_return.copy()}
 
     def state(self, row: int) -> State:

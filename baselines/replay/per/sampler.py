@@ -1,4 +1,4 @@
-"""Prioritised experience replay: its draws, its weights, and its priorities."""
+"""The sampler of prioritised experience replay: draws, importance weights and priorities."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 
 
 class PerSampler(BaseSampler):
-    """Draws transition i with P(i) = p_i^α / Σ p^α, p_i = |δ_i| + ε of its last TD error δ_i, and weighs it by
-    w_i = (1 / (N·P(i)))^β / max w (Schaul et al. 2016, eqs. 1 and 2, §3.4; VLM-RB, app. E)."""
+    """Draws transition i with P(i) = p_i^α / Σ p^α, where p_i = |δ_i| + ε for its last TD error δ_i, with importance
+    weight w_i = (1 / (N·P(i)))^β / max w (Schaul et al. 2016, eqs. 1 and 2, §3.4; VLM-RB, app. E)."""
 
     def __init__(self, config: Per, rows: int, slots: int) -> None:
         self.config = config
         self.tree = SumTree(rows, slots)
         """p^α of each transition."""
         self._largest = np.zeros(rows)
-        """Largest |δ| of each seed, 0 before any."""
+        """Largest |δ| of each seed; 0 before the first update."""
 
     def draw(self, count: int, moment: Moment) -> Draw:
-        """Slots int64 [S, B] by P(i), and their w_i float32 [S, B], or None without importance weights."""
+        """Return slots int64 [S, B] by P(i), and their w_i float32 [S, B], or None without importance weights."""
         index = drawn(self.tree, count, moment)
         weighs = self.config.importance_weights
         return Draw(index, importance_weight(self.tree, index, self.config.beta) if weighs else None)
 
     def feedback(self, index: Array, update: Update) -> None:
-        """Take over |δ| of TD errors [S, B]; one that is not finite leaves its transition's priority as it is."""
+        """Store |δ| of TD errors [S, B]; a value that is not finite leaves its transition's priority unchanged."""
         error = np.abs(update.td_error, dtype=np.float64)
         known = np.isfinite(error)
         overwrite(self.tree, index, self.priority(error), known)
@@ -43,11 +43,11 @@ class PerSampler(BaseSampler):
         self.tree.store(index, self.priority(self._new_error()), live)
 
     def priority(self, error: Array) -> Array:
-        """p^α of absolute TD errors: (|δ| + ε)^α."""
+        """Return p^α of absolute TD errors: (|δ| + ε)^α."""
         return np.asarray((error + self.config.epsilon) ** self.config.alpha)
 
     def _new_error(self) -> Array:
-        """|δ| that a new transition is taken to have, [S]; 1 under "maximum" while no error is known."""
+        """Return the |δ| assumed for a new transition, [S]; 1 under "maximum" while no error is known."""
         if self.config.new_priority == "small":
             return np.full(self.tree.rows, self.config.small_priority)
         return np.where(self._largest > 0, self._largest, 1.0)

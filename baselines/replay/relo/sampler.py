@@ -1,4 +1,4 @@
-"""ReLo: its draws, its weights, and its priorities."""
+"""ReLo's sampler: draws, importance weights and priorities."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class ReloSampler(BaseSampler):
-    """Draws transition i with P(i) = p_i^α / Σ p^α, p_i = max(0, d_i) + ε, where d_i says how much more the online
-    network errs than the target network, and weighs it by w_i = (1 / (N·P(i)))^β / max w (VLM-RB, app. E)."""
+    """Draws transition i with P(i) = p_i^α / Σ p^α, where p_i = max(0, d_i) + ε and d_i is the online network's error
+    minus the target network's, with importance weight w_i = (1 / (N·P(i)))^β / max w (VLM-RB, app. E)."""
 
     def __init__(self, config: Relo, rows: int, slots: int, steps: int) -> None:
-        """`slots` of the ring, `steps` of the whole run."""
+        """`slots` is the size of the ring, `steps` the length of the whole run."""
         self.config = config
         self.wants_reducible = config.difference
         self.tree = MaxSumTree(rows, slots)
@@ -30,25 +30,25 @@ class ReloSampler(BaseSampler):
         self._clipped = np.zeros(rows)
         """Share of the last batch whose reducible loss was not positive."""
         self._floor = float(self.priority(np.zeros(())))
-        """What the tree holds for such a transition: the least there is."""
+        """Priority p^α of such a transition: the smallest possible."""
         self._at_floor = np.zeros((rows, slots), bool)
         self._floor_count = np.zeros(rows, np.int64)
         self._stored = 0
 
     def draw(self, count: int, moment: Moment) -> Draw:
-        """Slots int64 [S, B] by P(i), and their w_i float32 [S, B], or None without importance weights."""
+        """Return slots int64 [S, B] by P(i), and their w_i float32 [S, B], or None without importance weights."""
         index = drawn(self.tree, count, moment)
         weighs = self.config.importance_weights
         return Draw(index, importance_weight(self.tree, index, self.beta(moment.step)) if weighs else None)
 
     def beta(self, step: int) -> float:
-        """β at environment step `step`: linear over the run."""
+        """Return β at environment step `step`: linear over the run."""
         start, end = self.config.beta_start, self.config.beta_end
         return start + (end - start) * min(1.0, step / self._steps)
 
     def feedback(self, index: Array, update: Update) -> None:
-        """Take over d of the reducible errors [S, B]; one that is not finite leaves its transition's priority as it
-        is."""
+        """Store d of the reducible losses [S, B]; a value that is not finite leaves its transition's priority
+        unchanged."""
         assert update.reducible is not None, "asked for by wants_reducible"
         difference = update.reducible
         self._clipped = (difference <= 0).mean(axis=1)
@@ -56,7 +56,8 @@ class ReloSampler(BaseSampler):
         self._note(index)
 
     def added(self, index: int, live: Span, transition: Transition) -> None:
-        """A new transition gets the largest priority of those stored (VLM-RB, app. E), 1 if there is none [choice]."""
+        """Give a new transition the largest priority of those stored (VLM-RB, app. E), or 1 if there is none
+        [choice]."""
         self.tree.forget(index, live)
         largest = self.tree.largest
         self.tree.set_all_rows(index, np.where(largest > 0, largest, 1.0))
@@ -65,11 +66,11 @@ class ReloSampler(BaseSampler):
         self._note(np.full((self.tree.rows, 2), (left, index), np.int64))
 
     def priority(self, difference: Array) -> Array:
-        """p^α of differences: (max(0, d) + ε)^α."""
+        """Return p^α of differences: (max(0, d) + ε)^α."""
         return np.asarray((np.maximum(difference, 0.0, dtype=np.float64) + self.config.epsilon) ** self.config.alpha)
 
     def _note(self, index: Array) -> None:
-        """Whether the transitions in slots [S, B], as the tree holds them now, have the least priority."""
+        """Record whether the transitions in slots [S, B] currently have the smallest priority."""
         priority = self.tree.get(index)
         _count(self._at_floor, self._floor_count, index, (priority > 0) & (priority <= self._floor))
 
@@ -93,7 +94,7 @@ class ReloSampler(BaseSampler):
 
 @njit(cache=True)
 def _count(marked: Array, count: Array, index: Array, value: Array) -> None:
-    """Mark slots [rows, B] as `value` says, where count [rows] is how many are marked; a slot may stand there twice."""
+    """Set the marks of slots [rows, B] to `value` and update the count of marked slots [rows]; slots may repeat."""
     for row in range(len(index)):
         for item in range(index.shape[1]):
             slot = index[row, item]

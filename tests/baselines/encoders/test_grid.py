@@ -43,7 +43,7 @@ def test_encoder_without_mixing_describes_the_embedded_cells() -> None:
         },
     )
     grid = torch.tensor([[0, 1], [2, 0]], dtype=torch.uint8).view(1, 1, 2, 2, 1)
-    assert encoder(parameters.parts[0].views, grid).tolist() == [[[7 / 4, 4.0]]]
+    assert encoder(parameters.blocks[0].views, grid).tolist() == [[[7 / 4, 4.0]]]
 
 
 def test_a_block_adds_its_mixed_convolution() -> None:
@@ -61,7 +61,7 @@ def test_a_block_adds_its_mixed_convolution() -> None:
     expected = 3.0
     for _ in range(3):
         expected += 10 * (2 * expected + 1)
-    assert encoder(parameters.parts[0].views, torch.zeros(1, 1, 1, 1, 1, dtype=torch.uint8)).item() == expected
+    assert encoder(parameters.blocks[0].views, torch.zeros(1, 1, 1, 1, 1, dtype=torch.uint8)).item() == expected
 
 
 def test_encoder_has_the_shapes_it_states() -> None:
@@ -69,7 +69,7 @@ def test_encoder_has_the_shapes_it_states() -> None:
     shapes = {name.removeprefix("encoder."): spec.shape for name, spec in encoder.specs().items()}
     assert shapes["embedding"] == (21, 8) and shapes["pooled.weight"] == (16, 256)
     assert shapes["block2.conv.weight"] == (4, 3, 3, 8) and shapes["block2.mix"] == (4, 8)
-    assert encoder(initialised(encoder, 2).parts[0].views, codes(2, 3)).shape == (2, 3, 256)
+    assert encoder(initialised(encoder, 2).blocks[0].views, codes(2, 3)).shape == (2, 3, 256)
 
 
 @pytest.mark.parametrize(("size", "dilations"), [(16, [1, 2, 4]), (12, [1, 2, 4]), (8, [1, 2, 3]), (5, [1, 2, 2])])
@@ -83,8 +83,8 @@ def test_all_seeds_at_once_agree_with_each_alone() -> None:
     encoder, x = GridEncoder(GRID, channels=8, features=16), codes(3, 4)
     together, apart = initialised(encoder, 3), Parameters(encoder.specs(), 3, together=False)
     apart.flat.copy_(together.flat)
-    packed = encoder(together.parts[0].views, x)
-    single = [encoder(part.views, x[part.rows]) for part in apart.parts]
+    packed = encoder(together.blocks[0].views, x)
+    single = [encoder(block.views, x[block.rows]) for block in apart.blocks]
     torch.testing.assert_close(packed, torch.cat(single), atol=1e-5, rtol=1e-5)
     gradients = [
         together.gradient([packed.square().sum((1, 2))], together.empty_like()),

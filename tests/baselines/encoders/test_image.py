@@ -49,7 +49,7 @@ def in_modules(encoder: ImageEncoder, arrays: dict[str, np.ndarray]) -> torch.nn
 def test_features_and_gradients_are_those_of_torch_modules(shape: tuple[int, int, int], together: bool) -> None:
     encoder = ImageEncoder(Observations(shape, "uint8"), 6)
     parameters, x = initialised(encoder, 2, together), pixels(2, 3, *shape)
-    found = [encoder(part.views, x[part.rows]) for part in parameters.parts]
+    found = [encoder(block.views, x[block.rows]) for block in parameters.blocks]
     losses = [(features * torch.arange(6)).sum((1, 2)) for features in found]
     gradient = parameters.empty_like()
     parameters.gradient(losses, gradient)
@@ -75,7 +75,7 @@ def test_a_white_image_of_one_place_by_hand() -> None:
     arrays["encoder.scale"][:], arrays["encoder.shift"][:] = 2, 1
     parameters = Parameters(encoder.specs(), 1)
     parameters.load(0, arrays)
-    found = encoder(parameters.parts[0].views, torch.full((1, 1, 7, 7, 1), 255, dtype=torch.uint8))
+    found = encoder(parameters.blocks[0].views, torch.full((1, 1, 7, 7, 1), 255, dtype=torch.uint8))
     np.testing.assert_allclose(found.detach().numpy(), [[[0, 3]]], atol=1e-5)
 
 

@@ -108,7 +108,7 @@ def test_a_record_of_all_kinds_has_the_width_it_states() -> None:
     assert reading.width == 6 + 6 + 3 + 7 == reading.encoder_width((50,)) and reading.learns
     network = reading.network()
     parameters = Parameters(network.specs(), 2, together=True)
-    assert network(parameters.parts[0].views, tensors(np.zeros((2, 5), space.numpy), "cpu")).shape == (2, 5, 22)
+    assert network(parameters.blocks[0].views, tensors(np.zeros((2, 5), space.numpy), "cpu")).shape == (2, 5, 22)
 
 
 def test_where_nothing_is_learnt_hidden_layers_encode() -> None:

@@ -120,5 +120,5 @@ def same(a: dict[str, Any], b: dict[str, Any]) -> bool:
 
 def terms(learner: QLearner, batch: Batch, reducible: Difference = "error") -> Terms:
     """What a learner's only seed computes of a batch."""
-    online, target = learner.online.parts[0], learner.target.parts[0]
+    online, target = learner.online.blocks[0], learner.target.blocks[0]
     return learner.td_loss(online, target, learner.sample(batch, slice(0, 1)), reducible)

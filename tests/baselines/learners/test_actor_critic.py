@@ -77,7 +77,7 @@ def test_all_seeds_at_once_compute_what_each_does(learner_of: type, monkeypatch:
     whole = config.spawn(build((0, 1, 2)))
     joined = beside(*(batch(seed) for seed in range(3)))
     told = [each.update(joined, one(each), 2, "error") for each in (whole, apart)]
-    assert len(whole.actor.parts) == 1 and len(apart.actor.parts) == 3 and "actor_loss" in told[0].metrics
+    assert len(whole.actor.blocks) == 1 and len(apart.actor.blocks) == 3 and "actor_loss" in told[0].metrics
     for name in told[1].metrics:
         np.testing.assert_allclose(told[0].metrics[name], told[1].metrics[name], atol=1e-5, rtol=1e-5)
     np.testing.assert_allclose(told[0].td_error, told[1].td_error, atol=1e-5, rtol=1e-5)

@@ -124,5 +124,5 @@ def test_q_values_of_a_chain_are_found() -> None:
     for step in range(1, 801):
         learner.update(chain, np.ones(1, bool), step)
     with torch.no_grad():
-        values = learner.network(learner.online.parts[0].views, torch.eye(2)[None])[0]
+        values = learner.network(learner.online.blocks[0].views, torch.eye(2)[None])[0]
     np.testing.assert_allclose(values, [[0.25, 0.5], [0.25, 1.0]], atol=0.02)

@@ -61,7 +61,7 @@ def test_the_embedding_is_a_rectified_sum_of_cosines(monkeypatch: pytest.MonkeyP
 def test_quantiles_are_of_features_times_the_embedding(monkeypatch: pytest.MonkeyPatch) -> None:
     """x = (3, 5): ((2, 1, 0)·3, 10)."""
     learner = by_hand(monkeypatch)
-    views = learner.online.parts[0].views
+    views = learner.online.blocks[0].views
     quantiles = learner.network.quantiles(views, torch.tensor([[[3.0, 5.0]]]), FRACTIONS[3].view(1, 1, 3))
     torch.testing.assert_close(quantiles, torch.tensor([[[[6.0, 10.0], [3.0, 10.0], [0.0, 10.0]]]]))
 
@@ -82,7 +82,7 @@ def test_a_quantile_does_not_depend_on_those_beside_it() -> None:
     network = Iqn(**SMALL).network(GRID, Actions(3))
     parameters = Parameters(network.specs(), 2, together=True)
     parameters.initialise([np.random.default_rng(seed) for seed in range(2)])
-    views = parameters.parts[0].views
+    views = parameters.blocks[0].views
     inputs = torch.cat([torch.from_numpy(batches(GRID, seed, 4, 3, 1)[0].observation) for seed in range(2)])
     fractions = torch.rand(2, 4, 5, generator=torch.Generator().manual_seed(0))
     every = network.quantiles(views, inputs, fractions)
@@ -189,7 +189,7 @@ def test_the_distribution_of_a_bandits_rewards_is_learnt() -> None:
         action = rng.integers(2, size=(1, 64))
         reward = np.where(action == 0, rng.integers(2, size=(1, 64)), 0.6).astype(np.float32)
         learner.update(Batch(seen, action, reward, seen, np.ones((1, 64), bool), None), np.ones(1, bool), step)
-    views = learner.online.parts[0].views
+    views = learner.online.blocks[0].views
     fractions = torch.tensor([[[0.1, 0.25, 0.75, 0.9]]])
     with torch.no_grad():
         quantiles = learner.network.quantiles(views, torch.ones(1, 1, 8), fractions)[0, 0]

@@ -181,10 +181,10 @@ def test_the_loss_of_all_seeds_at_once_is_each_ones_own(learner_of: type) -> Non
     apart, learner = (make(learner_of(**SMALL), GRID, 3, seeds=(0, 1, 2)) for _ in range(2))
     together = Parameters(learner.network.specs(), 3, together=True)
     together.flat.copy_(learner.online.flat)
-    all_at_once = together.parts[0]
+    all_at_once = together.blocks[0]
     singles = [batches(GRID, seed, 16, 3, 1)[0] for seed in range(3)]
     packed = learner.td_loss(all_at_once, all_at_once, learner.sample(beside(*singles), slice(0, 3)), "error")
-    for row, (single, part) in enumerate(zip(singles, apart.online.parts, strict=True)):
+    for row, (single, part) in enumerate(zip(singles, apart.online.blocks, strict=True)):
         alone = apart.td_loss(part, part, apart.sample(single, slice(0, 1)), "error")
         for all_seeds, own in zip(packed, alone, strict=True):
             torch.testing.assert_close(all_seeds[row], own[0], atol=1e-5, rtol=1e-5)
@@ -281,7 +281,7 @@ def test_the_encoder_of_a_grid_is_the_networks_own(learner_of: type) -> None:
     config = learner_of(channels=8, features=32)
     encoder, network = config.encoder(GRID), config.network(GRID, Actions(3))
     assert encoder.specs().items() <= network.specs().items()
-    views = Parameters(encoder.specs(), 1).parts[0].views
+    views = Parameters(encoder.specs(), 1).blocks[0].views
     assert encoder(views, torch.zeros(1, 4, *GRID.shape, dtype=torch.uint8)).shape == (1, 4, 32)
 
 

@@ -93,8 +93,10 @@ def test_the_critics_loss_alone_moves_the_encoder(learner_of: Any, monkeypatch: 
     learner.update_actor(
         learner.sample(batch(IMAGE, 0), slice(0, 1), True), Kind(0, True, (False,), None, True, (True,))
     )
-    views = [*learner.encoder.parts[0].views.values()]
-    by_actor = torch.autograd.grad(losses[0].sum(), [*views, *learner.actor.parts[0].views.values()], allow_unused=True)
+    views = [*learner.encoder.blocks[0].views.values()]
+    by_actor = torch.autograd.grad(
+        losses[0].sum(), [*views, *learner.actor.blocks[0].views.values()], allow_unused=True
+    )
     assert all(found is None for found in by_actor[: len(views)])
     assert all(found is not None and bool(found.any()) for found in by_actor[len(views) :])
     still = learner_of(**SMALL, critic_lr=0.0).spawn(build(observations=IMAGE))
@@ -115,7 +117,7 @@ def test_the_encoders_gradient_is_the_slope_of_the_critics_loss() -> None:
     learner.update_critics(sample, kind)
     gradient = learner.gradients[2].arrays(0)
     for name in ("encoder.image.shift", "encoder.grid.pooled.bias"):
-        view = learner.encoder.parts[0].views[name][0]
+        view = learner.encoder.blocks[0].views[name][0]
         entry = int(np.abs(gradient[name]).argmax())
         losses = []
         for change in (1e-2, -2e-2):
@@ -152,7 +154,7 @@ def test_targets_see_by_the_target_encoder_and_the_rest_by_the_online_one(learne
     learner = learner_of(**SMALL).spawn(build(observations=IMAGE))
     sample = learner.sample(batch(IMAGE, 1), slice(0, 1), True)
     seen = learner.features(0, sample.observation)
-    views = learner.target_encoder.parts[0].views
+    views = learner.target_encoder.blocks[0].views
     views["encoder.scale"].zero_(), views["encoder.shift"].zero_()
     assert not learner.target_features(0, sample.observation).any()
     assert torch.equal(learner.features(0, sample.observation), seen) and bool(seen.any())
