@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 HELP = "answer the questions of runs whose teacher is a person"
 WORDS: Mapping[str, float | None] = {"1": 0, "2": 1, "0": 0.5, "s": None}
-"""What is typed -> the label: how likely the second segment is the preferred one."""
+"""Typed word -> label, the probability that the second segment is preferred."""
 PROMPT = "better: 1 or 2, 0 equal, s skip, b back, q quit? "
 
 
@@ -65,24 +65,25 @@ def run(args: argparse.Namespace) -> int:
 
 
 class Waiting(NamedTuple):
-    """A run that waits for a person."""
+    """A run that waits for a person's answers."""
 
     name: str
-    """Its directory, relative to the study's."""
+    """Directory of the run, relative to the study's."""
     path: Path
     questions: Mapping[int, PendingQuestion]
-    """Those whose answers it waits for."""
+    """Questions whose answers it waits for."""
 
 
 class Open(NamedTuple):
-    """A question that nobody has answered."""
+    """An unanswered question."""
 
     name: str
     question: PendingQuestion
 
 
 def _waiting(study: StudyDirectory) -> list[Waiting]:
-    """The runs whose newest checkpoint holds questions to a person; UserError if the study asks nobody."""
+    """Return the runs whose newest checkpoint holds questions to a person; UserError if no run of the study asks a
+    person."""
     from guidebench.baselines.teachers.human import files as questions
     from guidebench.harness.errors import UserError
     from guidebench.harness.loop import checkpoints
@@ -104,7 +105,7 @@ def _waiting(study: StudyDirectory) -> list[Waiting]:
 
 @contextmanager
 def _held(runs: Sequence[Waiting]) -> Iterator[list[Waiting]]:
-    """Those of `runs` that nobody else writes; for as long as it lasts, nobody else can. UserError if there is none."""
+    """Lock the runs that no other process writes, for the duration of the context; UserError if there is none."""
     from guidebench.harness.errors import UserError
     from guidebench.harness.records.study import Lock
 
@@ -145,7 +146,7 @@ def _listed(each: Open) -> dict[str, Any]:
 
 
 def _remark(runs: Sequence[Waiting]) -> None:
-    """Tell of answers on disk that do not count."""
+    """Warn of answers on disk that do not count."""
     from guidebench.baselines.teachers.human import files as questions
 
     for run in runs:
@@ -167,7 +168,7 @@ def _remark(runs: Sequence[Waiting]) -> None:
 
 
 def _converse(asked: Sequence[Open], frames: bool) -> None:
-    """Put the questions to whoever sits at the terminal, until they are answered or wanted no more."""
+    """Put the questions to the person at the terminal, until all are answered or the person quits."""
     from guidebench.baselines.teachers.human import files as questions
     from guidebench.baselines.teachers.human import showing
     from guidebench.harness.errors import UserError
@@ -203,7 +204,7 @@ def _converse(asked: Sequence[Open], frames: bool) -> None:
 
 
 def _word() -> str:
-    """What is typed, `q` at the end of the input."""
+    """Return the typed word, or `q` at the end of the input."""
     while True:
         try:
             word = input(PROMPT).strip().lower()
@@ -215,7 +216,8 @@ def _word() -> str:
 
 
 def _take(file: Path, runs: Sequence[Waiting]) -> None:
-    """Answers of a file, once every one of them has been checked; of two to one question the last counts."""
+    """Record the answers of a file after validating all of them; if a question is answered twice, the last answer
+    counts."""
     from guidebench.baselines.teachers.human import files as questions
     from guidebench.harness.errors import UserError
 
@@ -247,7 +249,7 @@ def _take(file: Path, runs: Sequence[Waiting]) -> None:
 
 
 def _rows(file: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """Line number and content of each row, None for one that cannot be read."""
+    """Yield line number and content of each table row, None for an unreadable one."""
     import csv
     import io
 
@@ -277,7 +279,7 @@ def _rows(file: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
 
 
 def _number(cell: str) -> Any:
-    """What a cell of a CSV file says: a whole number, another one, None for `skip`, or the text itself."""
+    """Return the value of a CSV cell: a whole number, another number, None for `skip`, or the text itself."""
     if cell.lower() in ("skip", "null"):
         return None
     try:
@@ -288,12 +290,12 @@ def _number(cell: str) -> Any:
 
 
 def _command(study: StudyDirectory) -> str:
-    """The command that began the study, as a shell takes it."""
+    """Return the command that began the study, quoted for a shell."""
     return one_line(shlex.join(map(str, study.read()["command"])))
 
 
 def _short(value: Any) -> str:
-    """Of a value from a file, as an error shows it."""
+    """Return a value from a file, shortened for an error message."""
     return ascii(value)[:80]
 
 

@@ -1,4 +1,4 @@
-"""How networks read whole observations: each part by its encoder, the features side by side."""
+"""How networks read whole observations: each part by its encoder, with the features concatenated."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a learner reads of observations, as numbers and as a network; made by `read`."""
+    """A learner's reading of observations, as sizes and as a network; created by `read`."""
 
     observations: Observations
     sizes: Sizes
     learns: bool
     """Whether the encoder of any part has parameters."""
     width: int
-    """Features of all parts together."""
+    """Total number of features of all parts."""
     multiplications: int
-    """Multiply-adds that encoding one observation takes."""
+    """Multiply-adds to encode one observation."""
 
     def network(self) -> Network:
-        """Observations [S, B, …], of records by name -> features float32 [S, B, width], parts in their order."""
+        """Return the network: observations [S, B, …], for records by name -> features float32 [S, B, width], parts in
+        order."""
         from guidebench.baselines.networks import Joined
 
         if not self.observations.parts:
@@ -39,8 +40,8 @@ class Reading:
         return Joined({name: encoder_of(part).network(part, self.sizes, f"encoder.{name}") for name, part in named})
 
     def encoder(self, hidden: Sequence[int]) -> Network | None:
-        """What describes observations to whoever compares them: the features, or where no encoder learns a learner's
-        `hidden` layers on top of them, None without any."""
+        """Return the network whose output represents observations in comparisons: the features, or if no encoder
+        learns, a learner's `hidden` layers on top of them; None without any."""
         from guidebench.baselines.networks import MLP, Chain, Relu
 
         if self.learns:
@@ -50,7 +51,7 @@ class Reading:
         return Chain(self.network(), MLP(self.width, hidden[:-1], hidden[-1], "encoder"), Relu())
 
     def encoder_width(self, hidden: Sequence[int]) -> int:
-        """Features that `encoder` gives; 0 where there is none."""
+        """Return the number of features of `encoder`; 0 where it is None."""
         if self.learns:
             return self.width
         return hidden[-1] if hidden else 0
@@ -58,9 +59,10 @@ class Reading:
 
 @functools.cache
 def read(observations: Observations, sizes: Sizes) -> Reading:
-    """How observations are read; kept, since a plan asks for each of its cells. UserError for what `unread` names."""
-    if told := unread(observations):
-        raise UserError(told)
+    """Return the reading of observations; cached, since planning needs it for every cell. UserError for observations
+    that `unread` reports."""
+    if problem := unread(observations):
+        raise UserError(problem)
     parts = [(part, encoder_of(part)) for part in observations.parts.values() or (observations,)]
     return Reading(
         observations,
@@ -72,8 +74,8 @@ def read(observations: Observations, sizes: Sizes) -> Reading:
 
 
 def encoder_of(part: Observations) -> Encoder:
-    """The encoder that a part names, or else the first of ours by name that reads it: one of a plug-in is taken only
-    where it is named, so that installing a package changes no run. UserError if there is none."""
+    """Return the encoder that a part names, or else the first built-in one, by name, that reads it. A plug-in's encoder
+    is used only if named, so that installing a package changes no run. UserError if there is none."""
     if part.encoder:
         named: Encoder = registry.get("encoder", part.encoder)()
         if not named.reads(part):
@@ -90,18 +92,18 @@ def encoder_of(part: Observations) -> Encoder:
 
 @functools.cache
 def _own(part: Observations) -> Encoder | None:
-    """The first of ours that reads a part; kept as `read` keeps."""
+    """Return the first built-in encoder that reads a part; cached like `read`."""
     ours = [name for name in registry.registered("encoder") if registry.home("encoder", name).startswith(OURS)]
     encoders: list[Encoder] = [registry.get("encoder", name)() for name in ours]
     return next((encoder for encoder in encoders if encoder.reads(part)), None)
 
 
 OURS = __name__.removesuffix("reading")
-"""Where the modules of our own encoders are."""
+"""Module prefix of the built-in encoders."""
 
 
 def unread(observations: Observations) -> str:
-    """Which observations or part of them no encoder reads, and why, or ""."""
+    """Return which observations, or which part of them, no encoder reads, and why, or ""."""
     for name, part in (observations.parts or {"": observations}).items():
         try:
             encoder_of(part)

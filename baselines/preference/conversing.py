@@ -1,7 +1,8 @@
-"""Conversations with a model about a pair: prompts filled in, replies read, and what they make of the pair.
+"""Conversations with a model about a pair: filling in prompts, reading replies, and turning them into verdicts.
 
-Text of a model is parsed and checked, never evaluated. Where a reply cannot be read, the model is told why and may mend
-it, a bounded number of times. A call that gets no answer at all is not made again here: the desk has tried.
+Text of a model is parsed and checked, never evaluated. If a reply cannot be read, the model is told why and asked
+again, a bounded number of times. A call without any answer is not repeated here, since the caller below has already
+retried it.
 """
 
 from __future__ import annotations
@@ -16,25 +17,25 @@ from guidebench.harness.models.calls import Call, CallResult, ChatCall, Message
 AskModel = Callable[[Call], Awaitable[CallResult]]
 Read = TypeVar("Read")
 LONGEST = 100_000
-"""Characters of an answer that are looked at; 1000 tokens take a twentieth (choice)."""
+"""Characters of an answer that are parsed; 1000 tokens need a twentieth (choice)."""
 ECHOED = 8_000
-"""Characters of a reply that the model is shown again as its own; 1000 tokens are half of it (choice)."""
+"""Characters of a reply that are repeated to the model as its own; 1000 tokens need half (choice)."""
 BLANK = re.compile(r"\{([A-Za-z_][A-Za-z_0-9]*)\}")
 ENUMERATED = re.compile(r"^[\s>*#_]*[0-9]+[.)](?=\s+\S)", re.ASCII)
-"""The number of an item, which is no verdict: `2. Which one is better?`"""
+"""Pattern of a list item's number, which is no verdict: `2. Which one is better?`"""
 INTEGER = re.compile(r"(?<![\w.])[-+]?[0-9]+(?![0-9A-Za-z_]|\.[0-9])", re.ASCII)
 STATED = re.compile(
     r"\b(?:answer|verdict|choice|label|preference|result|conclusion|therefore|so)(?:\s+is)?[^\w+.-]*$", re.IGNORECASE
 )
-"""What stands before an integer that is a verdict: `The answer is 0`, `so: 2`."""
+"""Text before an integer that marks it as a verdict: `The answer is 0`, `so: 2`."""
 NAMED = re.compile(r"(?:^|\b(?:trajectory|segment|image|option))[\s>*#_\"'(-]*$", re.IGNORECASE)
-"""What stands before the integer that names one of the two: nothing, or `Trajectory`."""
+"""Text before an integer that names one of the two: nothing, or `Trajectory`."""
 PREFERRED = re.compile(r"\b(?:better|best|more|preferred|prefer|furthers|wins|choose|pick)\b", re.IGNORECASE)
 DENIED = re.compile(r"\b(?:not|no|neither|nor|cannot)\b|n['’]t\b", re.IGNORECASE)
 
 
 def misfit(prompt: str, needs: Sequence[str], may: Sequence[str]) -> str:
-    """Why a text cannot serve as a prompt with these placeholders, or ""."""
+    """Return why a text cannot serve as a prompt with these placeholders, or ""."""
     present = set(BLANK.findall(prompt))
     known = ", ".join(f"{{{name}}}" for name in (*needs, *may))
     if missing := [name for name in needs if name not in present]:
@@ -45,12 +46,12 @@ def misfit(prompt: str, needs: Sequence[str], may: Sequence[str]) -> str:
 
 
 def filled(prompt: str, values: Mapping[str, object]) -> str:
-    """The prompt with its placeholders replaced, in one pass: what is filled in is never searched."""
+    """Return the prompt with its placeholders replaced in one pass; inserted text is not searched for placeholders."""
     return BLANK.sub(lambda match: str(values.get(match[1], match[0])), prompt)
 
 
 class Misread(ValueError):
-    """A reply that is not what was asked for: its fault has a name, which is counted, and a message for the model."""
+    """A reply in the wrong format; `fault` is counted, the message is for the model."""
 
     def __init__(self, fault: str, message: str) -> None:
         super().__init__(message)
@@ -58,9 +59,11 @@ class Misread(ValueError):
 
 
 def verdict(answer: str) -> int:
-    """The integer that an answer ends with: 0, 1 or 2 (RL-SaLLM-F, app. C.1; its released code takes the last of all
-    integers). Misread where there is none, where the line that holds it holds another too, for any other number, and
-    where the line is prose that states no preference ("Both fail at step 1").
+    """Return the integer that an answer ends with: 0, 1 or 2 (RL-SaLLM-F, app. C.1; its released code takes the last of
+    all integers).
+
+    Raise Misread if there is none, if its line holds another number too, for any other number, and if the line is prose
+    without a preference ("Both fail at step 1").
 
     >>> verdict("1. Both stay away.\\n2. Which is better?\\n**2**")
     2
@@ -80,8 +83,8 @@ def verdict(answer: str) -> int:
 
 
 def _stated(line: str, number: str) -> bool:
-    """Whether a line gives the integer that it holds as its verdict: alone, after a word such as "answer", or as the
-    name of the one that it says is better."""
+    """Return whether a line gives its integer as a verdict: alone, after a word such as "answer", or as the name of the
+    one that it calls better."""
     line = ENUMERATED.sub("", line, count=1)
     if not re.sub(r"[\W_]", "", line.replace(number, "", 1)):
         return True
@@ -94,13 +97,13 @@ def _stated(line: str, number: str) -> bool:
 
 
 class Said(NamedTuple, Generic[Read]):
-    """What a conversation has come to."""
+    """The result of a conversation."""
 
     value: Read | None
     fault: str
-    """What is wrong with the last reply: that of a Misread, `failed` if there was none, or "" for a value."""
+    """Fault of the last reply: that of a Misread, `failed` if there was no reply, or "" for a value."""
     messages: tuple[Message, ...]
-    """All of it, the reply included."""
+    """All messages, including the reply."""
     retries: int
 
 
@@ -132,9 +135,12 @@ async def converse(
 async def weigh(
     prefer: Callable[[int, int], Awaitable[Said[int]]], twice: bool
 ) -> tuple[Said[int], dict[str, Any] | None]:
-    """Which of a pair is better: `prefer(0, 1)`, and if `twice`, with a preference also `prefer(1, 0)`, which has to
-    agree (RL-SaLLM-F, equations 3 and 4). What is said when shown the first one first, and `first` and `second` answer,
-    `outcome` and `retries`; None where the first call got no answer."""
+    """Ask which of a pair is better: `prefer(0, 1)`, and if `twice` and there is a preference, also `prefer(1, 0)`,
+    which has to agree (RL-SaLLM-F, equations 3 and 4).
+
+    Return the first conversation and a mapping of the `first` and `second` answer, `outcome` and `retries`; None
+    instead of the mapping if the first call got no answer.
+    """
     first = await prefer(0, 1)
     if first.fault == "failed":
         return first, None
@@ -150,8 +156,8 @@ async def weigh(
 
 
 def weighed(value: Any, twice: bool) -> Verdict:
-    """What `weigh` found as a verdict: the label is the index of the preferred segment, and without a preference the
-    pair is not kept. KeyError, TypeError or ValueError for what it never finds."""
+    """Return the verdict for a result of `weigh`: the label is the index of the preferred segment; without a preference
+    the pair is not kept. KeyError, TypeError or ValueError for a value that `weigh` cannot return."""
     first, second, outcome = _answer(value["first"]), _answer(value["second"]), value["outcome"]
     notes: dict[str, Any] = {"retries": _count(value["retries"])}
     notes |= {name: number for name, number in (("first", first), ("second", second)) if number is not None}
@@ -167,7 +173,7 @@ def weighed(value: Any, twice: bool) -> Verdict:
 
 
 def expect(holds: bool) -> None:
-    """ValueError where a value is none that a dialogue ends with."""
+    """Raise ValueError for a value that no dialogue returns."""
     if not holds:
         raise ValueError("no dialogue ends so")
 

@@ -1,9 +1,9 @@
 """A Decision Transformer (Chen et al. 2021) that continues a state as an expert would: imagined segments without a
 language model (RL-SaLLM-F, app. B.7).
 
-It sees (return-to-go, state) pairs and tells the next state; actions are left out, for an imagined segment has none
-[choice]. It learns from an expert's episodes by a generator of its own, so a run that is resumed has the same model
-again.
+It reads (return-to-go, state) pairs and predicts the next state; actions are left out, since an imagined segment has
+none [choice]. It is trained on an expert's episodes with its own generator, so that a resumed run obtains the same
+model.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ from guidebench.harness.interfaces import Array
 WIDTH, LAYERS, HEADS = 128, 3, 1
 """Chen et al. 2021, table 9 (OpenAI Gym)."""
 RATE, WEIGHT_DECAY, BATCH, CLIP = 1e-4, 1e-4, 64, 0.25
-"""Of AdamW, and the longest gradient (Chen et al. 2021, table 9)."""
+"""Settings of AdamW and the largest gradient norm (Chen et al. 2021, table 9)."""
 SEED = 0
 
 
 class ExpertTrajectory(NamedTuple):
-    """An expert's, of T steps."""
+    """An expert's trajectory of T steps."""
 
-    observations: Array  # float32 [T, D], what each action was taken in
+    observations: Array  # float32 [T, D], states in which each action was taken
     rewards: Array  # float [T]
 
 
 class DecisionTransformer(nn.Module):
-    """Segments of `length` states that go on from a given one with the highest return an expert had."""
+    """Imagines segments of `length` states from a given first state, conditioned on the highest return of the
+    expert."""
 
     def __init__(self, episodes: Sequence[ExpertTrajectory], length: int, updates: int) -> None:
-        """Trained here, for `updates` gradient steps: 3 ms each on one core for ten steps and 17 numbers."""
+        """Train for `updates` gradient steps, 3 ms each on one core for ten steps and 17 numbers."""
         super().__init__()
         self.length = length
         returns = [np.cumsum(episode.rewards[::-1])[::-1] for episode in episodes]
@@ -55,8 +56,8 @@ class DecisionTransformer(nn.Module):
         self._train(episodes, returns, updates)
 
     def forward(self, togo: Tensor, states: Tensor) -> Tensor:
-        """Returns-to-go [B, t] and normalised states [B, t, D] -> the state after each, [B, t, D]: how far it moves
-        from the one before is what is learnt."""
+        """Predict the state after each of the normalised states [B, t, D] with returns-to-go [B, t], [B, t, D]. The
+        network outputs the change from the state before."""
         batch, steps = togo.shape
         place = self.of_place[:steps]
         tokens = torch.stack([self.of_return(togo.unsqueeze(2)) + place, self.of_state(states) + place], 2)
@@ -66,7 +67,8 @@ class DecisionTransformer(nn.Module):
         return moved
 
     def _train(self, episodes: Sequence[ExpertTrajectory], returns: Sequence[Array], updates: int) -> None:
-        """Mean squared error of the next states in stretches drawn uniformly from all that are long enough."""
+        """Minimise the mean squared error of next states in stretches drawn uniformly from all episodes that are long
+        enough."""
         normal = [self._normal(episode.observations) for episode in episodes]
         starts = [(number, start) for number, states in enumerate(normal) for start in range(len(states) - self.length)]
         rng = np.random.default_rng(SEED)
@@ -88,7 +90,7 @@ class DecisionTransformer(nn.Module):
 
     @torch.no_grad()
     def imagine(self, start: Array) -> Array:
-        """float32 [length, D] from a state [D], which is its first."""
+        """Return an imagined segment, float32 [length, D], whose first state is `start` [D]."""
         states = torch.from_numpy(self._normal(start[None]))[None]
         for step in range(1, self.length):
             following = self(torch.full((1, step), self._goal), states)[:, -1:]

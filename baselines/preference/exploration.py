@@ -1,4 +1,4 @@
-"""Reward for states unlike those seen before, under which a run collects its first segments without any label."""
+"""Exploration reward for novel states, with which a run collects its first segments without labels."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from torch import Tensor
 from guidebench.harness.interfaces import Array, State
 
 FLOOR = 1e-6
-"""Least distance whose logarithm is taken, of a state that was seen before (choice: below what single precision tells
-apart)."""
+"""Smallest distance whose logarithm is taken, for a state seen before (choice: below single precision)."""
 GROUP, ROWS = 64, 64
-"""Stored states of which only the nearest is compared at first, and states looked up at once, so that what is compared
-stays in a CPU's cache."""
+"""Group size of stored states, of which at first only the nearest is compared, and number of states looked up at once,
+so that the compared data stay in a CPU's cache."""
 
 
 def neighbour_distance(states: Tensor, stored: Tensor, k: int) -> Tensor:
-    """Distance of each of `states` [B, D], which are among `stored` [n, D], to its k-th nearest neighbour there, [B].
+    """Return the distance of each of `states` [B, D], which are among `stored` [n, D], to its k-th nearest neighbour
+    there, [B].
 
-    A state counts as its own 0-th neighbour; with fewer than k others, the farthest is taken. The neighbours are found
-    by ½|y|² − x·y around the mean of what is stored; their distances are then taken anew, without that cancellation.
-    The k + 1 nearest lie in the k + 1 groups whose nearest members are nearest.
+    A state counts as its own 0-th neighbour; with fewer than k others, the farthest is taken. Neighbours are found by
+    ½|y|² − x·y around the mean of `stored`; their distances are then recomputed without that cancellation. The k + 1
+    nearest lie in the k + 1 groups whose nearest members are nearest.
     """
     k, centre = min(k + 1, len(stored)), stored.mean(0)
     groups = -(-len(stored) // GROUP)
@@ -45,10 +45,10 @@ def neighbour_distance(states: Tensor, stored: Tensor, k: int) -> Tensor:
 
 
 class Intrinsic(Protocol):
-    """What one seed is paid for exploring."""
+    """The exploration reward of one seed."""
 
     def __call__(self, states: Tensor, stored: Tensor) -> Array:
-        """float32 [B] for `states` [B, D], which are among `stored` [n, D]."""
+        """Return rewards float32 [B] for `states` [B, D], which are among `stored` [n, D]."""
 
     def state(self) -> State: ...
 
@@ -68,7 +68,7 @@ class LogDistance:
         return {}
 
     def load_state(self, state: State) -> None:
-        """Nothing to restore."""
+        """Do nothing."""
 
 
 class NormalisedDistance:
@@ -77,7 +77,7 @@ class NormalisedDistance:
     def __init__(self, neighbours: int) -> None:
         self.neighbours = neighbours
         self.count, self.mean, self.squares = 0, 0.0, 0.0
-        """Of the distances so far: their number, mean, and sum of squared deviations from it."""
+        """Number, mean and sum of squared deviations of the distances so far."""
 
     def __call__(self, states: Tensor, stored: Tensor) -> Array:
         distance = neighbour_distance(states, stored, self.neighbours).cpu().numpy()
@@ -85,7 +85,7 @@ class NormalisedDistance:
         return distance / np.float32(max(np.sqrt(self.squares / self.count), FLOOR))
 
     def _add(self, values: Array) -> None:
-        """Moments of two sets joined (Chan et al. 1983)."""
+        """Merge the moments of two samples (Chan et al. 1983)."""
         count, shift = self.count + len(values), values.mean() - self.mean
         self.squares += float(((values - values.mean()) ** 2).sum() + shift**2 * self.count * len(values) / count)
         self.mean += float(shift) * len(values) / count
@@ -99,4 +99,4 @@ class NormalisedDistance:
 
 
 INTRINSIC: Mapping[str, Callable[[int], Intrinsic]] = {"log": LogDistance, "distance": NormalisedDistance}
-"""By name, from the number of neighbours."""
+"""Exploration rewards by name, from the number of neighbours."""

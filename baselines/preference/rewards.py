@@ -1,6 +1,6 @@
-"""The learnt reward: per seed an ensemble of networks of what it sees, trained on preferences between segments.
+"""The learnt reward: an ensemble of networks per seed, trained on preferences between segments.
 
-All networks of a part of the seeds (`guidebench.baselines.parameters`) are one batched product, for training and for
+All networks of a block of seeds (`guidebench.baselines.parameters`) are one batched product, for training and for
 relabelling.
 """
 
@@ -20,13 +20,13 @@ from guidebench.harness.interfaces import Array, Build, State
 
 
 class Preferences:
-    """What a seed learns its reward from: pairs of segments, and how likely the second is the preferred one.
+    """The training set of a seed's reward: pairs of segments, and the probability that the second is preferred.
 
-    The set D of the paper, which only grows (RL-SaLLM-F, §3.2).
+    It is the set D of the paper, which only grows (RL-SaLLM-F, §3.2).
     """
 
     def __init__(self, length: int, *shape: int, dtype: str = "float32") -> None:
-        """Segments of so many steps, of each of which an array of this shape is seen."""
+        """`length` is the number of steps of a segment, `shape` that of the reward's input per step."""
         self.seen = np.zeros((0, 2, length, *shape), dtype)
         """[n, 2, H, …]."""
         self.labels = np.zeros(0, np.float32)
@@ -36,7 +36,7 @@ class Preferences:
         return len(self.labels)
 
     def add(self, pairs: Sequence[Array], labels: Sequence[float]) -> None:
-        """Pairs [2, H, …] and their labels."""
+        """Add pairs [2, H, …] and their labels."""
         if labels:
             self.seen = np.concatenate([self.seen, np.asarray(pairs, self.seen.dtype)])
             self.labels = np.concatenate([self.labels, np.asarray(labels, np.float32)])
@@ -49,7 +49,7 @@ class Preferences:
 
 
 class Fit(NamedTuple):
-    """How training went, per seed; NaN for one that did not train."""
+    """Training results per seed; NaN for a seed that was not trained."""
 
     accuracy: Array  # [S], of the last epoch, mean over members; pairs labelled ½ do not count
     loss: Array  # [S], of the last epoch, mean over members
@@ -57,15 +57,16 @@ class Fit(NamedTuple):
 
 
 class RewardEnsemble:
-    """r̂(s) in (-1, 1): the mean over N networks, for S seeds at once.
+    """r̂(s) in (-1, 1): the mean output of N networks, for S seeds at once.
 
-    Networks with tanh at the end, Adam (RL-SaLLM-F, app. A.2).
+    The networks end in tanh and are trained by Adam (RL-SaLLM-F, app. A.2).
     """
 
     def __init__(
         self, build: Build, network: Network, members: int, rate: float, batch_size: int, smoothing: float
     ) -> None:
-        """`network`: what is seen, [S, B, …], to a number, [S, B, 1] (`guidebench.baselines.preference.seeing`)."""
+        """`network` maps the reward's input, [S, B, …], to a number, [S, B, 1]
+        (`guidebench.baselines.preference.seeing`)."""
         self.network = network
         self.parameters = Parameters(self.network.specs(), build.rows, build.device, members=members)
         self.parameters.initialise([streams.initial for streams in build.streams])
@@ -75,7 +76,7 @@ class RewardEnsemble:
         self.device = build.device
 
     def reward(self, states: Array) -> Array:
-        """r̂ of states [S, B, …], [S, B]."""
+        """Return r̂ of states [S, B, …], [S, B]."""
         with torch.no_grad():
             found = [
                 self._reward(n, self._tensor(states[block.rows])) for n, block in enumerate(self.parameters.blocks)
@@ -83,11 +84,11 @@ class RewardEnsemble:
             return torch.cat(found).cpu().numpy()
 
     def reward_of(self, states: Array, rows: Array) -> Array:
-        """r̂ of states [n, …] of seeds `rows` [n], [n]."""
+        """Return r̂ of states [n, …] of the seed rows `rows` [n], [n]."""
         return self.parameters.evaluate(self._reward, np.asarray(states, np.float32), rows)
 
     def returns(self, row: int, pairs: Array) -> Array:
-        """Σ_t r̂(s_t) of pairs of segments [n, 2, H, …] of one seed, by each member, [N, n, 2]."""
+        """Return each member's Σ_t r̂(s_t) for pairs of segments [n, 2, H, …] of one seed, [N, n, 2]."""
         states = self._tensor(pairs).flatten(0, 2)
         with torch.no_grad():
             found = self.network(self._members(row), states.expand(self.members, *states.shape)).tanh()
@@ -97,8 +98,9 @@ class RewardEnsemble:
         self, sets: Sequence[Preferences], chosen: Array, generators: Sequence[np.random.Generator], epochs: int,
         enough: float,
     ) -> Fit:  # fmt: skip
-        """Epochs over the sets of the seeds `chosen` [S], in an order that each member of a seed draws by the seed's
-        generator. A seed without pairs, or whose last epoch's accuracy exceeds `enough`, keeps everything as it is."""
+        """Train up to `epochs` epochs on the sets of the seeds `chosen` [S], in orders that each member draws from its
+        seed's generator. A seed stops once the accuracy of its last epoch exceeds `enough`; a seed without pairs is
+        unchanged."""
         active = chosen & (np.array([len(each) for each in sets]) > 0)
         fit = Fit(np.full(len(sets), np.nan), np.full(len(sets), np.nan), np.zeros(len(sets), np.int64))
         for _ in range(epochs):
@@ -112,7 +114,7 @@ class RewardEnsemble:
         self, number: int, sets: Sequence[Preferences], active: Array, generators: Sequence[np.random.Generator],
         fit: Fit,
     ) -> None:  # fmt: skip
-        """One pass of the active seeds of a part over their sets; how it went goes into `fit`."""
+        """Train the active seeds of a block for one pass over their sets; write the results into `fit`."""
         rows = self.parameters.blocks[number].rows
         training = [row for row in range(rows.start, rows.stop) if active[row]]
         orders = {
@@ -122,7 +124,7 @@ class RewardEnsemble:
         counts = torch.zeros(3, rows.stop - rows.start, self.members, device=self.device)
         for start in range(0, max(len(sets[row]) for row in training), self.batch_size):
             taken = {row: orders[row][:, start : start + self.batch_size] for row in training}
-            # padded to the most pairs that a seed of this part has: on a CPU it is alone in it
+            # padded to the largest number of pairs of a seed in this block; on a CPU a block holds one seed
             width = max(order.shape[1] for order in taken.values())
             seen = sets[0].seen
             pairs = np.zeros((len(counts[0]), self.members, width, *seen.shape[1:]), seen.dtype)
@@ -144,15 +146,16 @@ class RewardEnsemble:
             fit.epochs[row] += 1
 
     def terms(self, number: int, pairs: Tensor, labels: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """Cross entropy of the labels under the Bradley–Terry model (RL-SaLLM-F, eq. 1 and 2), of the seeds of a part.
+        """Return the cross entropy of the labels under the Bradley–Terry model (RL-SaLLM-F, eq. 1 and 2), for the seeds
+        of a block.
 
-        Pairs [S, N, B, 2, H, …], labels and weights (0 for what pads) [S, N, B] -> the loss [S], a sum over members of
-        means over their batches; and, [3, S, N], the sum of losses, pairs ordered as their label says, and pairs whose
-        label says an order. Labels are smoothed by ε to ε + (1 − 2ε)·y.
+        Pairs [S, N, B, 2, H, …], labels and weights (0 for padding) [S, N, B] -> the loss [S], a sum over members of
+        means over their batches; and, [3, S, N], the sum of losses, the number of pairs ordered as labelled, and the
+        number of pairs whose label states an order. Labels are smoothed by ε to ε + (1 − 2ε)·y.
         """
         returns = self.network(self.parameters.blocks[number].views, pairs.flatten(0, 1).flatten(1, 3)).tanh()
         returns = returns.view(pairs.shape[:5]).sum(4)
-        more = returns[..., 1] - returns[..., 0]  # log of the odds that the second is preferred
+        more = returns[..., 1] - returns[..., 0]  # log odds that the second is preferred
         smoothed = self.smoothing + (1 - 2 * self.smoothing) * labels
         losses = F.binary_cross_entropy_with_logits(more, smoothed, weights, reduction="none").sum(2)
         judged = weights * (labels != 0.5)
@@ -161,17 +164,17 @@ class RewardEnsemble:
         return loss, torch.stack([losses.detach(), right.sum(2), judged.sum(2)])
 
     def _reward(self, number: int, states: Tensor) -> Tensor:
-        """Of a part: [S, B, …] -> [S, B]."""
+        """Return r̂ for one block: [S, B, …] -> [S, B]."""
         return ensemble(self.network, self.parameters.blocks[number].views, states).tanh().mean(1)
 
     def _members(self, row: int) -> Mapping[str, Tensor]:
-        """The networks of one seed, name -> [N, *shape]."""
+        """Return the parameters of one seed's networks, name -> [N, *shape]."""
         block = next(block for block in self.parameters.blocks if block.rows.start <= row < block.rows.stop)
         first = (row - block.rows.start) * self.members
         return {name: view[first : first + self.members] for name, view in block.views.items()}
 
     def _tensor(self, array: Array) -> Tensor:
-        # copied even on a CPU: NumPy's memory is aligned by chance, and the last bits of a product may depend on it
+        # copied even on a CPU: NumPy's memory alignment varies, and the last bits of a product may depend on it
         return torch.tensor(array, dtype=torch.float32, device=self.device)
 
     def state(self, row: int) -> State:

@@ -1,8 +1,8 @@
-"""What of a transition a learnt reward sees: the state that its action was taken in, or a frame of the one after it.
+"""Inputs of a learnt reward: the state in which an action was taken, or a frame of the state after it.
 
 A task's snapshot of a transition shows the state after the step (as RL-VLM-F's code draws it). So a reward of frames
-is one of where a step led to, in pairs and in what is stored alike; a teacher who is shown that state labels the very
-frames that are learnt from.
+rates the state that a step led to, in pairs and in stored transitions alike, and a teacher that is shown this state
+labels the same frames that the reward is trained on.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from guidebench.harness.interfaces import Array, Build, Coordinates, Drawer, Tra
 LAYERS = ((16, 5, 3), (32, 3, 2), (64, 3, 2), (128, 3, 2))
 """Channels, kernel and stride of the convolutions (RL-VLM-F's code)."""
 LAST = 1e-3
-"""Within which the last layer begins (RL-VLM-F's code)."""
+"""Bound of the last layer's uniform initialisation (RL-VLM-F's code)."""
 
 
 class Sight(Protocol):
-    """What a reward is a function of."""
+    """The input of a reward."""
 
     column: str
-    """Where the store holds it."""
+    """Column of the store that holds it."""
     shape: tuple[int, ...]
     dtype: str
     network: Network
-    """[S, B, *shape] -> [S, B, 1], before the tanh."""
+    """The network [S, B, *shape] -> [S, B, 1], before the tanh."""
     chunk: int
-    """Transitions relabelled at once."""
+    """Number of transitions relabelled at once."""
     own: tuple[TransitionColumn, ...]
-    """What is stored for it besides the transitions."""
+    """Columns stored for it in addition to the transitions."""
     wants_snapshots: bool
 
     def of(self, transition: Transition) -> Array:
-        """[S, *shape]."""
+        """Return a transition's input, [S, *shape]."""
 
 
 class States:
-    """The state that each action was taken in, through layers with LeakyReLU between them (RL-SaLLM-F, app. A.2)."""
+    """The state in which each action was taken, read by layers with LeakyReLU between them (RL-SaLLM-F, app. A.2)."""
 
     column, dtype, wants_snapshots = "observation", "float32", False
     own: tuple[TransitionColumn, ...] = ()
@@ -56,7 +56,7 @@ class States:
     def __init__(self, build: Build, hidden: Sequence[int]) -> None:
         self.shape = build.observations.shape
         self.network: Network = MLP(self.shape[0], hidden, 1, "reward", activation=F.leaky_relu_)
-        # on a CPU so few that what the layers pass on stays in its cache
+        # on a CPU few enough that activations stay in its cache
         self.chunk = 256 if build.device == "cpu" else 65_536
 
     def of(self, transition: Transition) -> Array:
@@ -64,7 +64,7 @@ class States:
 
 
 class NamedCoordinates(States):
-    """Of that state the entries that the suite's coordinates name, each once (RL-SaLLM-F's code, in its mazes)."""
+    """The entries of that state that the suite's coordinates name, each once (RL-SaLLM-F's code, in its mazes)."""
 
     def __init__(self, build: Build, hidden: Sequence[int]) -> None:
         super().__init__(build, hidden)
@@ -72,12 +72,12 @@ class NamedCoordinates(States):
 
 
 def entries(things: Sequence[Coordinates]) -> tuple[int, ...]:
-    """Those of an observation that hold the present places of things, in order."""
+    """Return the observation entries of all present positions, in ascending order."""
     return tuple(sorted({entry for thing in things for entry in thing.entries}))
 
 
 class EntrySubset:
-    """Layers with LeakyReLU between them that see some entries of their inputs alone: [S, B, D] -> [S, B, 1]."""
+    """Layers with LeakyReLU between them that read only some entries of their inputs: [S, B, D] -> [S, B, 1]."""
 
     def __init__(self, chosen: Sequence[int], hidden: Sequence[int]) -> None:
         self._chosen = torch.tensor(chosen)
@@ -91,7 +91,7 @@ class EntrySubset:
 
 
 class Frames:
-    """A frame of the state after each step, reduced to `size` x `size` pixels and stored, through convolutions."""
+    """A frame of the state after each step, reduced to `size` x `size` pixels and stored, read by convolutions."""
 
     column, dtype, wants_snapshots = "frame", "uint8", True
 
@@ -106,7 +106,7 @@ class Frames:
 
     @functools.cached_property
     def _draw(self) -> Drawer:
-        """Made where the first frame is drawn: acting alone needs none."""
+        """The drawer, created when the first frame is drawn; acting alone needs none."""
         drawer: Drawer = self._build.parts["drawing"].spawn(self._build.task)
         return drawer
 
@@ -120,12 +120,12 @@ SIGHTS: Mapping[str, Callable[[Any, Build], Sight]] = {
     "coordinates": lambda config, build: NamedCoordinates(build, config.hidden),
     "frame": lambda config, build: Frames(build, config.frame_size),
 }
-"""By name, from a guide's configuration."""
+"""Inputs by name, from a guide's configuration."""
 
 
 def area_mean(frames: Array, size: int) -> Array:
-    """Frames uint8 [n, height, width, 3] -> uint8 [n, size, size, 3]: a pixel is the mean of the pixels whose centres
-    lie in the area that it covers. This is Pillow's box filter, which rounds the means along lines first."""
+    """Reduce frames uint8 [n, height, width, 3] to uint8 [n, size, size, 3]: a pixel is the mean of the pixels whose
+    centres lie in its area. This is Pillow's box filter, which rounds the means along lines first."""
     if frames.shape[1:3] == (size, size):
         return frames
     return np.stack([
@@ -135,7 +135,7 @@ def area_mean(frames: Array, size: int) -> Array:
 
 class ConvNet:
     """Frames in [0, 255], [S, B, size, size, 3] -> [S, B, 1]: convolutions without padding and ReLU, one linear layer
-    (RL-VLM-F's code). Convolutions begin uniform in ±1/sqrt(fan in), their biases at 0."""
+    (RL-VLM-F's code). Convolutions start uniform in ±1/sqrt(fan in), with biases of 0."""
 
     def __init__(self, size: int) -> None:
         self.side = size

@@ -1,4 +1,4 @@
-"""Which stretches of stored transitions a teacher is asked about."""
+"""Selection of the segments of stored transitions that a teacher compares."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from guidebench.harness.interfaces import Array, Store
 
 RATED = 10
-"""Episodes over whose return a scripted teacher's thresholds are scaled, as B-Pref has it."""
+"""Episodes whose mean return scales a scripted teacher's thresholds, as in B-Pref."""
 
 
 class Recent(NamedTuple):
@@ -23,7 +23,7 @@ class Recent(NamedTuple):
 
 
 def look_back(store: Store, rows: int, most: int) -> Recent:
-    """Up to so many of the transitions of so many seeds that are live."""
+    """Return the last `most` live transitions of `rows` seeds, or as many as there are."""
     live = store.live
     slots = live.slots(np.arange(max(0, live.count - most), live.count))
     everywhere = np.tile(slots, (rows, 1))
@@ -32,8 +32,9 @@ def look_back(store: Store, rows: int, most: int) -> Recent:
 
 
 def starts(ended: Array, length: int, recent: int) -> Array:
-    """Where segments of `length` transitions may begin that lie within one of the last `recent` episodes, the running
-    one among them: `ended` [n] tells of consecutive transitions, the newest last, whether its episode ended there."""
+    """Return the steps at which segments of `length` transitions may begin, within one of the last `recent` episodes
+    including the running one. `ended` [n] marks the last transition of each episode among consecutive transitions, the
+    newest last."""
     n = len(ended)
     begins = np.concatenate([[0], np.flatnonzero(ended) + 1])
     begins = begins[begins < n]  # the running episode has no transition yet
@@ -44,8 +45,8 @@ def starts(ended: Array, length: int, recent: int) -> Array:
 
 
 def mean_reward(rewards: Array, ended: Array) -> float:
-    """Reward per step over the last `RATED` episodes that ended among consecutive transitions [n], 0 without any; the
-    oldest may have begun before them."""
+    """Return the mean reward per step over the last `RATED` ended episodes among consecutive transitions [n]; 0 if none
+    ended. The oldest episode may have begun earlier."""
     ends = np.flatnonzero(ended)
     if not len(ends):
         return 0.0
@@ -54,21 +55,21 @@ def mean_reward(rewards: Array, ended: Array) -> float:
 
 
 def probabilities(returns: Array) -> Array:
-    """P[second preferred] by each member, of returns [N, n, 2]: [N, n] (RL-SaLLM-F, eq. 1)."""
+    """Return each member's P[second preferred], [N, n], from returns [N, n, 2] (RL-SaLLM-F, eq. 1)."""
     return np.asarray(1 / (1 + np.exp(returns[..., 0] - returns[..., 1])))
 
 
 def disagreement(probabilities: Array) -> Array:
-    """Deviation over members of the probability that the second is preferred: [N, n] -> [n] (Lee et al. 2021)."""
+    """Return the standard deviation over members of P[second preferred]: [N, n] -> [n] (Lee et al. 2021)."""
     return np.asarray(probabilities.std(0))
 
 
 def entropy(probabilities: Array) -> Array:
-    """Entropy in nats of the members' mean prediction: [N, n] -> [n] (Lee et al. 2021; B-Pref's code takes the mean of
-    their entropies)."""
+    """Return the entropy in nats of the members' mean prediction: [N, n] -> [n] (Lee et al. 2021; B-Pref's code takes
+    the mean of their entropies)."""
     mean = probabilities.mean(0).clip(1e-12, 1 - 1e-12)
     return np.asarray(-mean * np.log(mean) - (1 - mean) * np.log(1 - mean))
 
 
 INFORMATIVE: Mapping[str, Callable[[Array], Array]] = {"disagreement": disagreement, "entropy": entropy}
-"""How much is to be learnt of pairs, by name; `uniform` sampling rates none."""
+"""Informativeness scores of pairs, by name; `uniform` sampling uses none."""

@@ -1,4 +1,4 @@
-"""Sessions: what a teacher of one seed was asked, what it said, and how often it was right."""
+"""Sessions of one seed: the queries sent to its teacher, their verdicts, and the accuracy of the labels."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from guidebench.harness.interfaces import Array, State
 
 @dataclass(eq=False)
 class Query:
-    """A pair that a teacher is asked about, and its verdict once that is there."""
+    """A pair sent to a teacher, with its verdict once that has arrived."""
 
     pair: Pair
     asked: int
-    """Environment step."""
+    """Environment step of the query."""
     session: int
     learned: Array
-    """float32 [2], the segments' learned return before the session."""
+    """float32 [2], the segments' learnt return before the session."""
     seen: Array
-    """[2, H, …], what the reward sees of the segments."""
+    """[2, H, …], the reward's input for the segments."""
     verdict: Verdict | None = None
 
     @property
     def returns(self) -> Array:
-        """float64 [2], of the task's own reward."""
+        """float64 [2], the segments' return by the task's own reward."""
         return np.asarray(self.pair.rewards.sum(1, dtype=np.float64))
 
     @property
     def truth(self) -> float:
-        """What a perfect teacher says: 0, 1, or ½ for equal returns."""
+        """The perfect teacher's label: 0, 1, or ½ for equal returns."""
         first, second = self.returns
         return 0.5 if first == second else float(second > first)
 
     @property
     def preferred(self) -> int:
-        """Which of the two segments the verdict's label holds to be the better."""
+        """Index of the segment that the verdict's label prefers."""
         assert self.verdict is not None and self.verdict.label is not None
         return int(self.verdict.label > 0.5)
 
     def row(self) -> dict[str, Any]:
-        """What `labels` tells of it; UserError where a teacher notes what the guide knows better."""
+        """Return the record of `labels`; UserError if a teacher notes a column that the guide itself writes."""
         assert self.verdict is not None
         outcome, label, kept, _, notes = self.verdict
         told = {
@@ -82,7 +82,8 @@ class Query:
 
     @staticmethod
     def of(row: int, state: State) -> Query:
-        """The query of seed `row` that `state` tells of. What was drawn of it went with the question."""
+        """Restore the query of seed row `row` from `state`. Its snapshots were sent with the question and are not
+        kept."""
         pair = Pair(row, int(state["number"]), state["observations"], state["rewards"])
         told = state["verdict"]
         verdict = None if told is None else Verdict(**told)
@@ -90,7 +91,7 @@ class Query:
 
 
 class Sessions:
-    """Of one seed: the sessions that wait for answers, and a count of what became of all queries."""
+    """Open sessions of one seed and counts of all its queries by outcome."""
 
     def __init__(self, row: int) -> None:
         self.row = row
@@ -99,22 +100,22 @@ class Sessions:
         self.asked = 0
         """Queries asked."""
         self.tally: Counter[str] = Counter()
-        """Queries by outcome; `kept` and `imagined` pairs; labels `judged` against the truth, and how many were
+        """Queries by outcome; `kept` and `imagined` pairs; labels `judged` against the truth, and how many of them were
         `right`."""
         self._open: dict[int, list[Query]] = {}
 
     def begin(self, queries: list[Query]) -> None:
-        """A session of these queries, maybe of none."""
+        """Begin a session with these queries, possibly none."""
         self._open[self.held] = queries
         self.held += 1
         self.asked += len(queries)
 
     def query(self, number: int) -> Query:
-        """The query of this number, which waits for its answer."""
+        """Return the pending query with this number."""
         return next(query for queries in self._open.values() for query in queries if query.pair.number == number)
 
     def finished(self) -> list[list[Query]]:
-        """The sessions whose answers are all there, the oldest first; they wait no longer."""
+        """Remove and return the sessions whose answers are complete, the oldest first."""
         done = [number for number, queries in self._open.items() if all(query.verdict for query in queries)]
         sessions = [self._open.pop(number) for number in done]
         for query in [query for queries in sessions for query in queries]:
@@ -132,13 +133,13 @@ class Sessions:
             self.tally["right"] += verdict.label == query.truth
 
     def metrics(self) -> Mapping[str, float]:
-        """Over the run so far."""
-        told, judged = self.tally, self.tally["judged"]
+        """Return counts over the run so far."""
+        tally, judged = self.tally, self.tally["judged"]
         return {
             "queries": self.asked,
-            "labels": told["kept"],
-            "imagined": told["imagined"],
-            "label_accuracy": told["right"] / judged if judged else np.nan,
+            "labels": tally["kept"],
+            "imagined": tally["imagined"],
+            "label_accuracy": tally["right"] / judged if judged else np.nan,
         }
 
     def state(self) -> State:

@@ -1,4 +1,4 @@
-"""Teachers: what they are asked about, what they say, and how one is built."""
+"""The interface of teachers: pairs, verdicts and the two kinds of teachers."""
 
 from __future__ import annotations
 
@@ -11,55 +11,56 @@ import numpy as np
 from guidebench.harness.interfaces import Array, Question
 
 Outcome = Literal["labelled", "equal", "inconsistent", "unreadable", "failed", "skipped"]
-"""What became of a query: a preference; no difference seen; answers that contradict each other when the order is
-swapped; an answer that could not be read; no answer; a teacher that finds neither worth a look."""
+"""Outcome of a query: a preference; no difference; contradictory answers when the order is swapped; an unreadable
+answer; no answer; a teacher that finds neither segment worth comparing."""
 
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Two segments of one seed of which a teacher says which is better."""
+    """Two segments of one seed that a teacher compares."""
 
     row: int
     number: int
-    """Of the run's queries, from 0."""
+    """Number of the query in the run, from 0."""
     observations: Array
     """float32 [2, H, D]: the state that each action was taken in."""
     rewards: Array
     """float32 [2, H], the task's own; only a scripted teacher may look."""
     snapshots: Array | None = None
-    """uint8 [2, H, n], of a teacher that wants them."""
+    """uint8 [2, H, n], for a teacher that wants them."""
 
 
 class Verdict(NamedTuple):
-    """What a teacher says of a pair."""
+    """A teacher's verdict on a pair."""
 
     outcome: Outcome
     label: float | None = None
-    """Probability that the second segment is the preferred one: 0, 1, or between; None for none."""
+    """Probability that the second segment is preferred: 0, 1, or between; None without a label."""
     kept: bool = False
-    """Whether the pair is learnt from with this label."""
+    """Whether the reward is trained on the pair with this label."""
     imagined: Array | None = None
-    """float32 [H, D]: a segment that the teacher holds to be better than the preferred one of the pair."""
+    """float32 [H, D]: an imagined segment that the teacher considers better than the preferred one of the pair."""
     notes: Mapping[str, Any] = {}
-    """More for the query's row in `labels`: `first` and `second`, what a model answered in either order (0, 1, 2),
-    `retries`, `imagined`, what became of the imagined segment. Anything else is a column that the teacher declares:
-    `logs = {"labels": Log("…", {"confidence": share("…", optional=True)})}`."""
+    """Further entries of the query's record in `labels`: `first` and `second`, a model's answers in either order (0, 1,
+    2); `retries`; `imagined`, the outcome of the imagined segment. Any other entry is a column that the teacher
+    declares: `logs = {"labels": Log("…", {"confidence": share("…", optional=True)})}`."""
 
 
 class LabellingTeacher(Protocol):
-    """Says at once which of two segments is better."""
+    """A teacher that labels a pair immediately."""
 
     to: None
     wants_snapshots: bool
 
     def label(self, pair: Pair, scale: float, rng: np.random.Generator) -> Verdict:
-        """`scale`: mean return of the last episodes per step, times the length of a segment; 0 before one ended."""
+        """Return the verdict. `scale` is the mean return of the last episodes per step, times the length of a segment;
+        0 before one ended."""
 
 
 class AskedTeacher(Protocol):
-    """Is asked in a role, and says what comes of the answer.
+    """A teacher that sends a question in a role and turns the response into a verdict.
 
-    Its configuration class says in `needs` whom it asks and, if that is a model, has a `dialogue`.
+    Its configuration class names the role in `needs` and, if a model answers, has a `dialogue`.
     """
 
     to: str
@@ -68,9 +69,9 @@ class AskedTeacher(Protocol):
     def question(self, pair: Pair) -> Question: ...
 
     def verdict(self, pair: Pair, value: Any) -> Verdict:
-        """What the dialogue's value, None for none, says of the pair."""
+        """Return the verdict on the pair from the dialogue's value, None for no answer."""
 
 
 Teacher = LabellingTeacher | AskedTeacher
-"""Which of two segments is better. Its configuration class inherits `harness.parts.TeacherPart`; one that needs nobody
-labels at once."""
+"""A teacher of either kind. Its configuration class inherits `harness.parts.TeacherPart`; one without `needs` labels
+immediately."""

@@ -1,5 +1,5 @@
-"""Minari's files, of which only JSON and plain arrays are read: its own reader may build the environment that the
-metadata names, and so import what a stranger wrote."""
+"""Reader of Minari's files, limited to JSON and plain arrays. Minari's own reader may build the environment that the
+metadata names, and so import untrusted code."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from guidebench.harness.interfaces import Actions, Array, Observations
 from guidebench.harness.trajectories import Trajectory
 
 LARGEST = 16 * 2**30
-"""Most bytes of arrays that are read."""
+"""Maximum number of bytes of arrays that are read."""
 WORDS = 2**20
-"""Most bytes of the metadata."""
+"""Maximum number of bytes of the metadata."""
 SLACK = 1e-4
-"""By which an action that was scaled to [-1, 1] may be outside."""
+"""Tolerance by which an action scaled to [-1, 1] may exceed this range."""
 
 
 def metadata(path: Path) -> Mapping[str, Any]:
-    """What a dataset says of itself; UserError where it is not what Minari writes or cannot be read here."""
+    """Return a dataset's metadata; UserError if it is not in Minari's format or cannot be read here."""
     try:
         if path.stat().st_size > WORDS:
             raise ValueError(f"it has more than {WORDS:,} bytes")
@@ -41,20 +41,21 @@ def metadata(path: Path) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads episodes as a task has them."""
+    """Reads episodes in a task's spaces."""
 
     path: Path
-    """Of the arrays."""
+    """File of the arrays."""
     said: Mapping[str, Any]
     """The metadata."""
     task: str
     observations: Observations
     actions: Actions
     success: str
-    """What infos call the success of a step."""
+    """Name of the `infos` entry that marks a successful step."""
 
     def episodes(self, most: int) -> list[Trajectory]:
-        """The first `most` episodes, or all for 0; UserError, by file and episode, for what a task does not have."""
+        """Return the first `most` episodes, or all for 0; UserError, naming file and episode, for data that do not fit
+        the task."""
         scaling = None if self.actions.discrete else self._scaling()
         try:
             with h5py.File(self.path, "r") as file:
@@ -74,7 +75,7 @@ class Reader:
             raise UserError(f"{self.path} is damaged, or not what Minari writes ({error}); restore it") from error
 
     def _bytes(self, group: Any, key: str, here: str) -> int:
-        """Bytes of the arrays below a key, none of which lies elsewhere; UserError for one that does."""
+        """Return the bytes of the arrays below a key; UserError for an array stored outside the file."""
         link = group.get(key, getlink=True)
         if link is None:
             raise UserError(f"{self.path} has no {here}; Minari counts episodes from 0")
@@ -86,7 +87,7 @@ class Reader:
         return int(item.size * item.dtype.itemsize)
 
     def _episode(self, group: Any, here: str, scaling: tuple[Array, Array] | None) -> Trajectory:
-        """One episode of T steps, which has T + 1 observations."""
+        """Return one episode of T steps, which has T + 1 observations."""
         reward = _plain(group, "rewards", here).astype(np.float32)
         length = len(reward)
         seen = self._observed(group, here)
@@ -97,12 +98,12 @@ class Reader:
             )
         terminated, truncated = (self._flags(group, name, length, here) for name in ("terminations", "truncations"))
         if length:
-            truncated[-1] |= not terminated[-1]  # its collector stopped before it ended
+            truncated[-1] |= not terminated[-1]  # recording stopped before the episode ended
         action, success = self._acted(group, here, scaling), self._succeeded(group, length, here)
         return Trajectory(self.task, seen[:-1], action, reward, terminated, truncated, success, seen[1:])
 
     def _observed(self, group: Any, here: str) -> Array:
-        """[T + 1, …]."""
+        """Return the observations, [T + 1, …]."""
         if not self.observations.parts:
             return _as_task(_plain(group, "observations", here), self.observations, f"{here}: observations")
         item = group.get("observations")
@@ -116,7 +117,7 @@ class Reader:
         return found
 
     def _acted(self, group: Any, here: str, scaling: tuple[Array, Array] | None) -> Array:
-        """Choices as they are; vectors are scaled from their range to [-1, 1]."""
+        """Return the actions: discrete ones unchanged, vectors scaled from their range to [-1, 1]."""
         values = _plain(group, "actions", here)
         if scaling is None:
             return values
@@ -130,7 +131,7 @@ class Reader:
         return np.where(np.abs(scaled) <= 1 + SLACK, scaled.clip(-1, 1), scaled).astype(np.float32)
 
     def _scaling(self) -> tuple[Array, Array]:
-        """The middle and half the width of the range of actions; UserError where it is not known."""
+        """Return the middle and half the width of the action range; UserError if it is unknown."""
         try:
             space = json.loads(self.said["action_space"])
             low, high = (np.broadcast_to(np.array(space[end], float), self.actions.shape) for end in ("low", "high"))
@@ -150,7 +151,7 @@ class Reader:
         return found.astype(bool)
 
     def _succeeded(self, group: Any, length: int, here: str) -> Array:
-        """Of each step, bool [T]; infos may have one entry more, of the reset."""
+        """Return the success of each step, bool [T]; infos may have one extra entry for the reset."""
         infos = group.get("infos", {})
         if self.success not in infos:
             return np.zeros(length, bool)
@@ -163,7 +164,7 @@ class Reader:
 
 
 def _plain(group: Any, name: str, here: str) -> Array:
-    """An array of numbers; UserError for anything else."""
+    """Return an array of numbers; UserError for anything else."""
     item = group.get(name) if isinstance(group, h5py.Group) else None
     if not isinstance(item, h5py.Dataset) or not item.shape or item.dtype.kind not in "fiub":
         found = f"{item.dtype} of shape {item.shape}" if isinstance(item, h5py.Dataset) else "not there"
@@ -176,7 +177,7 @@ def _plain(group: Any, name: str, here: str) -> Array:
 
 
 def _as_task(values: Array, space: Observations, here: str) -> Array:
-    """Floats in the task's precision; anything else has to be as the task has it."""
+    """Return floats in the task's precision; UserError if any other dtype or the shape differs from the task's."""
     wanted = np.dtype(space.dtype)
     alike = values.dtype == wanted or (values.dtype.kind == "f" and wanted.kind == "f")
     if values.shape[1:] != space.shape or not alike:

@@ -55,7 +55,7 @@ class GridEncoder:
 
 
 def pool(cells: Tensor) -> Tensor:
-    """Global average and maximum of each channel: [S, B, H, W, C] -> [S, B, 2C], averages first."""
+    """Return the global average and maximum of each channel: [S, B, H, W, C] -> [S, B, 2C], averages first."""
     planes = cells.flatten(0, 1).permute(0, 3, 1, 2)
     # max_pool2d's gradient is ten times as fast as amax's on a CPU
     highest = F.max_pool2d(planes, planes.shape[2:]).view(*cells.shape[:2], -1)

@@ -13,10 +13,10 @@ from guidebench.harness.interfaces import Observations
 
 
 class ImageEncoder:
-    """uint8 [S, B, H, W, C] -> features [S, B, features], at least 0.
+    """Encoder of images: uint8 [S, B, H, W, C] -> features [S, B, features], at least 0.
 
-    Pixels are divided by 255; frames of a stack are channels. Then three convolutions with ReLU, flattened row by row,
-    channels last, and relu(norm(linear(x))) with a learnt scale and shift.
+    Pixels are divided by 255; frames of a stack are channels. Three convolutions with ReLU follow, flattened row by row
+    with channels last, then relu(norm(linear(x))) with a learnt scale and shift.
     """
 
     def __init__(self, observations: Observations, features: int, name: str = "encoder") -> None:

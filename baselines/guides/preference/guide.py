@@ -1,4 +1,4 @@
-"""The guide that learns a reward from preferences: explore, ask in sessions, learn, relabel (PEBBLE's algorithm)."""
+"""The guide that learns a reward from preferences: explore, query in sessions, train, relabel (PEBBLE's algorithm)."""
 
 from __future__ import annotations
 
@@ -40,12 +40,13 @@ REWARD, SNAPSHOT = "learned_reward", "snapshot"
 
 
 class PreferenceGuide(BaseGuide):
-    """What the learner is paid: for exploring until a seed's first session is over, then what its ensemble tells."""
+    """Sets the learner's reward: an exploration reward until a seed's first session is over, then the ensemble's
+    output."""
 
     def __init__(self, config: Preference, build: Build) -> None:
         self.config, self._build = config, build
         self.explored = config.explored(build.parts)
-        """Steps before the first session."""
+        """Environment steps before the first session."""
         self.teacher: Teacher = build.parts["teacher"].spawn(build)
         self.sight = SIGHTS[config.sees](config, build)
         self.wants_snapshots = self.teacher.wants_snapshots or self.sight.wants_snapshots
@@ -59,9 +60,9 @@ class PreferenceGuide(BaseGuide):
         self.sessions = [Sessions(row) for row in range(build.rows)]
         self.intrinsic = [INTRINSIC[config.intrinsic](config.neighbours) for _ in build.seeds]
         self.exploring = np.ones(build.rows, bool)
-        """[S], of seeds without a first reward."""
+        """[S], whether the seed has no learnt reward yet."""
         self.fit = Fit(*(np.full(build.rows, np.nan) for _ in Fit._fields))
-        """Of each seed's last training."""
+        """Result of each seed's last training."""
         self._teach = [streams.teach for streams in build.streams]
         self._store: Store | None = None
         self._seen: Tensor | None = None
@@ -70,8 +71,8 @@ class PreferenceGuide(BaseGuide):
         return RunPhase("explore", self.explored), RunPhase("train", steps - self.explored)
 
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
-        """A new transition gets the reward of now. A session begins where one is due, so that what is answered at once
-        is there before this step's updates."""
+        """Store the current reward of a new transition, and hold a session if one is due, so that immediate answers are
+        available to this step's updates."""
         self._store, self._seen = store, None
         slots, seen = np.array([slot]), self.sight.of(transition)
         reward = self.rewards.reward_of(seen, np.arange(self._build.rows))
@@ -86,7 +87,7 @@ class PreferenceGuide(BaseGuide):
             self._hold(store, ctx)
 
     def _hold(self, store: Store, ctx: Context) -> None:
-        """A session of every seed that has a budget left: pairs of segments, put to the teacher."""
+        """Hold a session for every seed with budget left: send pairs of segments to the teacher."""
         config = self.config
         recent = look_back(store, self._build.rows, config.recent * self._build.horizon)
         for row, sessions in enumerate(self.sessions):
@@ -110,8 +111,8 @@ class PreferenceGuide(BaseGuide):
                 self._put(query, drawn, scale, ctx)
 
     def _choose(self, store: Store, row: int, recent: Recent, wanted: int) -> Array:
-        """The steps of pairs of segments, int64 [n, 2, H] into what is recent: as many as wanted, none if none is as
-        long."""
+        """Return the steps of pairs of segments, int64 [n, 2, H] into `recent`: `wanted` pairs, or none if no episode
+        is long enough."""
         config = self.config
         possible = starts(recent.ended[row], config.segment, config.recent)
         if not len(possible):
@@ -126,14 +127,14 @@ class PreferenceGuide(BaseGuide):
         return np.asarray(steps[np.argsort(-rated, kind="stable")[:wanted]])
 
     def _read(self, store: Store, column: str, row: int, slots: Array) -> Array:
-        """What a column holds of pairs of segments of one seed: slots [n, 2, H] -> [n, 2, H, …]."""
+        """Return a column's values for pairs of segments of one seed: slots [n, 2, H] -> [n, 2, H, …]."""
         index = np.zeros((self._build.rows, slots.size), np.int64)
         index[row] = slots.ravel()
         found = store.column(column, index)[row]
         return np.asarray(found.reshape(*slots.shape, *found.shape[1:]))
 
     def _put(self, query: Query, drawn: Array | None, scale: float, ctx: Context) -> None:
-        """What is drawn of a pair goes with the question and is not kept."""
+        """Label the pair or send it as a question. Its snapshots travel with the question and are not kept."""
         pair = replace(query.pair, snapshots=drawn)
         if self.teacher.to is None:
             query.verdict = self.teacher.label(pair, scale, self._teach[pair.row])
@@ -147,8 +148,8 @@ class PreferenceGuide(BaseGuide):
                 query.verdict = self.teacher.verdict(query.pair, answer.value)
 
     def before_update(self, store: Store, learner: Learner, ctx: Context) -> Array | int:
-        """Learn from the sessions whose answers are all there. After its first, a seed's critic begins anew, and this
-        seed alone takes further updates."""
+        """Train on the sessions whose answers are complete. After a seed's first session, its critic is reinitialised,
+        and this seed alone takes extra updates."""
         self._store = store
         learning = np.zeros(self._build.rows, bool)
         for row, sessions in enumerate(self.sessions):
@@ -173,7 +174,7 @@ class PreferenceGuide(BaseGuide):
         return np.where(first, self.config.updates_after_reset, 0)
 
     def _take_in(self, row: int, queries: Sequence[Query], ctx: Context) -> None:
-        """What is learnt of a session's verdicts, and their rows of `labels`."""
+        """Add a session's verdicts to the preferences, and note their records in `labels`."""
         pairs, labels, sketched = [], [], False
         for query in queries:
             verdict = query.verdict
@@ -194,7 +195,7 @@ class PreferenceGuide(BaseGuide):
         self.preferences[row].add(pairs, labels)
 
     def _sketch(self, query: Query, ctx: Context, **segments: Array) -> None:
-        """Rows of `imagined`: the places of things along segments [H, D], as far as the suite tells of any."""
+        """Note records in `imagined`: positions along segments [H, D], as far as the suite names coordinates."""
         things = coordinates(self._build.parts["suite"], self._build.task)
         for name, states in segments.items():
             for thing in things:
@@ -204,7 +205,8 @@ class PreferenceGuide(BaseGuide):
                     ctx.note("imagined", query.pair.row, told | dict(places))
 
     def _true_returns(self, row: int, **segments: Array) -> dict[str, float]:
-        """The task's own return of a seed's segments [H, D], as far as it follows from states, as `reward_NAME`."""
+        """Return the task's own return of a seed's segments [H, D] as `reward_NAME`, if the suite computes rewards from
+        states."""
         suite = self._build.suite(row)
         if not isinstance(suite, HasRewards):
             return {}
@@ -212,7 +214,7 @@ class PreferenceGuide(BaseGuide):
         return {f"reward_{name}": value for name, value in found.items() if np.isfinite(value)}
 
     def _relabel(self, store: Store, chosen: Array) -> None:
-        """All live transitions of the seeds `chosen` [S] get the reward of now."""
+        """Relabel all live transitions of the seeds `chosen` [S] with the current reward."""
         live = store.live
         if not chosen.any():
             return
@@ -230,7 +232,7 @@ class PreferenceGuide(BaseGuide):
         return batch._replace(reward=reward)
 
     def _stored(self) -> Tensor:
-        """All live states, float32 [S, n, D]."""
+        """Return all live states, float32 [S, n, D]."""
         if self._seen is None:
             assert self._store is not None
             live = self._store.live
@@ -240,11 +242,12 @@ class PreferenceGuide(BaseGuide):
         return self._seen
 
     def reward(self, observation: Array, rows: Array) -> Array | None:
-        """r̂ of observations [n, D] of seeds `rows` [n], float32 [n]; None where it is one of frames."""
+        """Return r̂ of observations [n, D] of the seed rows `rows` [n], float32 [n]; None if the reward reads
+        frames."""
         return self.rewards.reward_of(observation, rows) if self.sight.column == "observation" else None
 
     def metrics(self) -> Metrics:
-        """Over the run so far, and of the last training."""
+        """Return counts over the run so far, and the results of the last training."""
         told = [sessions.metrics() for sessions in self.sessions]
         counted = {name: np.array([each[name] for each in told], float) for name in told[0]}
         return {f"preference/{name}": value for name, value in {**counted, **self.fit._asdict()}.items()}

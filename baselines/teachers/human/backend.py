@@ -1,7 +1,7 @@
-"""What answers for a person: a run asks by writing files, and stops until `bench label` has put them to somebody.
+"""The backend of the human teacher: a run writes questions to files and stops until they are answered in `bench label`.
 
-A run that needs an answer that is not there yet stops at a checkpoint, as one whose budget is reached; the same command
-continues it.
+A run that needs a missing answer stops at a checkpoint, like a run whose budget is reached; the same command continues
+it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from guidebench.harness.models.questions import InFlight, Memory
 
 
 class HumanBackend:
-    """Answers as far as somebody has; a Backend. An answer's value is `{"label": 0, 0.5, 1 or None}`."""
+    """A Backend that reads answers from files. An answer's value is `{"label": 0, 0.5, 1 or None}`."""
 
     restarts = 0
     memory = Memory()
 
     def __init__(self, runs: Sequence[Path]) -> None:
-        """`runs`: the directory of each row, STUDY/SUITE/TASK/METHOD-ID/seed-N."""
+        """`runs` are the directories of the seed rows, STUDY/SUITE/TASK/METHOD-ID/seed-N."""
         self._runs = runs
         self._asked: dict[int, PendingQuestion] = {}
         self._known: dict[Path, tuple[tuple[int, int], Mapping[tuple[int, str], AnswerLine]]] = {}
@@ -39,13 +39,13 @@ class HumanBackend:
         )
 
     def poll(self) -> None:
-        """Files are looked at when an answer is due."""
+        """Do nothing; files are read when an answer is due."""
 
     def arrived(self, number: int) -> bool:
         return self._answer(self._asked[number]) is not None
 
     def wait(self, number: int) -> bool:
-        """Nobody is waited for; `halted` says how many answers are missing."""
+        """Return at once whether the answer is there; if not, `halted` states how many answers are missing."""
         if self.arrived(number):
             return True
         missing = sum(self._answer(question) is None for question in self._asked.values())
@@ -56,7 +56,7 @@ class HumanBackend:
         return False
 
     def take(self, number: int, stop: Callable[[], bool] | None = None) -> tuple[CallResult, float]:
-        """The answer, and no time waited for it; BudgetReached where nobody has answered yet."""
+        """Return the answer and a waiting time of 0; BudgetReached if it is missing."""
         answer = self._answer(self._asked[number])
         if answer is None:
             self.wait(number)
@@ -69,7 +69,7 @@ class HumanBackend:
         return self._answers(question.run).get((question.ordinal, question.digest))
 
     def _answers(self, run: Path) -> Mapping[tuple[int, str], AnswerLine]:
-        """Read again when the file has changed."""
+        """Return the run's answers, read again if the file has changed."""
         try:
             status = os.stat(run / questions.ANSWERS)
         except FileNotFoundError:
@@ -80,4 +80,4 @@ class HumanBackend:
         return self._known[run][1]
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Do nothing."""

@@ -1,12 +1,12 @@
-"""Questions to a person, which of two segments is better, as files in a run's directory, and what was answered.
+"""Questions to a person about pairs of segments, and the answers, as files in a run's directory.
 
 | in the run's directory | |
 | --- | --- |
 | questions/ORDINAL.json | `step` of the question, `content`, digest of the `snapshots` or "", `digest` of all three |
 | questions/ORDINAL.npy | the snapshots, uint8 [L, n], of what can be drawn |
-| answers.jsonl | what was answered: `ordinal`, the question's `digest`, `label` |
+| answers.jsonl | one line per answer: `ordinal`, the question's `digest`, `label` |
 
-Nobody is trusted to leave the files as they are: what does not fit is an error that names the file and the line.
+These files may have been edited: every field is validated, and an error names the file and the line.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from guidebench.harness.records.files import write_bytes, write_json
 
 ANSWERS, QUESTIONS = "answers.jsonl", "questions"
 LABELS = (0, 0.5, 1)
-"""The first segment is better, neither is, the second is: how likely the second is preferred. None: not to be said."""
+"""Labels: probability that the second segment is preferred: 0 the first is better, 0.5 equal, 1 the second is better.
+None: cannot be judged."""
 
 
 class PendingQuestion(NamedTuple):
@@ -35,16 +36,16 @@ class PendingQuestion(NamedTuple):
 
     run: Path
     ordinal: int
-    """Which of its run it is, from 0."""
+    """Number of the question in its run, from 0."""
     step: int
     content: Any
-    """What JSON can hold."""
+    """A JSON value."""
     drawn: str
-    """Digest of its snapshots, "" where there are none."""
+    """Digest of its snapshots; "" if it has none."""
 
     @property
     def digest(self) -> str:
-        """Of all that is asked, so that an answer to another question is noticed."""
+        """Digest of step, content and snapshots, so that an answer to another question is detected."""
         told = json.dumps([self.step, self.content, self.drawn], sort_keys=True)
         return hashlib.sha256(told.encode()).hexdigest()[:16]
 
@@ -53,12 +54,13 @@ class PendingQuestion(NamedTuple):
         return file_of(self.run, self.ordinal)
 
     def snapshots(self) -> Array | None:
-        """uint8 [L, n], or None where there are none; UserError where they are not what the run wrote."""
+        """Return its snapshots, uint8 [L, n], or None if it has none; UserError if they differ from what the run
+        wrote."""
         if not self.drawn:
             return None
         path = self.file.with_suffix(".npy")
         try:
-            found = np.load(path, mmap_mode="r", allow_pickle=False)  # what its head promises need not be there
+            found = np.load(path, mmap_mode="r", allow_pickle=False)  # the file may be shorter than its header states
         except (OSError, ValueError, EOFError) as error:
             _damaged(path, str(error))
         if found.dtype != np.uint8 or found.ndim != 2 or _digest(found) != self.drawn:
@@ -76,7 +78,7 @@ class AnswerLine(NamedTuple):
 
 
 def pose(run: Path, ordinal: int, step: int, content: str, snapshots: Array | None) -> PendingQuestion:
-    """Write a question, its content as JSON, where `bench label` finds it."""
+    """Write a question, with its content as JSON, to the place where `bench label` looks for it."""
     question = PendingQuestion(run, ordinal, step, json.loads(content), "" if snapshots is None else _digest(snapshots))
     if snapshots is not None:
         held = io.BytesIO()
@@ -92,7 +94,7 @@ def file_of(run: Path, ordinal: int) -> Path:
 
 
 def read(run: Path, ordinal: int) -> PendingQuestion:
-    """A question that was posed; UserError where its file is not what the run wrote."""
+    """Read a question; UserError if its file differs from what the run wrote."""
     path = file_of(run, ordinal)
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
@@ -122,7 +124,7 @@ def is_label(value: Any) -> bool:
 
 
 def answers(run: Path) -> Iterator[AnswerLine]:
-    """Every line of a run's answers, in order; UserError that names the first that does not fit."""
+    """Yield every line of a run's answers, in order; UserError for the first invalid line."""
     path = run / ANSWERS
     if not path.exists():
         return
@@ -147,17 +149,18 @@ def _fits(row: dict[str, Any]) -> bool:
 
 
 def latest(run: Path) -> dict[tuple[int, str], AnswerLine]:
-    """By ordinal and digest, the last where a question was answered more than once; UserError as `answers`."""
+    """Return answers by ordinal and digest, the last one if a question was answered more than once; UserError as in
+    `answers`."""
     return {(each.ordinal, each.digest): each for each in answers(run)}
 
 
 def answer(question: PendingQuestion, label: float | None) -> None:
-    """Add an answer to those of the question's run: on disk when this returns, as a whole line or not at all."""
+    """Append an answer to those of the question's run: flushed to disk on return, as a whole line or not at all."""
     row = {"ordinal": question.ordinal, "digest": question.digest, "label": label}
     with open(question.run / ANSWERS, "a+b", buffering=0) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(size - 1, 0))
-        separator = b"" if file.read(1) in (b"", b"\n") else b"\n"  # an editor may have left out the last one
+        separator = b"" if file.read(1) in (b"", b"\n") else b"\n"  # an editor may have removed the final newline
         line = separator + json.dumps(row).encode() + b"\n"
         try:
             written = file.write(line)

@@ -1,4 +1,4 @@
-"""A question about two segments as a person sees it: coordinates at its start, middle and end, and a picture."""
+"""Display of a question about two segments: coordinates at start, middle and end, and a picture."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from guidebench.harness.records.files import read_json, write_bytes
 from guidebench.harness.texts import one_line
 
 FRAMES = 6
-"""Moments of a segment in its picture."""
+"""Frames per segment in the picture."""
 
 NamedPoints = Mapping[str, Array]
-"""Name -> points, float64 [H, n], NaN where a number was not finite; H is 1 for what stays where it is."""
+"""Name -> points, float64 [H, n], NaN for a number that was not finite; H is 1 for constant objects."""
 
 
 class Pair:
-    """The content of a question, checked; UserError for one that no teacher asked."""
+    """The validated content of a question; UserError for content that no teacher wrote."""
 
     def __init__(self, question: PendingQuestion) -> None:
         try:
             content = question.content
             self.instruction = str(content["instruction"])
             self.meanings = {str(name): str(words) for name, words in content["meanings"].items()}
-            first, second = map(_told, content["segments"])
+            first, second = map(_points, content["segments"])
             if first.keys() != second.keys() or not first:
                 raise ValueError("the segments tell of different things")
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
@@ -44,7 +44,8 @@ class Pair:
         self.first, self.second = first, second
 
     def lines(self) -> list[str]:
-        """A table: what, when, where it is in the first and in the second segment; then what is how far from what."""
+        """Return a table: object, moment, position in the first and in the second segment; then distances between
+        objects."""
         rows: list[tuple[str, ...]] = [("", "", "segment 1", "segment 2")]
         for name in self.first:
             points = self.first[name], self.second[name]
@@ -65,7 +66,7 @@ class Pair:
         ]
 
 
-def _told(segment: Any) -> NamedPoints:
+def _points(segment: Any) -> NamedPoints:
     found = {str(name): np.atleast_2d(np.array(points, np.float64)) for name, points in segment.items()}
     for name, points in found.items():
         if points.ndim != 2 or not points.size:
@@ -78,7 +79,7 @@ def _at(points: Array, step: int) -> Array:
 
 
 def _moments(length: int) -> list[tuple[str, int]]:
-    """Which steps are told of."""
+    """Return the steps shown, with their names."""
     if length == 1:
         return [("throughout", 0)]
     named = {0: "start", length - 1: "end", length // 2: "middle"} if length > 2 else {0: "start", 1: "end"}
@@ -86,7 +87,7 @@ def _moments(length: int) -> list[tuple[str, int]]:
 
 
 def _distances(segment: NamedPoints, one: str, other: str) -> Array:
-    """float64 [H, 1], of two things in one space; empty where they are in none."""
+    """Return distances float64 [H, 1] of two objects in one space; empty if their spaces differ."""
     here, there = segment[one], segment[other]
     if here.shape[1] != there.shape[1] or (len(here) != len(there) and 1 not in (len(here), len(there))):
         return np.empty((0, 1))
@@ -98,13 +99,13 @@ def _text(values: Array) -> str:
 
 
 class Pictures:
-    """Draws questions to ORDINAL.png beside them: the first segment above, the second below, time to the right."""
+    """Draws a question to ORDINAL.png beside it: the first segment above, the second below, time to the right."""
 
     def __init__(self) -> None:
         self._drawers: dict[Path, Drawer] = {}
 
     def __call__(self, question: PendingQuestion) -> Path | None:
-        """The picture, None for a question without snapshots; UserError where nothing can be drawn."""
+        """Return the picture's path, or None for a question without snapshots; UserError if it cannot be drawn."""
         snapshots = question.snapshots()
         if snapshots is None:
             return None
@@ -125,7 +126,7 @@ class Pictures:
         return path
 
     def _drawer(self, directory: Path) -> Drawer:
-        """Of a cell's directory: as the cell draws, or as its suite does by itself."""
+        """Return the drawer for a cell's directory: the cell's own, or the suite's default."""
         if directory not in self._drawers:
             cell: Cell = recorded(read_json(directory / "cell.json"))
             drawing: Any = cell.section("drawing") or cell.section("suite").drawing()

@@ -1,7 +1,7 @@
 """A person as teacher: a pair becomes a question of numbers and snapshots, and a label becomes a verdict.
 
-The question's content is the JSON of `instruction`, `meanings` (name -> words) and `segments`: for either one, name ->
-points [H][n] of what moves, [n] of what stays where it is; null for a number that is not finite.
+The question's content is JSON with `instruction`, `meanings` (name -> words) and `segments`: for each segment, name ->
+points [H][n] of moving objects, [n] of constant ones; null for a number that is not finite.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from guidebench.baselines.teachers.human.files import is_label
 from guidebench.harness.interfaces import Array, Coordinates, Question
 
 DECIMALS = 4
-"""Of coordinates (choice: a tenth of a millimetre)."""
+"""Decimals of coordinates (choice: a tenth of a millimetre)."""
 SEEN = "what the agent observes"
 
 
@@ -27,11 +27,11 @@ class HumanTeacher:
     to: str = "human"
 
     def __init__(self, instruction: str, things: Sequence[Coordinates], wants_snapshots: bool) -> None:
-        """`things`: what of an observation can be told in words; all of it is told where nothing of it can."""
+        """`things` are the coordinates shown to the person; if empty, the whole observation is shown."""
         self.instruction, self.things, self.wants_snapshots = instruction, tuple(things), wants_snapshots
 
     def question(self, pair: Pair) -> Question:
-        """Snapshots of the first segment, then those of the second, uint8 [2·H, n]; no rewards."""
+        """Return the question, with snapshots of the first segment, then of the second, uint8 [2·H, n]; no rewards."""
         things = self.things or (Coordinates("observation", SEEN, tuple(range(pair.observations.shape[2]))),)
         content = {
             "instruction": self.instruction,
@@ -42,8 +42,8 @@ class HumanTeacher:
         return Question(pair.row, np.array([pair.number]), drawn, np.zeros((1, 0), bool), json.dumps(content), "human")
 
     def verdict(self, pair: Pair, value: Any) -> Verdict:
-        """Of {"label": 0, 0.5, 1 or None}: two that are equally good are learnt from with label ½, a pair of which
-        nothing can be said is left out (Christiano et al. 2017, §2.2.2). Any other value is `unreadable`."""
+        """Return the verdict for {"label": 0, 0.5, 1 or None}. Equally good segments are trained with label ½; for None
+        the pair is left out (Christiano et al. 2017, §2.2.2). Any other value is `unreadable`."""
         if not (isinstance(value, dict) and value.keys() == {"label"} and is_label(value["label"])):
             return Verdict("unreadable")
         label = value["label"]

@@ -1,8 +1,8 @@
-"""What is said to a language model about one pair of segments, call by call (RL-SaLLM-F, §5.2 and 5.3).
+"""The calls to a language model about one pair of segments (RL-SaLLM-F, §5.2 and 5.3).
 
-1. Which is better? (equation 3) A 0 ends it: the pair is equal.
-2. The same with the order swapped (equation 4); another preference than before ends it: inconsistent.
-3. In the first conversation: write a trajectory that betters the preferred one (equation 5).
+1. Which is better? (equation 3) A 0 ends the dialogue: the pair is equal.
+2. The same with the order swapped (equation 4); a different preference ends the dialogue: inconsistent.
+3. In the first conversation: write a trajectory that improves on the preferred one (equation 5).
 """
 
 from __future__ import annotations
@@ -22,19 +22,21 @@ if TYPE_CHECKING:
 
 
 class PairDialogue:
-    """About pairs of segments of one task."""
+    """The dialogue about pairs of segments of one task."""
 
     def __init__(
         self, settings: Llm, things: Sequence[Coordinates], goal: str, around: Surroundings | None = None
     ) -> None:
-        """`things`: what of an observation can be told; `goal`: the task's instruction; `around`: what is around."""
+        """`things` are the coordinates written in prompts, `goal` the task's instruction, `around` its surroundings."""
         self._settings, self._things, self._goal, self._around = settings, things, goal, around
         self.calls = (1 + settings.retries) * (1 + settings.double_check + (settings.augment == "llm"))
 
     async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | None:
-        """`content`: {"segments": [2][H][D]} -> `first` and `second` answer, `outcome`, `retries`, with a preference
-        also `imagined`, what became of the imagined trajectory, and `states` [H][D], its states if it is usable. None
-        where the first call got no answer."""
+        """Answer a question with `content` {"segments": [2][H][D]}.
+
+        Return `first` and `second` answer, `outcome` and `retries`; with a preference also `imagined`, the outcome of
+        the imagined trajectory, and, if it is usable, its `states` [H][D]. Return None if the first call got no answer.
+        """
         pair = np.asarray(content["segments"], np.float32)
 
         async def prefer(one: int, other: int) -> Said[int]:
@@ -52,7 +54,7 @@ class PairDialogue:
         return found
 
     async def _prefer(self, ask: AskModel, one: Array, other: Array) -> Said[int]:
-        """Which of two segments [H, D] is better, in the order in which they are shown."""
+        """Ask which of two segments [H, D] is better, shown in this order."""
         settings, things = self._settings, self._things
         values = {
             "goal": self._goal,
@@ -67,7 +69,7 @@ class PairDialogue:
         return await converse(ask, (asked,), verdict, prompts.verdict_reminder, settings.retries)
 
     async def _imagine(self, ask: AskModel, first: Said[int], preferred: Array) -> Said[dict[str, Array]]:
-        """A trajectory better than `preferred` [H, D], in the conversation that preferred it."""
+        """Ask for a trajectory better than `preferred` [H, D], in the conversation that preferred it."""
         settings, things, length = self._settings, self._things, len(preferred)
         beginning = trajectories.beginning(trajectories.told(things, preferred))
         given = {name: np.round(points, settings.decimals) for name, points in beginning.items()}

@@ -1,7 +1,7 @@
-"""What a language model is asked: which of two trajectories serves a task better, and for one that serves it better.
+"""Prompts for a language model: which of two trajectories serves a task better, and a request for a better one.
 
-The judgement and the form of its answer are RL-SaLLM-F's (app. C.1: chain of thought, two questions, a single 0, 1 or
-2), the words ours. Both prompts are settings; what stands in braces is filled in.
+The questions and the answer format are RL-SaLLM-F's (app. C.1: chain of thought, two questions, a single 0, 1 or 2), in
+our words. Both prompts are settings; names in braces are placeholders.
 """
 
 from __future__ import annotations
@@ -62,35 +62,35 @@ AXES = "xyz"
 
 
 class Parts(NamedTuple):
-    """The things of a task by the part that they play in it."""
+    """The objects of a task by their role in it."""
 
     moves: str
-    """What is moved at will: the first thing that is not constant."""
+    """The object controlled by the agent: the first one that is not constant."""
     moved: str
-    """What it acts upon, the next such thing; "" where there is none."""
+    """The object that it acts on, the next one that is not constant; "" if there is none."""
     target: str
-    """Where that is to be: the first constant thing; "" where there is none."""
+    """The target position: the first constant object; "" if there is none."""
 
 
 def parts(things: Sequence[Coordinates]) -> Parts:
-    """Who is who among the things of a task, at least one of which moves."""
+    """Return the roles of a task's objects, at least one of which moves."""
     moving = [thing.name for thing in things if not thing.constant]
     constant = [thing.name for thing in things if thing.constant]
     return Parts(moving[0], moving[1] if len(moving) > 1 else "", constant[0] if constant else "")
 
 
 def meanings(things: Sequence[Coordinates]) -> str:
-    """A line for each thing: its name, what it is, and how its place is written."""
+    """Return one line per object: its name, its meaning, and the format of its position."""
     return "\n".join(f'- "{thing.name}": {thing.meaning}, as {_written(thing)};' for thing in things)[:-1] + "."
 
 
 def surroundings(around: Surroundings | None) -> str:
-    """The paragraph about what surrounds the things of a task; "" where nothing does."""
+    """Return the paragraph about the task's surroundings; "" without any."""
     return f"{around.description}\n\n" if around else ""
 
 
 def way(things: Sequence[Coordinates], around: Surroundings | None = None) -> str:
-    """How a good trajectory goes, for the prompt that asks for one (what app. C.1 demands of it)."""
+    """Return the description of a good trajectory, for the prompt that asks for one (the demands of app. C.1)."""
     return f"{_way(things)} {around.demand}" if around else _way(things)
 
 
@@ -106,7 +106,7 @@ def _way(things: Sequence[Coordinates]) -> str:
 
 
 def example(things: Sequence[Coordinates]) -> str:
-    """The one-shot prompt's answer (RL-SaLLM-F, app. C.3), for a task with these things."""
+    """Return the one-shot prompt's example answer (RL-SaLLM-F, app. C.3) for a task with these objects."""
     moves, moved, target = parts(things)
     near, rest = moved or target or "the goal", f" {moved} stays where it is in both." if moved else ""
     answer = (

@@ -1,4 +1,4 @@
-"""A trajectory that a language model imagined, read as data: parsed and checked, never evaluated."""
+"""Reading of a trajectory imagined by a language model: parsed and checked, never evaluated."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from guidebench.baselines.preference.conversing import LONGEST, Misread
 from guidebench.harness.interfaces import Array, Coordinates
 
 Fault = Literal["unreadable", "length", "shape", "start", "reach"]
-"""No number or no object at all; a wrong number of steps; things missing, or points that are none; another beginning
-than was given; a point that the task cannot reach."""
+"""Faults of a reply: no number or no object at all; a wrong number of steps; missing objects or malformed points;
+another start than was given; a point outside the task's reach."""
 ORDER: tuple[str, ...] = ("unreadable", "shape", "length", "start", "reach")
-"""How far an object came before something was wrong with it."""
+"""Faults in the order in which an object is checked."""
 PLACES = 64
-"""Places at which an object may begin that are tried (choice)."""
+"""Maximum number of opening braces at which parsing is tried (choice)."""
 
 
 def trajectory(
     answer: str, things: Sequence[Coordinates], beginning: Mapping[str, Array], length: int, tolerance: float
 ) -> dict[str, Array]:
-    """The trajectory of `length` steps in an answer, whatever stands around it: name -> float64 [H, n], or [n].
+    """Return the trajectory of `length` steps in an answer, ignoring surrounding text: name -> float64 [H, n], or [n].
 
-    Semicolons and trailing commas are borne, since models write them. It starts, and constant things stay, within
-    `tolerance` of `beginning` (name -> [1, n] or [n]) in each coordinate, and every point lies within the thing's
-    `reach`, widened to where it begins. Misread names what the object that came furthest lacks (RL-SaLLM-F, §5.3: "the
-    same step length and data format").
+    Semicolons and trailing commas are accepted, since models write them. In each coordinate the trajectory must start,
+    and constant objects must stay, within `tolerance` of `beginning` (name -> [1, n] or [n]). Every point must lie
+    within the object's `reach`, extended to its starting point. Misread states the fault of the object that passed the
+    most checks (RL-SaLLM-F, §5.3: "the same step length and data format").
     """
     worst = Misread("unreadable", "it holds no JSON object")
     for found in objects(answer):
@@ -43,7 +43,7 @@ def trajectory(
 
 
 def objects(text: str) -> Iterator[dict[str, Any]]:
-    """The JSON objects in a text, those within others too, in the order in which they begin."""
+    """Yield the JSON objects in a text, nested ones too, in the order in which they begin."""
     text = re.sub(r",(\s*[}\]])", r"\1", text[:LONGEST].replace(";", ","))
     decoder = json.JSONDecoder()
     for match, _ in zip(re.finditer(r"\{", text), range(PLACES), strict=False):
@@ -55,7 +55,7 @@ def objects(text: str) -> Iterator[dict[str, Any]]:
 
 
 def _points(found: Mapping[str, Any], thing: Coordinates, beginning: Array, length: int, tolerance: float) -> Array:
-    """Where a thing is, float64 [H, n], or [n] of a constant one."""
+    """Return an object's points, float64 [H, n], or [n] for a constant one."""
     name, size = thing.name, len(thing.entries)
     if name not in found:
         raise Misread("shape", f"it has no {name!r}")

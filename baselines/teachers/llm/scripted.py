@@ -1,18 +1,19 @@
-"""A language model written by hand: it answers the prompts of teacher `llm` in the free text that a real one would.
+"""A hand-written substitute for a language model, which answers the prompts of teacher `llm` in free text.
 
-It sees the words of the conversation and nothing else. What it draws by lot is a hash of what it read: equal questions
-get equal answers, and there is no state.
+It reads only the text of the conversation. Its random draws are hashes of that text: equal questions get equal
+answers, and there is no state.
 
-    thinks      the trajectory is better whose mean distances moves-moved and moved-target (or moves-target) add up to
-                less; 0 where the sums differ by less than `equal`
-    misjudges   with probability `error`, by a hash of the two trajectories in either order: the opposite, both times
-    is swayed   with probability `first_bias`, by a hash of the whole question: 1
-    slips       otherwise, with probability `noise`, by another hash of the whole question: the opposite, this once
+    judgement   the trajectory with the smaller sum of mean distances moves-moved and moved-target (or moves-target) is
+                better; 0 where the sums differ by less than `equal`
+    error       with probability `error`, by a hash of the two trajectories in either order: the opposite, both times
+    first_bias  with probability `first_bias`, by a hash of the whole question: 1
+    noise       otherwise, with probability `noise`, by another hash of the whole question: the opposite, this once
 
-So let a pair differ, its better one stand first or second equally often, and `noise` be 0. One question errs with
-probability b / 2 + (1 - b) e. Of questions in both orders, b contradict each other, and those that agree err with
-probability e: a check in both orders removes what the order decides and leaves every misjudgement. With e = b = 0 one
-question errs with probability n and two that agree with n² / (n² + (1 - n)²): independent noise is made to be removed.
+Suppose that the trajectories of a pair differ, the better one comes first or second equally often, and `noise` is 0.
+With e = `error`, b = `first_bias` and n = `noise`, one question errs with probability b / 2 + (1 - b) e. Of questions
+in both orders, b contradict each other, and those that agree err with probability e: a check in both orders removes
+the effect of the order and keeps every misjudgement. With e = b = 0, one question errs with probability n and two that
+agree with n² / (n² + (1 - n)²), since the check reduces independent noise.
 """
 
 from __future__ import annotations
@@ -36,30 +37,30 @@ LOST = "I find neither two trajectories to compare nor one to continue in what y
 
 
 class Seen(NamedTuple):
-    """A trajectory as a prompt shows it."""
+    """A trajectory as shown in a prompt."""
 
     moves: str
     moved: str
-    """"" where nothing is acted upon."""
+    """The object acted on; "" if there is none."""
     target: str
-    """"" where there is none."""
+    """The target; "" if there is none."""
     points: dict[str, Array]
-    """Name -> float64 [H, n], or [n] of what stays where it is."""
+    """Name -> float64 [H, n], or [n] for constant objects."""
 
     @property
     def chain(self) -> list[str]:
-        """Each is to come to the next."""
+        """Objects in order, each of which is to reach the next."""
         return [name for name in (self.moves, self.moved, self.target) if name]
 
 
 class ScriptedReader:
-    """Answers a conversation's last question."""
+    """Answers the last question of a conversation."""
 
     def __init__(self, settings: Scripted) -> None:
         self._settings = settings
 
     def __call__(self, messages: tuple[Message, ...]) -> str:
-        """The reply; a reminder is answered by answering anew what it reminds of."""
+        """Return the reply; after a reminder, answer the original question again."""
         said = "\n".join(_text(message) for message in messages)
         spoilt = _chance("form", said) < self._settings.malformed
         asked = [(_text(message), seen(_text(message))) for message in messages if message.role == "user"]
@@ -72,7 +73,7 @@ class ScriptedReader:
         return LOST
 
     def _compare(self, question: str, one: Seen, other: Seen, spoilt: bool) -> str:
-        """Both trajectories described, weighed, and the verdict in a line of its own."""
+        """Return a description of both trajectories, a comparison, and the verdict in its own line."""
         sums = (_distances(one).mean(0).sum(), _distances(other).mean(0).sum())
         answer = self._answer(question, one, other, float(sums[0] - sums[1]))
         differ = f"That adds up to {sums[0]:.4f} for Trajectory 1 and {sums[1]:.4f} for Trajectory 2."
@@ -88,7 +89,7 @@ class ScriptedReader:
         )
 
     def _answer(self, question: str, one: Seen, other: Seen, excess: float) -> int:
-        """0, 1 or 2; `excess`: by how much the first is further away than the other."""
+        """Return 0, 1 or 2. `excess` is the first trajectory's summed distance minus the other's."""
         settings = self._settings
         thought = 0 if abs(excess) < settings.equal else 2 if excess > 0 else 1
         both = sorted(json.dumps(shown.points, default=np.ndarray.tolist) for shown in (one, other))
@@ -102,7 +103,7 @@ class ScriptedReader:
 
 
 def seen(text: str) -> list[Seen]:
-    """The trajectories in a text."""
+    """Return the trajectories in a text."""
     found = []
     for each in reading.objects(text):
         points = {name: _points(said) for name, said in each.items()}
@@ -115,7 +116,7 @@ def seen(text: str) -> list[Seen]:
 
 
 def _points(said: object) -> Array:
-    """float64 [H, n] or [n]; of no dimension where it is nothing of the kind."""
+    """Return points as float64 [H, n] or [n]; a 0-dimensional array for anything else."""
     try:
         return np.array(said, np.float64)
     except (TypeError, ValueError):
@@ -123,7 +124,8 @@ def _points(said: object) -> Array:
 
 
 def _distances(shown: Seen) -> Array:
-    """Of each step, float64 [H, 1 or 2]: from what moves to what it acts upon and on to the target, or straight."""
+    """Return distances per step, float64 [H, 1 or 2]: from the moving object to the object acted on and from there to
+    the target, or directly to the target."""
     pairs = [(shown.points[one], shown.points[other]) for one, other in itertools.pairwise(shown.chain)]
     if not pairs:
         return np.zeros((len(shown.points[shown.moves]), 1))
@@ -139,8 +141,8 @@ def _described(title: str, shown: Seen) -> str:
 
 
 def _continued(question: str, start: Seen, length: int, fault: int | None) -> str:
-    """What moves goes straight to what it acts upon and takes it straight to the target, `length` steps at one speed.
-    `fault`: in which of four ways the reply is not what was asked for."""
+    """Return a trajectory of `length` steps at constant speed: the moving object goes straight to the object acted on
+    and takes it straight to the target. `fault` selects one of four ways to violate the requested format."""
     stops = np.array([_first(start.points[name]) for name in start.chain])
     passed = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(stops, axis=0), axis=1)))
     gone = np.linspace(0.0, passed[-1], length)
@@ -167,7 +169,7 @@ def _first(points: Array) -> Array:
 
 
 def _decimals(text: str) -> int:
-    """The most decimals of a number in a text."""
+    """Return the largest number of decimals of a number in a text."""
     return max((len(digits) for digits in re.findall(r"[0-9]\.([0-9]{1,9})\b", text)), default=0)
 
 
@@ -176,6 +178,6 @@ def _text(message: Message) -> str:
 
 
 def _chance(*texts: str) -> float:
-    """In [0, 1), even and unrelated for texts that differ."""
+    """Return a number in [0, 1), uniform and independent for different texts."""
     hashed = hashlib.blake2b("\0".join(texts).encode(errors="surrogatepass"), digest_size=8)
     return int.from_bytes(hashed.digest(), "big") / 2**64

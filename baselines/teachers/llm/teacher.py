@@ -1,4 +1,4 @@
-"""The teacher's side: a pair becomes a question, and what the dialogue about it ended with becomes a verdict."""
+"""The teacher `llm`: turns a pair into a question, and the dialogue's value into a verdict."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from guidebench.baselines.teachers.llm import Llm
 
 ATTEMPTS = 3
-"""Episodes that are tried for each that is wanted, since a solver may fail."""
+"""Attempts per wanted episode, since a solver may fail."""
 BECAME = ("kept", "failed", *get_args(Fault))
-"""What can become of an imagined trajectory."""
+"""Possible outcomes of an imagined trajectory."""
 
 
 class LlmTeacher:
-    """Asks a chat which of two segments is better, and for one that is better than both."""
+    """Asks a chat which of two segments is better, and for a segment that is better than both."""
 
     to: str = "chat"
     wants_snapshots = False
@@ -32,16 +32,16 @@ class LlmTeacher:
     def __init__(self, settings: Llm, build: Build) -> None:
         self._settings, self._build = settings, build
         self._experts: dict[Any, DecisionTransformer] = {}
-        """By the suite as a run has it: seeds that share their layouts share the expert."""
+        """Decision Transformers by the suite of a run; seeds with the same layouts share one."""
 
     def question(self, pair: Pair) -> Question:
-        """Of the segments' states alone: rewards are none of a model's business."""
+        """Return a question with the segments' states only; a model must not see rewards."""
         content = json.dumps({"segments": np.asarray(pair.observations, np.float32).tolist()})
         return Question(pair.row, np.array([pair.number]), None, np.zeros((1, 0), bool), content, "chat")
 
     def verdict(self, pair: Pair, value: Any) -> Verdict:
-        """What the dialogue's value says: the label is the index of the preferred segment (equations 3 and 4). A value
-        that is none of a dialogue's is `unreadable`."""
+        """Return the verdict for the dialogue's value: the label is the index of the preferred segment (equations 3 and
+        4). An invalid value is `unreadable`."""
         if value is None:
             return Verdict("failed")
         try:
@@ -66,7 +66,7 @@ class LlmTeacher:
         return found._replace(kept=self._settings.keep_sampled, imagined=imagined, notes=notes)
 
     def _imagine(self, row: int, preferred: Array) -> Array:
-        """What an expert would do from the first state of the preferred segment [H, D] of a seed."""
+        """Return the Decision Transformer's segment from the first state of the preferred segment [H, D] of a seed."""
         suite, task = self._build.suite(row), self._build.task
         if suite not in self._experts:
             episodes = demonstrated(suite, task, self._settings.expert_episodes, len(preferred))
@@ -79,10 +79,11 @@ class LlmTeacher:
 
 
 def demonstrated(suite: Any, task: str, count: int, length: int) -> list[ExpertTrajectory]:
-    """Episodes of the suite's solver, each up to its first success and longer than the `length` of a segment; the same
-    ones whenever they are asked for. UserError if too few of its attempts give one.
+    """Return episodes of the suite's solver, each up to its first success and longer than the `length` of a segment;
+    the result is deterministic. UserError if too few attempts give one.
 
-    What a solver does after a success is nothing to learn from: it may open a door too far and so lose the success."""
+    Steps after a success are dropped: the solver may open a door too far and so lose the success.
+    """
     found: list[ExpertTrajectory] = []
     succeeded = 0
     for attempt in range(ATTEMPTS * count):
@@ -105,7 +106,7 @@ def demonstrated(suite: Any, task: str, count: int, length: int) -> list[ExpertT
 
 
 def _states(value: Any, shape: tuple[int, ...]) -> Array:
-    """float32 [H, D]."""
+    """Return imagined states as float32 [H, D]; ValueError for another shape or values that are not finite."""
     found = np.asarray(value)
     expect(found.shape == shape and found.dtype.kind in "if")
     with np.errstate(over="ignore"):

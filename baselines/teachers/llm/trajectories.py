@@ -1,6 +1,6 @@
-"""Trajectories as text and back: segments of observations, and the coordinates in them that words can tell.
+"""Conversion between segments of observations and trajectories as text, which contain the named coordinates.
 
-A *told* trajectory is a mapping: name -> points, [H][3] of what moves, [3] of what stays where it is.
+A trajectory maps each name to points, [H][3] for moving objects, [3] for constant ones.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import numpy as np
 from guidebench.harness.interfaces import Array, Coordinates
 
 NamedPoints = Mapping[str, Array]
-"""Name -> float64 [H, n], or [n] of a constant thing."""
+"""Name -> float64 [H, n], or [n] for a constant object."""
 
 
 def told(things: Sequence[Coordinates], segment: Array) -> dict[str, Array]:
-    """What there is to tell of observations [H, D]; a constant thing is where it is in the first."""
+    """Return the named coordinates of observations [H, D]; a constant object has its first position."""
     found = {}
     for thing in things:
         points = np.asarray(segment, np.float64)[:, list(thing.entries)]
@@ -26,7 +26,7 @@ def told(things: Sequence[Coordinates], segment: Array) -> dict[str, Array]:
 
 
 def text(trajectory: NamedPoints, decimals: int) -> str:
-    """JSON of it, one line for each thing (RL-SaLLM-F, app. C.2)."""
+    """Return the trajectory as JSON, one line per object (RL-SaLLM-F, app. C.2)."""
 
     def written(points: float | list[Any]) -> str:
         if isinstance(points, list):
@@ -38,16 +38,16 @@ def text(trajectory: NamedPoints, decimals: int) -> str:
 
 
 def beginning(trajectory: NamedPoints) -> dict[str, Array]:
-    """Its first step alone."""
+    """Return the trajectory's first step."""
     return {name: points if points.ndim == 1 else points[:1] for name, points in trajectory.items()}
 
 
 def states(things: Sequence[Coordinates], preferred: Array, imagined: NamedPoints) -> Array:
-    """The states, float32 [H, D], that an imagined trajectory stands for; `preferred` [H, D] is the segment that it is
-    to better, from whose first state it begins (RL-SaLLM-F, §5.3).
+    """Return the states, float32 [H, D], of an imagined trajectory. `preferred` [H, D] is the segment that it improves
+    on, from whose first state it begins (RL-SaLLM-F, §5.3).
 
-    A thing's `former` entries hold where it was a step before. What no thing tells of (a gripper's opening) is as in
-    the preferred segment, step by step, since nothing was said of it (choice).
+    An object's `former` entries hold its position one step before. Entries without a named coordinate (a gripper's
+    opening) are copied from the preferred segment, step by step, since the model was not asked for them (choice).
     """
     found = np.array(preferred, np.float32)
     for thing in things:

@@ -1,4 +1,4 @@
-"""What B-Pref's scripted teachers say of a pair."""
+"""The labels of B-Pref's scripted teachers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from guidebench.baselines.teachers.oracle import Oracle
 
 
 class ScriptedTeacher:
-    """Labels at once, by the task's own reward (Lee et al. 2021, B-Pref, algorithm 2)."""
+    """Labels a pair immediately by the task's own reward (Lee et al. 2021, B-Pref, algorithm 2)."""
 
     to: None = None
     wants_snapshots = False
@@ -20,8 +20,8 @@ class ScriptedTeacher:
         self.config = config
 
     def label(self, pair: Pair, scale: float, rng: np.random.Generator) -> Verdict:
-        """Skip, then equal, then a preference that may be turned round. `scale` is the mean return of a segment: with
-        one of 0 or less, no pair is skipped and only equal returns are equal."""
+        """Return the verdict: skipped, else equal, else a preference that may be reversed. `scale` is the mean return
+        of a segment; if it is 0 or less, no pair is skipped and only identical returns count as equal."""
         config = self.config
         returns = pair.rewards.sum(1, dtype=np.float64)
         scale = max(scale, 0.0)
@@ -41,5 +41,6 @@ class ScriptedTeacher:
 
 
 def preference(more: float, beta: float) -> float:
-    """Probability that a segment is preferred whose return is `more` than the other's: 1 / (1 + exp(−β·more))."""
+    """Return the probability that a segment is preferred whose return exceeds the other's by `more`: 1 / (1 +
+    exp(−β·more))."""
     return 0.5 * (1 + math.tanh(0.5 * beta * more))

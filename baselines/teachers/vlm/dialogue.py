@@ -1,9 +1,9 @@
-"""What is said to a vision-language model about one pair, call by call (RL-VLM-F's two stages).
+"""The calls to a vision-language model about one pair (RL-VLM-F's two stages).
 
 1. Two images: what does each show, and in which has more of the goal been achieved?
-2. Of that text alone, in a conversation of its own: a label, 0, 1 or 2.
+2. In a separate conversation, from that text alone: a label, 0, 1 or 2.
 
-Where asked to check, both again with the images swapped (RL-SaLLM-F, equation 4).
+With `double_check`, both are repeated with the images swapped (RL-SaLLM-F, equation 4).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 class ImageDialogue:
-    """About pairs of images of one task."""
+    """The dialogue about pairs of images of one task."""
 
     def __init__(self, settings: Vlm, goal: str) -> None:
-        """`goal`: the task's instruction."""
+        """`goal` is the task's instruction."""
         self._settings, self._goal = settings, goal
         self.calls = (2 + settings.retries) * (1 + settings.double_check)
 
     async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | None:
-        """uint8 [2, height, width, 3] -> what `weigh` finds. None where the first call got no answer."""
+        """Return the result of `weigh` for frames uint8 [2, height, width, 3]; None if the first call got no answer."""
         assert frames is not None and len(frames) == 2, "a pair has two frames"
 
         async def prefer(one: int, other: int) -> Said[int]:
@@ -37,13 +37,13 @@ class ImageDialogue:
         return (await weigh(prefer, self._settings.double_check))[1]
 
     async def _prefer(self, ask: AskModel, one: Array, other: Array) -> Said[int]:
-        """Which of two images [height, width, 3] is better, in the order in which they are shown."""
+        """Ask which of two images [height, width, 3] is better, shown in this order."""
         settings, (first, second) = self._settings, prompts.CAPTIONS
         prompt = filled(settings.prompt or prompts.PROMPT, {"goal": self._goal})
         shown = (Message("user", (first, one, second, other, prompt)),)
-        told = await ask(ChatCall(shown))
-        if told.failure:
+        compared = await ask(ChatCall(shown))
+        if compared.failure:
             return Said(None, "failed", shown, 0)
-        values = {"goal": self._goal, "analysis": str(told.value)[:ECHOED]}
+        values = {"goal": self._goal, "analysis": str(compared.value)[:ECHOED]}
         asked = (Message("user", (filled(settings.label_prompt or prompts.LABEL_PROMPT, values),)),)
         return await converse(ask, asked, verdict, prompts.reminder, settings.retries)

@@ -1,7 +1,7 @@
-"""What a vision-language model is asked: to compare two images, then for the label of what it wrote.
+"""Prompts for a vision-language model: a comparison of two images, then a label for that comparison.
 
-The two stages and what each is to tell are RL-VLM-F's (its code, prompt.py), the words ours. Both prompts are settings;
-what stands in braces is filled in.
+The two stages and their content are RL-VLM-F's (its code, prompt.py), in our words. Both prompts are settings; names in
+braces are placeholders.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from guidebench.baselines.preference.conversing import Misread, filled
 
 CAPTIONS = ("Image 1:", "Image 2:")
-"""Of the images, before the prompt."""
+"""Captions of the images, before the prompt."""
 PROMPT = """\
 These are two moments of different attempts at a task, each as the camera sees it.
 

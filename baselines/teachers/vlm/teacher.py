@@ -1,4 +1,4 @@
-"""The teacher's side: the last frames of a pair become a question, and what the dialogue ends with a verdict."""
+"""The teacher `vlm`: turns the last frames of a pair into a question, and the dialogue's value into a verdict."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from guidebench.harness.interfaces import Question
 
 
 class VlmTeacher:
-    """Asks a chat which of two frames is better: of segments of one transition the state after it, of longer ones the
-    state that they end in (RL-VLM-F's code, image_time_index)."""
+    """Asks a chat which of two frames is better. For segments of one transition it is the state after it, for longer
+    ones their last state (RL-VLM-F's code, image_time_index)."""
 
     to: str = "chat"
     wants_snapshots = True
@@ -22,15 +22,15 @@ class VlmTeacher:
         self._double_check = double_check
 
     def question(self, pair: Pair) -> Question:
-        """Two snapshots, uint8 [2, n], and nothing else."""
+        """Return a question with two snapshots, uint8 [2, n], only."""
         assert pair.snapshots is not None, "snapshots were wanted"
         return Question(
             pair.row, np.array([pair.number]), pair.snapshots[:, -1].copy(), np.zeros((1, 0), bool), to="chat"
         )
 
     def verdict(self, pair: Pair, value: Any) -> Verdict:
-        """What the dialogue's value says: the label is the index of the preferred segment. A value that is none of a
-        dialogue's is `unreadable`."""
+        """Return the verdict for the dialogue's value: the label is the index of the preferred segment. An invalid
+        value is `unreadable`."""
         if value is None:
             return Verdict("failed")
         try:
