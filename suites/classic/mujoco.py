@@ -1,4 +1,4 @@
-"""Gymnasium's tasks on MuJoCo with the simulation's exact state, and their frames."""
+"""Gymnasium's MuJoCo tasks with the simulation's exact state, and their frames."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ SIZE = (480, 480)
 
 
 class MujocoTask(ClassicTask):
-    """HalfCheetah-v5 or Hopper-v5: torques in [-1, 1], as Gymnasium's are."""
+    """HalfCheetah-v5 or Hopper-v5, with Gymnasium's torques in [-1, 1]."""
 
     def snapshot(self) -> Array:
-        """uint8 [8 nq]: the positions of all joints as float64."""
+        """Return the positions of all joints as float64 bytes, uint8 [8 nq]."""
         return np.frombuffer(self._env.data.qpos.tobytes(), np.uint8)
 
     def _physics(self) -> Any:
@@ -29,7 +29,7 @@ class MujocoTask(ClassicTask):
 
 
 def drawer(name: str) -> Drawer:
-    """Snapshots to what Gymnasium draws by default: the camera that goes along, everything as MuJoCo has it."""
+    """Return a drawer of Gymnasium's default frames: a tracking camera and MuJoCo's default appearance."""
     from guidebench.suites.mujoco.drawing import ModelDrawer
 
     model = bare(name).model

@@ -1,4 +1,4 @@
-"""Gymnasium's classic control tasks with a complete state, and their frames."""
+"""Gymnasium's classic control tasks with their complete state, and their frames."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ NOTHING = np.zeros(0, bool)
 
 
 def bare(name: str, **settings: Any) -> Any:
-    """The environment without Gymnasium's wrappers, whose clock `ClassicTask` keeps itself."""
+    """Return the environment without Gymnasium's wrappers; `ClassicTask` counts the steps itself."""
     return gymnasium.make(name, disable_env_checker=True, **settings).unwrapped
 
 
 class ClassicTask:
-    """One environment; observations float32, reward Gymnasium's own, its horizon too.
+    """One environment with float32 observations, and Gymnasium's own reward and horizon.
 
-    A continuous action is float [A] in [-1, 1], which becomes the range of each of Gymnasium's. An episode is a success
-    if its return reaches the reward threshold of Gymnasium's registry (475 for CartPole-v1, -100 for Acrobot-v1), which
-    is known when it ends; where there is none (Pendulum-v1), none is.
+    A continuous action is float [A] in [-1, 1], rescaled to the range of Gymnasium's. An episode is a success if its
+    return at the end reaches the reward threshold of Gymnasium's registry (475 for CartPole-v1, -100 for Acrobot-v1);
+    without a threshold (Pendulum-v1), no episode is one.
     """
 
     def __init__(self, name: str) -> None:
@@ -65,25 +65,25 @@ class ClassicTask:
         return Step(np.asarray(observation, np.float32), float(reward), bool(terminated), truncated, success)
 
     def _scaled(self, action: Any) -> Any:
-        """What Gymnasium's environment takes."""
+        """Return the action in the range of Gymnasium's environment."""
         if self._range is None:
             return int(action)
         centre, half = self._range
         return centre + half * np.asarray(action, np.float32)
 
     def events(self) -> Array:
-        """bool [0]: nothing on the way is told apart."""
+        """Return bool [0]: the suite has no events."""
         return NOTHING
 
     def snapshot(self) -> Array:
-        """uint8 [16], or [12] for Pendulum: the numbers of the physical state as float32."""
+        """Return the physical state as float32 bytes: uint8 [16], or [12] for Pendulum."""
         return np.asarray(self._physics(), np.float32).view(np.uint8).copy()
 
     def position(self) -> None:
-        """None: reward is dense, so no position is a failure by itself."""
+        """Return None: the reward is dense, so no repeated position is a failure."""
 
     def state(self) -> State:
-        """Everything that decides the future; call after the first `reset`."""
+        """Return the complete state; call after the first `reset`."""
         return {
             "physics": self._physics(),
             "elapsed": self._elapsed,
@@ -94,7 +94,7 @@ class ClassicTask:
     def load_state(self, state: State) -> None:
         generator = np.random.Generator(np.random.PCG64())
         generator.bit_generator.state = state["random"]
-        self._env.reset()  # clears what Gymnasium keeps of an episode that ended
+        self._env.reset()  # clears what Gymnasium keeps of a finished episode
         self._env.np_random = generator
         self._place(state["physics"])
         self._elapsed = int(state["elapsed"])
@@ -108,21 +108,22 @@ class ClassicTask:
 
 
 def physics(env: Any) -> Array:
-    """The physical state, [4]; of Pendulum angle, speed and last torque, which is drawn (NaN before a step), [3]."""
+    """Return the physical state, [4]; for Pendulum angle, speed and last torque, which is drawn (NaN before a step),
+    [3]."""
     if env.spec.id != "Pendulum-v1":
         return np.array(env.state)
     return np.array([*env.state, np.nan if env.last_u is None else env.last_u])
 
 
 def place(env: Any, saved: Array) -> None:
-    """Give an environment, which was reset before, the state that `physics` told."""
+    """Set an environment, after a reset, to a state returned by `physics`."""
     env.state = np.array(saved[:2] if env.spec.id == "Pendulum-v1" else saved)
     if env.spec.id == "Pendulum-v1":
         env.last_u = None if np.isnan(saved[2]) else saved[2]
 
 
 class ClassicDrawer:
-    """Snapshots uint8 [L, n] -> Gymnasium's own frames, uint8 [L, height, width, 3] (a Drawer).
+    """A Drawer: snapshots uint8 [L, n] -> Gymnasium's own frames, uint8 [L, height, width, 3].
 
     UserError if pygame is missing.
     """

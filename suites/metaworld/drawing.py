@@ -1,5 +1,5 @@
-"""Frames of a task from snapshots: those of `env.render()`, pixel for pixel where nothing is left out, upright or as
-papers' code has them."""
+"""Frames of a task from snapshots, pixel for pixel those of `env.render()` at full quality, upright or in the
+orientation of papers' code."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from guidebench.suites.mujoco.drawing import ModelDrawer
 
 
 class TaskDrawer:
-    """Snapshots uint8 [L, n] of one task -> frames uint8 [L, size, size, 3] (a Drawer). UserError if there is no
+    """A Drawer of one task: snapshots uint8 [L, n] -> frames uint8 [L, size, size, 3]. UserError if there is no
     OpenGL."""
 
     def __init__(self, name: str, how: MetaWorldDrawing) -> None:
         path = dynamics.make(name).fullpath
-        # A copy that the environments of this process have not written to.
+        # A copy, so that environments of this process do not write to it.
         model = copy.copy(dynamics.scene(path).model)
         if how.perturbation == "sprite_swap":
             perturbations.swap(model)
@@ -38,7 +38,7 @@ class TaskDrawer:
 
 
 class ByTurns:
-    """Snapshots of several tasks that take turns, each of which begins with the number of its own (a Drawer)."""
+    """A Drawer of several alternating tasks; each snapshot begins with its task's index."""
 
     def __init__(self, names: Sequence[str], how: MetaWorldDrawing) -> None:
         self._make: list[Callable[[], TaskDrawer]] = [lambda name=name: TaskDrawer(name, how) for name in names]  # type: ignore[misc]
@@ -56,5 +56,5 @@ class ByTurns:
 
 
 def drawer(names: Sequence[str], how: MetaWorldDrawing) -> Drawer:
-    """What draws the task of these environments."""
+    """Return the drawer for the task of these environments."""
     return TaskDrawer(names[0], how) if len(names) == 1 else ByTurns(names, how)

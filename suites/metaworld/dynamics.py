@@ -1,7 +1,7 @@
-"""MetaWorld's environments without the work whose result no one reads; a process compiles each scene once.
+"""MetaWorld's environments without computations whose results are unused; a process compiles each scene once.
 
-The dynamics are the package's own, step for step and bit for bit. What is left out: forces that no reward looks at, the
-hand's way to its start in the first of the two resets that a reset of the package makes, and look-ups by name.
+The dynamics are the package's own, step for step and bit for bit. Left out are forces that no reward uses, the hand's
+motion to its start in the first of the two resets that a reset of the package makes, and look-ups by name.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from guidebench.harness.interfaces import Array, State
 from guidebench.suites.mujoco import state as simulation
 
 WRITTEN = ("body_pos", "site_pos")
-"""Fields of the model that the package writes to: where a layout puts things, and marks of the goal."""
+"""Fields of the model that the package writes to: positions of objects in a layout, and goal markers."""
 OBJECTS = 4
-"""Where the entries of objects begin in what is seen of a moment, after the hand [3] and the gripper's opening."""
+"""Index of the first object entry in an observation of one moment, after the hand [3] and the gripper's opening."""
 WIDTH = 18
-"""Entries of what is seen of a moment."""
+"""Entries of an observation of one moment."""
 SIDE = 480
-"""Largest width and height, in pixels, of what the package draws by default."""
+"""Largest width and height, in pixels, of the package's default frames."""
 
 
 class Dynamics:
     """One environment, whose class is derived from this one and the package's (`make`).
 
-    An episode follows from the generator that lays it out, whatever was before.
+    An episode depends only on the generator of its layout, not on earlier episodes.
     """
 
     model: mujoco.MjModel
@@ -39,16 +39,17 @@ class Dynamics:
     fullpath: str
     frame_skip: int
     written: dict[str, Array]
-    """What this environment has in the fields `WRITTEN` of the model, which others write to as well."""
+    """This environment's values of the model fields `WRITTEN`; environments that share the model also write to them."""
     _prev_obs: Array
     _np_random: np.random.Generator
     _rehearsing = False
 
     def begin(self, random: np.random.Generator) -> Array:
-        """A new episode, laid out by `random`; what is seen, float64 [39], as after the package's `seed` and `reset`.
+        """Begin a new episode with a layout drawn from `random`; return the observation, float64 [39], as after the
+        package's `seed` and `reset`.
 
-        The package resets twice, and the second time the hand goes to its start past what the first has laid out. How
-        the hand moved in the first leaves no trace.
+        The package resets twice, and the second time the hand moves to its start past the objects laid out by the first
+        reset. The hand's motion in the first reset has no effect.
         """
         env: Any = self
         self._put(scene(self.fullpath).pristine)
@@ -64,7 +65,8 @@ class Dynamics:
         return np.asarray(seen, np.float64)
 
     def advance(self, action: Array) -> tuple[Array, float, bool]:
-        """Move by float32 [4] in [-1, 1]: what is seen then, float64 [39], the task's own reward, and success."""
+        """Take an action float32 [4] in [-1, 1]; return the observation, float64 [39], the task's own reward, and
+        success."""
         env: Any = self
         self._put(self.written)
         env.set_xyz_action(action[:3])
@@ -75,14 +77,14 @@ class Dynamics:
         return seen, float(reward), bool(info["success"])
 
     def state(self) -> State:
-        """The simulation, and the attributes in which the package remembers the episode. Those that look into the
-        simulation follow from it and stay as they are."""
+        """Return the simulation's state and the attributes in which the package stores the episode's state. Attributes
+        that are views into the simulation are excluded, since they follow from it."""
         self._put(self.written)
         attributes = {name: _leaf(value) for name, value in vars(self).items() if _remembers(value)}
         return {"simulation": simulation.state(self.model, self.data, WRITTEN), "attributes": attributes}
 
     def load_state(self, state: State) -> None:
-        """UserError for the state of another scene."""
+        """Restore the state; UserError for the state of another scene."""
         simulation.load(self.model, self.data, state["simulation"])
         self._keep()
         for name, value in state["attributes"].items():
@@ -97,18 +99,18 @@ class Dynamics:
 
     @functools.cached_property
     def _bounds(self) -> tuple[Array, Array]:
-        """Least and largest entries of what is seen."""
+        """Smallest and largest values of observation entries."""
         space = self.sawyer_observation_space  # type: ignore[attr-defined]
         return space.low, space.high
 
     @functools.cached_property
     def _hand(self) -> tuple[Array, Array, Array]:
-        """Positions [3] of the hand and of its two claws, always the present ones."""
+        """Positions [3] of the hand and of its two claws, as views that stay current."""
         hand, right, left = (self.data.body(name).xpos for name in ("hand", "rightclaw", "leftclaw"))
         return hand, right, left
 
     def touching_object(self, object_geom_id: int) -> bool:
-        """Whether both pads press on that geom."""
+        """Return whether both finger pads press on that geom."""
         contact = self.data.contact
         pairs = contact.geom
         on_object = (pairs == object_geom_id).any(axis=-1)
@@ -120,7 +122,7 @@ class Dynamics:
 
     @functools.cached_property
     def _pads(self) -> tuple[int, int]:
-        """Geoms of the pads on the fingers."""
+        """Geoms of the finger pads."""
         return self.model.geom("leftpad_geom").id, self.model.geom("rightpad_geom").id
 
     def _initialize_simulation(self) -> tuple[mujoco.MjModel, mujoco.MjData]:
@@ -150,16 +152,16 @@ class Dynamics:
 
 
 class Scene(NamedTuple):
-    """What a file describes; all tasks of this process that take place in it share the model (0.2 s, 20 MB)."""
+    """A scene file's model, shared by all of this process's tasks in that scene (0.2 s, 20 MB)."""
 
     model: mujoco.MjModel
     pristine: dict[str, Array]
-    """The fields `WRITTEN` as the file has them."""
+    """The fields `WRITTEN` as in the file."""
 
 
 @functools.cache
 def scene(path: str) -> Scene:
-    """The scene of that file."""
+    """Return the scene of that file."""
     model = mujoco.MjModel.from_xml_path(path)
     drawn = model.vis.global_
     drawn.offwidth, drawn.offheight = max(SIDE, drawn.offwidth), max(SIDE, drawn.offheight)
@@ -167,12 +169,12 @@ def scene(path: str) -> Scene:
 
 
 def _remembers(value: Any) -> bool:
-    """Whether an attribute with this value is part of a state."""
+    """Return whether an attribute with this value is part of a state."""
     if not isinstance(value, np.ndarray):
         return value is None or isinstance(value, (bool, int, float, np.generic))
     while isinstance(value.base, np.ndarray):
         value = value.base
-    return value.base is None  # else it looks into the simulation
+    return value.base is None  # otherwise it is a view into the simulation
 
 
 def _leaf(value: Any) -> Any:
@@ -185,8 +187,8 @@ def _kind(task: str, *parts: type) -> type:
 
 
 def make(task: str, *parts: type) -> Any:
-    """An environment of its own but for the model; it shows the goal and has not begun. What it does is overridden by
-    the classes `parts`."""
+    """Return a new environment that shares its model; its goal is observable and no episode has begun. The classes
+    `parts` override its methods."""
     env = _kind(task, *parts)()
     env._partially_observable = False
     env.__dict__.pop("sawyer_observation_space", None)  # computed when the goal was hidden

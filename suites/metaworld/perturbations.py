@@ -1,4 +1,5 @@
-"""Frames whose things mislead or mean nothing (as VLM-RB, app. F.3, has for MiniGrid); the scene moves as ever."""
+"""Frames in which objects mislead or are meaningless (following VLM-RB, app. F.3, for MiniGrid); the simulation is not
+affected."""
 
 from __future__ import annotations
 
@@ -8,15 +9,15 @@ import numpy as np
 from guidebench.suites.mujoco import perturbations
 
 ARM, LOOK = "base", "right_l0"
-"""The body that carries the robot, and one that looks as most of it does."""
+"""The body that carries the robot, and a body with the robot's typical appearance."""
 ROOM = ("world", "tablelink", "RetainingWall", "mocap")
-"""Bodies that are neither the robot nor what it works on."""
+"""Bodies that belong neither to the robot nor to the objects that it manipulates."""
 DRAWN = 3
-"""Groups of geoms below this one are drawn."""
+"""Geoms of groups below this one are drawn."""
 
 
 def swap(model: mujoco.MjModel) -> None:
-    """The things on the table look as the arm does, and the arm as the first of them."""
+    """Draw the objects on the table with the arm's appearance, and the arm with that of the first object."""
     seen = (model.geom_group < DRAWN) & (model.geom_rgba[:, 3] > 0)
     roots = model.body_rootid[model.geom_bodyid]
     arm = seen & (roots == model.body(ARM).id)
@@ -30,9 +31,9 @@ def swap(model: mujoco.MjModel) -> None:
 
 
 def textured(path: str, seed: int) -> mujoco.MjModel:
-    """The scene of that file with robot, table and things under two-coloured noise that follows from `seed` alone."""
+    """Return the scene of that file with robot, table and objects under two-coloured noise determined by `seed`."""
     spec = mujoco.MjSpec.from_file(path)
     for geom in spec.geoms:
         if geom.rgba[3] == 0:
-            geom.group = DRAWN  # noise would make it visible
+            geom.group = DRAWN  # the noise texture would make it visible
     return perturbations.texture(spec, seed)

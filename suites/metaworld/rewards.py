@@ -1,17 +1,19 @@
-"""A task's own reward as a function of observations alone, for states that no simulation has been in.
+"""A task's own reward as a function of observations alone, for states that no simulation has visited.
 
-The package computes it from what is seen and from what it looks up in the simulation. Here the latter is told to an
-environment that stands still, as far as an observation says it:
+The package computes the reward from the observation and from values that it reads in the simulation. Here these values
+are set in an environment that does not move, as far as an observation determines them:
 
 - the fingers follow from the hand and its opening (`TIP`, `PADS`: fitted, off by 1 mm on average, by up to 15 where
-  something bends one);
-- a fixture (button, door, drawer, lock, window, handle) lies where its target says, and so does all that the package
-  remembers of where things began; the angle of a door follows from where its handle is;
-- how hard the gripper was told to close is in no observation: as hard as it can while it closes or is closed, else not;
-- window-open and -close measure how far the gripper began from where the handle was in the first of two layouts of a
-  reset; here from where it is in the second.
+  a finger is bent);
+- a fixture (button, door, drawer, lock, window, handle) is placed where its target is, and so are all initial positions
+  that the package stores; the angle of a door follows from the position of its handle;
+- the commanded gripper force is in no observation: it is taken as the maximum while the gripper closes or is closed,
+  and as opening otherwise;
+- window-open and -close measure the distance of the gripper's start from the handle's position in the first of two
+  layouts of a reset; here the handle's position in the second layout is used.
 
-Where the package remembers a loose thing's place, an observation does not tell it: such tasks have no reward here.
+Where the package stores the position of a loose object, an observation does not contain it; such tasks have no reward
+here.
 """
 
 from __future__ import annotations
@@ -34,17 +36,18 @@ FIXED = (
 )  # fmt: skip
 """Tasks whose reward follows from an observation in this way."""
 REMEMBERED = ("_target_pos", "obj_init_pos", "_handle_init_pos", "window_handle_pos_init")
-"""Attributes in which the package remembers places of a layout."""
+"""Attributes in which the package stores positions of a layout."""
 TIP = np.array([0.0, 0.0, -0.045])
-"""From the hand to the middle between the fingers, in m."""
+"""Offset from the hand to the middle between the fingers, in m."""
 PADS = np.array([[0.0425, 0.004], [-0.0575, 0.010]])
-"""How far along y the left and the right pad are from the hand: m per opening, and m."""
+"""Offsets along y of the left and the right pad from the hand: m per unit of opening, and m."""
 CLOSED, CLOSING = 0.5, 1e-4
-"""Openings below the one count as closed; the other is how much less than a step before counts as closing."""
+"""Opening below which the gripper counts as closed, and decrease since the step before above which it counts as
+closing."""
 
 
 class PosedState(NamedTuple):
-    """What is told instead of looked up."""
+    """Positions that are set instead of read from the simulation."""
 
     tcp: Array
     leftpad: Array
@@ -53,7 +56,7 @@ class PosedState(NamedTuple):
 
 
 class PosedEnvironment:
-    """An environment whose fingers and object are where they are said to be, once that is said."""
+    """An environment whose fingers and object are at given positions, once these are set."""
 
     told: PosedState | None = None
 
@@ -71,7 +74,7 @@ class PosedEnvironment:
 
 
 class Rewarder:
-    """Observations of one of the tasks `FIXED`, as `settings` show them, -> its rewards."""
+    """Computes rewards of observations of one of the tasks `FIXED`, in the format that `settings` defines."""
 
     def __init__(self, task: str, settings: MetaWorld) -> None:
         self._settings, self._entries = settings, np.array(entries(task, settings.state, False))
@@ -119,7 +122,7 @@ def _moment(seen: Array) -> PosedState:
 
 
 class _Door:
-    """The hinge of a door, turned such that the handle is where it is said to be."""
+    """The hinge of a door, rotated so that the handle is at a given position."""
 
     def __init__(self, env: Any) -> None:
         joint = env.data.joint("doorjoint")
@@ -141,9 +144,9 @@ def _rewarder(task: str, settings: MetaWorld) -> Rewarder:
 
 
 def rewards(task: str, observations: Array, settings: MetaWorld) -> Array:
-    """float64 [n] of observations [n, D]; NaN for tasks other than those of `FIXED`, where goals are hidden and layouts
-    random, and for what is no number."""
-    untold = settings.goal == "hidden" and not settings.fixed
-    if task not in FIXED or untold:
+    """Return rewards float64 [n] of observations [n, D]; NaN for tasks not in `FIXED`, for hidden goals with random
+    layouts, and for observations that are not finite."""
+    unknown = settings.goal == "hidden" and not settings.fixed
+    if task not in FIXED or unknown:
         return np.full(len(observations), np.nan)
     return _rewarder(task, settings)(observations)

@@ -1,4 +1,4 @@
-"""MetaWorld's tasks with a stream of layouts of their own and a complete state; one at a time, or several by turns."""
+"""MetaWorld's tasks with their own stream of layouts and complete state; a single task, or several that alternate."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from guidebench.harness.interfaces import Array, State, Step
 from guidebench.suites.metaworld import HORIZON, LAYOUTS, MetaWorld, dynamics, entries
 
 PLACED = ("qpos", "mocap_pos", "mocap_quat")
-"""What drawing needs beside what the package writes to the model."""
+"""Fields needed for drawing besides those that the package writes to the model."""
 
 
 class MetaWorldTask:
-    """Action float32 [4] in [-1, 1]: which way the hand moves along x, y and z, and how hard the gripper closes.
+    """One task, or several that alternate. The action is float32 [4] in [-1, 1]: the hand's motion along x, y and z,
+    and the gripper's closing force.
 
-    With several tasks each episode is one of them, drawn anew, in one of `LAYOUTS` layouts; which one it is stands at
-    the end of the observation, as a one among zeros.
+    With several tasks, each episode is a randomly drawn task in one of `LAYOUTS` layouts. A one-hot vector at the end
+    of the observation identifies the task.
     """
 
     max_steps = HORIZON
@@ -37,7 +38,7 @@ class MetaWorldTask:
         self.reset(0)
 
     def reset(self, seed: int | None = None) -> Array:
-        """A new episode. Where the layout is fixed, `seed` decides nothing but which of several tasks it is."""
+        """Begin a new episode. If the layout is fixed, `seed` only selects which of several tasks it is."""
         if seed is not None:
             self._random = np.random.default_rng(int(seed))
         layout, self._number = self._random, 0
@@ -74,24 +75,24 @@ class MetaWorldTask:
         return np.concatenate([seen[self._entries[self._number]], self._ids[self._number]], dtype=np.float32)
 
     def events(self) -> Array:
-        """bool [1]: whether the last step brought success that was not there before it."""
+        """Return bool [1]: whether the last step was a success and the one before was not."""
         return self._events
 
     def subgoals(self) -> dict[str, bool]:
-        """`success_any`: whether any step of the episode so far was a success; of several tasks also, under the name of
-        this episode's, whether the last step was. Privileged, for evaluation only."""
+        """Return `success_any`, whether any step of the episode so far was a success; for several tasks also, under the
+        name of this episode's task, whether the last step was. Privileged, for evaluation only."""
         told = {"success_any": self._any}
         return {self._names[self._number]: self._success, **told} if len(self._names) > 1 else told
 
     def expert(self) -> Array:
-        """What the package's scripted policy does now, told all of the present state, the goal too."""
+        """Return the package's scripted policy's action, computed from the full current state, including the goal."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it says that what it asks for will be clipped
-            action = self._experts[self._number].get_action(self._seen.copy())  # some write to what they are given
+            warnings.simplefilter("ignore")  # it warns that its action will be clipped
+            action = self._experts[self._number].get_action(self._seen.copy())  # some policies modify their input
         return np.asarray(np.clip(action, -1, 1), np.float32)
 
     def snapshot(self) -> Array:
-        """uint8 [n]: which task it is, where there are several, and the bytes of its `record`."""
+        """Return uint8 [n]: the task's index if there are several, and the bytes of its `record`."""
         env, drawn = self._env, np.zeros((), self._records[self._number])
         for field in PLACED:
             drawn[field] = getattr(env.data, field)
@@ -105,10 +106,10 @@ class MetaWorldTask:
         return shot
 
     def position(self) -> None:
-        """None: what the reward says of a position is not all or nothing."""
+        """Return None: the reward is not all-or-nothing, so a repeated position is no failure."""
 
     def state(self) -> State:
-        """Everything that decides the future, the layouts of later episodes included."""
+        """Return the complete state, including the layouts of later episodes."""
         return {
             "number": self._number,
             "dynamics": self._env.state(),
@@ -120,7 +121,7 @@ class MetaWorldTask:
         }
 
     def load_state(self, state: State) -> None:
-        """UserError for the state of another scene."""
+        """Restore the state; UserError for the state of another scene."""
         self._envs[number := int(state["number"])].load_state(state["dynamics"])
         self._number, self.instruction = number, self._settings.instruction(self._names[number])
         self._seen = np.array(state["seen"])
@@ -132,7 +133,7 @@ class MetaWorldTask:
 
 
 def record(model: mujoco.MjModel) -> np.dtype[Any]:
-    """What a snapshot of a task holds, each field under its name in MuJoCo's data or model."""
+    """Return the layout of a task's snapshot, each field under its name in MuJoCo's data or model."""
     shapes = {"qpos": (model.nq,), "mocap_pos": (model.nmocap, 3), "mocap_quat": (model.nmocap, 4)}
     shapes |= {field: getattr(model, field).shape for field in dynamics.WRITTEN}
     return np.dtype([(field, "<f8", shape) for field, shape in shapes.items()])

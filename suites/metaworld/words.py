@@ -1,4 +1,4 @@
-"""MetaWorld's fifty tasks in words: what is to be done, and what an observation's object is."""
+"""MetaWorld's fifty tasks in words: instructions, and descriptions of the objects in an observation."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ INSTRUCTIONS = {
     "window-close": "push the sliding window shut by its handle",
     "window-open": "push the sliding window open by its handle",
 }
-"""Task -> what it asks for."""
+"""Task -> its instruction."""
 LAGEA = {
     "button-press-topdown": "Press a button from the top.",
     "door-open": "Open a door with a revolving joint.",
@@ -67,7 +67,7 @@ LAGEA = {
     "window-close": "Push and close a window.",
     "window-open": "Push and open a window.",
 }
-"""Task -> its instruction in LaGEA, table 4, letter by letter."""
+"""Task -> its instruction in LaGEA, table 4, verbatim."""
 
 OBJECTS = {
     "assembly": "the handle of the ring",
@@ -111,19 +111,19 @@ OBJECTS = {
     "window-close": "the window's handle",
     "window-open": "the window's handle",
 }
-"""Task -> what its first object is, where that is not a block."""
+"""Task -> description of its first object, if that is not a block."""
 
 GRIPPER = "the gripper at the end of the robot's arm"
 BLOCK = "the block"
 FREE = ("reach", "reach-wall", "hand-insert")
-"""Tasks that ask for a place of the gripper, whatever becomes of the object."""
+"""Tasks whose target is a position of the gripper, independent of the object."""
 
 
 def what(task: str) -> str:
-    """What the first object of a task is, which the gripper has to get at."""
+    """Return the description of a task's first object, which the gripper has to reach."""
     return f"{OBJECTS.get(task, BLOCK)}, which the gripper has to get at"
 
 
 def where(task: str) -> str:
-    """What the target of a task is."""
+    """Return the description of a task's target."""
     return f"where {'the gripper' if task in FREE else OBJECTS.get(task, BLOCK)} has to be for the task to succeed"

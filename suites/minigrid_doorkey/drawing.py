@@ -1,7 +1,8 @@
 """Frames from snapshots, pixel for pixel those of MiniGrid's `get_frame(highlight=False)`.
 
-Every distinct cell is drawn once, by MiniGrid's own `Grid.render_tile`; a frame is then a gather of tile rows. Nothing
-is highlighted: the brighter patch that MiniGrid lays over the agent's partial view would show a view that nobody has.
+Every distinct cell is drawn once, by MiniGrid's own `Grid.render_tile`; a frame is then a gather of tile rows. The
+brighter patch that MiniGrid draws over the agent's partial view is left out, because the agent here sees the whole
+grid.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 
 NOBODY = 4
-"""Stands in for the agent's direction in cells without it."""
+"""Placeholder for the agent's direction in cells without the agent."""
 
 
 class DoorKeyDrawer:
-    """Snapshots uint8 [L, 3 size² + 3] of `DoorKey(size)` -> frames uint8 [L, height, width, 3] (a Drawer)."""
+    """A Drawer: snapshots uint8 [L, 3 size² + 3] of `DoorKey(size)` -> frames uint8 [L, height, width, 3]."""
 
     def __init__(self, size: int, tile_size: int) -> None:
         self._size = size
@@ -38,7 +39,8 @@ class DoorKeyDrawer:
         return self._atlas.take(rows).view(np.uint8).reshape(len(cells), n * pixels, n * pixels, 3)
 
     def _cells(self, snapshots: Array) -> Array:
-        """One number per cell, int64 [L, size, size]: object, colour, state and the direction of an agent on it."""
+        """Return one number per cell, int64 [L, size, size], that encodes object, colour, state and the agent's
+        direction."""
         n = self._size
         if snapshots.ndim != 2 or snapshots.shape[1] != 3 * n * n + 3:
             raise UserError(f"snapshots of shape {snapshots.shape} given, [L, {3 * n * n + 3}] expected")
@@ -54,7 +56,7 @@ class DoorKeyDrawer:
         return tile.reshape(self._tile_size, -1).view(self._row)[:, 0]
 
     def _tile(self, kind: int, color: int, state: int, direction: int | None) -> Array:
-        """One cell by its codes, with an agent that looks in `direction` or without; uint8 [pixels, pixels, 3]."""
+        """Return a cell's tile, uint8 [pixels, pixels, 3], with an agent facing `direction` or without."""
         thing = WorldObj.decode(kind, color, state)
         tile: Array = Grid.render_tile(thing, direction, tile_size=self._tile_size).astype(np.uint8)
         return tile

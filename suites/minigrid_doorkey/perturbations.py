@@ -1,4 +1,4 @@
-"""Frames whose sprites mislead or mean nothing (VLM-RB, §4.2 and app. F.3); the world they show stays as it is."""
+"""Frames with misleading or meaningless sprites (VLM-RB, §4.2 and app. F.3); the world is not affected."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SWAP: Mapping[str, str] = {
     "open door": "floor",
     "goal": "ball",
 }
-"""What is shown -> the object of MiniGrid whose sprite is drawn instead, in the same colour where it has one.
+"""Object -> the MiniGrid object whose sprite is drawn instead, in the same colour if it has one.
 
-What is to be fetched looks deadly, what is to be opened looks like something to carry, and so does where to go. In
-MiniGrid an opened box is gone, so an open door is coloured floor. That a door is locked cannot be seen.
+The key looks deadly, and doors and the goal look like objects to carry. In MiniGrid an opened box disappears, so an
+open door is drawn as coloured floor. A locked door cannot be told from a shut one.
 """
 DOORS = ("open door", "shut door", "locked door")  # in the order of MiniGrid's states
 TEXTURED: Mapping[str, tuple[str, ...]] = {
@@ -31,22 +31,23 @@ TEXTURED: Mapping[str, tuple[str, ...]] = {
     "door": DOORS,
     "agent": ("agent right", "agent down", "agent left", "agent up"),
 }
-"""Type of object -> what has a pattern of its own in the colours of that type: a door by its state, the agent by its
-direction. Floor is no object and stays."""
+"""Object type -> its variants with their own pattern, in the colours of that type: a door by its state, the agent by
+its direction. Floor is unchanged."""
 INKS = np.array([(0, 0, 0), (255, 0, 0), (0, 255, 0), (0, 0, 255)], np.uint8)
-"""A pattern is of one of these and its complement, so that every channel of every patch is at an end of its range."""
+"""Colours of the patterns: each pattern uses one of these and its complement, so that every channel of every patch is
+at an end of its range."""
 PATCHES = 8
 """Patches along a pattern's side."""
 
 
 def look(kind: int, state: int) -> str:
-    """What a cell of these codes shows, in the words of `SWAP` and `TEXTURED`."""
+    """Return the name of a cell's content, as used in `SWAP` and `TEXTURED`."""
     name: str = IDX_TO_OBJECT[kind]
     return DOORS[state] if name == "door" else name
 
 
 class SpriteSwapDrawer(DoorKeyDrawer):
-    """Key, door and goal by the sprites of `SWAP`; walls and the agent as ever."""
+    """Draws key, door and goal with the sprites of `SWAP`; walls and the agent are unchanged."""
 
     def _tile(self, kind: int, color: int, state: int, direction: int | None) -> Array:
         swapped = SWAP.get(look(kind, state))
@@ -56,9 +57,9 @@ class SpriteSwapDrawer(DoorKeyDrawer):
 
 
 class TextureDrawer(DoorKeyDrawer):
-    """Every object as a square of two-coloured noise that follows from `seed` alone, the same wherever and whenever.
+    """Draws every object as a square of two-coloured noise determined by `seed`, the same in every cell and frame.
 
-    The agent's covers the middle of its tile, so that what it stands on is seen around it.
+    The agent's square covers the middle of its tile, so that the object under it remains visible around it.
     """
 
     def __init__(self, size: int, tile_size: int, seed: int) -> None:
@@ -82,7 +83,7 @@ class TextureDrawer(DoorKeyDrawer):
 
 
 def _scaled(pattern: Array, pixels: int) -> Array:
-    """A pattern [n, n, 3] as a tile of its own, uint8 [pixels, pixels, 3]."""
+    """Return a pattern [n, n, 3] scaled to a tile, uint8 [pixels, pixels, 3]."""
     patch = np.arange(pixels) * len(pattern) // pixels
     scaled: Array = pattern[patch][:, patch]
     return scaled

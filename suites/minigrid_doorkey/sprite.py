@@ -1,7 +1,7 @@
-"""The scripted judge `sprite`: reads MiniGrid's standard sprites off the pixels of a clip, and nothing else.
+"""The scripted judge `sprite`: recognises MiniGrid's standard sprites in the pixels of a clip, and uses nothing else.
 
-Hand-written for this task. A tile counts only if every one of its pixels is as MiniGrid draws it, so a perturbed
-sprite is not recognised: that shows that the judge looks at the pixels, and says nothing about any model.
+It is hand-written for this task. A tile counts only if every pixel is as MiniGrid draws it, so a perturbed sprite is
+not recognised. That shows that the judge uses only pixels, and says nothing about any model.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 
 OTHER, KEY, SHUT, OPEN, REACHED = range(5)
-"""What a tile shows: nothing of note, a key, a shut door, an open door (with or without the agent), the agent on a
+"""Content of a tile: nothing relevant, a key, a shut door, an open door (with or without the agent), the agent on a
 goal."""
 STANDARD = "yellow"
-"""The colour that DoorKey gives its key and its door; the others are drawn when an unknown tile is first met."""
+"""Colour that DoorKey gives its key and door; other colours are rendered when an unknown tile is first found."""
 
 
 class Sprite(NamedTuple):
-    """How a tile looks: a thing or nothing, with an agent looking in a direction or none, and what that shows."""
+    """A tile's sprite: an object or none, an agent facing a direction or none, and the tile's content."""
 
     kind: int
     thing: WorldObj | None
@@ -33,7 +33,7 @@ class Sprite(NamedTuple):
 
 
 class Tiles:
-    """What each tile of `pixels` x `pixels` shows, by its bytes."""
+    """The content of each tile of `pixels` x `pixels`, by its bytes."""
 
     def __init__(self, pixels: int) -> None:
         self.pixels = pixels
@@ -56,11 +56,11 @@ class Tiles:
 
 
 class SpriteJudge:
-    """P(yes) is 1 for a clip in which a key is taken, a door opened or the goal reached, else 0 (a Judge).
+    """A Judge: P(yes) is 1 for a clip in which a key is taken, a door opened or the goal reached, else 0.
 
-    A key is taken where one is seen in a frame and none in a later one; a door is opened where a cell shows a shut door
-    and later an open one; the goal is reached where the agent stands on it. Frames show the state after a transition,
-    so a key taken or a door opened by the first transition of a clip is not visible in it.
+    A key is taken if one is visible in a frame and none in a later one. A door is opened if a cell shows a shut door
+    and later an open one. The goal is reached if the agent stands on it. Frames show the state after a transition, so a
+    key taken or a door opened by the first transition of a clip is not visible in it.
     """
 
     def __init__(self, size: int) -> None:
@@ -71,7 +71,8 @@ class SpriteJudge:
         return [float(_shows_progress(self._read(np.asarray(clip)))) for clip in clips]
 
     def _read(self, frames: Array) -> Array:
-        """uint8 [L, height, width, 3] of size x size tiles -> what each tile shows, uint8 [L, size, size]."""
+        """Return the content of each tile, uint8 [L, size, size], from frames uint8 [L, height, width, 3] of size x
+        size tiles."""
         if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[3] != 3:
             raise UserError(f"frames {frames.dtype} {frames.shape} given, uint8 [L, height, width, 3] expected")
         length, height, width, _ = frames.shape
@@ -102,7 +103,7 @@ def _coloured(color: str) -> Iterator[Sprite]:
 
 
 def _shows_progress(kinds: Array) -> bool:
-    """Whether tiles [L, rows, columns] show one of the three events."""
+    """Return whether tiles [L, rows, columns] show one of the three events."""
     key_visible = (kinds == KEY).any(axis=(1, 2))
     taken = key_visible.any() and not key_visible[key_visible.argmax() :].all()
     opened = (np.logical_or.accumulate(kinds == SHUT, axis=0) & (kinds == OPEN)).any()

@@ -1,7 +1,7 @@
-"""DoorKey with MiniGrid's own dynamics and the full symbolic grid as its observation.
+"""DoorKey with MiniGrid's own dynamics and the full symbolic grid as observation.
 
 MiniGrid builds the agent's partial view at every step, and `FullyObsWrapper` then encodes every cell anew. Here the
-dynamics are MiniGrid's, step for step; the view is not built, and the codes of the grid are kept from step to step.
+dynamics are MiniGrid's, step for step, but the view is not built and the grid's codes are updated incrementally.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ class Dynamics(DoorKeyEnv):  # type: ignore[misc]
 class DoorKey:
     """One DoorKey environment of `size` x `size` cells, walls included (VLM-RB, app. B).
 
-    An observation is uint8 [size, size, 3], indexed by column and row: object, colour, and state (the door's, or in the
-    agent's cell its direction), equal to that of `FullyObsWrapper`. Five actions: turn left, turn right, go forward,
-    pick up, toggle. Reward 1 - 0.9 t / max_steps on reaching the goal at step t, else 0; max_steps is 10 size².
+    An observation is uint8 [size, size, 3], indexed by column and row: object, colour, and state (the door's state, or
+    the agent's direction in its cell), equal to that of `FullyObsWrapper`. Five actions: turn left, turn right, go
+    forward, pick up, toggle. The reward is 1 - 0.9 t / max_steps on reaching the goal at step t, else 0; max_steps is
+    10 size².
     """
 
     def __init__(self, size: int) -> None:
@@ -72,7 +73,7 @@ class DoorKey:
         return self._observation()
 
     def _keep_codes(self) -> None:
-        """Encode the grid without the agent, so that what it stands on is kept; `_codes` is a view of `_ground`."""
+        """Encode the grid without the agent, so that the object under it is kept; `_codes` is a view of `_ground`."""
         self._events = NOTHING
         cells, n = self._env.grid.grid, self._size
         self._ground = bytearray(
@@ -81,7 +82,7 @@ class DoorKey:
         self._codes = np.frombuffer(self._ground, np.uint8).reshape(n, n, 3)
 
     def step(self, action: Any) -> Step:
-        """One of the five actions; KeyError for another. The observation is the caller's to keep."""
+        """Take one of the five actions; KeyError for another. The returned observation is not reused."""
         env = self._env
         action = MINIGRID_ACTION[action]
         _, reward, terminated, truncated, _ = env.step(action)
@@ -91,7 +92,8 @@ class DoorKey:
         return Step(self._observation(), gained, terminated, truncated, success)
 
     def _encode_front(self) -> Array:
-        """Keys and doors alone change, and only in the cell that the agent faces; the events of that change."""
+        """Encode the cell in front of the agent, the only one in which keys and doors change; return the events of that
+        change."""
         x, y = self._env.front_pos
         at = 3 * (x * self._size + y)
         kind, was = self._ground[at], self._ground[at + 2]
@@ -104,7 +106,8 @@ class DoorKey:
         return OPENED if was != 0 and self._ground[at + 2] == 0 else NOTHING
 
     def events(self) -> Array:
-        """Whether the last step took the key, opened the door (again, too) or reached the goal; bool [3], read-only."""
+        """Return whether the last step took the key, opened the door (reopening included) or reached the goal; bool
+        [3], read-only."""
         return self._events
 
     def _observation(self) -> Array:
@@ -113,21 +116,22 @@ class DoorKey:
         return observation
 
     def snapshot(self) -> Array:
-        """uint8 [3 size² + 3]: the grid's codes with what lies under the agent, then the agent's x, y and direction."""
+        """Return uint8 [3 size² + 3]: the grid's codes with the object under the agent, then the agent's x, y and
+        direction."""
         return np.frombuffer(self._ground + self._pose(), np.uint8)
 
     def _pose(self) -> bytes:
         return bytes((*self._env.agent_pos, self._env.agent_dir))
 
     def position(self) -> bytes:
-        """Grid, agent and what it carries: all that decides whether it succeeds, without clock and random stream."""
+        """Return grid, agent and carried object: all that determines success, without clock and random stream."""
         return bytes(self._ground) + self._pose() + (b"" if self._env.carrying is None else self._carried())
 
     def _carried(self) -> bytes:
         return bytes(self._env.carrying.encode())
 
     def state(self) -> State:
-        """Everything that decides the future, the layouts of later episodes included; call after the first `reset`."""
+        """Return the complete state, including the layouts of later episodes; call after the first `reset`."""
         env = self._env
         x, y = env.agent_pos
         return {
@@ -154,7 +158,7 @@ class DoorKey:
         self._keep_codes()
 
     def expert(self) -> int:
-        """The action of a scripted solver in the present state: fetch the key, open the door, walk to the goal."""
+        """Return the scripted solver's action in the current state: fetch the key, open the door, walk to the goal."""
         door = self._find(DOOR)
         if self._codes[door][2] == 0:
             return self._towards(self._find(GOAL), FORWARD)
@@ -167,7 +171,8 @@ class DoorKey:
         return int(x), int(y)
 
     def _towards(self, target: tuple[int, int], then: int) -> int:
-        """First action of a shortest way to face `target`, or `then` if the agent faces it (breadth-first search)."""
+        """Return the first action of a shortest path that ends facing `target`, or `then` if the agent faces it
+        (breadth-first search)."""
         start = (*self._env.agent_pos, self._env.agent_dir)
         first = {start: then}
         queue = deque([start])

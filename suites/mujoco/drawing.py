@@ -1,8 +1,8 @@
 """Frames from snapshots of a MuJoCo simulation, drawn offscreen on a copy of its model.
 
 A snapshot is a record (a structured NumPy dtype) whose fields are named as in MuJoCo's data or model: `qpos`, `mocap_*`
-and whatever else of the model the environment writes to and a camera sees (`body_pos`, `site_pos`, colours). Positions
-follow from it by kinematics. Without those fields of the model some pixels come out wrong.
+and any field of the model that the environment writes to and a camera sees (`body_pos`, `site_pos`, colours). Body
+positions follow by kinematics. Without those model fields some pixels are wrong.
 """
 
 from __future__ import annotations
@@ -20,21 +20,20 @@ from guidebench.harness.interfaces import Array
 from guidebench.suites.mujoco import gl
 
 Change = Callable[[mujoco.MjModel], object]
-"""Alters how a model looks, given the model as a snapshot shows it."""
+"""Changes a model's appearance, given the model as a snapshot sets it."""
 DEAREST = (mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_REFLECTION)
-"""What takes nine tenths of the time in software, together with multisampling."""
+"""Rendering flags that, with multisampling, take nine tenths of the time in software."""
 LOOKS = ("geom_rgba", "mat_rgba", "mat_emission", "mat_specular", "mat_shininess", "mat_reflectance")
-"""Fields of a model that change how things look from one frame to the next."""
+"""Fields of the model that determine appearance."""
 
 
 class ModelDrawer:
-    """Snapshots uint8 [L, n] -> frames uint8 [L, height, width, 3] (a Drawer).
+    """A Drawer: snapshots uint8 [L, n] -> frames uint8 [L, height, width, 3].
 
-    `camera` is one of the model's, by its name, or a free one. `rows` names, for a field of the model that a snapshot
-    holds in part, which of its objects (geoms, materials, …) they are. `full` draws shadows, reflections and
-    multisampled edges as MuJoCo does by default; geoms of the groups `hidden` are left out. `change` is applied to
-    every frame's model, which is a copy: nothing outside is touched.
-    UserError if there is no OpenGL.
+    `camera` is the name of one of the model's cameras, or a free camera. If a snapshot holds only part of a model
+    field, `rows` names the objects (geoms, materials, …) in it. `full` draws shadows, reflections and multisampled
+    edges as MuJoCo does by default; geoms of the groups `hidden` are left out. `change` is applied to the model of
+    every frame, which is a copy. UserError if there is no OpenGL.
     """
 
     def __init__(
@@ -67,7 +66,7 @@ class ModelDrawer:
         self._context.make_current()
         self._gl = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_50)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._gl)
-        weakref.finalize(self, _free, self._context, self._gl)  # also at exit, while there still is a library to call
+        weakref.finalize(self, _free, self._context, self._gl)  # also at exit, before the library is unloaded
 
     def __call__(self, snapshots: Array) -> Array:
         snapshots, size = np.ascontiguousarray(snapshots, np.uint8), self._snapshot.itemsize
@@ -87,7 +86,7 @@ class ModelDrawer:
         return frames
 
     def _show(self, snapshot: Any) -> None:
-        """Make model and data what the snapshot says."""
+        """Set model and data to the snapshot."""
         model, data = self._model, self._data
         if self._change is not None:
             for field, pristine in self._looks.items():
@@ -112,7 +111,7 @@ def _camera(model: mujoco.MjModel, camera: str | mujoco.MjvCamera) -> mujoco.Mjv
 
 
 def _ids(model: mujoco.MjModel, field: str, names: Sequence[str]) -> list[int]:
-    """Rows of `geom_rgba`, `mat_rgba`, `body_pos`, … that belong to the objects of these names."""
+    """Return the rows of `geom_rgba`, `mat_rgba`, `body_pos`, … of the objects with these names."""
     named = getattr(model, {"mat": "material", "cam": "camera"}.get(kind := field.partition("_")[0], kind))
     return [named(name).id for name in names]
 
@@ -121,4 +120,4 @@ def _free(context: Any, drawn: Any) -> None:
     context.make_current()
     drawn.free()
     context.free()
-    context.free = lambda: None  # its destructor calls it once more, at exit without the library
+    context.free = lambda: None  # its destructor calls it again at exit, when the library is unloaded

@@ -1,7 +1,8 @@
-"""The OpenGL that a process without a display draws with: EGL where a GPU's driver is, else Mesa's software, OSMesa.
+"""The OpenGL backend of a process without a display: EGL if a GPU's driver offers it, otherwise Mesa's software
+renderer, OSMesa.
 
-`MUJOCO_GL=egl` or `=osmesa` in the environment decides otherwise. MuJoCo itself reads that variable when it is first
-imported and no more, so contexts are made here, whenever the first is needed.
+`MUJOCO_GL=egl` or `=osmesa` in the environment overrides this choice. MuJoCo itself reads that variable only when it is
+first imported, so contexts are created here, when the first is needed.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from guidebench.harness.findings import Finding
 
 PACKAGE = "libosmesa6"
 SOFTWARE = b"EGL_MESA_device_software"
-"""The extension by which EGL tells of a device that is no GPU."""
+"""The extension by which EGL marks a device that is no GPU."""
 EXTENSIONS, PLATFORM_DEVICE, MOST = 0x3055, 0x313F, 16
-"""EGL_EXTENSIONS, EGL_PLATFORM_DEVICE_EXT, and how many devices are looked at."""
+"""EGL_EXTENSIONS, EGL_PLATFORM_DEVICE_EXT, and the maximum number of devices queried."""
 
 
 @functools.cache
 def backend() -> Literal["egl", "osmesa"]:
-    """What this process draws with; UserError, with the package to install, if there is nothing. To be asked before
-    MuJoCo is imported, which under `MUJOCO_GL=osmesa` loads Mesa at once."""
+    """Return this process's backend; UserError, naming the package to install, if there is none. Call it before
+    importing MuJoCo, which under `MUJOCO_GL=osmesa` loads Mesa at import."""
     asked = os.environ.get("MUJOCO_GL", "").lower()
     if asked == "egl" and ctypes.util.find_library("EGL") is None:
         raise UserError("MUJOCO_GL=egl, and EGL is missing; unset it, or install a GPU's driver or libegl1")
@@ -43,7 +44,7 @@ def backend() -> Literal["egl", "osmesa"]:
 
 
 def finding() -> Finding:
-    """Whether this machine can draw MuJoCo's frames, for `bench doctor`."""
+    """Return whether this machine can draw MuJoCo's frames, for `bench doctor`."""
     try:
         return Finding("opengl", True, f"{backend()} draws MuJoCo's frames for judges")
     except UserError as error:
@@ -51,14 +52,14 @@ def finding() -> Finding:
 
 
 def before_mesa() -> None:
-    """Load Triton, Torch's compiler, if it is installed. Triton and Mesa each bring an LLVM, and a process that loads
+    """Load Triton, Torch's compiler, if it is installed. Triton and Mesa each contain an LLVM, and a process that loads
     Mesa's first crashes when it loads the other."""
     with contextlib.suppress(ImportError):
         importlib.import_module("triton._C.libtriton")
 
 
 def context(width: int, height: int) -> Any:
-    """A new context of MuJoCo's, with `make_current()` and `free()`; UserError if there is no OpenGL."""
+    """Return a new MuJoCo context, with `make_current()` and `free()`; UserError if there is no OpenGL."""
     if backend() == "egl":
         from mujoco.egl import GLContext
     else:
@@ -67,7 +68,8 @@ def context(width: int, height: int) -> Any:
 
 
 def gpu() -> bool:
-    """Whether EGL can draw on a GPU here, asked of the library itself: a wrong guess of PyOpenGL's cannot be undone."""
+    """Return whether EGL can draw on a GPU here. The library itself is queried, because a wrong choice by PyOpenGL
+    cannot be undone."""
     try:
         library = ctypes.CDLL("libEGL.so.1")
     except OSError:

@@ -1,4 +1,4 @@
-"""What the configurations of frames of MuJoCo's have in common; importing this loads no MuJoCo."""
+"""Shared configuration of frames of MuJoCo suites; importing this module does not load MuJoCo."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from guidebench.suites.mujoco import need
 
 @dataclass(frozen=True, kw_only=True)
 class Looks(DrawingPart):
-    """Frames for models; the world and what the agent observes are the same however they are drawn."""
+    """Frames for models; the world and the agent's observations do not depend on these settings."""
 
     quality: Literal["fast", "full"] = "fast"
-    """As `env.render()` draws, or without shadows, reflections and smooth edges, which in software takes a tenth of the
-    time (choice)."""
+    """`full`: as `env.render()` draws. `fast`: without shadows, reflections and smooth edges, which in software takes a
+    tenth of the time (choice)."""
 
     suite: ClassVar[str]
     package: ClassVar[str]
-    """Whose frames they are, and where its scenes come from."""
+    """Suite of the frames (`suite`), and the package that provides its scenes (`package`)."""
 
     def ready(self) -> None:
-        """UserError where nothing can be drawn."""
+        """Raise UserError if this machine cannot draw."""
         from guidebench.suites.mujoco import gl
 
         need(self.package, f"suite {self.suite}")
@@ -32,14 +32,14 @@ class Looks(DrawingPart):
         gl.backend()
 
     def opengl(self, task: str) -> str:
-        """What draws: `egl` or `osmesa`."""
+        """Return the OpenGL backend: `egl` or `osmesa`."""
         from guidebench.suites.mujoco import gl
 
         return gl.backend()
 
     @classmethod
     def findings(cls) -> Sequence[Finding]:
-        """Whether this machine has an OpenGL that draws."""
+        """Return whether OpenGL draws on this machine."""
         from guidebench.suites.mujoco import gl
 
         return (gl.finding(),)

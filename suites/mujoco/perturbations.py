@@ -1,6 +1,6 @@
-"""Misleading or meaningless looks for any MuJoCo model (as VLM-RB, app. F.3, has for MiniGrid).
+"""Misleading or meaningless appearances for any MuJoCo model (following VLM-RB, app. F.3, for MiniGrid).
 
-They alter the model that frames are drawn with, which is no one else's; what a camera sees moves as ever.
+They change only the model that frames are drawn with; the simulation is not affected.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from guidebench.suites.mujoco.drawing import LOOKS, Change
 
 Colour = tuple[float, float, float]
 INKS = np.array([(0, 0, 0), (255, 0, 0), (0, 255, 0), (0, 0, 255)], np.uint8)
-"""A pattern is of one of these and its complement, so that every channel of every patch is at an end of its range."""
+"""Colours of the patterns: each pattern uses one of these and its complement, so that every channel of every patch is
+at an end of its range."""
 PATCHES = 8
-"""Patches along the side of a pattern, of which a cube of texture has six."""
+"""Patches along the side of a pattern; a cube texture has six patterns."""
 PIXELS = 8
 """Pixels along the side of a patch, so that its edges stay sharp."""
 OF_MATERIAL = (0.5, 0.5, 0.5, 1.0)
-"""The colour of a geom that takes its material's (MuJoCo's default)."""
+"""Colour of a geom that uses its material's colour (MuJoCo's default)."""
 
 
 def exchange(pairs: Sequence[tuple[str, str]]) -> Change:
-    """Sprite swap: the looks of each pair of geoms or materials change places.
+    """Return a change that swaps the appearance of each pair of geoms or materials (sprite swap).
 
-    A name is `geom:NAME` or `material:NAME`. Two materials exchange gloss and reflectance too, anything else its colour
-    alone. UserError for another kind of name.
+    A name is `geom:NAME` or `material:NAME`. Two materials exchange gloss and reflectance too, other pairs only their
+    colour. UserError for another kind of name.
     """
 
     def change(model: mujoco.MjModel) -> None:
@@ -45,8 +46,8 @@ def exchange(pairs: Sequence[tuple[str, str]]) -> Change:
 
 
 def invert(names: Sequence[str], one: Colour, other: Colour) -> Change:
-    """Sprite swap: of these geoms and materials (named as for `exchange`), what has the colour `one` is shown in
-    `other` and the reverse; anything else stays."""
+    """Return a change that swaps two colours on these geoms and materials, named as for `exchange` (sprite swap): `one`
+    becomes `other` and the reverse; other colours stay."""
 
     def change(model: mujoco.MjModel) -> None:
         for (colour, *_), row in (_looks(model, name) for name in names):
@@ -60,7 +61,7 @@ def invert(names: Sequence[str], one: Colour, other: Colour) -> Change:
 
 
 def _looks(model: mujoco.MjModel, name: str) -> tuple[list[str], int]:
-    """The fields that say how a geom or material looks, its colour first, and its row in them."""
+    """Return the fields of a geom's or material's appearance, its colour first, and its row in them."""
     kind, _, rest = name.partition(":")
     if kind == "geom":
         return ["geom_rgba"], model.geom(rest).id
@@ -70,11 +71,11 @@ def _looks(model: mujoco.MjModel, name: str) -> tuple[list[str], int]:
 
 
 def texture(spec: mujoco.MjSpec, seed: int) -> mujoco.MjModel:
-    """Compile `spec` with two-coloured noise on everything but the world: one pattern for each material and for each
-    geom without one, all of which follow from `seed` alone.
+    """Compile `spec` with two-coloured noise on everything but the world: one pattern per material and per geom without
+    a material, all determined by `seed`.
 
-    What has a colour of its own in a snapshot is tinted by it, so that states are told apart as before; `turned`
-    keeps that colour from being the usual one.
+    An object whose colour is in a snapshot is tinted by that colour, so that states remain distinguishable; `turned`
+    replaces the usual colour.
     """
     random = np.random.default_rng(seed)
     inks = itertools.cycle(random.permutation(INKS))
@@ -108,7 +109,7 @@ def texture(spec: mujoco.MjSpec, seed: int) -> mujoco.MjModel:
 
 
 def turned(model: mujoco.MjModel) -> None:
-    """Every colour but the world's with its channels turned round, red to green to blue; grey stays grey (a Change)."""
+    """Rotate the channels of every colour but the world's, red to green to blue; grey stays grey (a Change)."""
     of_world = model.geom_bodyid == 0
     others = np.setdiff1d(np.arange(model.nmat), model.geom_matid[of_world])
     for rgba, rows in ((model.geom_rgba, ~of_world), (model.mat_rgba, others)):

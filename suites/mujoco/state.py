@@ -1,4 +1,4 @@
-"""The exact state of a MuJoCo simulation: enough to continue it bit for bit, contacts included, in any process."""
+"""The exact state of a MuJoCo simulation, sufficient to continue it bit for bit, contacts included, in any process."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ INTEGRATION = mujoco.mjtState.mjSTATE_INTEGRATION
 
 
 def state(model: mujoco.MjModel, data: mujoco.MjData, fields: Sequence[str] = ()) -> dict[str, Array]:
-    """What decides the simulation's future: "integration", float64 [mj_stateSize], and copies of those `fields` of the
-    model that the environment writes to (`dof_damping`, `site_pos`, …).
+    """Return the complete state of the simulation: "integration", float64 [mj_stateSize], and copies of those `fields`
+    of the model that the environment writes to (`dof_damping`, `site_pos`, …).
 
-    Exact where the environment leaves derived data (positions of sites, contacts) as `mj_forward` computes them from
-    this state; one that reads them as a step left them has to do with what `load` computes.
+    It is exact if the environment leaves derived data (positions of sites, contacts) as `mj_forward` computes them from
+    this state. An environment that reads them as a step left them instead gets what `load` computes.
     """
     integration = np.empty(mujoco.mj_stateSize(model, INTEGRATION))
     mujoco.mj_getState(model, data, integration, INTEGRATION)
@@ -26,9 +26,9 @@ def state(model: mujoco.MjModel, data: mujoco.MjData, fields: Sequence[str] = ()
 
 
 def load(model: mujoco.MjModel, data: mujoco.MjData, saved: State) -> None:
-    """Make `model` and `data` what `state` saw; UserError, before anything is changed, if the state is another model's.
+    """Restore `model` and `data` from `saved`; UserError, before any change, if the state is another model's.
 
-    Derived data are computed anew, which overwrites the solver's warm start: so the state is set once more after that.
+    Derived data are recomputed, which overwrites the solver's warm start, so the state is set again afterwards.
     """
     integration = np.ascontiguousarray(saved["integration"], np.float64)
     fields = {name: getattr(model, name) for name in saved if name != "integration"}

@@ -1,7 +1,7 @@
 """Demonstrations by OGBench's own scripted oracles, one subgoal after the other.
 
-The package runs its oracles while it collects data, where it chooses targets at random and tells them in `info`. Here
-the targets are those of a task's solution, told the same way.
+The package runs its oracles during data collection, where it draws targets at random and passes them in `info`. Here
+the targets are those of a task's solution, passed in the same way.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Info = dict[str, Any]
 
 
 class Aim(NamedTuple):
-    """One thing to do: an oracle, and what it is told of its target given the scene's info."""
+    """One subgoal: an oracle, and the target passed to it, given the scene's info."""
 
     oracle: Callable[..., Any]
     target: Callable[[Info], Info]
@@ -45,7 +45,7 @@ def button(number: int, state: int) -> Aim:
 
 
 def _slide(thing: str, oracle: Callable[..., Any], axis: Array, goal: float) -> Aim:
-    """Move what slides along `axis` of the world to `goal` of its joint."""
+    """Move a sliding object along `axis` of the world to `goal` of its joint."""
 
     def target(info: Info) -> Info:
         way = goal - info[f"privileged/{thing}_pos"][0]
@@ -72,7 +72,7 @@ def cube(position: Sequence[float]) -> Aim:
 
 OPEN, CLOSED = -0.16, 0.0
 TIDY = (button(0, 1), drawer(OPEN), cube((0.33, -0.24, 0.066)), drawer(CLOSED))
-"""The cube goes into the drawer where that stands open; closing it takes the cube to its goal."""
+"""Put the cube into the open drawer; closing the drawer takes the cube to its goal."""
 SOLUTIONS = {
     "task3": (button(1, 1), window(0.0), drawer(OPEN), cube((0.4, 0.15, 0.02))),
     "task4": TIDY,
@@ -83,10 +83,10 @@ SOLUTIONS = {
 
 
 class Expert:
-    """Acts on a scene that has just been reset: each oracle in turn until it says that it is done."""
+    """Acts on a scene that has just been reset: runs each oracle in turn until it reports that it is done."""
 
     def __init__(self, task: Scene, solution: Sequence[Aim], seed: int) -> None:
-        """`seed` decides where the arm withdraws to between two aims."""
+        """`seed` determines where the arm withdraws to between two subgoals."""
         self._task, self._env, self._seed = task, task._env, seed
         self._left = iter(enumerate(solution))
         self._next()
@@ -100,7 +100,7 @@ class Expert:
             self._oracle.reset(None, None)
 
     def __call__(self, observation: Array) -> Array:
-        """The action of the present state, float32 [5] in [-1, 1]; with everything done the last oracle's."""
+        """Return the action in the current state, float32 [5] in [-1, 1]; after the last subgoal, the last oracle's."""
         if self._oracle.done:
             self._next()
         info = self._task.info()
@@ -112,7 +112,7 @@ class Expert:
 
 @contextmanager
 def _global_generator(seed: Sequence[int]) -> Iterator[None]:
-    """NumPy's global generator seeded, since the oracles draw from it, and afterwards as it was."""
+    """Seed NumPy's global generator, from which the oracles draw, and restore it afterwards."""
     before = np.random.get_state()
     np.random.seed(seed)
     try:
@@ -122,7 +122,7 @@ def _global_generator(seed: Sequence[int]) -> Iterator[None]:
 
 
 def demonstrate(name: str, seed: int) -> Demonstration | None:
-    """A solution of layout `seed` of the task of that name; None where an oracle fails."""
+    """Return a solution of layout `seed` of the task of that name; None if an oracle fails."""
     task = Scene(name)
     return play(task, seed, Expert(task, SOLUTIONS[name], seed))
 

@@ -1,4 +1,4 @@
-"""Frames of the scene from snapshots: those of `env.render()`, pixel for pixel where nothing is left out."""
+"""Frames of the scene from snapshots, pixel for pixel those of `env.render()` at full quality."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from guidebench.suites.ogbench_scene import dynamics
 from guidebench.suites.ogbench_scene.task import DRAWN_GEOMS, DRAWN_MATERIALS, SNAPSHOT
 
 CAMERA = "front"
-"""The package's own for observers; `front_pixels` is the one of agents that see."""
+"""The package's camera for observers; `front_pixels` is that of agents with pixel observations."""
 ARM = 2
-"""The group of what is drawn of the robot arm."""
+"""Group of the robot arm's visual geoms."""
 ROWS = {"geom_rgba": DRAWN_GEOMS, "mat_rgba": DRAWN_MATERIALS}
 
 
@@ -24,7 +24,8 @@ def drawer(
     model: mujoco.MjModel | None = None,
     change: Change | None = None,
 ) -> ModelDrawer:
-    """Draws the scene in frames of `size` x `size` pixels (see ModelDrawer), by a model of its own unless one is given.
+    """Return a drawer of the scene in frames of `size` x `size` pixels (see ModelDrawer), with a new model unless one
+    is given.
 
     UserError if there is no OpenGL.
     """

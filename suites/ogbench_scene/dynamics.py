@@ -1,7 +1,8 @@
-"""OGBench's scene without the work whose result no one reads, and with one compiled model for all of a process's tasks.
+"""OGBench's scene without computations whose results are unused, and with one compiled model for all of a process's
+tasks.
 
-The dynamics are the package's own, step for step. What is left out: the `info` of a step, the native reward, and the
-inspection of every object before a step, of which the package uses the buttons' positions alone.
+The dynamics are the package's own, step for step. Left out are the `info` of a step, the native reward, and the
+inspection of every object before a step, of which the package uses only the buttons' positions.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import mujoco
 import numpy as np
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # dm_control looks for a display, which nothing here needs
+    warnings.simplefilter("ignore")  # dm_control looks for a display, which is not needed here
     from ogbench.manipspace import mjcf_utils
     from ogbench.manipspace.envs.scene_env import SceneEnv
 
@@ -33,21 +34,22 @@ ADDED = {
         "goal": {"block_xyzs": [[0.35, 0.05, 0.02]], "button_states": [1, 1], "drawer_pos": -0.16, "window_pos": 0.0},
     },
 }
-"""Start and goal of our single-subgoal tasks, as the package writes its own; goals differ from starts in one thing."""
+"""Start and goal of our single-subgoal tasks, in the package's format; each goal differs from its start in one
+entry."""
 NUMBERS = {"task3": 3, "task4": 4, "task5": 5, "button": 6, "drawer": 7}
-"""The package numbers its tasks from 1 to 5; ours follow."""
+"""Task numbers: the package's 1 to 5, then ours."""
 WRITTEN = ("dof_damping", "geom_rgba", "mat_rgba", "site_pos")
-"""Fields of the model that the package writes to: locks, colours, markers of the goal."""
+"""Fields of the model that the package writes to: locks, colours, goal markers."""
 
 
 class Dynamics(SceneEnv):  # type: ignore[misc]
-    """One scene. `successes` is [cube, button 0, button 1, drawer, window] as the package's predicates have it."""
+    """One scene. `successes` is [cube, button 0, button 1, drawer, window] by the package's predicates."""
 
     successes: Array
 
     @property
     def buttons(self) -> Array:
-        """The state of each button, int [2]: 0 locks, button 0 the drawer and button 1 the window."""
+        """State of each button, int [2]: 0 locks; button 0 the drawer, button 1 the window."""
         return self._cur_button_states
 
     @buttons.setter
@@ -62,8 +64,9 @@ class Dynamics(SceneEnv):  # type: ignore[misc]
 
     @property
     def action_space(self) -> gymnasium.spaces.Box:
-        """Seeded alike each time it is asked for. A reset moves twice at random, from a space that the package never
-        seeds, to look at the goal; the solver's warm start keeps a trace of it, so that layouts would not repeat."""
+        """The action space, with the same seed at each access. A reset takes two random actions from this space, which
+        the package never seeds, to render the goal. The solver's warm start keeps a trace of them, so without a seed
+        layouts would not be reproducible."""
         return gymnasium.spaces.Box(-1.0, 1.0, (5,), np.float32, seed=0)
 
     def pre_step(self) -> None:
@@ -90,25 +93,26 @@ class Dynamics(SceneEnv):  # type: ignore[misc]
 
 @functools.cache
 def _compiled() -> Dynamics:
-    """The scene whose model all others of this process share: it takes a second to compile and 150 MB to hold."""
+    """Return the scene whose model all others of this process share: it takes a second to compile and 150 MB of
+    memory."""
     env = Dynamics(**{**gymnasium.spec("scene-singletask-task4-v0").kwargs, "success_timing": "post"})
     env.reset(seed=0)
     return env
 
 
 def model() -> mujoco.MjModel:
-    """A model of the scene that is the caller's own, as it stands after some reset."""
+    """Return a new copy of the scene's model, in the state after some reset."""
     return copy.copy(_compiled()._model)
 
 
 def spec() -> mujoco.MjSpec:
-    """The scene's description, to be altered before it is compiled."""
+    """Return the scene's description, to be changed before compilation."""
     mjcf = _compiled()._mjcf_model
     return mujoco.MjSpec.from_string(mjcf_utils.to_string(mjcf), assets=mjcf_utils.get_assets(mjcf))
 
 
 def make(task: str) -> Dynamics:
-    """A scene of its own but for the model, whose fields `WRITTEN` its user has to put back before it moves."""
+    """Return a new scene that shares the model; its user has to restore the fields `WRITTEN` before it moves."""
     env = copy.copy(_compiled())
     env._reward_task_id = NUMBERS[task]
     env._data = mujoco.MjData(env._model)
@@ -117,5 +121,5 @@ def make(task: str) -> Dynamics:
 
 
 def written(env: Dynamics) -> Mapping[str, Array]:
-    """Views of the fields `WRITTEN` of its model."""
+    """Return views of the fields `WRITTEN` of its model."""
     return {name: getattr(env._model, name) for name in WRITTEN}

@@ -1,8 +1,8 @@
-"""The scripted judge `motion`: whether a clip shows something of the scene moved or switched, by its pixels alone.
+"""The scripted judge `motion`: whether a clip shows that something in the scene moved or switched, by its pixels alone.
 
-Hand-written for this scene and its camera. How the drawer and the window look wherever they can stand, locked and
-unlocked, is drawn once without the arm; a frame then shows the state that most of its pixels agree with, and pixels
-that the arm hides agree with none. What else is red is the cube.
+It is hand-written for this scene and its camera. Images of the drawer and the window at every position, locked and
+unlocked, are rendered once without the arm. A frame shows the state that agrees with most of its pixels; pixels hidden
+by the arm agree with no state. Other red pixels are the cube.
 """
 
 from __future__ import annotations
@@ -23,38 +23,39 @@ from guidebench.suites.ogbench_scene.perturbations import LOCKED, UNLOCKED
 from guidebench.suites.ogbench_scene.task import DRAWN_GEOMS, DRAWN_MATERIALS, SNAPSHOT
 
 SLIDES = (("drawer_slide", "drawer_handle", "btngeom_0"), ("window_slide", "window_handle", "btngeom_1"))
-"""What slides, with the material of its handle and the button whose colours both tell whether it is locked."""
+"""Sliding joints, each with its handle's material and its button, whose colours both show whether it is locked."""
 STEP = 0.01
-"""Metres between the positions drawn."""
+"""Distance in metres between the rendered positions."""
 MOVED = 0.03
-"""Metres by which a drawer or a window has to move."""
+"""Distance in metres that a drawer or a window has to move."""
 CARRIED = 7 / 200
-"""How far a cube has to move in the picture, as a share of its side: 3 cm in the middle of the table."""
+"""Distance that a cube has to move in the picture, as a share of its side: 3 cm in the middle of the table."""
 FEWEST = 12 / 200**2
-"""The least of a picture that a cube has to fill to be seen: a sixth of what it does, unhidden."""
+"""Smallest share of a picture that a visible cube fills: a sixth of an unhidden cube."""
 PINK = 60
-"""Most by which red exceeds green in a cube at its goal, pale under the translucent red of the mark; elsewhere it is
-100 and more."""
+"""Largest excess of red over green in a cube at its goal, which is pale under the translucent red marker; elsewhere the
+excess is 100 and more."""
 TOLERANCE = 40
-"""How far a channel may be off in a pixel that agrees."""
+"""Largest difference of a channel in an agreeing pixel."""
 CLEAR = 0.05
-"""Share of the pixels by which a position has to beat all those MOVED away from it for the thing to be seen there."""
+"""Share of pixels by which a position has to exceed all positions at least MOVED away, for the object to count as
+visible."""
 TELLING = 5
-"""Pixels by which the one colour of a lock has to outvote the other, of 50 and more on a handle and a button."""
+"""Pixels by which one lock colour has to exceed the other, of 50 and more on a handle and a button."""
 STEADY = 5
-"""Frames of which the median counts, so that an arm in passing is not taken for a motion."""
+"""Frames in the median filter, so that a passing arm is not taken for a motion."""
 
 
 class Seen(NamedTuple):
     """One slide in L frames."""
 
-    position: Array  # float [L], metres, NaN where it is not seen
-    lock: Array  # float [L], 0 locked, 1 unlocked, NaN where neither is seen
-    red: Array  # bool [L, pixels of a frame], what is red about it
+    position: Array  # float [L], metres, NaN where it is not visible
+    lock: Array  # float [L], 0 locked, 1 unlocked, NaN where neither is visible
+    red: Array  # bool [L, pixels of a frame], its red pixels
 
 
 class Slide:
-    """How a drawer or window looks, with its button, in frames of `draw`."""
+    """The appearance of a drawer or window, with its button, in frames of `draw`."""
 
     def __init__(self, draw: ModelDrawer, joint: str, handle: str, button: str) -> None:
         model = dynamics.model()
@@ -70,7 +71,7 @@ class Slide:
         self._red = _red(frames)
 
     def __call__(self, frames: Array) -> Seen:
-        """uint8 [L, pixels, 3] -> what is seen of it."""
+        """Return its state in frames uint8 [L, pixels, 3]."""
         best, seen, votes = [], [], []
         for frame in _planes(frames[:, self._pixels]):
             agree = (np.abs(self._looks - frame) < TOLERANCE).all(axis=1)
@@ -87,9 +88,9 @@ class Slide:
 
 
 class MotionJudge:
-    """P(yes) is 1 for a clip in which the drawer, the window or the cube moves, or a button switches; else 0 (a Judge).
+    """A Judge: P(yes) is 1 for a clip in which the drawer, the window or the cube moves, or a button switches; else 0.
 
-    A motion within a clip that is undone within it counts. One of which the arm hides beginning and end does not.
+    A motion that is undone within the clip counts. A motion whose beginning and end are hidden by the arm does not.
     """
 
     def __init__(self) -> None:
@@ -99,7 +100,8 @@ class MotionJudge:
         return [float(any(self.told(np.asarray(clip)).values())) for clip in clips]
 
     def told(self, frames: Array) -> dict[str, bool]:
-        """uint8 [L, side, side, 3] -> what is seen to happen; UserError for another shape."""
+        """Return which subgoals' objects visibly change in frames uint8 [L, side, side, 3]; UserError for another
+        shape."""
         if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[1] != frames.shape[2] or frames.shape[3] != 3:
             raise UserError(f"frames {frames.dtype} {frames.shape} given, uint8 [L, side, side, 3] expected")
         if frames.shape[1] != self._side:
@@ -118,8 +120,8 @@ class MotionJudge:
         }
 
     def _cube(self, frames: Array, other: Array) -> Array:
-        """Where the cube is and whether it is pink, [L, 3]: the middle in pixels of what is red and not near `other`
-        red things, and 0 or 1; NaN where it is not seen."""
+        """Return the cube's position and whether it is pink, [L, 3]: the median pixel of red areas away from the
+        `other` red objects, and 0 or 1; NaN where it is not visible."""
         near = binary_dilation(other, np.ones((1, 3, 3)), iterations=max(1, self._side // 66))
         seen = np.full((len(frames), 3), np.nan)
         for place, frame, red in zip(seen, frames, _red(frames) & ~near, strict=True):
@@ -131,19 +133,19 @@ class MotionJudge:
 
 
 def _planes(pixels: Array) -> Array:
-    """uint8 [n, p, 3] -> int16 [n, 3, p], whose differences neither wrap nor take long."""
+    """Convert uint8 [n, p, 3] to int16 [n, 3, p], whose differences neither overflow nor are slow."""
     return np.ascontiguousarray(np.moveaxis(pixels, -1, 1), np.int16)
 
 
 def _red(pixels: Array) -> Array:
-    """uint8 [..., 3] -> bool [...]: bright and reddish, which the pink of a cube at its goal is too; the mark of the
-    goal by itself is not bright."""
+    """Return bool [...] of pixels uint8 [..., 3] that are bright and reddish. This includes the pink of a cube at its
+    goal, but not the goal's marker alone, which is not bright."""
     red, green, blue = np.moveaxis(pixels.astype(np.int16), -1, 0)
     return np.asarray((red >= 150) & (red - green >= 15) & (red - blue >= 15))
 
 
 def _extent(values: Array) -> float:
-    """How far apart values [L, d] lie that are steady over time, NaNs left out; 0 where there are none."""
+    """Return the extent of values [L, d] after median filtering over time, ignoring NaNs; 0 if there are too few."""
     values = values[~np.isnan(values).any(axis=1)]
     if len(values) < STEADY:
         return 0.0
@@ -153,7 +155,8 @@ def _extent(values: Array) -> float:
 def _still(
     model: mujoco.MjModel, joint: str, position: float, handle: str, button: str, colour: tuple[float, float, float]
 ) -> Array:
-    """A snapshot with one slide at `position`, it and its button coloured, and the cube and its mark out of sight."""
+    """Return a snapshot with one slide at `position`, it and its button coloured, and the cube and its marker out of
+    sight."""
     still = np.zeros((), SNAPSHOT)
     qpos = still["qpos"]
     qpos[:] = model.qpos0

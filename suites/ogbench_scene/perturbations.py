@@ -1,4 +1,5 @@
-"""Frames whose objects mislead or mean nothing (as VLM-RB, app. F.3, has for MiniGrid); the scene moves as ever."""
+"""Frames in which objects mislead or are meaningless (following VLM-RB, app. F.3, for MiniGrid); the simulation is not
+affected."""
 
 from __future__ import annotations
 
@@ -11,19 +12,20 @@ EXCHANGED = (
     ("geom:object_0", "material:drawer_body"),
     ("material:window_body", "material:ur5e/robotiq/black"),
 )
-"""The cube looks like the drawer and the drawer like the cube; the window's frame is black and the gripper white."""
+"""Pairs that swap appearance: cube and drawer; the window's frame becomes black and the gripper white."""
 LOCKS = ("geom:btngeom_0", "geom:btngeom_1", "material:drawer_handle", "material:window_handle")
 LOCKED, UNLOCKED = (0.96, 0.26, 0.33), (0.9, 0.9, 0.9)
-"""What tells a lock, and its colours, which change places too: what is locked looks open."""
+"""Objects that show a lock, and its two colours, which are swapped too: a locked object looks unlocked."""
 
 
 def swapped(size: int, full: bool = False) -> ModelDrawer:
-    """Objects by each other's looks."""
+    """Return a drawer that swaps the objects' appearances."""
     steps = perturbations.exchange(EXCHANGED), perturbations.invert(LOCKS, LOCKED, UNLOCKED)
     return drawer(size, full, change=lambda model: [step(model) for step in steps])
 
 
 def textured(size: int, full: bool = False, seed: int = 0) -> ModelDrawer:
-    """Every object, the arm too, under two-coloured noise that follows from `seed` alone; the floor stays."""
+    """Return a drawer with every object, including the arm, under two-coloured noise determined by `seed`; the floor is
+    unchanged."""
     model = perturbations.texture(dynamics.spec(), seed)
     return drawer(size, full, model=model, change=perturbations.turned)

@@ -1,7 +1,8 @@
-"""OGBench's scene as VLM-RB has it: shaped by how many subgoals hold, ended when all do, with a complete state.
+"""OGBench's scene as configured in VLM-RB: reward shaped by the share of subgoals that hold, termination when all hold,
+and a complete state.
 
-The package's model is one for all tasks of a process; what the package writes into it (locks, colours) belongs to each
-task and is put back before it moves.
+All tasks of a process share the package's model. The values that the package writes into it (locks, colours) belong to
+each task and are restored before it moves.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ INSTRUCTIONS = {
     "drawer": "open the drawer",
 }
 DISCOUNT = 0.99
-"""γ of the shaping (VLM-RB, app. B and table 2)."""
+"""γ of the reward shaping (VLM-RB, app. B and table 2)."""
 DRAWN_GEOMS = ("object_0", "target_object_0", "btngeom_0", "btngeom_1")
 DRAWN_MATERIALS = ("drawer_handle", "window_handle")
 SNAPSHOT = np.dtype(
@@ -34,17 +35,17 @@ SNAPSHOT = np.dtype(
         ("mat_rgba", "<f4", (len(DRAWN_MATERIALS), 4)),
     ]
 )
-"""What a snapshot's 352 bytes are, each field under its name in MuJoCo's data or model; rows of `geom_rgba` are those
-of DRAWN_GEOMS and rows of `mat_rgba` those of DRAWN_MATERIALS, which show locks, and whether the cube is at its goal.
+"""Layout of a snapshot's 352 bytes, each field under its name in MuJoCo's data or model. Rows of `geom_rgba` are those
+of DRAWN_GEOMS and rows of `mat_rgba` those of DRAWN_MATERIALS, which show locks and whether the cube is at its goal.
 `mocap_*` is the translucent cube at the goal. Positions of sites change too (goals of drawer and window), but
-`env.render()` shows none of their group."""
+`env.render()` does not draw their group."""
 
 
 class Scene:
     """One scene task: observation float32 [40], action float32 [5] in [-1, 1] (VLM-RB, app. B).
 
-    φ is the share of the task's subgoals that hold; a step's reward is -1 + γ φ(s') - φ(s) and the episode terminates
-    when φ(s') = 1, which is not taken as 0 there. The package's own reward is not used.
+    φ is the share of the task's subgoals that hold. A step's reward is -1 + γ φ(s') - φ(s), and the episode terminates
+    when φ(s') = 1, which is not replaced by 0 in that reward. The package's own reward is not used.
     """
 
     def __init__(self, name: str) -> None:
@@ -81,7 +82,7 @@ class Scene:
         return Step(np.asarray(observation, np.float32), reward, done, self._elapsed >= self.max_steps, done)
 
     def _potential(self, met: Array) -> float:
-        """φ: the share of the task's subgoals that hold, in [0, 1]."""
+        """Return φ, the share of the task's subgoals that hold, in [0, 1]."""
         return float(met[self._asked].mean())
 
     def _keep(self) -> None:
@@ -92,15 +93,15 @@ class Scene:
             field[:] = self._own[name]
 
     def subgoals(self) -> dict[str, bool]:
-        """Which of the task's subgoals hold now; privileged, for evaluation only."""
+        """Return which of the task's subgoals hold now; privileged, for evaluation only."""
         return {name: bool(self._met[i]) for i, name in enumerate(SUBGOALS) if self._asked[i]}
 
     def events(self) -> Array:
-        """bool [5]: which of the task's subgoals the last step fulfilled that did not hold before it."""
+        """Return bool [5]: which of the task's subgoals began to hold in the last step."""
         return self._events
 
     def snapshot(self) -> Array:
-        """uint8 [352]: see `SNAPSHOT`."""
+        """Return uint8 [352]; see `SNAPSHOT`."""
         data, drawn = self._env.data, np.zeros((), SNAPSHOT)
         drawn["qpos"], drawn["mocap_pos"], drawn["mocap_quat"] = data.qpos, data.mocap_pos, data.mocap_quat
         drawn["geom_rgba"] = self._own["geom_rgba"][self._geoms]
@@ -108,10 +109,10 @@ class Scene:
         return np.frombuffer(drawn.tobytes(), np.uint8)
 
     def position(self) -> None:
-        """None: reward is dense, so no position is a failure by itself."""
+        """Return None: the reward is dense, so no repeated position is a failure."""
 
     def state(self) -> State:
-        """Everything that decides the future, the layouts of later episodes included."""
+        """Return the complete state, including the layouts of later episodes."""
         self._put_back()
         return {
             "simulation": simulation.state(self._env.model, self._env.data, dynamics.WRITTEN),
@@ -122,7 +123,7 @@ class Scene:
         }
 
     def load_state(self, state: State) -> None:
-        """UserError for the state of another model."""
+        """Restore the state; UserError for the state of another model."""
         simulation.load(self._env.model, self._env.data, state["simulation"])
         self._env.buttons = np.array(state["buttons"])
         generator = np.random.Generator(np.random.PCG64())
@@ -134,6 +135,6 @@ class Scene:
         self._keep()
 
     def info(self) -> dict[str, Any]:
-        """What the package's scripted oracles look at; privileged, for demonstrations only."""
+        """Return the inputs of the package's scripted oracles; privileged, for demonstrations only."""
         found: dict[str, Any] = self._env.compute_ob_info()
         return found

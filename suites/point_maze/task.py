@@ -1,4 +1,4 @@
-"""A point maze of Gymnasium-Robotics with its goal in the observation, a complete state, and a scripted solver."""
+"""A Gymnasium-Robotics point maze with the goal in the observation, its complete state, and a scripted solver."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-with contextlib.redirect_stderr(io.StringIO()):  # it prints a notice about hands, which nothing here has
+with contextlib.redirect_stderr(io.StringIO()):  # it prints an irrelevant notice about its hand environments
     from gymnasium_robotics.envs.maze import maps
     from gymnasium_robotics.envs.maze.point_maze import PointMazeEnv
 
@@ -21,25 +21,26 @@ from guidebench.suites.point_maze import PointMaze, Reward
 MAPS = {"open": maps.OPEN, "umaze": maps.U_MAZE, "medium": maps.MEDIUM_MAZE}
 WALL = 1
 RADIUS = 0.45
-"""Metres from the target within which the ball has reached it (the package's)."""
+"""Distance in metres at which the ball has reached the target (the package's)."""
 WRITTEN = ("site_pos",)
-"""Fields of the model that the package writes to: the target's mark."""
+"""Fields of the model that the package writes to: the target's marker."""
 SNAPSHOT = np.dtype([("qpos", "<f8", 2), ("site_pos", "<f8", (1, 3))])
-"""What a snapshot's 40 bytes are: the ball's place, and that of the target's mark."""
+"""Layout of a snapshot's 40 bytes: the positions of the ball and of the target's marker."""
 STIFFNESS, DAMPING = 10.0, 1.3
-"""Of the solver, in units of the action per m and per m/s: near critical damping of a ball of 4.2 kg."""
+"""Gains of the solver, in units of the action per m and per m/s: near critical damping for a ball of 4.2 kg."""
 GridCell = tuple[int, int]
 
 
 def package(name: str, **settings: Any) -> Any:
-    """The package's environment of a task, without Gymnasium's wrappers; the file it writes its model to is removed."""
+    """Return the package's environment of a task without Gymnasium's wrappers; the file to which it writes its model is
+    removed."""
     env = PointMazeEnv(maze_map=MAPS[name], continuing_task=True, reset_target=False, **settings)
     Path(env.tmp_xml_file_path).unlink()
     return env
 
 
 def reward(kind: Reward, ball: Array, target: Array) -> Array:
-    """The package's reward for a ball at [n, 2] whose target is at [n, 2], float64 [n]."""
+    """Return the package's reward, float64 [n], for balls at [n, 2] with targets at [n, 2]."""
     distance = np.linalg.norm(np.subtract(ball, target, dtype=np.float64), axis=-1)
     return np.exp(-distance) if kind == "dense" else np.asarray(distance <= RADIUS, np.float64)
 
@@ -47,8 +48,8 @@ def reward(kind: Reward, ball: Array, target: Array) -> Array:
 class Maze:
     """One maze: observation float32 [6] (ball x, y, its velocity, target x, y), action float32 [2] in [-1, 1].
 
-    An episode lasts its whole horizon with one target. The ball is there within .45 m of it; a step is a success if the
-    ball is there then, or, by `settings.success`, if it has been there in this episode.
+    An episode lasts its whole horizon with one target, which is reached within .45 m. A step is a success if the ball
+    is at the target then or, depending on `settings.success`, has been there in this episode.
     """
 
     def __init__(self, name: str, settings: PointMaze) -> None:
@@ -77,25 +78,25 @@ class Maze:
         return Step(_vector(observed), float(reward), terminated, self._elapsed >= self.max_steps, success)
 
     def subgoals(self) -> dict[str, bool]:
-        """Whether the ball has been at the target in this episode, and whether it is there now; privileged, for
+        """Return whether the ball has been at the target in this episode, and whether it is there now; privileged, for
         evaluation only."""
         return {"success_any": self._any, "success_last": self._there}
 
     def events(self) -> Array:
-        """bool [1]: whether the last step brought the ball to the target."""
+        """Return bool [1]: whether the last step brought the ball to the target."""
         return self._events
 
     def snapshot(self) -> Array:
-        """uint8 [40]: see `SNAPSHOT`."""
+        """Return uint8 [40]; see `SNAPSHOT`."""
         drawn = np.zeros((), SNAPSHOT)
         drawn["qpos"], drawn["site_pos"] = self._env.data.qpos, self._env.model.site_pos[self._env.target_site_id]
         return np.frombuffer(drawn.tobytes(), np.uint8)
 
     def position(self) -> None:
-        """None: an episode goes on after success, so a position that repeats is no failure."""
+        """Return None: an episode continues after success, so a repeated position is no failure."""
 
     def state(self) -> State:
-        """Everything that decides the future, the layouts of later episodes included."""
+        """Return the complete state, including the layouts of later episodes."""
         return {
             "simulation": simulation.state(self._env.model, self._env.data, WRITTEN),
             "goal": self._env.goal.copy(),
@@ -106,7 +107,7 @@ class Maze:
         }
 
     def load_state(self, state: State) -> None:
-        """UserError for the state of another maze."""
+        """Restore the state; UserError for the state of another maze."""
         simulation.load(self._env.model, self._env.data, state["simulation"])
         self._env.goal = np.array(state["goal"])
         generator = np.random.Generator(np.random.PCG64())
@@ -117,8 +118,8 @@ class Maze:
         self._elapsed = int(state["elapsed"])
 
     def expert(self) -> Array:
-        """The action of a scripted solver in the present state, float32 [2] in [-1, 1]: towards the middle of the next
-        cell of a shortest way, and in the target's cell to the target itself."""
+        """Return the scripted solver's action in the current state, float32 [2] in [-1, 1]: towards the middle of the
+        next cell on a shortest path, and in the target's cell towards the target."""
         place, speed = self._env.data.qpos, self._env.data.qvel
         here, there = self._cell(place), self._cell(self._env.goal)
         aim = self._env.goal if here == there else self._env.maze.cell_rowcol_to_xy(np.array(self._after(here, there)))
@@ -129,7 +130,7 @@ class Maze:
         return int(row), int(column)
 
     def _after(self, here: GridCell, there: GridCell) -> GridCell:
-        """The next cell of a shortest way (breadth-first search from its end)."""
+        """Return the next cell on a shortest path (breadth-first search from its end)."""
         free = {cell for cell, kind in np.ndenumerate(np.array(self._env.maze.maze_map)) if kind != WALL}
         queue, seen = deque([there]), {there}
         while queue:
