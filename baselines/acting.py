@@ -132,7 +132,7 @@ class BaseAgent:
         reducible: Difference | None = None,
         losses: Sequence[Loss] = (),
     ) -> Update:
-        """Take one gradient step of `learner` on a batch, for the seeds `moving` [S]. A seed whose metrics are no longer
+        """Take one gradient step of `learner` on a batch, for the seeds `moving` [S]. A seed whose metrics are not
         finite stops. The arguments are those of `Learner.update`."""
         update = learner.update(batch, moving, step, reducible, losses)
         self.active &= np.isfinite(list(update.metrics.values())).all(0) | ~moving
