@@ -574,6 +574,16 @@ class Store(Protocol):
     @property
     def live(self) -> Span: ...
 
+    @property
+    def written(self) -> int:
+        """Transitions that each seed has stored so far. The first one has the number 0."""
+
+    def holds(self, number: Array) -> Array:
+        """Return which transitions, by their numbers [n], may still be drawn, bool [n]."""
+
+    def slot(self, number: Array) -> Array:
+        """Return the slots of transitions by their numbers [n], int [n]."""
+
     def gather(self, index: Array) -> Batch: ...
 
     def column(self, name: str, index: Array) -> Array:

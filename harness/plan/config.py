@@ -341,16 +341,27 @@ def laid(names: Names, layer: Layer, called: str, within: str = "") -> Iterator[
     have, under the key that the layer gives it. `called`: what the layer is called in records; `within`: what precedes
     a key in errors."""
     for key, given in layer.items():
+        for target in _targets(names, layer, key):
+            section, name = target.split(".", 1)
+            field = cell_fields(names).get(section, {}).get(name)
+            if field is None:
+                yield key, None
+                continue
+            value, source = given if isinstance(given, Cited) else (given, "")
+            yield target, Value(settings.check(field, value, f"{within}{target}"), called, source)
+
+
+def _targets(names: Names, layer: Layer, key: str) -> list[str]:
+    """Return every `section.field` that a layer's key means. `learner.sac.batch_size` means each role of kind learner
+    that SAC fills, unless the same layer has a key for that role."""
+    pieces = key.split(".")
+    if len(pieces) != 3:
         target = target_of(names, key)
-        if target is None:
-            continue
-        section, name = target.split(".", 1)
-        field = cell_fields(names).get(section, {}).get(name)
-        if field is None:
-            yield key, None
-            continue
-        value, source = given if isinstance(given, Cited) else (given, "")
-        yield target, Value(settings.check(field, value, f"{within}{target}"), called, source)
+        return [] if target is None else [target]
+    kind, name, field = pieces
+    filled = [part for part in names.parts if part.name == name and kind in (part.role, part.kind)]
+    own = {part.role for part in filled if part.role != kind and f"{part.role}.{name}.{field}" in layer}
+    return [f"{part.role}.{field}" for part in filled if part.role not in own]
 
 
 def _layers(names: Names) -> Iterator[tuple[str, Layer]]:

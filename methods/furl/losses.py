@@ -1,0 +1,40 @@
+"""FuRL's rewards and losses, as functions of cosines between projected frames and the projected instruction.
+
+Cosines are tensors [S, B]; losses are [S], the mean over the batch, so that gradients of seeds stay apart. Transitions
+whose vectors are not there are left out by a mask.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def cosine(frames: Tensor, text: Tensor) -> Tensor:
+    """Return cos(x, y) of frames [S, B, d] and one text for each seed [S, 1, d], [S, B] (FuRL, r^VLM)."""
+    return F.cosine_similarity(frames, text, dim=2)
+
+
+def ranking(cosines: Tensor, distances: Tensor, there: Tensor, margin: float, gap: float) -> Tensor:
+    """Mean over i of Σ_j [d_i < d_j − gap]·max(0, margin − (c_i − c_j)), [S] (FuRL, before the first success).
+
+    A frame that is nearer to the goal image by more than `gap` should have a cosine that is larger by `margin`.
+    `distances` [S, B] are Euclidean, between raw vectors; `there` bool [S, B] tells which frames have a vector.
+    """
+    nearer = distances.unsqueeze(2) - distances.unsqueeze(1) < -gap
+    pairs = nearer & there.unsqueeze(2) & there.unsqueeze(1)
+    hinge = torch.relu(margin - (cosines.unsqueeze(2) - cosines.unsqueeze(1)))
+    return (hinge * pairs).sum((1, 2)) / there.sum(1).clamp(min=1)
+
+
+def successes(positive: Tensor, other: Tensor, there: Tensor, margin: float) -> Tensor:
+    """Mean of [o − p + margin > 0]·(o − p), [S] (FuRL, after the first success, once with negatives, once with lags).
+
+    Frames of a success, `positive` [S, B], should have a larger cosine than the `other` frame beside them [S, B]. The
+    margin only decides which pairs count, as in FuRL's released code; a hinge has the same gradient. `there` bool
+    [S, B] tells which pairs have both vectors.
+    """
+    difference = other - positive
+    counts = (difference.detach() + margin > 0) & there
+    return (difference * counts).sum(1) / there.sum(1).clamp(min=1)

@@ -1,0 +1,77 @@
+"""Which stored frames FuRL's losses take for frames of a success, and which for frames of a failure."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from guidebench.harness.interfaces import Array, State
+
+
+class Memory:
+    """The numbers of one seed's transitions by what became of their episodes, the newest `kept` of each kind.
+
+    Of an episode with a success, the steps up to the first success and the run of successes that follows it are
+    positive, the rest belongs to nothing. Of an episode without one, all steps are negative. A positive step is valid
+    if its episode had `gap` steps before it: the frame of that earlier step is its lag (FuRL, released code, whose
+    index of the lag wraps at the number of valid frames instead, a slip that is not repeated here).
+    """
+
+    def __init__(self, kept: int, gap: int) -> None:
+        self._kept, self._gap = kept, gap
+        self.positives, self.valid, self.negatives = (np.zeros(0, np.int64) for _ in range(3))
+        self._first = -1
+        self._successes: list[bool] = []
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether there is a frame of a success to learn from."""
+        return len(self.valid) > 0
+
+    def add(self, number: int, success: bool) -> None:
+        """Take the next step of the episode that is under way."""
+        if self._first < 0:
+            self._first = number
+        self._successes.append(success)
+
+    def close(self) -> None:
+        """Sort the steps of the episode that has ended."""
+        numbers = self._first + np.arange(len(self._successes))
+        if True in self._successes:
+            first = self._successes.index(True)
+            end = self._successes.index(False, first) if False in self._successes[first:] else len(numbers)
+            self.positives = self._newest(self.positives, numbers[:end])
+            self.valid = self._newest(self.valid, numbers[self._gap : end])
+        else:
+            self.negatives = self._newest(self.negatives, numbers)
+        self._first, self._successes = -1, []
+
+    def _newest(self, old: Array, new: Array) -> Array:
+        return np.concatenate([old, new])[-self._kept :]
+
+    def positive(self, draw: Array) -> Array:
+        """Return the numbers of valid positive steps at places `draw` [B], -1 where there is none."""
+        return _at(self.valid, draw)
+
+    def lag(self, draw: Array) -> Array:
+        """Return the numbers of the steps `gap` before those of `positive`, -1 where there is none."""
+        return np.where(self.positive(draw) < 0, -1, self.positive(draw) - self._gap)
+
+    def negative(self, draw: Array) -> Array:
+        """Return the numbers of negative steps at places `draw` [B], -1 where there is none."""
+        return _at(self.negatives, draw)
+
+    def state(self) -> State:
+        return {
+            "positives": self.positives.copy(), "valid": self.valid.copy(), "negatives": self.negatives.copy(),
+            "first": self._first, "successes": np.array(self._successes, bool),
+        }  # fmt: skip
+
+    def load_state(self, state: State) -> None:
+        self.positives, self.valid, self.negatives = (
+            state[name].copy() for name in ("positives", "valid", "negatives")
+        )
+        self._first, self._successes = state["first"], state["successes"].tolist()
+
+
+def _at(numbers: Array, draw: Array) -> Array:
+    return numbers[draw] if len(numbers) else np.full(len(draw), -1, np.int64)

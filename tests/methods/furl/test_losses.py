@@ -1,0 +1,67 @@
+"""FuRL's losses against values worked by hand, and against the same loops in plain Python."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from guidebench.methods.furl.losses import cosine, ranking, successes
+
+ALL = torch.ones(1, 3, dtype=torch.bool)
+
+
+def test_the_cosine_is_that_of_each_frame_with_its_seed_s_text() -> None:
+    frames = torch.tensor([[[3.0, 4.0], [0.0, 2.0]], [[1.0, 0.0], [-1.0, 0.0]]])
+    texts = torch.tensor([[[5.0, 0.0]], [[2.0, 0.0]]])
+    assert cosine(frames, texts).tolist() == [[pytest.approx(0.6), 0.0], [1.0, -1.0]]
+
+
+def test_a_frame_nearer_to_the_goal_by_more_than_the_gap_should_have_the_larger_cosine() -> None:
+    # Frame 0 is nearer than 2 by .5, and than 1 by .2, which is within the gap; 1 is nearer than 2 by .3.
+    cosines = torch.tensor([[0.3, 0.5, 0.35]])
+    distances = torch.tensor([[1.0, 1.2, 1.5]])
+    # pair (0, 2): .1 - (.3 - .35) = .15; pair (1, 2): .1 - (.5 - .35) < 0. The mean is over three frames.
+    assert ranking(cosines, distances, ALL, 0.1, 0.25).tolist() == [pytest.approx(0.15 / 3)]
+    without = torch.tensor([[True, True, False]])
+    assert ranking(cosines, distances, without, 0.1, 0.25).tolist() == [0.0], "frame 2 has no vector"
+
+
+def test_successes_count_where_the_margin_is_not_reached_and_lose_only_the_difference() -> None:
+    positive = torch.tensor([[0.5, 0.5, 0.5]])
+    other = torch.tensor([[0.7, 0.45, 0.3]])
+    # .2 and -.05 count, since they exceed -.1; -.2 does not.
+    assert successes(positive, other, ALL, 0.1).tolist() == [pytest.approx((0.2 - 0.05) / 3)]
+    there = torch.tensor([[False, True, True]])
+    assert successes(positive, other, there, 0.1).tolist() == [pytest.approx(-0.05 / 2)]
+    assert successes(positive, other, ~ALL, 0.1).tolist() == [0.0]
+
+
+def test_the_gradient_of_successes_is_that_of_a_hinge() -> None:
+    generator = torch.Generator().manual_seed(0)
+    positive, other = (torch.rand(2, 40, generator=generator).requires_grad_() for _ in range(2))
+    there = torch.rand(2, 40, generator=generator) > 0.2
+    own = torch.autograd.grad(successes(positive, other, there, 0.1).sum(), (positive, other))
+    hinge = (torch.relu(other - positive + 0.1) * there).sum(1) / there.sum(1)
+    for found, wanted in zip(own, torch.autograd.grad(hinge.sum(), (positive, other)), strict=True):
+        torch.testing.assert_close(found, wanted)
+
+
+def test_both_losses_equal_an_independent_implementation() -> None:
+    rng = np.random.default_rng(1)
+    cosines, other, distances = rng.uniform(-1, 1, (2, 12)), rng.uniform(-1, 1, (2, 12)), rng.uniform(0, 2, (2, 12))
+    there = rng.random((2, 12)) > 0.3
+    ranked, contrasted = [], []
+    for seed in range(2):
+        sums = []
+        for i in range(12):
+            if there[seed, i]:
+                nearer = [j for j in range(12) if there[seed, j] and distances[seed, i] - distances[seed, j] < -0.25]
+                sums.append(sum(max(0.0, 0.1 - (cosines[seed, i] - cosines[seed, j])) for j in nearer))
+        ranked.append(np.mean(sums))
+        pairs = [(p, o) for p, o, t in zip(cosines[seed], other[seed], there[seed], strict=True) if t]
+        contrasted.append(np.mean([(o - p) if o - p + 0.1 > 0 else 0.0 for p, o in pairs]))
+    as_tensors = (torch.from_numpy(each) for each in (cosines, distances, there))
+    np.testing.assert_allclose(ranking(*as_tensors, 0.1, 0.25), ranked)
+    as_tensors = (torch.from_numpy(each) for each in (cosines, other, there))
+    np.testing.assert_allclose(successes(*as_tensors, 0.1), contrasted)

@@ -1,0 +1,55 @@
+"""Which frames FuRL's losses take: episodes written out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from guidebench.methods.furl.memory import Memory
+
+
+def played(memory: Memory, first: int, successes: str) -> None:
+    for step, success in enumerate(successes):
+        memory.add(first + step, success == "1")
+    memory.close()
+
+
+def test_an_episode_gives_its_steps_to_the_first_success_and_the_run_that_follows() -> None:
+    memory = Memory(kept=100, gap=2)
+    played(memory, 0, "0000")
+    assert memory.negatives.tolist() == [0, 1, 2, 3] and not memory.succeeded
+    played(memory, 4, "00110100")
+    assert memory.positives.tolist() == [4, 5, 6, 7], "the success that returns later is not of that run"
+    assert memory.valid.tolist() == [6, 7], "the others have no frame two steps earlier in their episode"
+    assert memory.negatives.tolist() == [0, 1, 2, 3] and memory.succeeded
+
+
+def test_a_success_that_lasts_to_the_end_counts_whole_and_an_early_one_has_no_valid_frame() -> None:
+    memory = Memory(kept=100, gap=3)
+    played(memory, 0, "0111")
+    assert memory.positives.tolist() == [0, 1, 2, 3] and memory.valid.tolist() == [3]
+    played(memory, 4, "10")
+    assert memory.positives.tolist() == [0, 1, 2, 3, 4] and memory.valid.tolist() == [3]
+
+
+def test_draws_name_steps_and_the_steps_a_gap_earlier() -> None:
+    memory = Memory(kept=100, gap=2)
+    assert memory.positive(np.array([0, 0])).tolist() == [-1, -1] == memory.lag(np.array([0, 0])).tolist()
+    played(memory, 10, "0001")
+    draw = np.array([1, 0])
+    assert memory.positive(draw).tolist() == [13, 12] and memory.lag(draw).tolist() == [11, 10]
+    assert memory.negative(draw).tolist() == [-1, -1], "no episode has failed"
+
+
+def test_only_the_newest_are_kept_and_a_checkpoint_holds_the_episode_under_way() -> None:
+    memory = Memory(kept=3, gap=1)
+    played(memory, 0, "00")
+    played(memory, 2, "00")
+    assert memory.negatives.tolist() == [1, 2, 3]
+    memory.add(4, False)
+    memory.add(5, True)
+    other = Memory(kept=3, gap=1)
+    other.load_state(memory.state())
+    for each in (memory, other):
+        each.close()
+    assert other.positives.tolist() == memory.positives.tolist() == [4, 5]
+    assert other.valid.tolist() == [5] and other.negatives.tolist() == [1, 2, 3]
