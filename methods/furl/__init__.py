@@ -30,8 +30,8 @@ class Liv(AskingPart):
     """Weight ρ of the model's reward, which lies in [-1, 1] (FuRL, released code)."""
     width: Annotated[int, Bounds(1, 65_536), Unit("numbers")] = 1024
     """Numbers in a vector of the embedder (LIV, which is a CLIP RN50: 1,024)."""
-    crop: Annotated[int, Bounds(0), Unit("pixels")] = 32
-    """Pixels that are cut off each side of a frame before it is embedded (FuRL, released code: [32, 224) of 256)."""
+    crop: Annotated[float, Bounds(0, 0.45), Unit("of the frame's side")] = 0.125
+    """Share of a frame that is cut off at each edge before it is embedded (FuRL, released code: [32, 224) of 256)."""
     every: Annotated[int, Bounds(1), Unit("environment steps")] = 1
     """Embeds each frame with this interval and interpolates the vectors between them; 1 embeds every frame (FuRL)."""
     stretch: Annotated[int, Bounds(1), Unit("frames")] = 32
@@ -137,7 +137,7 @@ _method(
     relay=True,
     defaults={
         "agent.until": cite("success_steps", CODE),
-        "guide.crop": cite(0, RAW),
+        "guide.crop": cite(0.0, RAW),
         "training.capacity": cite(1_000_000, RAW),
     },
     ablations=EVERY,

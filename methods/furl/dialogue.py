@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Call, CallResult, EmbedCall
 
@@ -20,8 +19,8 @@ class Vectors:
 
     calls = 1
 
-    def __init__(self, instruction: str, crop: int) -> None:
-        """`crop`: pixels that are cut off each side of a frame."""
+    def __init__(self, instruction: str, crop: float) -> None:
+        """`crop`: the share of a frame that is cut off at each edge, below .5."""
         self._instruction, self._crop = instruction, crop
 
     async def __call__(
@@ -38,12 +37,7 @@ class Vectors:
         return None if found.failure else np.asarray(found.value)
 
 
-def cropped(frames: Array, pixels: int) -> Array:
-    """Return frames [n, height, width, 3] without `pixels` on each side; UserError where nothing would be left."""
-    height, width = frames.shape[1:3]
-    if 2 * pixels >= min(height, width):
-        raise UserError(
-            f"guide.crop={pixels} cuts {pixels} pixels off each side of frames of {width}x{height}, which leaves none; "
-            f"choose a smaller guide.crop or a larger drawing.size"
-        )
-    return frames[:, pixels : height - pixels, pixels : width - pixels]
+def cropped(frames: Array, share: float) -> Array:
+    """Return frames [n, height, width, 3] without this share of their height and width at each edge."""
+    rows, columns = (round(share * side) for side in frames.shape[1:3])
+    return frames[:, rows : frames.shape[1] - rows, columns : frames.shape[2] - columns]
