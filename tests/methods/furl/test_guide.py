@@ -211,7 +211,8 @@ def test_a_seed_learns_the_same_alone_and_after_a_checkpoint(tmp_path: Path) -> 
     life(both)
     life(alone)
     taken = Played(tmp_path / "taken", Furl(**ALIGNED), seeds=(5,))
-    taken.store, taken.ctx.asked = alone.store, list(alone.ctx.asked)
+    taken.store = alone.store
+    taken.ctx.asked.extend(alone.ctx.asked)
     taken.guide.load_state(0, alone.guide.state(0))
     taken.build.streams[0].load_state(alone.build.streams[0].state())
     found = later(taken)
