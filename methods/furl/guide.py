@@ -265,7 +265,7 @@ class FurlGuide(LivProjGuide):
 def _goal(build: Build, row: int) -> Array:
     """Return the snapshot of the goal image of a seed; UserError where the suite's solver never succeeds."""
     suite, seed = build.suite(row), build.seeds[row]
-    found: Array | None = suite.goal(build.task, seed)
+    found: Array | None = suite.goal_snapshot(build.task, seed)
     if found is None:
         raise UserError(
             f"the suite's own solver never succeeds at {build.task!r} on layout {seed}, so there is no goal image; set "
