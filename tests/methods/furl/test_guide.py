@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -130,6 +131,12 @@ def test_liv_proj_rewards_by_heads_that_never_change(tmp_path: Path) -> None:
     np.testing.assert_array_equal(played.heads(), before)
 
 
+def watched(chosen: list[tuple[str, list[bool]]], name: str, real: Any, store: Any, active: Array) -> None:
+    """Note which seeds a step of the heads is for, and take it."""
+    chosen.append((name, active.tolist()))
+    real(store, active)
+
+
 def test_furl_ranks_by_the_goal_until_a_seed_succeeds_and_contrasts_afterwards(tmp_path: Path) -> None:
     played = Played(tmp_path, Furl(**ALIGNED))
     played.play("00", "00", "00", "00")
@@ -141,12 +148,7 @@ def test_furl_ranks_by_the_goal_until_a_seed_succeeds_and_contrasts_afterwards(t
     played.answer()
     chosen: list[tuple[str, list[bool]]] = []
     for name in ("_rank", "_contrast"):
-
-        def watched(store: Any, active: Array, name: str = name, real: Any = getattr(played.guide, name)) -> None:
-            chosen.append((name, active.tolist()))
-            real(store, active)
-
-        setattr(played.guide, name, watched)
+        setattr(played.guide, name, partial(watched, chosen, name, getattr(played.guide, name)))
     played.train()
     assert chosen == [("_rank", [True, True])]
     assert all((played.heads(row) != before[row]).any() for row in range(2))
