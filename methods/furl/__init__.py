@@ -31,7 +31,8 @@ class Liv(AskingPart):
     width: Annotated[int, Bounds(1, 65_536), Unit("numbers")] = 1024
     """Numbers in a vector of the embedder (LIV, which is a CLIP RN50: 1,024)."""
     crop: Annotated[float, Bounds(0, 0.45), Unit("of the frame's side")] = 0.125
-    """Share of a frame that is cut off at each edge before it is embedded (FuRL, released code: pixels 32 to 223 of 256)."""
+    """Share of a frame that is cut off at each edge before it is embedded (FuRL, released code: pixels 32 to 223 of
+    256)."""
     every: Annotated[int, Bounds(1), Unit("environment steps")] = 1
     """Embeds each frame with this interval and interpolates the vectors between them; 1 embeds every frame (FuRL)."""
     stretch: Annotated[int, Bounds(1), Unit("frames")] = 32
