@@ -151,7 +151,9 @@ def test_what_is_wrong_with_a_model_is_told_by_the_section_of_its_role(
     criticised: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with pytest.raises(UserError, match=r"^critic 'openai' does not fit .* to be given as critic\.prompt=…$"):
-        planned("method=criticised", "critic=openai")
+        planned("method=criticised", "critic=openai", "critic.prompt=")
+    cell = planned("method=criticised", "critic=openai")
+    assert cell.section("critic").prompt, "a suite's prompt for its judges reaches a judge in any role"
     served = ("method=criticised", "critic=openai", "critic.prompt=?")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
