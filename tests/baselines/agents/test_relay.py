@@ -336,6 +336,15 @@ def test_discrete_actions_are_refused_as_a_command_is_planned(relaying: None) ->
         )
 
 
+@pytest.mark.parametrize("profile", ["paper", "quick", "smoke"])
+def test_what_a_suite_sets_of_a_learner_holds_for_the_explorer_too(relaying: None, profile: str) -> None:
+    given = ["method=relaying", "suite=point_maze", "task=umaze", f"profile={profile}", "explorer.discount=0.9"]
+    (cell,) = matrix.plan(given).cells
+    learner = cell.section("learner")
+    assert cell.section("explorer") == dataclasses.replace(learner, discount=0.9) != learner
+    assert learner.batch_size == {"paper": 512, "quick": 256, "smoke": 32}[profile]
+
+
 @pytest.mark.slow
 def test_runs_are_the_same_alone_beside_others_and_continued_after_a_kill(relaying: None, tmp_path: Path) -> None:
     more = ("training.steps=160", "evaluation.every=80", "evaluation.episodes=1", "agent.enough=20")
