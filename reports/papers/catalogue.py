@@ -128,9 +128,10 @@ PAPERS: dict[str, Paper] = {
     ),
     "lagea": Paper(
         title="LaGEA: feedback in words that shapes reward",
-        models=("Qwen/Qwen2.5-VL-3B-Instruct",),
+        models=("Qwen/Qwen2.5-VL-3B-Instruct", "liv"),
         seeds=5,
         budgets={"metaworld_mt10": 1_000_000},
+        means={"goal=hidden_fixed": "suite.goal=hidden", "goal=observable_random": "suite.goal=observable"},
         layouts=(
             Layout("1", "MT10, hidden and fixed goals"),
             Layout("2", "MT10, observable and random goals"),

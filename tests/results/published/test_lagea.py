@@ -19,7 +19,7 @@ TASKS = (
     *("button-press-topdown", "door-open", "drawer-close", "drawer-open", "peg-insert-side"),
     *("pick-place", "push", "reach", "window-close", "window-open"),
 )
-TABLE_1 = ("sac", "liv", "liv_proj", "relay", "furl_without_goal_image", "furl", "lagea")
+TABLE_1 = ("sac", "liv", "liv_proj", "relay", "furl_no_goal", "furl", "lagea")
 FIXED, RANDOM = "goal=hidden_fixed", "goal=observable_random"
 PAIRS = (
     *((task, RANDOM) for task in ("button-press-topdown", "drawer-open", "door-open")),
