@@ -34,11 +34,11 @@ class Heads:
     @property
     def blocks(self) -> list[slice]:
         """The seed rows that are computed together."""
-        return [block.rows for block in self.parameters.parts]
+        return [block.rows for block in self.parameters.blocks]
 
     def project(self, block: int, kind: str, vectors: Tensor) -> Tensor:
         """Return E_kind of vectors [seeds of the block, B, width], [seeds of the block, B, out], with gradients."""
-        return self.networks[kind](self.parameters.parts[block].views, vectors)
+        return self.networks[kind](self.parameters.blocks[block].views, vectors)
 
     def evaluate(self, function: Callable[[int, slice], Tensor]) -> Tensor:
         """Return `function(block, its seed rows)` of all blocks side by side, [S, …], without gradients."""
@@ -49,7 +49,7 @@ class Heads:
         """Take one step of Adam on `loss(block, its seed rows)` [seeds of the block] for the seeds `active` [S]."""
         for block, rows in enumerate(self.blocks):
             if active[rows].any():
-                self.parameters.part_gradient(block, loss(block, rows), self._gradient)
+                self.parameters.block_gradient(block, loss(block, rows), self._gradient)
         self.optimiser.step(self._gradient.flat, active)
 
     def state(self, row: int) -> State:

@@ -373,27 +373,12 @@ def _layers(names: Names) -> Iterator[tuple[str, Layer]]:
     by_task = profile.pop("by_task", {}).get(names.task, {})
     for name in ("tasks", "judge"):  # they decide which cells there are and of what, not how those are set
         profile.pop(name, None)
-    defaults = {k: v for k, v in home.defaults.items() if k != "by_task"}
-    yield f"suite {names.suite}", _for_each_learner(names, defaults)
-    own = home.defaults.get("by_task", {}).get(names.task, {})
-    yield f"suite {names.suite} on {names.task}", _for_each_learner(names, own)
+    yield f"suite {names.suite}", {k: v for k, v in home.defaults.items() if k != "by_task"}
+    yield f"suite {names.suite} on {names.task}", home.defaults.get("by_task", {}).get(names.task, {})
     yield f"method {names.method}", recipe.defaults
     yield f"method {names.method} on {names.suite}", recipe.on_suite.get(names.suite, {})
-    yield f"profile {names.profile}", _for_each_learner(names, profile)
-    yield f"profile {names.profile} on {names.task}", _for_each_learner(names, by_task)
-
-
-def _for_each_learner(names: Names, layer: Layer) -> Layer:
-    """A suite's layer in which `learner.NAME.field` also sets the other roles that the learner NAME fills, such as an
-    explorer's, where the layer does not set those itself. A suite knows tasks and no agent's roles."""
-    copies: dict[str, Any] = {}
-    for chosen in names.of("learner"):
-        if chosen.role != "learner":
-            own = f"learner.{chosen.name}."
-            copies |= {
-                f"{chosen.role}.{key.removeprefix('learner.')}": layer[key] for key in layer if key.startswith(own)
-            }
-    return {**copies, **layer}
+    yield f"profile {names.profile}", profile
+    yield f"profile {names.profile} on {names.task}", by_task
 
 
 def target_of(names: Names, key: str) -> str | None:

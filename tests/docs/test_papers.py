@@ -16,7 +16,7 @@ EXPERIMENTS = [each for about in papers.ABOUT.values() for each in about.experim
 
 
 def test_a_number_can_be_run_where_its_suite_tasks_and_method_are() -> None:
-    """Of LaGEA's tables 1 and 2 all methods but its own are here, on ten tasks and their mean; KAGI's are of a robot."""
+    """Of LaGEA's tables 1 and 2 its baselines are here, on ten tasks and their mean; KAGI's tables are of a robot."""
     lagea = [number for number in published.load("lagea").itertuples() if papers.possible(number)]
     methods = {"sac", "liv", "liv_proj", "relay", "furl_no_goal", "furl"}
     assert {number.method for number in lagea} == methods and {number.table for number in lagea} == {"1", "2"}
