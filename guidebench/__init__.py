@@ -7,8 +7,8 @@
     env = gb.make("minigrid_doorkey/8x8")        # a task as a Gymnasium environment
     gb.Recorder(…)                               # records runs of a training script of your own
 
-This is the public face. The packages `harness`, `suites`, `baselines`, `methods`, `results` and `reports` below it lie
-at the top of the source tree, where links in this folder lead; nothing is imported before it is used.
+This is the public interface. The subpackages `harness`, `suites`, `baselines`, `methods`, `results` and `reports` are
+at the top of the source tree, and this folder links to them. Names are imported on first use.
 """
 
 from __future__ import annotations

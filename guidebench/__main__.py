@@ -1,4 +1,4 @@
-"""`python -m guidebench` is `bench`."""
+"""`python -m guidebench` runs `bench`."""
 
 from typing import NoReturn
 
@@ -7,11 +7,11 @@ from guidebench.harness.commands.cli import main
 
 
 def bench() -> NoReturn:
-    """The program `bench`."""
+    """Run the program `bench`."""
     processes.begin()
     try:
         code = main()
-    except SystemExit as ended:  # argparse's, for --help and for words it does not know
+    except SystemExit as ended:  # raised by argparse for --help and usage errors
         if not isinstance(ended.code, int | None):
             raise
         code = ended.code or 0

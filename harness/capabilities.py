@@ -1,6 +1,6 @@
-"""What some suites, tasks and drawings can tell besides what all of them do: one small Protocol each.
+"""Optional capabilities of suites and tasks, one small Protocol each.
 
-`isinstance(suite, HasCoordinates)` asks for it, and a type checker knows what it then may call.
+`isinstance(suite, HasCoordinates)` tests for a capability, and narrows the type for a type checker.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from guidebench.harness.trajectories import Demonstration
 
 
-# Of suites
+# Capabilities of suites
 
 
 @runtime_checkable
 class Demonstrates(Protocol):
     def demonstrate(self, task: str, seed: int) -> Demonstration | None:
-        """Return an episode of the suite's own solver that begins with `reset(seed)`
+        """Return an episode of the suite's solver that begins with `reset(seed)`
         (`harness.episodes.demonstrations.play`), or None where the solver never succeeds."""
 
 
@@ -36,43 +36,43 @@ class HasGoal(Protocol):
 @runtime_checkable
 class HasCoordinates(Protocol):
     def coordinates(self, task: str) -> tuple[Coordinates, ...]:
-        """What of an observation can be told in words."""
+        """Return the objects whose positions the task's observations hold, described in words."""
 
 
 def coordinates(suite: object, task: str) -> tuple[Coordinates, ...]:
-    """What of a task's observations can be told in words; nothing where the suite does not tell."""
+    """Return the objects whose positions a task's observations hold; () if the suite does not describe them."""
     return suite.coordinates(task) if isinstance(suite, HasCoordinates) else ()
 
 
 @runtime_checkable
 class HasSurroundings(Protocol):
     def surroundings(self, task: str) -> Surroundings:
-        """What is around the things that coordinates tell of, such as walls."""
+        """Describe the surroundings that coordinates do not cover, such as walls."""
 
 
 @runtime_checkable
 class HasRewards(Protocol):
     def rewards(self, task: str, observations: Array) -> Array:
-        """The task's own reward of observations [n, D], float [n], as far as it follows from them; privileged, for
-        diagnostics."""
+        """Return the task reward of observations [n, D], float [n], as far as observations determine it. Privileged:
+        for diagnostics only."""
 
 
-# Of tasks
+# Capabilities of tasks
 
 
 @runtime_checkable
 class HasSubgoals(Protocol):
     def subgoals(self) -> Mapping[str, bool]:
-        """Of the parts that make up its success, which hold now; privileged, for evaluation alone."""
+        """Return which of the conditions for success hold now, by name. Privileged: for evaluation only."""
 
 
 @runtime_checkable
 class ScoresEpisodes(Protocol):
     def score(self) -> float:
-        """What the episode that has just ended is worth, of a task whose suite names a score of its own."""
+        """Return the score of the episode that has just ended, for a task-specific score (`SuitePart.scores`)."""
 
 
 @runtime_checkable
 class HasExpert(Protocol):
     def expert(self) -> Any:
-        """The next action of a solver that knows the task's state; privileged, for demonstrations and probes."""
+        """Return the next action of a solver that knows the task's state. Privileged: for demonstrations and probes."""

@@ -1,4 +1,4 @@
-"""Errors meant for the person at the keyboard: what was given, what was expected, what to do."""
+"""Errors for the user: they say what was given, what was expected and what to do."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """A mistake or a fault that the user can mend; shown without a traceback."""
+    """An error that the user can correct; printed without a traceback."""
 
 
 class MissingCall(UserError):
-    """A call to a model that is to be replayed and was never recorded."""
+    """A call to a model must be replayed, but no answer to it was recorded."""
 
 
 class Notice(UserWarning):
-    """Something that went wrong and was mended, which the user should see once: shown on the screen and in the log."""
+    """A problem that was handled automatically; reported once, on the screen and in the log."""
 
 
 class Stopped(Exception):
-    """The run was asked to stop (a signal, a vanished parent); it goes on from its last checkpoint."""
+    """The run was stopped by a signal or because its parent process ended; it can resume from its last checkpoint."""
 
 
 class BudgetReached(Stopped):
-    """A call to a model would exceed a budget of the study; the message says which. Its last checkpoint is kept."""
+    """A call to a model would exceed a budget of the study, which the message names. The last checkpoint is kept."""
 
 
 def of_system(error: OSError) -> str:
-    """What to tell of a full disk or a place that cannot be written; "" for any other error."""
+    """Return a message for a full disk or a path without write permission; "" for any other error."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"the disk is full ({error}); free some room and run the same command again"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return f"{error.filename} cannot be written ({error.strerror}); change its permissions or name another place"
+        return f"{error.filename} cannot be written ({error.strerror}); change its permissions or choose another path"
     return ""
 
 
 def in_role(message: str, kind: str, role: str) -> str:
-    """A part's message about its settings, with the section of its role where the part wrote that of its kind: a part
-    does not know which role it has in a cell.
+    """Return a part's message about its settings with the section named after its role instead of its kind, since a
+    part does not know its role in a cell.
 
     >>> in_role("judge.prompt is empty; judge=openai asks a judge", "judge", "critic")
     'critic.prompt is empty; critic=openai asks a judge'
@@ -51,7 +51,7 @@ def in_role(message: str, kind: str, role: str) -> str:
 
 
 def count(number: int, singular: str) -> str:
-    """A number of things in words.
+    """Return a number with its noun in singular or plural.
 
     >>> count(1, "run"), count(3, "run")
     ('1 run', '3 runs')
@@ -60,7 +60,7 @@ def count(number: int, singular: str) -> str:
 
 
 def a(noun: str) -> str:
-    """A noun with its article.
+    """Return a noun with its article.
 
     >>> a("chat"), a("embedder")
     ('a chat', 'an embedder')
@@ -69,8 +69,8 @@ def a(noun: str) -> str:
 
 
 def unknown(what: str, given: str, options: Iterable[str]) -> UserError:
-    """The error for a name that does not exist, with the nearest valid ones. Of dotted names those of the same section
-    are named; a name without its section is found in all of them. More than 20 names are listed only if none is near.
+    """Return the error for an unknown name, with the nearest valid names. A dotted name is compared within its section,
+    a name without a section in all sections. More than 20 names are listed only if none is similar.
 
     >>> str(unknown("method", "vlmrb", ["uer", "vlm_rb", "uer"]))
     "unknown method 'vlmrb'; did you mean 'vlm_rb'? (known: uer, vlm_rb)"

@@ -1,4 +1,4 @@
-"""What a check of this machine found, for `bench doctor`."""
+"""The result of a check of this machine, for `bench doctor`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Finding(NamedTuple):
-    """One check: `ok` None means that something optional is missing."""
+    """The result of one check; `ok` is None if something optional is missing."""
 
     name: str
     ok: bool | None

@@ -1,7 +1,7 @@
-"""The words of the design as types: task, agent, learner, sampler, guide, and the small records they exchange.
+"""Interfaces of tasks, agents, learners, samplers and guides, and the records that they exchange.
 
 Axis 0 is the seed everywhere: S seeds of one cell train in one worker, in lock-step. `state(row)` and
-`load_state(row, state)` speak of one seed, so that a checkpoint belongs to a run and packing may change on resume.
+`load_state(row, state)` concern one seed row, so that a checkpoint belongs to a run and packing may change on resume.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Observations:
-    """What a task shows: one array, or a record of named parts, each an array in its own dtype.
+    """The observation space of a task: one array, or a record of named parts, each an array in its own dtype.
 
     `Observations((17,), "float32")` is an array of 17 floats. With `Observations(parts={"grid": …, "text": …})`, each
     part an `Observations` of its own, an observation is a NumPy record: a task returns `np.zeros((), space.numpy)` with
@@ -38,18 +38,18 @@ class Observations:
     """
 
     shape: tuple[int, ...] = ()
-    """Of one observation; () for a record, which is one item of `numpy`."""
+    """Shape of one observation; () for a record, which is one item of `numpy`."""
     dtype: str = ""
-    """Of its numbers; "" for a record."""
+    """Dtype of the numbers; "" for a record."""
     categories: tuple[int, ...] | None = None
-    """Number of codes in each entry of the last axis if observations are codes, else None."""
+    """Number of codes in each entry of the last axis if observations are categorical codes, else None."""
     stack: int = 1
-    """Frames that the last axis of an image holds, the oldest first. From one step to the next they move up by one, so
-    that a store keeps each frame once; in the first observation of an episode they are as the task has them."""
+    """Number of frames stacked on the last axis of an image, oldest first. They shift by one frame per step, so that a
+    store keeps each frame once; the task decides the stack of an episode's first observation."""
     encoder: str = ""
-    """The registered encoder that networks read it with; "" takes the one of `baselines/encoders/` that fits."""
+    """Registered encoder that networks read it with; "" selects the one of `baselines/encoders/` that fits."""
     parts: Mapping[str, Observations] = field(default_factory=dict, hash=False)
-    """Name -> part of a record; a part has no parts."""
+    """Name -> part of a record; parts cannot be nested."""
 
     def __post_init__(self) -> None:
         if self.parts:
@@ -57,30 +57,30 @@ class Observations:
                 raise ValueError("observations of named parts have no shape, dtype, stack or encoder of their own")
             if nested := [name for name, part in self.parts.items() if part.parts]:
                 raise ValueError(
-                    f"part {nested[0]!r} of an observation has parts of its own; name them all at one level"
+                    f"part {nested[0]!r} of an observation has parts of its own; declare all parts at one level"
                 )
         elif not self.dtype:
             raise ValueError("observations need a dtype, or named parts")
         elif self.stack != 1 and (self.stack < 1 or not self.shape or self.shape[-1] % self.stack):
             raise ValueError(
-                f"observations of shape {self.shape} cannot hold stack={self.stack} frames: the last axis is not a "
-                f"multiple of that"
+                f"observations of shape {self.shape} cannot hold stack={self.stack} frames: the last axis must be a "
+                f"multiple of {self.stack}"
             )
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The NumPy dtype of one observation: a structured one for named parts, whose array shape is `shape`."""
+        """Return the NumPy dtype of one observation: a structured dtype for a record, else the dtype of its numbers."""
         if not self.parts:
             return np.dtype(self.dtype)
         return np.dtype([(name, part.dtype, part.shape) for name, part in self.parts.items()])
 
     def joined(self, **parts: Observations) -> Observations:
-        """These observations with further named parts; a single array becomes the part `observation`."""
+        """Return these observations with further named parts; a single array becomes the part `observation`."""
         return Observations(parts={**(self.parts or {"observation": self}), **parts})
 
     def join(self, observation: Array, **parts: Array) -> Array:
-        """Records of these observations, made by `joined`: `observation` [n, …] as before it, and the parts [n, …] that
-        it added."""
+        """Return records of this space, which `joined` made, from observations [n, …] of the space before it and the
+        added parts [n, …]."""
         names = observation.dtype.names
         held = {"observation": observation} if names is None else {name: observation[name] for name in names}
         records = np.empty(len(observation), self.numpy)
@@ -91,7 +91,7 @@ class Observations:
 
 @dataclass(frozen=True)
 class Actions:
-    """What a task takes: one of `count` choices, or a vector of `shape` in [-1, 1]."""
+    """The action space of a task: one of `count` choices, or a vector of `shape` in [-1, 1]."""
 
     count: int | None = None
     shape: tuple[int, ...] = ()
@@ -102,7 +102,7 @@ class Actions:
 
 
 class Step(NamedTuple):
-    """What a task answers to one action."""
+    """The result of one environment step."""
 
     observation: Array
     reward: float
@@ -112,27 +112,28 @@ class Step(NamedTuple):
 
 
 class Task(Protocol):
-    """One environment. Everything that decides its future is in `state()`, its random stream included."""
+    """One environment. `state()` holds everything that decides its future, its random stream included."""
 
     instruction: str
     max_steps: int
 
     def reset(self, seed: int | None = None) -> Array:
-        """A new episode; with `seed` the task's random stream starts anew, without it the stream goes on."""
+        """Begin an episode and return its first observation; `seed` reseeds the task's random stream, None continues
+        it."""
 
     def step(self, action: Any) -> Step: ...
 
     def events(self) -> Array:
-        """Which of its suite's `events` the last step brought about, bool [E]; privileged: for oracles and diagnostics,
-        never for a method. The array is the task's own."""
+        """Return which of the suite's `events` occurred in the last step, bool [E]. Privileged: for oracles and
+        diagnostics, never for a method. The task may reuse the array, so callers must copy it to keep it."""
 
     def snapshot(self) -> Array:
-        """What drawing the present frame needs, uint8 [n], the same n throughout the task."""
+        """Return what is needed to draw the current frame, uint8 [n] with constant n."""
 
     def position(self) -> bytes | None:
-        """All that decides the future but the clock and the random stream, if success is the only reward and the
-        dynamics are deterministic; None where that does not hold. Evaluation ends an episode whose position
-        repeats under a deterministic policy, as the failure it is."""
+        """Return all state that decides the future except the clock and the random stream, or None unless success is
+        the only reward and the dynamics are deterministic. Evaluation ends an episode as a failure when its position
+        repeats under a deterministic policy."""
 
     def state(self) -> State: ...
 
@@ -140,19 +141,18 @@ class Task(Protocol):
 
 
 class Drawer(Protocol):
-    """Turns snapshots into pixels, in the frame worker's process."""
+    """Draws frames from snapshots, in the frame worker's process."""
 
     def __call__(self, snapshots: Array) -> Array:
-        """uint8 [L, n] -> uint8 [L, height, width, 3]."""
+        """Draw the frames, uint8 [L, height, width, 3], of snapshots, uint8 [L, n]."""
 
 
 class Suite(Protocol):
-    """A registered suite: a frozen dataclass whose fields are its own settings (variants), which inherits
-    `harness.parts.SuitePart`. What only some suites can tell is in `harness.capabilities`.
+    """A registered suite: a frozen dataclass whose fields are its settings (variants) and which inherits
+    `harness.parts.SuitePart`. Optional capabilities of suites are in `harness.capabilities`.
 
-    `defaults` and `profiles` are layers of configuration: keys are `section.field` or `kind.name.field`, values may
-    be `cite(value, source)`. `profiles[p]` may hold `tasks` (the tasks meant when none is named) and
-    `by_task` (task -> layer).
+    `defaults` and `profiles` are layers of settings: keys are `section.field` or `kind.name.field`, values may
+    be `cite(value, source)`.
     """
 
     version: ClassVar[int]
@@ -163,66 +163,69 @@ class Suite(Protocol):
     there are none."""
     tasks: ClassVar[tuple[str, ...]]
     learner: ClassVar[str]
-    """The learner meant where a command names none."""
+    """Learner used if neither the command nor the method names one."""
     method: ClassVar[str]
+    """Method used if the command names none."""
     events: ClassVar[tuple[str, ...]]
-    """What happens on the way to success, in the usual order; an episode's phase is the first not yet seen in it.
-    A suite whose events come in no order says `ordered` = False: its episodes have no phases."""
+    """Events on the way to success, in their usual order. The task phase of an episode is the first event that has not
+    occurred in it yet. A suite without such an order sets `ordered` = False; its episodes have no task phases."""
     drawing: ClassVar[type]
-    """Configuration class of how frames are drawn, the section `drawing` of cells whose judge looks at frames: a frozen
-    dataclass that inherits `harness.parts.DrawingPart`, with `spawn(task) -> Drawer` and, where frames can be
-    perturbed, a field `perturbation` whose Literal type lists how."""
+    """Configuration class of the section `drawing`, in cells whose judge sees frames: a frozen dataclass that inherits
+    `harness.parts.DrawingPart`, with `spawn(task) -> Drawer` and, if frames can be perturbed, a field `perturbation`
+    whose Literal type lists the perturbations."""
     defaults: ClassVar[Mapping[str, Any]]
+    """Layer of settings for all profiles."""
     profiles: ClassVar[Mapping[str, Mapping[str, Any]]]
-    """Name -> a layer of settings; also `tasks`, those meant where a command names none, `judge`, the one meant where a
-    method needs one and neither it nor the command names it, and `by_task`, a layer for each task that needs one."""
+    """Profile -> layer of settings. It may also hold `tasks`, the tasks used if the command names none; `judge`, the
+    judge used if one is needed and neither method nor command names it; and `by_task`, task -> layer."""
 
     def spaces(self, task: str) -> tuple[Observations, Actions]: ...
 
     def horizon(self, task: str) -> int:
-        """Most steps of an episode."""
+        """Return the maximum length of an episode in steps."""
 
     def seconds_per_step(self, task: str) -> float:
-        """Cost of one environment step on the reference machine, for `--dry-run`."""
+        """Return the seconds of one environment step on the reference machine, for `--dry-run`."""
 
     def make(self, task: str) -> Task: ...
 
     def of_run(self, seed: int) -> Suite:
-        """The suite as the run of this seed has it, where the seed decides more than random streams, such as one layout
-        for all its episodes; most suites are the same for all."""
+        """Return the suite as the run of this seed uses it. Most suites return themselves; a suite whose seed decides
+        more than random streams, such as one layout for all episodes, returns a variant."""
 
     def repeats(self, task: str) -> bool:
-        """Whether every episode of a run begins alike and nothing in it is left to chance."""
+        """Return whether all episodes of a run start in the same state and the dynamics are deterministic."""
 
 
 class Surroundings(NamedTuple):
-    """What surrounds the things of a task and no coordinate tells, in words, for a prompt."""
+    """Description, for a prompt, of surroundings that an observation's coordinates do not cover, such as walls."""
 
     description: str
-    """Whole sentences."""
+    """Description in whole sentences."""
     demand: str
-    """What it asks of a trajectory, as a sentence about it."""
+    """Constraint that the surroundings put on a trajectory, as one sentence."""
 
 
 class Coordinates(NamedTuple):
-    """A thing in the task's world whose place an observation holds."""
+    """An object of the task whose position an observation holds."""
 
     name: str
-    """`tcp`, `obj`, `target`, …"""
+    """Name, such as `tcp`, `obj` or `target`."""
     meaning: str
-    """In words, for a prompt."""
+    """Description for a prompt."""
     entries: tuple[int, ...]
-    """Of the observation vector, in order x, y, z."""
+    """Indices into the observation vector, in order x, y, z."""
     former: tuple[int, ...] = ()
-    """Entries that hold the same of the step before."""
+    """Indices of the same position one step earlier."""
     constant: bool = False
-    """Whether it stays as it is throughout an episode."""
+    """Whether the position is constant within an episode."""
     reach: tuple[tuple[float, float], ...] = ()
-    """Least and greatest value that each entry can have in the task, in its own unit; empty means unbounded."""
+    """Minimum and maximum of each entry in the task, in the entry's unit; empty means unbounded."""
 
 
 class Transition(NamedTuple):
-    """One step of every seed. `next_observation` is the true one, never the first of the next episode."""
+    """One step of every seed. `next_observation` is the true successor, never the first observation of the next
+    episode."""
 
     observation: Array  # [S, …]
     action: Array  # [S, …]
@@ -230,7 +233,7 @@ class Transition(NamedTuple):
     terminated: Array  # [S] bool
     truncated: Array  # [S] bool
     next_observation: Array  # [S, …]
-    events: Array  # [S, E] bool, what this step brought about; for oracles and diagnostics only
+    events: Array  # [S, E] bool, events that occurred in this step; for oracles and diagnostics only
     snapshot: Array | None  # [S, n] uint8, of the state after the step, if the agent asked for snapshots
     success: Array  # [S] bool, whether the task counts as solved after this step
 
@@ -245,21 +248,21 @@ class Episode(NamedTuple):
 
 
 class RunPhase(NamedTuple):
-    """A stretch of a run: `steps` steps whose transitions come from `source`.
+    """A contiguous part of a run: `steps` steps whose transitions come from `source`.
 
-    Steps of every phase count as steps of the run, for its length, its evaluations and its checkpoints, and also for
-    what a learner counts in environment steps: `learning_starts`, the annealing of exploration, renewals of target
-    networks. So a learner whose first phase is longer than `learning_starts` does not act at random after it.
+    Steps of every run phase count as steps of the run: for its length, its evaluations and checkpoints, and for the
+    learner's schedules in environment steps, such as `learning_starts`, the annealing of exploration and target
+    network updates. So a learner whose first run phase is longer than `learning_starts` skips its random actions.
     """
 
     name: str
     steps: int
     source: str = "environment"
-    """`environment`: each step is one of every seed's task. `none`: no transition comes. A role of kind dataset: before
-    the phase's first step all transitions of that dataset are observed for every seed, unless an earlier phase had the
-    same source; then none comes."""
+    """`environment`: every step is one step of each seed's task. `none`: no transitions. A role of kind dataset: all
+    transitions of that dataset are observed, for every seed, before the run phase's first step, unless an earlier run
+    phase had the same source; its steps bring no further transitions."""
     updates: int | None = None
-    """Gradient updates of a step, whatever `learning_starts` says. None leaves them to the learner's own schedule."""
+    """Gradient updates per step, regardless of `learning_starts`; None for the learner's own schedule."""
 
 
 class Mode(enum.Enum):
@@ -268,64 +271,64 @@ class Mode(enum.Enum):
 
 
 class Question(NamedTuple):
-    """A question about one seed: a clip to be judged, or what a dialogue is about (`Dialogue`)."""
+    """A question about one seed: a clip to be judged, or the content of a dialogue (`Dialogue`)."""
 
     row: int
-    key: Array  # int64 [m], the asker's own: transitions, or queries, that the answer concerns
-    snapshots: Array | None  # uint8 [L, n], of what is to be drawn
-    events: Array  # bool [m, E], what the tasks told of these transitions; only an oracle may look
+    key: Array  # int64 [m], the sender's ids of the transitions or queries that the answer concerns
+    snapshots: Array | None  # uint8 [L, n], of the frames to draw
+    events: Array  # bool [m, E], the task's events in these transitions; only an oracle may read them
     content: str = ""  # JSON, of a dialogue
     to: str = "judge"
-    """The role that it goes to, which the asking part's configuration has in its `needs`."""
+    """The role that receives the question, a key of the sending part's `needs`."""
     episode: int = 0
-    """Which of the seed's episodes it is about, where it is put in an evaluation (`Place.episode`)."""
+    """The seed's episode that the question concerns, if it is sent during an evaluation (`Place.episode`)."""
 
 
 class Response(NamedTuple):
-    """The response to a Question, due at this step."""
+    """The response to a Question, delivered at this step."""
 
     row: int
     key: Array
     value: Any
-    """A judge's P(yes), in [0, 1]; what a dialogue ended with, as JSON holds it, or the array that the asking part
-    declares for the role, [len(key), *shape]. None where there was no usable answer, which the asker bears as it
-    states."""
+    """The judge's P(yes) in [0, 1]; the JSON value that a dialogue returned; or the array [len(key), *shape] that the
+    sending part declares for the role. None if there is no usable answer."""
     to: str = "judge"
 
 
 class ArraySpec(NamedTuple):
-    """The arrays that are the answers in a role: one of `shape` for each key of a question (`Question.key`), so that
-    the value of its Response is [len(key), *shape] of exactly this dtype."""
+    """Declares array answers in a role: one array of `shape` per key of a question (`Question.key`), so that the value
+    of its Response is [len(key), *shape] of exactly this dtype."""
 
     name: str
-    """For errors, and of the column that may hold it."""
+    """Name in errors, and of the column made by `column`."""
     shape: tuple[int, ...] = ()
     dtype: str = "float32"
-    """Or float16. What a dialogue ends with is cast to it."""
+    """float32 or float16; the dialogue's result is cast to it."""
 
     def column(self, initial: float = float("nan"), batched: bool = True) -> TransitionColumn:
-        """The late column that holds it for each transition, which `Store.apply` fills in from an Answer's key and
+        """Return a late column for the array of each transition; `Store.apply` fills it from a Response's key and
         value."""
         return TransitionColumn(self.name, "late", self.shape, self.dtype, initial, batched)
 
 
 class Dialogue(Protocol):
-    """What is said to a model about one question, in the model process: it may take several calls that depend on each
-    other. A part that asks a chat or an embedder has `dialogue(suite, task, role) -> Dialogue` in its configuration,
-    and `puts`, role -> kinds of calls, where a dialogue makes other calls than chats or embeddings."""
+    """The calls that answer one question, possibly depending on each other; they run in the model process.
+
+    A part that asks a chat or an embedder defines `dialogue(suite, task, role) -> Dialogue`, and `puts`, role -> kinds
+    of calls, if a dialogue makes other calls than chats or embeddings."""
 
     calls: int
-    """The most calls it makes."""
+    """Maximum number of calls per question."""
 
     async def __call__(self, content: Any, frames: Array | None, ask: Callable[[Call], Awaitable[CallResult]]) -> Any:
-        """Return the answer to a question with this `content` and these `frames`, uint8 [L, height, width, 3]: what
-        JSON can hold, or, where the part declares it (`AskingPart.array`), an array of floating-point numbers. Return
-        None where the model gave nothing usable. A call without an answer comes back as a CallResult with a
+        """Return the answer to a question with this `content` and these `frames`, uint8 [L, height, width, 3]: a JSON
+        value or, if the part declares one (`AskingPart.array`), an array of floating-point numbers. Return None if the
+        model gave no usable answer. `ask` makes one call; a call without an answer returns a CallResult with a
         `failure`."""
 
 
 class Context(Protocol):
-    """What the loop offers an agent."""
+    """The loop's state and services, as agents, guides and samplers see them."""
 
     mode: Mode
     step: int
@@ -335,130 +338,136 @@ class Context(Protocol):
 
     @property
     def phase(self) -> RunPhase:
-        """That of the step; in training only."""
+        """Return the run phase of the current step; in training only."""
 
     @property
     def observation(self) -> Array:
-        """What each seed acts on next, [S, …]; in training only. Before the first step of its task it is what its first
-        episode begins with."""
+        """Return the observation that each seed acts on next, [S, …]; in training only. Before a task's first step it
+        is the first observation of its first episode."""
 
     def ask(self, ask: Question) -> None:
-        """Send a question; its answer comes to `answered` when its delay is over."""
+        """Send a question; its response is passed to `answered` after the model's delay."""
 
     def consult(self, questions: Sequence[Question]) -> list[Any]:
-        """The answer to each question, in order, before anything else happens; None where there is no usable one, and
-        for a seed that trains no more, whose question is not sent. One call is one batch: its questions are answered
-        side by side. Their roles stand in the `consults` of the asking part's configuration; it is allowed in training
-        and in evaluation alike."""
+        """Return the answer to each question, in order, synchronously; None if there is no usable answer, and for a
+        seed that has stopped training, whose question is not sent. The questions of one call are one batch and are
+        answered in parallel. Their roles must be in the `consults` of the part that asks. Allowed in training and in
+        evaluation."""
 
     def note(self, log: str, row: int, values: Mapping[str, Any]) -> None:
-        """A row of diagnosis of one seed, with the step, in the run's LOG.jsonl. The part's configuration declares
-        the log in its `logs` (`guidebench.harness.logs`); UserError for a row that does not fit."""
+        """Append a table row for one seed, with the step, to the run's LOG.jsonl. The part's configuration must declare
+        the log in its `logs` (`guidebench.harness.logs`). Raise UserError for values that do not fit the log."""
 
 
 class Place(NamedTuple):
     """An episode of an evaluation."""
 
     row: int
-    """Of its seed."""
+    """Seed row."""
     episode: int
-    """Which of the seed's episodes it is, from 0."""
+    """Index among the seed's episodes in this evaluation, from 0."""
 
 
 class Actor(Protocol):
-    """An agent as it plays the episodes of an evaluation: it remembers what belongs to them and leaves what training
-    remembers alone."""
+    """Plays the episodes of an evaluation for an agent. It holds its own memory of them and leaves the agent's training
+    state unchanged."""
 
     def begin(self, observation: Array, ctx: Context) -> None:
-        """All episodes begin; observation [places, …]."""
+        """Begin all episodes; observation [places, …]."""
 
     def act(self, observation: Array, numbers: Array, ctx: Context) -> Array:
-        """Observations [n, …] of the episodes `numbers` [n], which index the places -> actions [n, …]. `ctx.rows` are
-        their seeds."""
+        """Return actions [n, …] for observations [n, …] of the episodes `numbers` [n], indices into the places.
+        `ctx.rows` are their seed rows."""
 
     def end(self, numbers: Array, ctx: Context) -> None:
-        """These episodes have ended."""
+        """Record that these episodes have ended."""
 
 
 class Agent(Protocol):
-    """What the training loop drives: all seeds of a worker at once."""
+    """The object that the training loop drives: it acts and learns for all seeds of a worker at once."""
 
     wants_snapshots: bool
+    """Whether transitions must carry snapshots."""
     deterministic: bool
-    """Whether evaluation actions are a function of the observation, so that a repeated state is a cycle. Those of an
-    actor that remembers anything are not."""
+    """Whether evaluation actions are a function of the observation alone, so that a repeated state is a cycle. False
+    for an actor with memory."""
     active: Array
-    """[S] bool: seeds still training; one whose action, loss or gradient is no longer finite stops, the others go
-    on."""
+    """Seeds still training, bool [S]. A seed whose action, loss or gradient is not finite stops; others continue."""
 
-    def phases(self) -> tuple[RunPhase, ...]: ...
+    def phases(self) -> tuple[RunPhase, ...]:
+        """Return the run phases, in order."""
 
     def begin(self, rows: Array, observation: Array, ctx: Context) -> None:
-        """Episodes of these seeds begin; observation [len(rows), …]."""
+        """Begin episodes of these seed rows; observation [len(rows), …]."""
 
-    def end(self, episodes: Sequence[Episode], ctx: Context) -> None: ...
+    def end(self, episodes: Sequence[Episode], ctx: Context) -> None:
+        """Receive episodes that have ended."""
 
     def act(self, observation: Array, ctx: Context) -> Array:
-        """Observations [n, …] of the seeds `ctx.rows` -> actions [n, …]."""
+        """Return actions [n, …] for observations [n, …] of the seed rows `ctx.rows`."""
 
     def actor(self, places: Sequence[Place]) -> Actor:
-        """What plays these episodes of an evaluation (`harness.loop.evaluation.Memoryless` where `act` is enough)."""
+        """Return the actor for these episodes of an evaluation (`harness.loop.evaluation.Memoryless` if `act` needs no
+        memory)."""
 
     def observe(self, transition: Transition, ctx: Context) -> None:
-        """Store it, ask about it. At step 0, before any episode begins, these are the run's demonstrations, the same
-        transition for every seed, and before the first step of a phase whose source is a dataset they are that
-        dataset's."""
+        """Store a transition and send questions about it. At step 0, before any episode begins, it comes from the run's
+        demonstrations, and before the first step of a run phase whose source is a dataset from that dataset; such a
+        transition is the same for every seed."""
 
     def cut(self, ctx: Context) -> None:
-        """What is observed next does not follow what was observed last, although no episode ended: a dataset comes
-        while episodes of the environment are under way, and these go on after it."""
+        """Mark that the next observed transition does not follow the last one although no episode ended: a dataset is
+        observed while episodes of the environment are unfinished, and these continue after it."""
 
     def answered(self, answers: Sequence[Response], ctx: Context) -> None:
-        """Answers that count from now on, of one role."""
+        """Receive responses, all of one role, that take effect at this step."""
 
     def update(self, ctx: Context) -> Metrics:
-        """The gradient steps due now; empty when none is."""
+        """Take the gradient steps due now and return their metrics; empty if none is due."""
 
     def value(self, observation: Array, rows: Array) -> Array:
-        """What the agent expects to gain from observations [n, …] of seeds `rows` [n], [n]; for diagnostics."""
+        """Return value estimates [n] for observations [n, …] of seed rows `rows` [n]; for diagnostics."""
 
     def reward(self, observation: Array, rows: Array) -> Array | None:
-        """The reward that it has learnt to see in observations [n, …] of seeds `rows` [n], [n], or None where it takes
-        the task's; for diagnostics."""
+        """Return the learnt rewards [n] of observations [n, …] of seed rows `rows` [n], or None if the agent uses the
+        task reward; for diagnostics."""
 
     def evaluated(self, returns: Array, ctx: Context) -> None:
-        """Mean evaluation return of each seed, [S]."""
+        """Receive the mean evaluation return of each seed, [S]."""
 
-    def state(self, row: int) -> State: ...
+    def state(self, row: int) -> State:
+        """Return the checkpoint state of one seed row."""
 
-    def load_state(self, row: int, state: State) -> None: ...
+    def load_state(self, row: int, state: State) -> None:
+        """Restore one seed row from `state`."""
 
     def parameters(self, row: int) -> Mapping[str, Array]:
-        """What acting needs: enough for `bench eval` to test the agent anywhere its spaces fit."""
+        """Return the parameters that acting needs, so that `bench eval` can test the agent on any task its spaces
+        fit."""
 
     def load_parameters(self, row: int, parameters: Mapping[str, Array]) -> None: ...
 
 
 class Moment(NamedTuple):
-    """What a sampler may look at when it draws."""
+    """The information that a sampler may use when it draws a batch."""
 
     step: int
     live: Span
     rngs: Sequence[np.random.Generator]  # of each seed
-    observation: Array  # [S, …], what each seed acts on next
+    observation: Array  # [S, …], the observation that each seed acts on next
     store: Store
 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Which transitions a batch holds: index int64 [S, B]; weight float32 [S, B], or None for all ones."""
+    """The transitions of a batch: slots int64 [S, B], and loss weights float32 [S, B] or None for all ones."""
 
     index: Array
     weight: Array | None
 
 
 class Batch(NamedTuple):
-    """A batch for every seed, NumPy, axis 0 the seed, axis 1 the transition."""
+    """A batch for every seed as NumPy arrays; axis 0 is the seed, axis 1 the transition."""
 
     observation: Array
     action: Array
@@ -467,21 +476,20 @@ class Batch(NamedTuple):
     terminated: Array
     weight: Array | None
     columns: Mapping[str, Array] = {}
-    """What the guide's own columns hold for these transitions, name -> [S, B, …]."""
+    """Name -> values [S, B, …] of the guide's columns for these transitions."""
     success: Array | None = None
-    """Whether the task counted as solved after the step, bool [S, B], which a guide may read; None in a batch that was
-    not drawn from a store."""
+    """Whether the task counted as solved after the step, bool [S, B]; a guide may read it. None in a batch that was not
+    drawn from a store."""
     task_reward: Array | None = None
-    """The task's own reward, [S, B], whatever a guide makes of `reward`; None in a batch that was not drawn from a
-    store. It may be the same array as `reward`: a guide replaces that, and never writes into it."""
+    """The task reward, [S, B], independent of a guide's changes to `reward`; None in a batch that was not drawn from a
+    store. It may be the same array as `reward`, so a guide must replace `reward` and never write into it."""
 
 
 class Tensors(NamedTuple):
-    """A `Batch` as a learner learns from it, as tensors on its device, of those seeds that it works on together:
-    [S, B, …]."""
+    """A `Batch` as tensors [S, B, …] on the learner's device, for the seeds that the learner updates together."""
 
     observation: Tensor | Mapping[str, Tensor]
-    """Of records, a tensor of each part by name."""
+    """A tensor, or for records a tensor per part, by name."""
     action: Tensor
     reward: Tensor
     next_observation: Tensor | Mapping[str, Tensor]
@@ -493,21 +501,22 @@ class Tensors(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """A loss that is added to a learner's own."""
+    """A loss that is added to the learner's loss."""
 
     who: str
-    """Who gives it, in words, for errors."""
+    """Name of the part that adds the loss, for errors."""
     groups: tuple[str, ...]
-    """To the losses of which groups of the learner's parameters (`LearnerPart.groups`) it may add a term."""
+    """Parameter groups of the learner (`LearnerPart.groups`) to whose losses it may add a term."""
     terms: Callable[[Tensors, Any], Mapping[str, Tensor]]
-    """As `Guide.losses`."""
+    """Function that computes the terms, with the signature of `Guide.losses`."""
 
 
 class TransitionColumn(NamedTuple):
-    """A column that a guide or a sampler adds to every transition.
+    """A column that a guide, a sampler or a learner adds to every transition.
 
-    A fixed one is written once, before it is first read; a mutable one (a relabelled reward) may be rewritten and is
-    kept in memory and in checkpoints; a late one (a model's answer) is written once, some time after the transition.
+    A fixed column is written once, before it is first read. A mutable column (a relabelled reward) may be rewritten and
+    is kept in memory and in checkpoints. A late column (a model's answer) is written once, some time after the
+    transition.
     """
 
     name: str
@@ -516,63 +525,69 @@ class TransitionColumn(NamedTuple):
     dtype: str = "float32"
     initial: float = 0.0
     batched: bool = True
-    """Whether a guide's column is in every batch."""
+    """Whether every batch holds the column, for a guide's column."""
 
 
 class Guide(Protocol):
-    """Turns a model's or a teacher's word into reward, labels or relabelled data.
+    """Turns a model's or a teacher's answers into rewards, labels or relabelled data.
 
-    Its configuration class inherits `harness.parts.AskingPart`. `baselines/guiding.py` has a guide that leaves
-    everything as it is.
+    Its configuration class inherits `harness.parts.AskingPart`. `baselines/guiding.py` has a base class whose methods
+    change nothing.
     """
 
     columns: tuple[TransitionColumn, ...]
+    """Columns that the guide adds to every transition."""
     wants_snapshots: bool
+    """Whether transitions must carry snapshots."""
 
     def phases(self, steps: int) -> tuple[RunPhase, ...]:
-        """The stretches of a run of `steps` steps."""
+        """Return the run phases of a run of `steps` steps."""
 
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
-        """Every seed stored `transition` at `slot`; questions about it may be asked."""
+        """Receive a transition that every seed has stored at `slot`; questions about it may be sent."""
 
     def ended(self, episodes: Sequence[Episode], store: Store, ctx: Context) -> None:
-        """Episodes of these seeds have ended with the transition that was last observed."""
+        """Receive episodes that ended with the transition observed last."""
 
     def answered(self, answers: Sequence[Response], store: Store, ctx: Context) -> None:
-        """Answers to its questions."""
+        """Receive responses to the guide's questions."""
 
     def before_update(self, store: Store, learner: Learner, ctx: Context) -> Array | int:
-        """Called once per environment step before its gradient steps, to train its own parts, to rewrite columns or to
-        reset parts of the learner. It tells how many gradient steps each seed takes beyond those that the learner has
-        due, int [S] or one number for all; a seed with fewer stays as it is while the others take theirs."""
+        """Train the guide's networks, rewrite columns or reset parts of the learner. Called once per environment step,
+        before its gradient steps. Return the number of gradient steps in addition to those due by the learner's
+        schedule, int [S] or one number for all seeds; a seed with fewer pauses while the others take theirs."""
 
     def shape(self, batch: Batch) -> Batch:
-        """The batch the learner sees."""
+        """Return the batch that the learner learns from."""
 
     def losses(self, batch: Tensors, networks: Any) -> Mapping[str, Tensor]:
-        """Group -> what is added to the learner's own loss of that group, [S], the mean over the batch for each seed,
-        with gradients. It is asked once in an update for those seeds that the learner works on together
-        (`networks.rows`), if `adds` of its configuration names a group that the update moves.
+        """Return group -> loss term [S], the mean over the batch per seed, with gradients; it is added to the learner's
+        loss of that group. Called once per update, for the seeds that the learner updates together (`networks.rows`),
+        if the `adds` of the guide's configuration names a group that the update trains.
 
-        `batch` is as `shape` left it; `networks` offers the learner's networks as they were before the update
-        (`baselines/losses.py`). Random numbers are drawn from the streams of those seeds, by the seed."""
+        `batch` is the result of `shape`; `networks` gives access to the learner's networks before the update
+        (`baselines/losses.py`). Random numbers must be drawn per seed, from that seed's streams."""
 
-    def metrics(self) -> Metrics: ...
+    def metrics(self) -> Metrics:
+        """Return metrics to log."""
 
-    def state(self, row: int) -> State: ...
+    def state(self, row: int) -> State:
+        """Return the checkpoint state of one seed row."""
 
-    def load_state(self, row: int, state: State) -> None: ...
+    def load_state(self, row: int, state: State) -> None:
+        """Restore one seed row from `state`."""
 
     def reward(self, observation: Array, rows: Array) -> Array | None:
-        """The reward that it has learnt to see in observations [n, …] of seeds `rows` [n], float32 [n], or None where
-        it takes the task's; for diagnostics."""
+        """Return the learnt rewards, float32 [n], of observations [n, …] of seed rows `rows` [n], or None if the guide
+        uses the task reward; for diagnostics."""
 
 
 class Store(Protocol):
-    """What guides and samplers may do with stored transitions."""
+    """Access of guides and samplers to stored transitions."""
 
     @property
-    def live(self) -> Span: ...
+    def live(self) -> Span:
+        """Return the slots that hold transitions."""
 
     @property
     def written(self) -> int:
@@ -584,61 +599,65 @@ class Store(Protocol):
     def slot(self, number: Array) -> Array:
         """Return the slots of transitions by their numbers [n], int [n]."""
 
-    def gather(self, index: Array) -> Batch: ...
+    def gather(self, index: Array) -> Batch:
+        """Return the batch of transitions at slots `index` [S, B]."""
 
     def column(self, name: str, index: Array) -> Array:
-        """Values [S, B, …] at slots [S, B] of an added column, or of `observation`, `action`, `reward`, `terminated`,
-        `ended`; a late value not yet there reads as its initial."""
+        """Return values [S, B, …] at slots [S, B] of an added column, or of `observation`, `action`, `reward`,
+        `terminated` or `ended`. A late value that is not written yet reads as the column's initial value."""
 
     def read(self, column: str, row: int, slots: Array) -> Array:
-        """Values [n, …] at slots [n] of one seed, as of `column`."""
+        """Return values [n, …] of a column at slots [n] of one seed row."""
 
-    def write(self, column: str, row: int, slots: Array, value: Array) -> None: ...
+    def write(self, column: str, row: int, slots: Array, value: Array) -> None:
+        """Write values [n, …] of a column at slots [n] of one seed row."""
 
     def apply(self, column: str, row: int, numbers: Array, values: Array) -> None:
-        """Fill in a late column, or rewrite a mutable one, of one seed by the order in which transitions were stored:
-        `numbers` int64 [n], the first transition 0, as a question's key may hold them; `values` [n, *shape], of the
-        column's own shape and dtype, neither cast nor broadcast. Transitions that are no longer held are skipped.
-        UserError for anything else."""
+        """Write a late or mutable column of one seed row, addressing transitions by storage order: `numbers` int64 [n],
+        the first stored transition is 0, as a question's key may hold them; `values` [n, *shape] in the column's shape
+        and dtype, neither cast nor broadcast. Overwritten transitions are skipped. Raise UserError for invalid
+        input."""
 
 
 Difference = Literal["error", "loss"]
-"""What the online network has less the target network: |δ| − |δ̄| (VLM-RB, app. E) or L(δ) − L(δ̄) by the learner's own
-loss (Sujit et al. 2023)."""
+"""How online and target network are compared: |δ| − |δ̄| (VLM-RB, app. E), or L(δ) − L(δ̄) with the learner's loss
+(Sujit et al. 2023)."""
 
 
 class Update(NamedTuple):
-    """What a gradient step tells."""
+    """The result of a gradient step."""
 
     td_error: Array  # float32 [S, B]
     metrics: Metrics
     reducible: Array | None = None
-    """How much worse the online network is than the target network, float32 [S, B], if asked for: the difference of
-    their absolute errors or of their losses, against the same target value y = r + γ max Q̄(s′, ·)."""
+    """Reducible error or loss, float32 [S, B], if requested: the online network's absolute error or loss minus the
+    target network's, against the same target value y = r + γ max Q̄(s′, ·)."""
 
 
 class Learner(Protocol):
     """Turns batches into parameter updates, for all seeds at once.
 
-    Its configuration class inherits `harness.parts.LearnerPart`. `baselines/learning.py` has what leaves the rest as it
-    is.
+    Its configuration class inherits `harness.parts.LearnerPart`. `baselines/learning.py` has a base class with defaults
+    for the optional methods.
     """
 
     columns: tuple[TransitionColumn, ...]
-    """What it wants stored with every transition and finds in its batches, such as the return that followed."""
+    """Columns that the learner stores with every transition and reads from its batches, such as the observed return."""
 
     def ended(self, row: int, slots: Array, store: Store) -> None:
-        """An episode of the seed in this row of the store lies complete at `slots`, in time order; what the ring has
-        overwritten is left out."""
+        """Receive an ended episode of the seed in this row of the store: its `slots` in time order, without those that
+        the ring has overwritten."""
 
     def act(self, observation: Array, rows: Array, explore: Sequence[np.random.Generator] | None, step: int) -> Array:
-        """Actions for observations [n, …] of seeds `rows` [n]; exploring by each seed's generator, or greedy."""
+        """Return actions for observations [n, …] of seed rows `rows` [n]: exploratory with each seed's generator, or
+        greedy if `explore` is None."""
 
     def updates_due(self, step: int, asked: int | None = None) -> int:
-        """Gradient steps to take after step `step` of the run (counted from 1). `asked`: how many the phase wants
-        (`RunPhase.updates`), which it then tells; None where they follow from its own schedule."""
+        """Return the number of gradient steps after step `step` of the run (counted from 1). `asked`: the number that
+        the run phase sets (`RunPhase.updates`), which is then returned; None applies the learner's schedule."""
 
     batch_size: int
+    """Transitions per gradient step and seed."""
 
     def update(
         self,
@@ -648,13 +667,12 @@ class Learner(Protocol):
         reducible: Difference | None = None,
         losses: Sequence[Loss] = (),
     ) -> Update:
-        """One gradient step at environment step `step`; seeds whose `active` [S] is False keep parameters and
-        optimiser as they are. `reducible` asks for `Update.reducible` in one of its forms, which costs an
-        evaluation. `losses` are added to the learner's own; what they add to a group is in the metrics as
-        `GROUP_added`."""
+        """Take one gradient step at environment step `step`; seeds whose `active` [S] is False keep their parameters
+        and optimiser state. `reducible` requests `Update.reducible` in one of its forms, which costs one more forward
+        pass. `losses` are added to the learner's losses; the amount added to a group is the metric `GROUP_added`."""
 
     def value(self, observation: Array, rows: Array) -> Array:
-        """What acting greedily from observations [n, …] of seeds `rows` [n] is expected to return, [n]."""
+        """Return the estimated value [n] of the greedy policy at observations [n, …] of seed rows `rows` [n]."""
 
     def state(self, row: int) -> State: ...
 
@@ -665,39 +683,41 @@ class Learner(Protocol):
     def load_parameters(self, row: int, parameters: Mapping[str, Array]) -> None: ...
 
     def reset(self, part: str, active: Array) -> None:
-        """Begin the named part of the networks of seeds `active` [S] anew, its optimiser too; ValueError for one that
-        the configuration class does not name in `resets`."""
+        """Reinitialise the named networks and their optimiser for the seeds `active`, bool [S]. Raise ValueError for a
+        name that is not in `resets` of the configuration class."""
 
 
 class Sampler(Protocol):
-    """Decides which stored transitions a batch holds. Storage is apart; every array has the seed first.
+    """Chooses the stored transitions of each batch. Storage is separate; axis 0 of every array is the seed.
 
     Its configuration class inherits `harness.parts.ReplayPart`.
     """
 
     clip_length: int
-    """Transitions in a clip to be judged; 0 if this sampler needs no judge."""
+    """Transitions per judged clip; 0 if the sampler needs no judge."""
     columns: tuple[TransitionColumn, ...]
-    """What it keeps with every transition, in the store."""
+    """Columns that the sampler stores with every transition."""
     wants_reducible: Difference | None
-    """The form in which `feedback` reads `Update.reducible`, or None where it does not."""
+    """The form of `Update.reducible` that `feedback` reads, or None if it does not read it."""
 
     def added(self, index: int, live: Span, transition: Transition) -> None:
-        """Every seed stored `transition` at slot `index`; `live` are the slots that now hold transitions."""
+        """Receive a transition that every seed has stored at slot `index`; `live` are the slots that hold transitions
+        now."""
 
     def draw(self, count: int, moment: Moment) -> Draw:
-        """The slots [S, count] that the next batch holds."""
+        """Return the slots [S, count] of the next batch."""
 
     def feedback(self, index: Array, update: Update) -> None:
-        """What the learner told of the transitions [S, B] just learnt from."""
+        """Receive the learner's update on the transitions at slots `index` [S, B], just learnt from."""
 
     def scored(self, row: int, index: Array, score: float) -> None:
-        """A judge's P(yes) for the transitions `index` of one seed that are still stored."""
+        """Receive a judge's P(yes) for the transitions at slots `index` of one seed row that are still stored."""
 
     def evaluated(self, returns: Array) -> None:
-        """Mean evaluation return of each seed, [S], right after an evaluation."""
+        """Receive the mean evaluation return of each seed, [S], after an evaluation."""
 
-    def metrics(self, step: int) -> Metrics: ...
+    def metrics(self, step: int) -> Metrics:
+        """Return metrics to log at `step`."""
 
     def state(self, row: int) -> State: ...
 
@@ -713,13 +733,13 @@ class Span:
     size: int
 
     def slots(self, offsets: Array) -> Array:
-        """Slot of the k-th oldest transition."""
+        """Return the slots of the k-th oldest transitions, for each k in `offsets`."""
         return np.asarray((self.start + offsets) % self.size)
 
 
 @dataclass(frozen=True)
 class Build:
-    """What a part may know when it is built for a worker."""
+    """The information that a part receives when it is built for a worker."""
 
     seeds: tuple[int, ...]
     observations: Observations
@@ -727,44 +747,46 @@ class Build:
     steps: int
     """Environment steps in the whole run."""
     horizon: int
-    """Most steps of an episode."""
+    """Maximum length of an episode in steps."""
     events: tuple[str, ...]
-    """What the task's `events()` tell of, in order."""
+    """Names of the entries of the task's `events()`, in order."""
     device: str
     streams: Sequence[Streams]
     directories: tuple[Path, ...]
-    """One per seed, for what is too large for memory."""
+    """One directory per seed, for data too large for memory."""
     capacity: int
-    """Transitions that the replay holds."""
+    """Capacity of the replay in transitions."""
     slots: int
-    """Slots of the ring: the capacity (or the run's length if shorter) and enough beyond it that what a checkpoint
-    refers to is not overwritten before the next but one."""
+    """Slots of the ring: the capacity (or the run's length if shorter) plus a margin, so that transitions which a
+    checkpoint refers to are not overwritten until two checkpoints later."""
     parts: Mapping[str, Any] = field(default_factory=dict)
-    """The cell's built configuration by section: training, evaluation, suite, drawing, and the part in each role."""
+    """Section -> built configuration of the cell: training, evaluation, suite, drawing, and the part in each role."""
     task: str = ""
-    """Its name in the suite, for what only the suite can tell of it."""
+    """Name of the task in the suite."""
 
     @property
     def rows(self) -> int:
         return len(self.seeds)
 
     def suite(self, row: int) -> Any:
-        """The suite as the run in this row has it."""
+        """Return the suite as the run of this seed row uses it."""
         return self.parts["suite"].of_run(self.seeds[row])
 
 
 class Judge(Protocol):
-    """Answers how likely a clip shows what the prompt asks for, from pixels alone.
+    """Estimates, from pixels alone, the probability that a clip shows what the prompt asks for.
 
-    Its configuration class inherits `harness.parts.ModelPart` and has `delay`. By its backend it also has
+    Its configuration class inherits `harness.parts.ModelPart` and defines `delay`. Depending on its backend it also
+    defines
 
     - scripted, hand-written code: `timeout` and `spawn(suite, task)`, which returns a Judge;
-    - oracle: `spawn(suite, task)`, which returns a `guidebench.harness.models.oracle.Oracle`, told events and
-      shown no frame;
-    - any other, a foundation model: `model`, `prompt`, `in_flight`, `spawn_model(device)`, which returns a
-      `guidebench.harness.models.calls.Model`, `policy()`, how its `guidebench.harness.models.desk.Desk` asks
-      it, and `ready()`, a UserError for what is missing, asked before training begins.
+    - oracle: `spawn(suite, task)`, which returns a `guidebench.harness.models.oracle.Oracle`, which reads events and
+      sees no frame;
+    - any other, a foundation model: `model`, `prompt`, `in_flight`; `spawn_model(device)`, which returns a
+      `guidebench.harness.models.calls.Model`; `policy()`, the retry and timeout policy of its
+      `guidebench.harness.models.desk.Desk`; and `ready()`, which raises UserError, before training begins, if something
+      is missing.
     """
 
     def __call__(self, clips: Sequence[Array]) -> list[float]:
-        """uint8 frames [L, height, width, 3] of each clip -> P(yes) of each, in [0, 1]."""
+        """Return P(yes), in [0, 1], of each clip, given as uint8 frames [L, height, width, 3]."""

@@ -1,8 +1,8 @@
-"""Logs: the rows that parts of a cell note beside its evaluations, and the columns that they declare for them.
+"""Logs: tables that the parts of a cell write during a run, with declared columns.
 
 A part declares its logs in its configuration class, `logs = {"waypoints": Log("…", {"x": Column(float, "…")})}`, and
-notes rows with `ctx.note("waypoints", row, {"x": 0.5})`. The declared columns are frozen in the record of the cell, so
-whoever reads the rows needs no part to be installed. A record may come from a stranger: every field of it is checked.
+appends table rows with `ctx.note("waypoints", row, {"x": 0.5})`. The declarations are stored in the cell record, so
+reading a log does not need the part to be installed. Records may come from untrusted sources; every field is validated.
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ from typing import Any
 from guidebench.harness.errors import UserError
 
 KINDS: Mapping[str, type] = {"int": int, "float": float, "bool": bool, "str": str}
-"""What a column can hold, by its name in a record."""
+"""Name in a record -> Python type of a column."""
 WORDS: Mapping[type, str] = {int: "a whole number", float: "a finite number", bool: "true or false", str: "text"}
 LOGS, COLUMNS = 32, 64
-"""Most logs of a cell beside those of every run, and most columns of one beside the step."""
+"""Maximum number of logs that a cell's parts may declare, and of columns per log, the step excluded."""
 MEANING, TEXT = 300, 10_000
-"""Most characters of a meaning, and of a text in a row."""
+"""Maximum characters of a meaning, and of a text value."""
 NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
-"""What a log and a column can be called."""
+"""Valid names of logs and columns."""
 STEP = "step"
 TAKEN = (
     "filename", "row", "variant", "label", "directory", "study", "cell", "suite", "task", "method", "learner",
     "backend", "model", "profile", "seed",
 )  # fmt: skip
-"""Names of columns that stand beside every row when it is read."""
+"""Reserved column names: reading a log adds these columns to every table row."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """What one column of a log holds."""
+    """One column of a log: its type, meaning and bounds."""
 
     kind: type
-    """int, float, bool or str."""
+    """Type of the values: int, float, bool or str."""
     meaning: str
-    """One line for a reader who knows the field: what the value is, with its unit."""
+    """One line that says what the value is, with its unit."""
     optional: bool = False
-    """Whether a row may lack it."""
+    """Whether a table row may omit the column."""
     low: float | None = None
-    """Least value of a number; None: no bound."""
+    """Minimum of a number; None for no bound."""
     high: float | None = None
-    """Largest value of a number; None: no bound."""
+    """Maximum of a number; None for no bound."""
 
     def holds(self, value: Any) -> bool:
-        """Whether a value may stand in this column."""
+        """Return whether a value is valid for this column."""
         if self.kind is str:
             return isinstance(value, str) and value.isprintable() and len(value) <= TEXT
         if self.kind is bool:
@@ -60,7 +60,7 @@ class Column:
 
     @property
     def expected(self) -> str:
-        """What may stand here, in words."""
+        """Describe the valid values."""
         if self.kind is str:
             return f"text on one line, of at most {TEXT:,} characters"
         if self.low is None and self.high is None:
@@ -75,24 +75,24 @@ class Column:
 
 @dataclass(frozen=True)
 class Log:
-    """What the rows of a log tell, and their columns by name."""
+    """Declaration of a log: its meaning and its columns by name."""
 
     meaning: str
-    """One line: what one row stands for."""
+    """One line that says what one table row represents."""
     columns: Mapping[str, Column]
 
     @property
     def wanted(self) -> dict[str, type]:
-        """The kinds of the columns that every row has."""
+        """Return name -> type of the required columns."""
         return {name: column.kind for name, column in self.columns.items() if not column.optional}
 
     @property
     def optional(self) -> dict[str, type]:
-        """The kinds of the columns that a row may lack."""
+        """Return name -> type of the optional columns."""
         return {name: column.kind for name, column in self.columns.items() if column.optional}
 
     def like(self, other: Log) -> bool:
-        """Whether both have the same columns, whatever is said of them."""
+        """Return whether both logs have the same columns, ignoring their meanings."""
         return _bare(self) == _bare(other)
 
 
@@ -101,35 +101,35 @@ def _bare(log: Log) -> dict[str, tuple[Any, ...]]:
 
 
 def _plainly(column: Column) -> tuple[Any, ...]:
-    """What a column holds, without what is said of it."""
+    """Return a column's type, optionality and bounds, without its meaning."""
     return column.kind, column.optional, column.low, column.high
 
 
 def count(meaning: str, optional: bool = False) -> Column:
-    """A column of whole numbers of at least 0."""
+    """Return a column of non-negative integers."""
     return Column(int, meaning, optional, low=0)
 
 
 def share(meaning: str, optional: bool = False) -> Column:
-    """A column of numbers in [0, 1]."""
+    """Return a column of numbers in [0, 1]."""
     return Column(float, meaning, optional, low=0, high=1)
 
 
 def amount(meaning: str, optional: bool = False) -> Column:
-    """A column of numbers of at least 0."""
+    """Return a column of non-negative numbers."""
     return Column(float, meaning, optional, low=0)
 
 
 UNDECLARED = Log("rows that no record declares", {})
-"""How a log is read of which nothing is known: as rows of whatever columns they have."""
+"""Declaration of a log without one: its table rows are read with whatever columns they have."""
 
 
 def together(declared: Iterable[tuple[str, Mapping[str, Log]]], reserved: Iterable[str] = ()) -> dict[str, Log]:
-    """The logs that the parts of a cell declare, each with the column `step`, which is written with every row that a
-    part notes. `declared`: each part in words and its logs; `reserved`: names of logs that belong to every run.
+    """Merge the logs that the parts of a cell declare, and add the column `step`, which is written with every table
+    row. `declared`: description of each part and its logs; `reserved`: names of logs that every run writes.
 
     A part may add optional columns to a log that another part declares.
-    UserError for a log or a column that is not allowed, and for parts that contradict each other.
+    Raise UserError for an invalid log or column, and for parts that contradict each other.
     """
     found: dict[str, Log] = {}
     owners: dict[tuple[str, str], str] = {}
@@ -151,25 +151,24 @@ def together(declared: Iterable[tuple[str, Mapping[str, Log]]], reserved: Iterab
 
 
 def _merged(name: str, one: Log, other: Log, where: str, owners: Mapping[tuple[str, str], str]) -> Log:
-    """A log that several parts declare. `where`: whose the other declaration is; `owners`: whose each column of the
-    first one is.
+    """Merge two parts' declarations of a log. `where`: the part of the second declaration; `owners`: (log, column) ->
+    the part that declared it first.
 
-    UserError where a column that both have differs, and where rows of both have columns that every row must have, but
-    not the same ones.
+    Raise UserError if a shared column differs, or if both declare required columns that are not the same.
     """
     for title in [title for title in one.columns if title in other.columns]:
         mine, theirs = other.columns[title], one.columns[title]
         if _plainly(mine) != _plainly(theirs):
             raise UserError(
-                f"{where} with the column {title!r} ({_told(mine)}), and {owners[name, title]} declares it otherwise "
-                f"({_told(theirs)}); rename the column, or declare it alike"
+                f"{where} with the column {title!r} ({_told(mine)}), and {owners[name, title]} declares it differently "
+                f"({_told(theirs)}); rename the column, or declare it identically"
             )
     ours, added = (each.wanted.keys() - {STEP} for each in (one, other))
     if ours and added and ours != added:
         first = next(title for title in one.columns if title in ours)
         raise UserError(
             f"{where} with other columns ({', '.join(list(other.columns)[1:])}) than {owners[name, first]} does "
-            f"({', '.join(list(one.columns)[1:])}); rename one of the logs, or declare as optional what is added to it"
+            f"({', '.join(list(one.columns)[1:])}); rename one of the logs, or declare the added columns as optional"
         )
     base, more = (other, one) if added and not ours else (one, other)
     merged = Log(base.meaning, {**base.columns, **{t: c for t, c in more.columns.items() if t not in base.columns}})
@@ -183,7 +182,7 @@ def _told(column: Column) -> str:
 
 
 def _check(name: Any, log: Any, where: str) -> None:
-    """UserError for a declaration that no record may hold."""
+    """Raise UserError for an invalid declaration."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise UserError(f"{where}; the name of a log has lower-case letters, digits and _, at most 60")
     if not isinstance(log, Log):
@@ -197,13 +196,13 @@ def _check(name: Any, log: Any, where: str) -> None:
         if not isinstance(title, str) or not NAME.fullmatch(title):
             raise UserError(f"{at}; the name of a column has lower-case letters, digits and _, at most 60")
         if title in TAKEN:
-            raise UserError(f"{at}, which stands beside every row that is read; choose another name")
+            raise UserError(f"{at}, which is added to every table row when a log is read; choose another name")
         if not isinstance(column, Column) or column.kind not in WORDS:
             raise UserError(f"{at}, which is no Column of {', '.join(KINDS)}")
         _check_meaning(column.meaning, at)
         bounds = [bound for bound in (column.low, column.high) if bound is not None]
         if bounds and column.kind not in (int, float):
-            raise UserError(f"{at}: bounds belong to numbers")
+            raise UserError(f"{at}: only columns of int or float have bounds")
         if any(type(bound) not in (int, float) or not math.isfinite(bound) for bound in bounds):
             raise UserError(f"{at}: its bounds are {bounds}; expected finite numbers")
         if len(bounds) == 2 and bounds[0] > bounds[1]:
@@ -216,14 +215,14 @@ def _check_meaning(meaning: Any, where: str) -> None:
 
 
 def fitting(row: Mapping[str, Any], log: Log, where: str) -> dict[str, Any]:
-    """A row as it is written, NumPy's numbers as Python's, and None left out; UserError, which begins with `where`, for
-    a value that the log's declaration does not allow."""
+    """Return a table row to write, with NumPy scalars as Python numbers and without None. Raise a UserError that begins
+    with `where` for values that the log's declaration does not allow."""
     found: dict[str, Any] = {}
     for name, value in row.items():
         if name not in log.columns:
             raise UserError(
                 f"{where} has the column {name!r}, which no part of the cell declares; declare it in the `logs` of the "
-                f"part that it is of, as optional if the log is another part's (declared: {', '.join(log.columns)})"
+                f"part that writes it, as optional if the log is another part's (declared: {', '.join(log.columns)})"
             )
         value = value.item() if hasattr(value, "item") and getattr(value, "size", 1) == 1 else value
         column = log.columns[name]
@@ -238,7 +237,7 @@ def fitting(row: Mapping[str, Any], log: Log, where: str) -> dict[str, Any]:
 
 
 def undeclared(name: str, logs: Iterable[str]) -> UserError:
-    """The error of a part that notes a row of a log that nobody declared."""
+    """Return the error for a table row of an undeclared log."""
     known = sorted(logs)
     if not known:
         return UserError(f"a part notes a row of the log {name!r}, and no part of the cell declares any log")
@@ -247,7 +246,7 @@ def undeclared(name: str, logs: Iterable[str]) -> UserError:
 
 
 def plain(logs: Mapping[str, Log]) -> dict[str, Any]:
-    """Declarations as a record holds them."""
+    """Return the declarations as JSON values for a record."""
     return {name: {"meaning": log.meaning, "columns": _plain_columns(log)} for name, log in logs.items()}
 
 
@@ -262,7 +261,7 @@ def _plain_columns(log: Log) -> dict[str, Any]:
 
 
 def read(content: Any, reserved: Iterable[str] = ()) -> dict[str, Log]:
-    """The declarations that a record holds; UserError for what `together` would not have let through."""
+    """Return the declarations in a record. Raise UserError for declarations that `together` would reject."""
     if not isinstance(content, Mapping):
         raise UserError(f"logs is {str(content)[:60]!r}; expected an object")
     if len(content) > LOGS:
@@ -298,5 +297,5 @@ def _object(content: Any, needed: tuple[str, ...], others: tuple[str, ...], wher
 
 
 def named(name: Any) -> bool:
-    """Whether a log can have this name, and so its file."""
+    """Return whether this is a valid name of a log, and so of its file."""
     return isinstance(name, str) and NAME.fullmatch(name) is not None

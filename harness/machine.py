@@ -1,4 +1,4 @@
-"""What this machine has: CPU cores and GPUs that this process may use."""
+"""CPU cores and GPUs that this process may use."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 
 def cores() -> int:
-    """CPU cores this process may use."""
+    """Return the number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def visible_gpus() -> list[str]:
-    """The GPUs that CUDA would show, as CUDA_VISIBLE_DEVICES names them, without importing torch."""
+    """Return the GPUs visible to CUDA, as CUDA_VISIBLE_DEVICES names them, without importing torch."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is not None:
         return [part.strip() for part in named.split(",") if part.strip() not in ("", "-1")]
-    # CUDA counts from 0 what it finds: a container may hold /dev/nvidia3 alone, which then is GPU 0.
+    # CUDA numbers the visible devices from 0: in a container with only /dev/nvidia3, that device is GPU 0.
     return [str(index) for index in range(sum(p.name[6:].isdigit() for p in Path("/dev").glob("nvidia[0-9]*")))]

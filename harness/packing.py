@@ -1,4 +1,4 @@
-"""Arrays of records as bytes with a description of their fields, since safetensors knows no structured dtype."""
+"""Conversion of structured arrays to bytes and a description of their fields: safetensors has no structured dtype."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 from guidebench.harness.types import Array
 
 NUMBERS = "biuf"
-"""Kinds of NumPy dtypes that a field may have."""
+"""NumPy dtype kinds allowed for a field."""
 Fields = list[list[Any]]
-"""[name, dtype, shape] of each field, as JSON holds them."""
+"""[name, dtype, shape] of each field, as JSON values."""
 
 
 def packed(array: Array) -> tuple[Array, Fields | None]:
-    """Records [...] as uint8 [..., bytes of one] and their fields; any other array as it is, and None. TypeError for
-    records with gaps between their fields, or with fields that are no numbers."""
+    """Return records [...] as uint8 [..., itemsize] and their fields; any other array unchanged, and None. Raise
+    TypeError for records with padding between fields or with fields that are not numeric."""
     if array.dtype.names is None:
         return array, None
     fields: Fields = []
@@ -30,7 +30,7 @@ def packed(array: Array) -> tuple[Array, Fields | None]:
 
 
 def unpacked(array: Array, fields: Any) -> Array:
-    """What `packed` was given; ValueError for fields that do not describe these bytes."""
+    """Invert `packed`. Raise ValueError for fields that do not describe these bytes."""
     try:
         dtype = _dtype(fields)
     except TypeError as error:
@@ -41,7 +41,7 @@ def unpacked(array: Array, fields: Any) -> Array:
 
 
 def _dtype(fields: Any) -> np.dtype[Any]:
-    """TypeError for what describes no fields of numbers."""
+    """Return the structured dtype of these fields. Raise TypeError unless they describe numeric fields."""
     described: list[tuple[str, str, tuple[int, ...]]] = []
     for field in fields if isinstance(fields, list) else [None]:
         match field:

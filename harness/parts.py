@@ -1,8 +1,8 @@
-"""What registered configurations declare: one base, and what each kind has besides.
+"""Base classes of registered configurations: `Part`, and one subclass per kind.
 
-A configuration is a frozen dataclass whose fields are its settings. What the engine must know of it before anything is
-built are class variables and methods here, each with the value that means nothing special. What only some suites
-and tasks can tell is a Protocol in `harness/capabilities.py`.
+A configuration is a frozen dataclass whose fields are its settings. The class variables and methods here tell the
+engine what it must know before the part is built; their defaults mean that the part needs nothing special. Optional
+capabilities of suites and tasks are Protocols in `harness/capabilities.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class There:
-    """Where a part is to work: a cell, as `fits` and `ready` see it."""
+    """The cell that a part is to work in, as `fits` and `ready` see it."""
 
     parts: Mapping[str, Any]
     """Section -> built configuration: suite, training, evaluation, drawing, and the part in each role."""
@@ -37,7 +37,7 @@ class There:
     actions: Actions
 
     def __getitem__(self, section: str) -> Any:
-        """The configuration of a section, or None where the cell has none."""
+        """Return the configuration of a section, or None if the cell lacks that section."""
         return self.parts.get(section)
 
     @property
@@ -46,25 +46,26 @@ class There:
 
 
 class Part:
-    """Whatever a command can name but a method: a suite, a learner, a replay, a guide, an agent, a teacher, a model."""
+    """A component that a command can name: a suite, learner, replay, guide, agent, teacher, dataset or model."""
 
     version: ClassVar[int]
-    """Raised by its author when its results change; it is in a cell's id."""
+    """Version of the part, hashed into cell ids; increase it when the part's results change."""
     citation: ClassVar[str | Path]
-    """The `.bib` file whose BibTeX entries a user of it should cite, BibTeX itself, or a comment (%) that says why
-    there are none."""
+    """The `.bib` file whose BibTeX entries a user of the part should cite, BibTeX itself, or a comment (%) that says
+    why there are none."""
     needs: ClassVar[Mapping[str, str]] = NOTHING
-    """Role -> kind of the parts that it works with. A replay whose clips are judged needs a judge, {"judge": "judge"};
-    a guide with two chats may call them {"planner": "chat", "critic": "chat"}. The role is the section in which a
-    command names that part and sets it (`planner=openai planner.model=…`), and parts that need the same role share
-    it. A person, kind `human`, is no part."""
+    """Role -> kind of the parts that this part uses. A replay whose clips are judged needs a judge, {"judge": "judge"};
+    a guide with two chats may declare {"planner": "chat", "critic": "chat"}. The role is the section in which a
+    command names and configures that part (`planner=openai planner.model=…`); parts that need the same role share
+    it. The kind `human` stands for a person and has no part."""
     logs: ClassVar[Mapping[str, Log]] = NOTHING
-    """Log -> its columns, for the rows that it notes in runs (`harness/logs.py`)."""
+    """Log name -> its columns, for the table rows that the part logs during a run (`harness/logs.py`)."""
     shows_frames: ClassVar[bool] = False
-    """Whether its questions hold snapshots, of which frames are drawn."""
+    """Whether the part's questions hold snapshots, from which frames are drawn."""
 
     def fits(self, there: There) -> str:
-        """Why it cannot work there, or "". It is asked while a command is planned, so it imports nothing heavy."""
+        """Return why the part cannot work in this cell, or "". Called during planning, so it must not import heavy
+        packages."""
         return ""
 
 
@@ -72,42 +73,42 @@ class SuitePart(Part):
     """A suite (`harness.interfaces.Suite`)."""
 
     learners: ClassVar[Mapping[str, str]] = NOTHING
-    """Task -> learner, where a task needs another one than the suite's own."""
+    """Task -> learner, for tasks that need another learner than the suite's default."""
     aliases: ClassVar[Mapping[str, str]] = NOTHING
-    """Another name of a task -> its name."""
+    """Alias of a task -> its name."""
     by_turns: ClassVar[tuple[str, ...]] = ()
-    """Tasks that ask for something else in each episode."""
+    """Tasks whose goal changes from episode to episode."""
     scores: ClassVar[Mapping[str, Score]] = NOTHING
-    """Task -> what its evaluation episodes are judged by, where that is not success."""
+    """Task -> score of its evaluation episodes, for tasks that are not scored by success."""
     ordered: ClassVar[bool] = True
-    """Whether its events come in an order, so that an episode has phases."""
+    """Whether the suite's events occur in a fixed order, so that episodes have task phases."""
 
     def ready(self, task: str) -> None:
-        """UserError where a package is missing that the task needs; it imports nothing."""
+        """Raise UserError if a package is missing that the task needs. Imports nothing heavy."""
 
     def of_run(self, seed: int) -> Self:
-        """The suite as the run of this seed has it, where the seed decides more than random streams."""
+        """Return the suite as the run of this seed uses it, if the seed decides more than random streams."""
         return self
 
     def repeats(self, task: str) -> bool:
-        """Whether every episode of a run begins alike and nothing in it is left to chance. Such a task has one
-        evaluation episode, since a second one would be the first again."""
+        """Return whether all episodes of a run start in the same state and the dynamics are deterministic. Such a task
+        has one evaluation episode, since further ones would repeat it."""
         return False
 
 
 class DrawingPart:
-    """How a suite's frames are drawn: the section `drawing`, whose class the suite names."""
+    """Configuration of how a suite's frames are drawn: the section `drawing`, whose class the suite names."""
 
     def ready(self) -> None:
-        """UserError where drawing needs what this machine lacks; asked before training begins."""
+        """Raise UserError if this machine lacks something that drawing needs. Called before training begins."""
 
     def opengl(self, task: str) -> str:
-        """Which OpenGL draws, `egl` or `osmesa`, for a run's provenance; "" where none does."""
+        """Return the OpenGL backend that draws, `egl` or `osmesa`, for a run's provenance, or "" if none does."""
         return ""
 
     @classmethod
     def findings(cls) -> Sequence[Finding]:
-        """Return what `bench doctor` shows of this machine's means to draw, such as a missing library."""
+        """Return what `bench doctor` reports about drawing on this machine, such as a missing library."""
         return ()
 
 
@@ -115,23 +116,24 @@ class LearnerPart(Part, ABC):
     """A learner (`harness.interfaces.Learner`)."""
 
     batch_size: int
+    """Transitions per gradient step and seed."""
     learning_starts: int
     """Environment steps before the first gradient step."""
     resets: ClassVar[tuple[str, ...]] = ()
-    """The parts of its networks that `Learner.reset` can begin anew, such as `critic`."""
+    """Networks that `Learner.reset` can reinitialise, such as `critic`."""
     groups: ClassVar[tuple[str, ...]] = ()
-    """The groups of its parameters to whose losses others may add (`Guide.losses`), such as `actor`."""
+    """Parameter groups to whose losses a guide may add terms (`Guide.losses`), such as `actor`."""
 
     @abstractmethod
     def seconds_per_step(self, observations: Observations, actions: Actions) -> float:
-        """Cost of learning from one environment step on the reference machine, for `--dry-run`."""
+        """Return the seconds of learning per environment step on the reference machine, for `--dry-run`."""
 
     @abstractmethod
     def seconds_per_action(self, observations: Observations, actions: Actions) -> float:
-        """Cost of choosing one action there."""
+        """Return the seconds to choose one action on the reference machine, for `--dry-run`."""
 
     def encoder_width(self, observations: Observations) -> int:
-        """Features that its encoder makes of an observation; 0 where it has none."""
+        """Return the number of features of the learner's encoder, or 0 if it has no encoder."""
         return 0
 
 
@@ -140,13 +142,13 @@ class ReplayPart(Part):
 
     @property
     def judged_transitions(self) -> int:
-        """Transitions in a clip that it has judged; 0 where it has none judged."""
+        """Number of transitions per judged clip; 0 if the replay sends no clips to a judge."""
         return 0
 
 
 def clip_length(parts: Mapping[str, Any]) -> int:
-    """Transitions in a clip that the replays of a cell have judged; 0 where they have none judged. `parts`: section ->
-    built configuration."""
+    """Return the transitions per clip that a cell's replays send to a judge, or 0 if they send none. `parts`: section
+    -> built configuration."""
     return max((part.judged_transitions for part in parts.values() if isinstance(part, ReplayPart)), default=0)
 
 
@@ -154,103 +156,107 @@ class AskingPart(Part):
     """A guide, a teacher or an agent: a part that may ask models."""
 
     consults: ClassVar[tuple[str, ...]] = ()
-    """Those of the roles that it needs whose answers it waits for at once (`Context.consult`), while it acts or learns.
+    """Roles (of `needs`) whose answers the part waits for synchronously (`Context.consult`) while it acts or learns.
     Their models have no delay."""
     puts: ClassVar[Mapping[str, tuple[str, ...]]] = NOTHING
-    """Role -> kinds of calls that its dialogue makes there, where these are not the usual one of that kind of model."""
+    """Role -> kinds of calls that the part's dialogue makes in that role, if not the default of that kind of model."""
     adds: ClassVar[tuple[str, ...]] = ()
-    """The groups of a learner's parameters (`LearnerPart.groups`) to whose losses it adds (`Guide.losses`)."""
+    """Parameter groups of the learner (`LearnerPart.groups`) to whose losses the part adds terms (`Guide.losses`)."""
 
     def ready(self, there: There) -> None:
-        """UserError where it finds, before training begins, that it could not do its work later; it may take a
+        """Raise UserError if the part could not work later in the run. Called before training begins; may take a
         minute."""
 
     def asked(self, parts: Mapping[str, Any], role: str) -> Usage | None:
-        """About what a run of these parts (section -> configuration) asks of the model that it needs in a role; None
-        where that is not known."""
+        """Return an estimate of the calls that a run makes to the model in a role, or None if it is unknown. `parts`:
+        section -> built configuration."""
         return None
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
-        """What is said to the chat or embedder that it needs in a role about one of its questions, in the model's
-        process. A part that needs such a model cannot be registered without a dialogue of its own."""
-        raise TypeError(f"{type(self).__name__} needs no chat and no embedder, so it has nothing to say to one")
+        """Return the calls that answer one question to the chat or embedder in a role; they run in the model process.
+        A part that needs a chat or an embedder must define it, or it cannot be registered."""
+        raise TypeError(f"{type(self).__name__} needs no chat and no embedder, so it has no dialogue")
 
     def array(self, there: There, role: str) -> ArraySpec | None:
-        """What the answers of a chat or an embedder that it needs in a role are where its dialogue there ends with an
-        array, such as embeddings; None where it ends with what JSON can hold. It is asked while a command is planned
-        and decides how answers are checked: one of another shape ends the run, one that is not finite is a failure."""
+        """Return the array spec of the answers in a role if its dialogue returns arrays, such as embeddings, or None if
+        it returns JSON values. Called during planning. Answers are checked against the spec: one of another shape ends
+        the run, one that is not finite counts as a failure."""
         return None
 
     def person(self, runs: Sequence[Path]) -> Backend:
-        """What answers in the role `human`, for rows whose run directories are `runs`. A part that needs a person
-        cannot be registered without it."""
+        """Return the backend that answers in the role `human`, for seed rows whose run directories are `runs`. A part
+        that needs a person must define it, or it cannot be registered."""
         raise TypeError(f"{type(self).__name__} asks no person")
 
     def stored_bytes(self, parts: Mapping[str, Any], task: str) -> int:
-        """What its columns take of a transition on disk, where that is much, without those that `array` declares."""
+        """Return the bytes per transition that the part's columns take on disk, if that is much, without those that
+        `array` declares."""
         return 0
 
 
 class AgentPart(AskingPart):
-    """An agent (`harness.interfaces.Agent`): what a run is built from. One that needs other parts than these names all
-    that it needs."""
+    """An agent (`harness.interfaces.Agent`). A subclass that needs other parts than the default ones redefines `needs`
+    in full."""
 
     needs: ClassVar[Mapping[str, str]] = MappingProxyType({"learner": "learner", "replay": "replay", "guide": "guide"})
 
 
 class DatasetPart(Part, ABC):
-    """A dataset: recorded episodes, which a phase of a run may store (`harness/episodes/datasets.py`)."""
+    """A dataset of recorded episodes, whose transitions a run phase may store (`harness/episodes/datasets.py`)."""
 
     def ready(self) -> None:
-        """UserError for a missing package or file; nothing is read."""
+        """Raise UserError for a missing package or file. Reads nothing."""
 
     def origin(self) -> Mapping[str, Any]:
-        """What decides its episodes besides its settings and the suite, such as hashes of files, as JSON holds it."""
+        """Return, as JSON values, what decides the episodes in addition to the settings and the suite, such as hashes
+        of files."""
         return {}
 
     @abstractmethod
     def gather(self, suite: Any, task: str) -> Sequence[Trajectory]:
-        """Its episodes for a task of a suite; UserError where there are none that can be used there. They are checked
-        against the task's spaces, and kept, by who asks."""
+        """Return the episodes for a task of a suite. Raise UserError if none can be used there. The caller checks them
+        against the task's spaces and caches them."""
 
 
 class TeacherPart(AskingPart):
-    """A teacher: what says which of two segments of behaviour is better."""
+    """A teacher, which states a preference between two segments of behaviour."""
 
     @property
     def imagines(self) -> bool:
-        """Whether it also makes up segments, in states that no episode was in."""
+        """Whether the teacher also generates segments, in states that no episode visited."""
         return False
 
     @property
     def keeps_snapshots(self) -> bool:
-        """Whether what drawing needs is stored with every transition, so that it can be shown frames."""
+        """Whether every transition is stored with its snapshot, so that the teacher can see frames."""
         return self.shows_frames
 
 
 class ModelPart(Part):
-    """A judge, a chat or an embedder: what answers questions."""
+    """A model that answers questions: a judge, a chat or an embedder."""
 
     backend: ClassVar[str]
-    """`openai` or `transformers`; `scripted` for code written by hand, `oracle` for what is told the task's own
-    events."""
+    """`openai` or `transformers` for foundation models, `scripted` for hand-written code, `oracle` for a model that
+    reads the task's events."""
     answers: ClassVar[tuple[str, ...]] = ()
-    """Kinds of calls that it answers, registered with `@register.call`; () is the usual one of its kind of part."""
+    """Kinds of calls that the model answers, registered with `@register.call`; () is the default of its kind of
+    part."""
     privileged: ClassVar[bool] = False
-    """Whether it is told what no method may know."""
+    """Whether the model reads privileged information that no method may use."""
     model: str = ""
-    """Which model answers, by its own name."""
+    """Name of the model, as its backend knows it."""
     price_in: float | None = 0.0
+    """USD per million input tokens; None for the price of the model recipe."""
     price_out: float | None = 0.0
-    """USD per million tokens read and written; None is the recipe's price."""
+    """USD per million output tokens; None for the price of the model recipe."""
     delay: int | None = 1
-    """Environment steps between a question and the use of its answer; None uses it as it comes. A model that declares a
-    field of this name lets commands set it, and so with `timeout`."""
+    """Environment steps between a question and the use of its answer; None uses the answer as soon as it arrives.
+    Commands can set `delay` and `timeout` for models that declare them as fields."""
     timeout: float = 120.0
     """Seconds that one answer may take before the model's process is restarted."""
 
     def ready(self) -> None:
-        """UserError for a missing package, file, key or address; nothing is loaded or asked."""
+        """Raise UserError for a missing package, file, key or address. Loads no model and makes no call."""
 
     def dimensions(self) -> int | None:
         """Return how many numbers each vector of an embedder has, so that a part can refuse another width while a
@@ -258,5 +264,5 @@ class ModelPart(Part):
         return None
 
     def sampled(self, call: Call) -> Call:
-        """The call as this model is to answer it."""
+        """Return the call with this model's sampling settings."""
         return call

@@ -1,4 +1,4 @@
-"""What a cell is made of besides its suite: the method's recipe and the protocol every suite states."""
+"""The method's recipe and the settings of training and evaluation, which with the suite define a cell."""
 
 from __future__ import annotations
 
@@ -15,58 +15,60 @@ Layer = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Method:
-    """A named recipe: which parts, their defaults here, the ablations it declares."""
+    """A named recipe: the parts of a method, the defaults that it sets for them, and its ablations."""
 
     summary: str
     replay: str = "uer"
     suite: str | None = None
-    """The suite that is meant where a command names none, its paper's first; None: one must be named."""
+    """Suite if the command names none, usually the first one of the paper; None requires the command to name one."""
     learner: str | None = None
-    """None: the suite's default learner."""
+    """Learner; None selects the suite's default learner."""
     guide: str = "none"
     agent: str = "standard"
     judge: str | None = None
-    """None: the suite's default judge, where a part asks for one."""
+    """Judge, if a part needs one; None selects the suite's default judge."""
     teacher: str = "oracle"
-    """Who teaches a guide that is taught."""
+    """Teacher, if a part needs one."""
     chat: str = "openai"
+    """Chat model, if a part needs one."""
     embedder: str = "transformers"
-    """The models asked by parts that ask such ones."""
+    """Embedding model, if a part needs one."""
     dataset: str = "scripted"
-    """The dataset of parts that need one: of the suite's scripted policy."""
+    """Dataset, if a part needs one; the default holds episodes of the suite's scripted policy."""
     roles: Mapping[str, str] = field(default_factory=dict)
-    """Role -> part, where a part needs another role than one called as its kind, and not the part of that kind."""
+    """Role -> part, for roles that are not named after their kind and whose part differs from the one of that kind."""
     defaults: Layer = field(default_factory=dict)
     on_suite: Mapping[str, Layer] = field(default_factory=dict)
     ablations: Mapping[str, Layer] = field(default_factory=dict)
-    """Name -> overrides, part names among them (`"judge": "oracle"`); what precedes the "=" of a name is its group."""
+    """Ablation name -> overrides, which may replace parts (`"judge": "oracle"`). The text before "=" in a name is its
+    group."""
     version: int = 1
-    """Raised when the method's results change."""
+    """Version of the method; increase it when the method's results change."""
     citation: str | Path = ""
     """The `.bib` file whose BibTeX entries a user of the method should cite, BibTeX itself, or a comment (%) that says
     why there are none."""
 
     def named(self, role: str, kind: str) -> str:
-        """The part that the method names for a role of this kind; "" where it leaves that to the suite."""
+        """Return the part that the method names for a role of this kind, or "" if the suite's default applies."""
         return self.roles.get(role) or getattr(self, kind) or ""
 
 
 @dataclass(frozen=True)
 class Training:
-    """How much a run trains."""
+    """Length of training, replay capacity and initial demonstrations."""
 
     steps: Annotated[int, Bounds(1), Unit("environment steps per seed")] = 1_000_000
-    """Length of a run."""
+    """Environment steps per seed in a run."""
     capacity: Annotated[int, Bounds(2), Unit("transitions")] = 1_000_000
-    """Transitions that the replay buffer holds (VLM-RB, table 2; choice for MiniGrid)."""
+    """Capacity of the replay buffer (VLM-RB, table 2; choice for MiniGrid)."""
     demonstrations: Annotated[int, Bounds(0), Unit("episodes")] = 0
-    """Episodes of the suite's own solver that the replay holds before the first step, the same for every method and
-    seed (VLM-RB, app. B and table 2: 10 on OGBench)."""
+    """Episodes of the suite's solver stored in the replay before the first step, identical for every method and seed
+    (VLM-RB, app. B and table 2: 10 on OGBench)."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How a run is evaluated: greedy episodes on layouts that depend on (seed, step, episode) alone."""
+    """Evaluation by greedy episodes, whose layouts depend only on (seed, step, episode)."""
 
     every: Annotated[int, Bounds(1), Unit("environment steps")] = 10_000
     """Steps between evaluations; the last step is always evaluated."""

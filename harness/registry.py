@@ -1,9 +1,9 @@
-"""One registry: everything that a command names is found here, and nothing heavy is imported to find it.
+"""The registry of suites, methods and parts, by kind and name. Looking up a name imports no heavy packages.
 
 Modules directly below the packages in `BUILT_IN` register themselves when imported; they hold configuration only
-and import torch, gymnasium and the like inside `spawn()` (a test enforces it). Outside packages join through entry
-points (`guidebench.methods`, …) whose value is a module that registers. A module that breaks, one of our own or of a
-plug-in, is a warning with its name, and everything else works on.
+and import torch, gymnasium and the like inside `spawn()` (a test enforces it). Outside packages register through entry
+points (`guidebench.methods`, …) whose value is a module that registers. If a built-in or plug-in module fails to
+import, a warning names it and all others remain available.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HELPERS: Mapping[str, tuple[str, str]] = {
     "call": ("guidebench.harness.models.calls.Call", "kind"),
     "encoder": ("guidebench.baselines.encoders.Encoder", ""),
 }
-"""What no command names but is found by name: kind -> the class to inherit, and its attribute that holds the name."""
+"""Registered kinds that commands cannot name: kind -> the class to inherit, and its attribute that holds the name."""
 BUILT_IN = tuple(
     f"guidebench.{package}"
     for package in (
@@ -44,32 +44,32 @@ BASES: Mapping[str, str] = {
 }  # fmt: skip
 """Kind -> the class of `guidebench.harness.parts` that its configurations inherit."""
 MODELS = tuple(kind for kind, base in BASES.items() if base == "ModelPart")
-"""The kinds of part that are models: whoever needs one asks it."""
+"""Kinds of part that are models."""
 ASKING = ("guide", "agent", "teacher")
-"""The kinds of part that may ask models, or a person."""
+"""Kinds of part that may send questions to models or to a person."""
 HUMAN = "human"
-"""What a part needs that asks a person, who is no part."""
+"""Kind in `needs` of a part that sends questions to a person; no part of this kind exists."""
 NEEDED: Mapping[str, tuple[str, ...]] = {
     "suite": ("tasks", "profiles", "method", "drawing"), "learner": ("batch_size", "learning_starts"),
     "judge": ("backend",), "chat": ("backend",), "embedder": ("backend",),
 }  # fmt: skip
-"""What listing and planning read of every thing of a kind, besides the fields of its dataclass and its `version`."""
+"""Kind -> attributes that listing and planning read, besides the dataclass fields and `version`."""
 
 SPOKEN_TO = {"chat", "embedder"}
-"""The kinds of model with which a part leads a dialogue of its own; a judge is shown clips."""
+"""Kinds of model that need a dialogue defined by the asking part; a judge receives clips instead."""
 ROLE = re.compile(r"[a-z][a-z0-9_]{0,39}")
 RESERVED = frozenset((
     "task", "profile", "seed", "seeds", "training", "evaluation", "drawing", "models", "probe", "cell", "study",
     "command", "variant", "label", "backend", "model", "directory",
     *(field.name for field in dataclasses.fields(Execution)),
 ))  # fmt: skip
-"""Words of commands, sections and records that no role may have."""
+"""Words of commands, sections and records, which cannot be names of roles."""
 
 _entries: dict[str, dict[str, Any]] = {kind: {} for kind in (*KINDS, *HELPERS)}
 _loaded: set[str] = set()
 _broken: dict[tuple[str, str], str] = {}
-"""(kind, name) of what is left out -> why; the kind is "" for a module of our own, whose last name is as a rule its
-thing's."""
+"""(kind, name) -> why it could not be loaded. For a built-in module, kind is "" and name the module's last name, which
+usually equals the registered name."""
 _homes: dict[tuple[str, str], str] = {}
 """(kind, name) -> the module that registered it."""
 
@@ -88,7 +88,7 @@ def _decorator(kind: str, name: str) -> Callable[[T], T]:
 
 
 def _check(kind: str, name: str, thing: Any) -> None:
-    """UserError for what would stop whoever lists all things of a kind."""
+    """Raise UserError for an object that listing or planning could not handle."""
     if kind == "method":
         if not isinstance(thing, Method):
             raise UserError(
@@ -104,9 +104,9 @@ def _check(kind: str, name: str, thing: Any) -> None:
         base_name, named = HELPERS[kind]
         lacking = getattr(thing, "__abstractmethods__", None)
         if lacking is None or lacking or (named and getattr(thing, named, "") != name):
-            left = ", ".join(sorted(lacking or ())) or f"all that {base_name.rpartition('.')[2]} leaves open"
+            left = ", ".join(sorted(lacking or ())) or f"all abstract methods of {base_name.rpartition('.')[2]}"
             raise UserError(
-                f"{kind} {name!r} is not whole: write a class that inherits {base_name}, "
+                f"{kind} {name!r} is incomplete: write a class that inherits {base_name}, "
                 f"{f'with {named} = {name!r}, ' if named else ''}that defines {left}"
             )
         return
@@ -117,42 +117,42 @@ def _check(kind: str, name: str, thing: Any) -> None:
     base = getattr(parts, BASES[kind])
     if not issubclass(thing, base):
         raise UserError(
-            f"{kind} {name!r} does not inherit guidebench.harness.parts.{base.__name__}, which says what it needs"
+            f"{kind} {name!r} does not inherit guidebench.harness.parts.{base.__name__}; make it the base class"
         )
     declared: Any = thing
     if left_open := sorted(getattr(thing, "__abstractmethods__", ())):
-        raise UserError(f"{kind} {name!r} lacks {' and '.join(left_open)}, which harness/parts.py describes")
+        raise UserError(f"{kind} {name!r} lacks {' and '.join(left_open)}; define it as harness/parts.py describes")
     for role, other in declared.needs.items():
         if reason := misnamed(role, other):
             raise UserError(f"{kind} {name!r} needs {a(other)} in the role {role!r}: {reason}")
     for role in getattr(declared, "consults", ()):
         if declared.needs.get(role) not in MODELS:
             raise UserError(
-                f"{kind} {name!r} consults the role {role!r}, and needs no model in it; name in `consults` what "
-                f"`needs` has as a {', '.join(MODELS[:-1])} or {MODELS[-1]}"
+                f"{kind} {name!r} consults the role {role!r}, but its `needs` has no model in that role; name in "
+                f"`consults` only roles that `needs` maps to {', '.join(MODELS[:-1])} or {MODELS[-1]}"
             )
     silent = getattr(declared, "dialogue", None) in (None, parts.AskingPart.dialogue)
     if SPOKEN_TO & {*declared.needs.values()} and silent:
-        raise UserError(f"{kind} {name!r} needs {_listed(declared.needs)}, and lacks the dialogue with them")
+        raise UserError(f"{kind} {name!r} needs {_listed(declared.needs)}; define `dialogue` (harness/parts.py)")
     if HUMAN in declared.needs.values() and getattr(declared, "person", None) in (None, parts.AskingPart.person):
-        raise UserError(f"{kind} {name!r} asks a person, and lacks `person`, which says how (harness/parts.py)")
+        raise UserError(f"{kind} {name!r} asks a person; define `person` (harness/parts.py)")
     missing = [needed for needed in ("version", *NEEDED.get(kind, ())) if not hasattr(thing, needed)]
     if missing:
         raise UserError(f"{kind} {name!r} has no {' and no '.join(missing)}; harness/interfaces.py says what it needs")
 
 
 def misnamed(role: str, kind: str) -> str:
-    """Why no part can need a kind in this role, or ""."""
+    """Return why no part can need a kind in this role, or ""."""
     if kind not in (*KINDS[2:], HUMAN):
         return f"this version has no such kind of part; the kinds are {', '.join((*KINDS[2:], HUMAN))}"
     if role in (*KINDS, HUMAN) and role != kind:
-        return f"a role that is called {role!r} is for {a(role)}; call it otherwise"
+        return f"a role called {role!r} must be of the kind {role!r}; choose another name"
     if kind == HUMAN and role != HUMAN:
-        return "a person is asked in the role human"
+        return "the role of a person must be called 'human'"
     if not ROLE.fullmatch(role):
         return "a role is a word of lower-case letters, digits and underscores, 40 characters at most"
     if role in RESERVED:
-        return "commands and records use this word for something else; call it otherwise"
+        return "this word is reserved in commands and records; choose another name"
     return ""
 
 
@@ -167,7 +167,8 @@ def _origin(thing: Any) -> str:
 
 
 class Register:
-    """`@register.replay("per")` above a frozen dataclass gives it its name; methods register an instance."""
+    """Decorators that register a frozen dataclass under a name, as in `@register.replay("per")`. Methods are registered
+    as instances: `register.method("per")(Method(…))`."""
 
     def suite(self, name: str) -> Callable[[T], T]:
         return _decorator("suite", name)
@@ -203,11 +204,11 @@ class Register:
         return _decorator("dataset", name)
 
     def call(self, name: str) -> Callable[[T], T]:
-        """A kind of call to a foundation model, which no command names (`guidebench.harness.models.calls`)."""
+        """Register a kind of call to a foundation model (`guidebench.harness.models.calls`)."""
         return _decorator("call", name)
 
     def encoder(self, name: str) -> Callable[[T], T]:
-        """What reads a part of observations, which no command names (`guidebench.baselines.encoders`)."""
+        """Register an encoder of a part of observations (`guidebench.baselines.encoders`)."""
         return _decorator("encoder", name)
 
 
@@ -215,7 +216,7 @@ register = Register()
 
 
 def get(kind: str, name: str) -> Any:
-    """The thing registered as `name`; UserError with the nearest names if there is none."""
+    """Return the object registered as `name`. Raise UserError with the nearest names if there is none."""
     if name not in _entries[kind]:
         _load_built_in()
     if name not in _entries[kind]:
@@ -226,7 +227,7 @@ def get(kind: str, name: str) -> Any:
         known = names(kind)
         if why := _broken.get((kind, name)) or _broken.get(("", name)):
             raise UserError(f"{kind} {name!r} is broken and cannot be used: {why}")
-        if name in known:  # found in a module that another name announces, which a worker would not look into
+        if name in known:  # registered by the module of another entry point, which a worker would not import
             raise UserError(
                 f"{kind} {name!r} is registered by {_homes[kind, name]}, but no entry point announces it; add "
                 f'{name} = "{_homes[kind, name]}" to [project.entry-points."guidebench.{kind}s"] of its package, '
@@ -237,12 +238,12 @@ def get(kind: str, name: str) -> Any:
 
 
 def home(kind: str, name: str) -> str:
-    """The module in which something registered is defined."""
+    """Return the module that registered a name."""
     return _homes[kind, name]
 
 
 def distribution(kind: str, name: str) -> tuple[str, str] | None:
-    """The installed distribution that announces a name, and its version; None for what is built in."""
+    """Return name and version of the installed distribution whose entry point announces a name; None for built-ins."""
     for entry in _outside(kind):
         if entry.name == name and entry.dist is not None:
             return entry.dist.name, entry.dist.version
@@ -250,7 +251,7 @@ def distribution(kind: str, name: str) -> tuple[str, str] | None:
 
 
 def names(kind: str) -> list[str]:
-    """Every registered name of a kind, sorted, plug-ins included."""
+    """Return every registered name of a kind, sorted, plug-ins included."""
     _load_built_in()
     for entry in _outside(kind):
         _load_outside(kind, entry)
@@ -258,13 +259,13 @@ def names(kind: str) -> list[str]:
 
 
 def registered(kind: str) -> list[str]:
-    """Names of a kind that are registered by now, sorted; plug-ins are not looked for."""
+    """Return the names of a kind registered so far, sorted, without loading plug-ins."""
     _load_built_in()
     return sorted(_entries[kind])
 
 
 def roles() -> dict[str, set[str]]:
-    """Role -> kinds, of all that registered parts need, and of the agent that a method has itself."""
+    """Return role -> kinds, over the `needs` of all registered parts, and the role of the agent."""
     found = {"agent": {"agent"}}
     for kind in KINDS[2:]:
         for name in names(kind):
@@ -287,12 +288,12 @@ def _load_built_in() -> None:
 
 
 def _attempt(load: Callable[[], object]) -> str:
-    """Why `load` failed, or "". What a module that failed had registered by then is taken back: it may be half of what
-    was meant. A module that it had imported in whole keeps what it registered, for nothing imports that one again."""
+    """Return why `load` failed, or "". Registrations of a failed module are undone, since they may be incomplete. Those
+    of modules that it imported successfully are kept, since those modules will not be imported again."""
     before = {kind: dict(things) for kind, things in _entries.items()}
     try:
         load()
-    except (Exception, SystemExit) as error:  # a module may raise anything, or end the process; nothing else may suffer
+    except (Exception, SystemExit) as error:  # a faulty module must not affect others, whatever it raises
         for kind, things in before.items():
             _entries[kind] = {
                 name: each for name, each in _entries[kind].items() if _whole(_homes[kind, name])
@@ -302,7 +303,7 @@ def _attempt(load: Callable[[], object]) -> str:
 
 
 def _whole(module: str) -> bool:
-    """Whether a module and the packages around it are imported, none of which failed."""
+    """Return whether a module and its parent packages were imported without failure."""
     parts = module.split(".")
     return all(".".join(parts[:end]) in sys.modules for end in range(1, len(parts) + 1))
 

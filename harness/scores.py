@@ -1,5 +1,5 @@
-"""What an episode is worth. It is apart from `guidebench.harness.interfaces` because reading a record needs it, and so
-does the help of every command, which imports nothing heavy."""
+"""Scores of evaluation episodes. Apart from `guidebench.harness.interfaces`, since reading a record and printing the
+help of a command need it and must not import heavy packages."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from guidebench.harness.errors import UserError
 
 @dataclass(frozen=True)
 class Score:
-    """What an evaluation episode of a task is worth: tables, curves, ranks and tests are of this number.
+    """The score of a task's evaluation episodes; tables, learning curves, ranks and tests use this number.
 
     `success` is 1 or 0, `return` the sum of an episode's rewards, `completion` the share of the task's `subgoals` that
-    hold when the episode ends. Any other name is a score of the task's own, told by `Task.score` when an episode ends.
-    Raises UserError for values that do not fit together.
+    hold when the episode ends. Any other name is a task-specific score, which the task's `score()` returns when an
+    episode ends (`ScoresEpisodes`). Raises UserError for inconsistent values.
     """
 
     name: str
     direction: Literal["higher", "lower"] = "higher"
     """Which values are better."""
     low: float | None = None
-    """The least that an episode can have, in the score's unit; None where no bound is known."""
+    """Minimum score of an episode, in the score's unit; None if no bound is known."""
     high: float | None = None
-    """The most that an episode can have."""
+    """Maximum score of an episode; None if no bound is known."""
 
     def __post_init__(self) -> None:
         if not self.name or not self.name.isprintable() or len(self.name) > LONGEST_SCORE:
@@ -40,21 +40,21 @@ class Score:
 
     @property
     def sign(self) -> int:
-        """1 where higher values are better, -1 where lower ones are."""
+        """Return 1 if higher values are better, else -1."""
         return 1 if self.direction == "higher" else -1
 
     @property
     def span(self) -> float | None:
-        """The width of the range; None where an end is not known."""
+        """Return the width of the range, or None if a bound is unknown."""
         return None if self.low is None or self.high is None else self.high - self.low
 
     @property
     def recorded(self) -> bool:
-        """Whether evaluation rows have a column of their own for it, as success and return are columns anyway."""
+        """Return whether episode records need an extra column for the score; success and return are always columns."""
         return self.name not in ("success", "return")
 
 
 LONGEST_SCORE = 40
-"""Characters of a score's name, which stands in the heads of tables."""
+"""Maximum characters of a score's name, which appears in table headings."""
 SUCCESS = Score("success", low=0.0, high=1.0)
-"""The score of a task whose suite names no other."""
+"""The default score, for tasks whose suite declares none."""

@@ -1,7 +1,7 @@
-"""Fields of configuration dataclasses: their type, bounds, unit, meaning and source, and how a value is checked.
+"""Fields of configuration dataclasses: type, bounds, unit, meaning and source, and the check of their values.
 
-A registered dataclass documents a field by the string under it. A last parenthesis in that string is the source
-(paper and table); `Annotated` carries bounds and unit:
+A registered dataclass documents a field by the string under it. A closing parenthesis at the end of that string gives
+the source (paper and table); `Annotated` carries bounds and unit:
 
     batch_size: Annotated[int, Bounds(1), Unit("transitions")] = 128
     \"\"\"Transitions per gradient step (VLM-RB, table 3).\"\"\"
@@ -27,7 +27,7 @@ from guidebench.harness.errors import UserError, unknown
 
 
 class Bounds(NamedTuple):
-    """Closed interval that a number must lie in; None leaves a side open."""
+    """Closed interval of permitted numbers; None leaves a side unbounded."""
 
     low: float | None = None
     high: float | None = None
@@ -43,50 +43,51 @@ class Bounds(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """What a number counts or measures."""
+    """Unit of a number."""
 
     name: str
 
 
 class Transport:
-    """Marks a field that decides how something is reached and never what comes of it: it is no part of a cell's id."""
+    """Marks a field that decides how a service is reached and cannot change a result. It is excluded from the cell
+    id."""
 
 
 class Variable:
-    """Marks a field that names an environment variable. Anything else is refused and not repeated in the message, since
-    it may be the key that the variable was to hold."""
+    """Marks a field that names an environment variable. An invalid name is an error whose message does not repeat the
+    value, since it may be a secret key."""
 
 
 VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 
 
 class Text:
-    """Marks a field of text, which the command line may name by a file: `judge.prompt=file:PATH`."""
+    """Marks a text field, whose value the command line may read from a file: `judge.prompt=file:PATH`."""
 
 
 LONGEST_TEXT = 65_536
-"""Bytes of a file that stands for a text."""
+"""Maximum size in bytes of a text file given as `file:PATH`."""
 
 
 class Cited(NamedTuple):
-    """A default together with where it comes from, for tables of overrides."""
+    """A default value with its source, for layers of settings."""
 
     value: Any
     source: str
 
 
 def cite(value: Any, source: str) -> Cited:
-    """A value with its source, as `bench show` prints them: `cite(0.95, "VLM-RB, table 3")`."""
+    """Return a value with its source, which `bench show` prints: `cite(0.95, "VLM-RB, table 3")`."""
     return Cited(value, source)
 
 
 def cited(prefix: str, source: str, **values: Any) -> dict[str, Cited]:
-    """A layer of settings from one source: `cited("learner.sac", "table 2", utd=1)` sets `learner.sac.utd`."""
+    """Return a layer of settings from one source: `cited("learner.sac", "table 2", utd=1)` sets `learner.sac.utd`."""
     return {f"{prefix}.{name}": cite(value, source) for name, value in values.items()}
 
 
 class Field(NamedTuple):
-    """One field of a configuration dataclass, as `bench show` and the checks need it."""
+    """One field of a configuration dataclass, for `bench show` and for checks."""
 
     name: str
     type: Any
@@ -102,7 +103,7 @@ class Field(NamedTuple):
 
 @functools.cache
 def fields(config: type) -> Mapping[str, Field]:
-    """The fields of a configuration dataclass by name, in order of definition; those that are `Transport` last."""
+    """Return the fields of a configuration dataclass by name, in order of definition, `Transport` fields last."""
     hints = typing.get_type_hints(config, include_extras=True)
     documents = _documents(config)
     result = {}
@@ -130,13 +131,13 @@ def fields(config: type) -> Mapping[str, Field]:
 
 
 def identity(config: Any) -> dict[str, Any]:
-    """Name -> value of the fields of a configuration that can change what comes of it."""
+    """Return name -> value of the fields of a configuration that can change a result."""
     kind: type = type(config)
     return {name: getattr(config, name) for name, field in fields(kind).items() if not field.transport}
 
 
 def _documents(config: type) -> dict[str, str]:
-    """The string literal under each field, base classes first."""
+    """Return field -> the string literal under it, base classes first."""
     found: dict[str, str] = {}
     for base in reversed(config.__mro__[:-1]):
         try:
@@ -157,8 +158,8 @@ def _documents(config: type) -> dict[str, str]:
 
 
 def given(field: Field, value: Any, where: str) -> Any:
-    """A value of the command line as the field's type: `check`, and `file:PATH` stands for the text in that file where
-    the field takes one. What is stored or built is never read again: the text itself is the value from here on."""
+    """Return a command-line value as the field's type, or raise UserError (`check`). For a `Text` field, `file:PATH` is
+    replaced by the text in that file, so stored settings never depend on the file."""
     if field.text and isinstance(value, str) and value.startswith("file:"):
         value = _read(Path(value.removeprefix("file:")).expanduser(), f"{where}={value}")
     return check(field, value, where)
@@ -182,16 +183,16 @@ def _read(path: Path, where: str) -> str:
 
 
 def check(field: Field, value: Any, where: str) -> Any:
-    """`value` as the field's type, or a UserError that names `where`, the value and what fits."""
+    """Return `value` as the field's type, or raise a UserError that names `where`, the value and what is expected."""
     try:
         typed = _coerce(field.type, value)
-    except (ValueError, OverflowError):  # a whole number beyond all floats
+    except (ValueError, OverflowError):  # OverflowError: an integer too large for a float
         raise UserError(f"{where}={show(value)}: expected {describe(field)}") from None
     if field.variable and not VARIABLE.fullmatch(typed):
         raise UserError(
-            f"{where} takes the name of an environment variable, in capital letters, digits and underscores, and what "
-            f"was given is none (it is not repeated here, since it may be a key); export the key as a variable such as "
-            f"{field.default}, and name that"
+            f"{where} takes the name of an environment variable, in capital letters, digits and underscores. The given "
+            f"value is no such name (it is not repeated here, since it may be a key). Export the key as a variable "
+            f"such as {field.default}, and give its name"
         )
     numbers = typed if isinstance(typed, tuple) else (typed,)
     for number in numbers:
@@ -204,13 +205,13 @@ def check(field: Field, value: Any, where: str) -> Any:
 
 
 def describe(field: Field) -> str:
-    """The values a field takes, in words."""
+    """Describe the values that a field accepts."""
     bounds = "" if field.bounds == Bounds() else f" {field.bounds}"
     return f"{type_name(field.type)}{bounds}{f' ({field.unit})' if field.unit else ''}"
 
 
 def type_name(annotation: Any) -> str:
-    """A field's type in words: `float`, `one of 'small', 'maximum'`, `int or null`."""
+    """Describe a field's type: `float`, `one of 'small', 'maximum'`, `int or null`."""
     if annotation is type(None):
         return "null"
     if typing.get_origin(annotation) is Literal:
@@ -223,7 +224,7 @@ def type_name(annotation: Any) -> str:
 
 
 def show(value: Any) -> str:
-    """A value as one would type it on the command line."""
+    """Format a value as it is written on the command line."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -268,7 +269,7 @@ def _coerce(annotation: Any, value: Any) -> Any:
 
 
 def build(config: type, values: Mapping[str, Any], where: str) -> Any:
-    """The dataclass with `values`, each checked; `where` prefixes the field in errors ("replay")."""
+    """Build the dataclass from checked `values`; `where` prefixes field names in errors ("replay")."""
     known = fields(config)
     checked = {}
     for name, value in values.items():

@@ -1,4 +1,4 @@
-"""Random streams: every seed owns one generator per purpose, so it draws the same numbers alone or beside others."""
+"""Random streams: every seed has one generator per purpose, so its random numbers do not depend on packing."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Streams:
         self._named: dict[str, np.random.Generator] = {}
 
     def named(self, name: str) -> np.random.Generator:
-        """The generator of a purpose that a part of a method has for itself, such as its second experience; the same
-        one for each call with this name."""
+        """Return the generator of a part's own purpose, such as a second experience; the same generator for the same
+        name."""
         if name not in self._named:
             self._named[name] = self._begun(name)
         return self._named[name]
@@ -45,12 +45,12 @@ class Streams:
         return np.random.default_rng(np.random.SeedSequence(entropy=self.seed, spawn_key=key))
 
     def evaluation_seed(self, step: int, episode: int) -> int:
-        """Reset seed of one evaluation episode: a function of (seed, step, episode) alone, so it needs no state."""
+        """Return the reset seed of an evaluation episode: a function of (seed, step, episode) only, without state."""
         key = (PURPOSES.index("evaluation"), step, episode)
         return int(np.random.SeedSequence(entropy=self.seed, spawn_key=key).generate_state(1, np.uint32)[0] >> 1)
 
     def of_question(self, ordinal: int, role: str = "judge") -> np.random.Generator:
-        """For one question to a judge: a function of (seed, role, ordinal) alone, so it needs no state."""
+        """Return the generator of one question: a function of (seed, role, ordinal) only, without state."""
         other = () if role == "judge" else (zlib.crc32(role.encode()),)
         key = (PURPOSES.index("judge"), ordinal, *other)
         return np.random.default_rng(np.random.SeedSequence(entropy=self.seed, spawn_key=key))
@@ -61,7 +61,7 @@ class Streams:
 
     def load_state(self, state: State) -> None:
         for purpose in PURPOSES:
-            if purpose in state:  # one that a checkpoint knows nothing of begins
+            if purpose in state:  # a purpose missing from the checkpoint keeps its initial state
                 getattr(self, purpose).bit_generator.state = state[purpose]
         for name in {*self._named, *state["named"]}:
             known = state["named"].get(name) or self._begun(name).bit_generator.state

@@ -1,4 +1,4 @@
-"""Texts that come from outside, from models, servers and records: made safe to keep and to print."""
+"""Sanitising of untrusted texts from models, servers and records, so that they can be stored and printed."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 DEEPEST = 100
-"""Levels of lists and objects in a JSON value; what is nested deeper exhausts the stack of whoever walks through it."""
+"""Maximum nesting of lists and objects in a JSON value; deeper nesting could exhaust the stack of recursive code."""
 REPLACEMENT = "\ufffd"
-"""Unicode's own mark for a character that could not be kept."""
+"""Unicode's replacement character."""
 SURROGATES = re.compile("[\ud800-\udfff]")
-"""Halves of a character, which JSON can name alone and UTF-8 cannot hold."""
+"""Lone surrogates, which JSON can encode and UTF-8 cannot."""
 UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control characters, which a terminal obeys, but for tabs and new lines; marks that turn the direction of a text; and
-halves of a character."""
+"""Characters to escape: control characters except tab and newline, bidirectional marks, and lone surrogates."""
 
 
 def _finite(text: str) -> float:
@@ -36,27 +35,28 @@ def _none(name: str) -> float:
 
 
 JSON = json.JSONDecoder(parse_float=_finite, parse_int=_whole, parse_constant=_none)
-"""Reads JSON whose numbers are all finite as floats too, so that they can be computed with and written again;
-ValueError for others (1e999, NaN, a whole number of 400 digits)."""
+"""Decodes JSON whose numbers are all finite as floats, so that they can be computed with and written again. Raises
+ValueError for others (1e999, NaN, an integer of 400 digits)."""
 
 
 def mended(text: str) -> str:
-    """The text with each half of a character replaced, so that it can be written as UTF-8."""
+    """Return the text with each lone surrogate replaced, so that it can be encoded as UTF-8."""
     return SURROGATES.sub(REPLACEMENT, text)
 
 
 def printable(text: str) -> str:
-    """The text with each character that a terminal would obey or cannot show written as an escape; lines stay lines."""
+    """Return the text with each control or unprintable character escaped; tabs and newlines are kept."""
     return UNPRINTABLE.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def one_line(text: Any) -> str:
-    """As `printable`, in one line: tabs and new lines are written as escapes too."""
+    """Return the text on one line: as `printable`, with tabs and newlines escaped too."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in str(text))
 
 
 def each_text(value: Any, change: Callable[[str], str], deepest: int = DEEPEST) -> Any:
-    """A JSON value with every string in it changed, names of fields included; ValueError if it is nested too deeply."""
+    """Return a JSON value with `change` applied to every string, field names included. Raise ValueError if it is nested
+    too deeply."""
     if isinstance(value, str):
         return change(value)
     if not isinstance(value, (dict, list)):

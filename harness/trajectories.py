@@ -1,4 +1,4 @@
-"""Episodes as arrays: a trajectory of a dataset, and a demonstration of a suite's solver."""
+"""Episodes as arrays: trajectories of datasets and demonstrations of a suite's solver."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from guidebench.harness.types import Array
 
 
 class Trajectory(NamedTuple):
-    """One episode of T steps, or its beginning: the last step is terminated or truncated, and no other."""
+    """T steps of one episode or of its beginning; exactly the last step is terminated or truncated."""
 
     task: str
-    """Of the suite."""
+    """Name of the task in its suite."""
     observation: Array  # [T, …]
     action: Array  # [T, …]
     reward: Array  # [T] float32
@@ -26,7 +26,7 @@ class Trajectory(NamedTuple):
 
 
 class Demonstration(NamedTuple):
-    """One episode of T steps that begins with `reset(seed)` and in which the solver succeeds at some step."""
+    """One episode of T steps that begins with `reset(seed)` and in which the solver succeeds at least once."""
 
     seed: int
     observation: Array  # [T, …]

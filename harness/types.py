@@ -1,4 +1,4 @@
-"""Names for types that modules below `harness.interfaces` use as well."""
+"""Type aliases, apart from `harness.interfaces` for modules that it imports."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 State = dict[str, Any]
-"""A tree of dicts with arrays, strings, numbers, booleans and None at its leaves: what a checkpoint can hold."""
+"""Checkpoint state: nested dicts whose leaves are arrays, strings, numbers, booleans or None."""
 Metrics = dict[str, Array]
 """Name -> one number per seed, [S]."""

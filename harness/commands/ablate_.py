@@ -1,6 +1,7 @@
-"""Run a method beside the ablations that it declares, as one study around the full method.
+"""Run a method and its declared ablations as one study.
 
-Overrides are those of `bench run`; a sweep gives one matrix per value. The same command continues where it stopped.
+Overrides are those of `bench run`; a sweep runs the ablations for each value. The same command continues where it
+stopped.
 `bench show method=…` lists the ablations.
 """
 
@@ -10,7 +11,7 @@ import argparse
 
 from guidebench.harness.commands import run_
 
-HELP = "run a method beside its declared ablations"
+HELP = "run a method and its declared ablations"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

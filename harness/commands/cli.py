@@ -1,4 +1,4 @@
-"""`bench`: finds the subcommand and hands over. Imports stay out of here so that help answers at once."""
+"""`bench`: parses the command line and runs the subcommand. It imports nothing heavy, so that help prints fast."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from guidebench.harness.errors import UserError, of_system, unknown
 from guidebench.harness.texts import printable
 
 COMMANDS = ("list", "show", "run", "ablate", "perturb", "status", "eval", "demos", "models", "new", "doctor")
-"""Subcommands in `guidebench.harness.commands`; others join through the entry point group `guidebench.commands`. A
-command is a module with HELP, add_arguments(parser) and run(args) -> exit code."""
+"""Subcommands in `guidebench.harness.commands`; other packages add theirs by the entry point group
+`guidebench.commands`. A command is a module with HELP, add_arguments(parser) and run(args) -> exit code."""
 
 EXAMPLES = """\
 examples:
-  bench list                                              what there is to run
-  bench show method=vlm_rb suite=minigrid_doorkey         every setting, who set it and its source
+  bench list                                              all suites, methods and parts
+  bench show method=vlm_rb suite=minigrid_doorkey         every setting, which layer set it, and its source
   bench run suite=minigrid_doorkey method=uer,per,vlm_rb profile=quick seeds=3
   bench run suite=minigrid_doorkey method=vlm_rb replay.lambda_max=0.25,0.5 --dry-run
   bench ablate suite=minigrid_doorkey method=vlm_rb profile=quick seeds=3 --only lambda_max
@@ -31,7 +31,7 @@ examples:
   bench run method=pebble,rl_sallm_f chat=scripted profile=quick seeds=3
   bench label runs/NAME                                    answer the questions that wait for a person
   bench report runs/NAME
-  bench compare runs/NAME --against measured               beside runs that nobody needs to repeat
+  bench compare runs/NAME --against measured               compare with stored runs of this project
   bench cite runs/NAME > used.bib
   bench leaderboard runs/NAME measured                     many studies on one page, ranked
   bench submit runs/NAME                                   an archive that others can add and verify
@@ -39,7 +39,7 @@ examples:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a subcommand; a UserError becomes one screen of text and exit code 2."""
+    """Run a subcommand and return its exit code; a UserError is printed without a traceback and returns 2."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     before = warnings.formatwarning
     warnings.formatwarning = _in_a_line
@@ -76,8 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def helps(width: int) -> dict[str, str]:
-    """Command -> the help that it prints, in lines of so many columns; `bench` itself first, then each command with its
-    subcommands."""
+    """Return command -> help text, wrapped at `width` columns: `bench` first, then each command and its subcommands."""
     parser, _, commands = _parser([])
     found = {"bench": parser}
     for name, command in commands.items():
@@ -93,7 +92,7 @@ def helps(width: int) -> dict[str, str]:
 def _in_a_line(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
 ) -> str:
-    """A warning for whoever typed a command: where in our code it was raised does not matter to them."""
+    """Format a warning for the user, without the place in our code that raised it."""
     return f"bench: {message}\n" if issubclass(category, UserWarning) else f"{category.__name__}: {message}\n"
 
 
@@ -104,7 +103,7 @@ def _chosen(arguments: Sequence[str]) -> str | None:
 def _parser(
     arguments: Sequence[str],
 ) -> tuple[argparse.ArgumentParser, dict[str, Any], dict[str, argparse.ArgumentParser]]:
-    """The parser, the modules of its commands and their own parsers."""
+    """Return the parser, the modules of its commands, and the parsers of the commands."""
     parser = _Parser(
         prog="bench",
         description="Benchmark of reinforcement learning guided by foundation models.",
@@ -117,8 +116,8 @@ def _parser(
     modules: dict[str, Any] = {}
     for name in COMMANDS:
         modules[name] = importlib.import_module(f"guidebench.harness.commands.{name}_")
-    # A built-in name needs no look at what is installed, which takes longer than the rest of the start; another name
-    # needs its own module only, and help needs all.
+    # Searching installed entry points takes longer than the rest of the start, so a built-in command skips it. Another
+    # command loads only its own module; help loads all.
     if chosen not in COMMANDS:
         for entry in plugged():
             if chosen in (None, entry.name) and (module := _load(entry)) is not None:
@@ -138,7 +137,7 @@ def _add(commands: Any, name: str, module: Any) -> argparse.ArgumentParser:
 
 
 def _check_options(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
-    """UserError for an option that a command has not: settings are no options, and misspelt ones have neighbours."""
+    """Raise UserError for an unknown option; suggest key=value for a setting and the nearest name for a misspelling."""
     options, settings = _options(parser), any(action.dest == "overrides" for action in parser._actions)
     for index, word in enumerate(words):
         if word == "--":
@@ -158,7 +157,7 @@ def _check_options(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
 
 
 def _options(parser: argparse.ArgumentParser) -> set[str]:
-    """Every option of a command and of its subcommands."""
+    """Return every option of a command and of its subcommands."""
     found = set(parser._option_string_actions)
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -167,17 +166,18 @@ def _options(parser: argparse.ArgumentParser) -> set[str]:
 
 
 def plugged() -> list[EntryPoint]:
-    """Subcommands of other packages, `report` of this one among them."""
+    """Return the entry points of plug-in subcommands; those of this package outside the harness, such as `report`, are
+    among them."""
     return sorted(entry_points(group="guidebench.commands"), key=lambda entry: entry.name)
 
 
 def command(name: str) -> Any | None:
-    """The module of a plugged-in subcommand, or None."""
+    """Return the module of a plug-in subcommand, or None."""
     return next((_load(entry) for entry in plugged() if entry.name == name), None)
 
 
 def _load(entry: EntryPoint) -> Any | None:
-    """The module of a plug-in, tried out; None, and a line about it, if it is no command."""
+    """Return the module of a plug-in command after a trial use; print a message and return None if that fails."""
     try:
         if entry.name in COMMANDS:
             raise TypeError(f"bench has a command {entry.name!r} of its own")
@@ -187,7 +187,7 @@ def _load(entry: EntryPoint) -> Any | None:
         trial = argparse.ArgumentParser()
         _add(trial.add_subparsers(), entry.name, module)
         trial.format_help()
-    except (Exception, SystemExit) as error:  # a stranger's module may raise anything, or end the process
+    except (Exception, SystemExit) as error:  # a plug-in may raise anything, or end the process
         why = f"sys.exit({error.code!r})" if isinstance(error, SystemExit) else repr(error)
         print(f"bench: plug-in command {entry.name!r} is broken and left out: {why}", file=sys.stderr)
         return None
@@ -195,7 +195,7 @@ def _load(entry: EntryPoint) -> Any | None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Its errors are those of the other mistakes, and say where the command is explained."""
+    """A parser whose errors are UserErrors that refer to the command's help."""
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}\n{self.format_usage()}`{self.prog} --help` explains what it takes")

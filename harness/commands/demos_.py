@@ -1,7 +1,7 @@
-"""Make the demonstrations that runs of a suite begin with, or verify those that are kept already.
+"""Make the demonstrations that runs of a suite begin with, or verify those in the cache.
 
-Each is an episode of the suite's own solver, replayed action by action in a fresh task before it counts. They are kept
-below $GUIDEBENCH_CACHE, or ~/.cache/guidebench; `bench run` makes what is missing by itself.
+Each demonstration is an episode of the suite's solver, verified by replaying its actions in a new task. They are stored
+below $GUIDEBENCH_CACHE, or ~/.cache/guidebench; `bench run` makes missing ones automatically.
 
   bench demos suite=minigrid_doorkey task=8x8 --count 10
 """
@@ -24,9 +24,9 @@ HELP = "make and verify the demonstrations that runs begin with"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("overrides", nargs="+", metavar="key=value", help="as for `bench run`: suite=, task=, suite.…=")
     parser.add_argument(
-        "--count", type=int, metavar="N", help=f"episodes (training.demonstrations, or {COUNT} where that is 0)"
+        "--count", type=int, metavar="N", help=f"episodes (training.demonstrations, or {COUNT} if that is 0)"
     )
-    parser.add_argument("--output", type=Path, metavar="DIR", help="write them to this directory too")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="also write them to this directory")
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     if args.count is not None and args.count < 1:
         raise UserError(f"--count {args.count}: at least 1")
     chosen: dict[Wanted, str] = {}
-    """What to make -> the name of its copy."""
+    """Demonstrations to make -> file name of their copy."""
     plan = matrix.plan(args.overrides)
     for cell in plan.cells:
         count = args.count or cell.section("training").demonstrations or COUNT

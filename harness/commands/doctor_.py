@@ -1,11 +1,11 @@
 """Check this machine: package versions, plug-ins, processor, GPU, disk, OpenGL, LaTeX and git.
 
-With a judge, a chat or an embedder it also checks the model behind it, and asks it once; one model at a time, and in a
-method's own role as well (planner=openai planner.model=…):
+Given a judge, a chat or an embedder, also check its model and make one call to it. Give one model at a time; roles of a
+method are accepted as well (planner=openai planner.model=…):
 
-  bench doctor judge=transformers judge.model=PATH                                files, memory, loading, a tiny call
-  bench doctor chat=openai chat.model=NAME                                        a language model, as a teacher asks it
-  bench doctor judge=openai judge.model=NAME judge.base_url=http://localhost:8000/v1    the server, and how it can score
+  bench doctor judge=transformers judge.model=PATH                                files, memory, loading, a small call
+  bench doctor chat=openai chat.model=NAME                                        a language model, as a teacher calls it
+  bench doctor judge=openai judge.model=NAME judge.base_url=http://localhost:8000/v1    the server and how it scores
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from guidebench.harness.machine import cores, visible_gpus
 
 HELP = "check packages, GPU, disk and system programs, or a model"
 EXTRAS = {"transformers": "vlm", "openai": "openai"}
-"""Of the package, by the backend that needs it."""
+"""Backend -> the extra of this package that it needs."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +54,7 @@ def _model(overrides: Sequence[str]) -> list[Finding]:
     roles = {kind: {kind} for kind in registry.MODELS} | registry.roles()
     found = [(role, kind) for role in given for kind in roles.get(role, ()) if kind in registry.MODELS]
     if not found:
-        raise UserError(f"{next(iter(given))}= is given and no model; add judge=…, chat=… or embedder=…")
+        raise UserError(f"{next(iter(given))}= is given without a model; add judge=…, chat=… or embedder=…")
     role, kind = found[0]
     if other := next((each for each, _ in found if each != role), ""):
         raise UserError(f"{role}= and {other}= name two models; bench doctor checks one at a time")
@@ -66,7 +66,7 @@ def _model(overrides: Sequence[str]) -> list[Finding]:
 
 
 def _packages(extra: str = "") -> list[Finding]:
-    """Versions of what the package needs, or of what its extra needs."""
+    """Check the versions of the requirements of the package, or of one of its extras."""
     import re
     from importlib import metadata
 

@@ -1,6 +1,7 @@
-"""Evaluate a finished run again: on new layouts, on another task its spaces fit, with video or judged frames if asked.
+"""Evaluate a finished run again: on new layouts, or on another task with the same spaces; optionally with video or
+judged frames.
 
-What lies in RUN/videos and RUN/frames is on the run's page.
+Files in RUN/videos and RUN/frames appear on the run's page.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from guidebench.harness.errors import count
 
-HELP = "evaluate a finished run again, with --video or --frames if asked"
+HELP = "evaluate a finished run again, optionally with --video or --frames"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,10 +21,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "overrides",
         nargs="*",
         metavar="key=value",
-        help="suite=… and task=… to test it elsewhere; models.mode=record to ask",
+        help="suite=… and task=… to test it elsewhere; models.mode=record to call models",
     )
-    parser.add_argument("--episodes", type=int, default=32, help="episodes (32)")
-    parser.add_argument("--seed", type=int, default=0, help="of the layouts; none of them was seen in the run (0)")
+    parser.add_argument("--episodes", type=int, default=32, help="number of episodes (32)")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of the layouts, which differ from those of the run (0)"
+    )
     parser.add_argument("--video", type=Path, metavar="FILE", help="draw the first episodes to FILE (.mp4 or .gif)")
     parser.add_argument("--video-episodes", type=int, default=4, help="episodes in the video (4)")
     parser.add_argument(
@@ -31,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="draw the first episode to RUN/frames, with the judge's score of each clip",
     )
-    parser.add_argument("--json", action="store_true", help="one object per episode")
+    parser.add_argument("--json", action="store_true", help="print one object per episode as JSON")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""What there is, by kind: suites, methods and the parts of methods, plug-ins included."""
+"""List suites, methods and the parts of methods by kind, plug-ins included."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def describe(kind: str, thing: object) -> str:
-    """One line about a registered thing."""
+    """Return a one-line description of a registered object."""
     if kind == "method":
         return str(thing.summary)  # type: ignore[attr-defined]
     first = " ".join((getattr(thing, "__doc__", "") or "").strip().split("\n\n")[0].split())

@@ -1,12 +1,12 @@
-"""Foundation models: which there are, what they were asked and answered, and how to take it elsewhere.
+"""List foundation models, draft prompts, and inspect, export or import the recorded calls of a study.
 
 examples:
-  bench models list                            by short name, with calls, backends, prices and licences
+  bench models list                            models by short name, with calls, backends, prices and licences
   bench models prompt suite=classic            a request for a judging prompt, for any chat model
-  bench models stats runs/mine                 calls, images and failures on record, and what was spent
+  bench models stats runs/mine                 recorded questions, images and failures, and their cost
   bench models export runs/mine calls.sqlite   every recorded call in one file, to replay the study elsewhere
-  bench models import calls.sqlite runs/mine   into a study, new or begun; then `bench run … models.mode=replay`
-  bench models convert liv.pt liv.safetensors  a torch.save checkpoint, LIV's, as safetensors, once
+  bench models import calls.sqlite runs/mine   add calls to a study; then `bench run … models.mode=replay`
+  bench models convert liv.pt liv.safetensors  convert a torch.save checkpoint, such as LIV's, to safetensors
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ SUBCOMMANDS = {
     "list": "guidebench.harness.commands.models.list_",
     "prompt": "guidebench.harness.commands.models.prompt",
 }
-"""Name -> module; each imports what is heavy in its `run`."""
-HELP = "foundation models: recipes, prompts, recorded calls and what they took"
+"""Subcommand -> module; heavy packages are imported in its `run`."""
+HELP = "foundation models: recipes, prompts, recorded calls and their cost"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,9 +1,9 @@
-"""Write an installable package outside this tree that runs as it stands: a replay, a reward guide or a suite of your
-own, with a test and a page.
+"""Write an installable package with a replay, a reward guide or a suite of your own. It runs without changes and has a
+test and a page.
 
-  bench new replay my_replay       what chooses a batch, and a method of that name that uses it
-  bench new guide my_reward        what pays the learner, and a method of that name that uses it
-  bench new suite my_suite         tasks with a protocol
+  bench new replay my_replay       a sampler of batches, and a method of that name that uses it
+  bench new guide my_reward        a guide that computes rewards, and a method of that name that uses it
+  bench new suite my_suite         tasks and their protocol
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ HELP = "write a package with a replay, a reward guide or a suite of your own"
 
 
 class Skeleton(NamedTuple):
-    """What is written for a kind."""
+    """The package that is written for a kind."""
 
     registers: tuple[str, ...]
-    """The kinds of which it registers a thing of its name."""
+    """Kinds under which the package registers its name."""
     modules: tuple[str, ...]
-    """Modules beside `__init__`."""
+    """Modules in addition to `__init__`."""
     command: str
-    """Settings with which it is tried out."""
+    """Overrides of the `bench run` command that tries it out."""
 
 
 SKELETONS = {
@@ -34,9 +34,9 @@ SKELETONS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kind", choices=tuple(SKELETONS), help="what to begin")
-    parser.add_argument("name", help="its name: lower-case letters, digits and _")
-    parser.add_argument("--directory", type=Path, help="where (./NAME)")
+    parser.add_argument("kind", choices=tuple(SKELETONS), help="kind of package")
+    parser.add_argument("name", help="name to register: lower-case letters, digits and _")
+    parser.add_argument("--directory", type=Path, help="directory to write (./NAME)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,8 +1,7 @@
-"""Run judged methods on standard frames and on perturbed ones, as one study with sample frames.
+"""Run methods with a judge on standard and on perturbed frames, as one study with sample frames.
 
-What the agent observes and the task itself stay the same; only the judge's frames change. A method without a judge in
-the same command runs once, as a line to compare with. Overrides are those of `bench run`; the same command continues
-where it stopped.
+Only the frames that the judge sees change; observations and task stay the same. A method without a judge in the same
+command runs once, for comparison. Overrides are those of `bench run`; the same command continues where it stopped.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from guidebench.harness.plan.matrix import Plan
     from guidebench.harness.run.study import Study
 
-HELP = "run judged methods on standard and on perturbed frames"
+HELP = "run methods with a judge on standard and on perturbed frames"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _remind(plan: Plan) -> None:
-    """Say which judges are not models."""
+    """Print a reminder of which judges are scripted and not models."""
     from guidebench.harness import registry
     from guidebench.harness.records.schema import INSTRUMENT_CHECK
 

@@ -1,15 +1,15 @@
-"""Train and evaluate. The same command continues where it stopped: finished runs are skipped, broken ones resume.
+"""Train and evaluate. Running the same command again continues: finished runs are skipped, interrupted runs resume.
 
 Overrides have the form key=value; a comma list or range(…) sweeps:
   suite, task, method, profile      what to run (profile: paper, quick, smoke)
   learner, replay, guide, agent, judge, teacher, chat, embedder
-                                    swap a part of the method
+                                    replace a part of the method
   SECTION.FIELD                     any setting that `bench show` prints, e.g. learner.lr=1e-4
-  seeds=5  seeds=[0,3,7]            how many, or which
+  seeds=5  seeds=[0,3,7]            number of seeds, or a list of seeds
   output, workers, pack, gpus, per_gpu, device, checkpoint_every, probes, tensorboard, keep_replay, mixed_commits,
-  report, against
+  report, against                   how the study is executed
   models.mode=record|live|replay, models.cassette, models.budget_usd, models.budget_calls, models.budget_seconds
-                                    how foundation models are asked, and what they may cost
+                                    how foundation models are called, and limits on their cost
 
   bench run suite=minigrid_doorkey task=8x8 method=vlm_rb profile=quick seeds=5 against=measured
 """
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 ERRORS = 2
 LINES = 15
-"""Errors told at the end, and lines of each, so that they fit on one screen."""
+"""Maximum number of errors printed at the end, and of lines each, so that they fit on one screen."""
 ENOUGH = 10
-"""Seeds of a row from which on intervals are close to what they claim."""
+"""Seeds per table row from which confidence intervals have about their nominal coverage."""
 HELP = "train and evaluate; the same command continues where it stopped"
 
 
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_only(parser: argparse.ArgumentParser, what: str) -> None:
-    """The flag of commands that build a matrix; `only` reads it."""
+    """Add the flag --only to a command that builds a matrix; `only` reads it."""
     parser.add_argument("--only", metavar="NAME,…", default="", help=f"only these {what}")
 
 
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def carry_out(plan: Plan, args: argparse.Namespace, add: Callable[[Study], None] = lambda outcome: None) -> int:
-    """Do with `plan` what the flags in `args` ask for; `add` puts what else belongs to the study beside its runs."""
+    """Execute `plan` according to the flags in `args`; `add` writes additional files of the study after its runs."""
     comparison = _comparison(plan)
     if args.dry_run:
         return dry_run(plan, args.json)
@@ -90,7 +90,8 @@ def carry_out(plan: Plan, args: argparse.Namespace, add: Callable[[Study], None]
 
 
 def dry_run(plan: Plan, as_json: bool) -> int:
-    """Print what `plan` would do, and what it would miss here: a GPU, a package, a model; 1 where it would miss one."""
+    """Print what `plan` would run and what is missing here, such as a GPU, a package or a model. Return 1 if anything
+    is missing, else 0."""
     from guidebench.harness.episodes import demonstrations
     from guidebench.harness.launchers import local
     from guidebench.harness.models import keeping
@@ -174,7 +175,7 @@ def dry_run(plan: Plan, as_json: bool) -> int:
 
 
 def _volume(usages: Sequence[Usage], seeds: int) -> str:
-    """What the cells of a study ask of a model, in words."""
+    """Describe the number of calls that the cells of a study make to a model."""
     calls, images, tokens_in, tokens_out, usd = (
         seeds * sum(getattr(usage, what) for usage in usages)
         for what in ("calls", "images", "tokens_in", "tokens_out", "usd")
@@ -192,7 +193,7 @@ RESTS_ON = {
     "scaled": "by operation counts and the timing of others",
     "counted": "by operation counts alone",
 }
-"""What the estimate of a cell rests on, by its basis."""
+"""Basis of a cell's estimate -> its description."""
 
 
 def _rests_on(bases: Sequence[str]) -> str:
@@ -204,7 +205,7 @@ def _rests_on(bases: Sequence[str]) -> str:
 
 
 def _several(words: str) -> str:
-    """What an estimate rests on, of cells in place of one."""
+    """Return a description of an estimate's basis in the plural."""
     return words.replace(" it ", " these cells ").replace(" its ", " their ")
 
 
@@ -259,7 +260,7 @@ def _report(outcome: Study) -> None:
 
 
 def _close(outcome: Study) -> None:
-    """The last words about a study: what so few seeds can show, and where its page is."""
+    """Print what this number of seeds can show, and the path of the study's page."""
     finished = Counter(run.cell.id for run in outcome.runs if run.status == "finished")
     if all(run.cell.names.profile == "smoke" for run in outcome.runs):
         print(
@@ -280,7 +281,7 @@ def _close(outcome: Study) -> None:
 
 
 def _comparison(plan: Plan) -> Any | None:
-    """The command that compares, if the plan names what with and could be compared with it; None if it names none."""
+    """Return the command `compare` if the plan sets `against`, else None. Raise UserError if it cannot be compared."""
     against = plan.execution.against
     if against is None:
         return None

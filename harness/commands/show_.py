@@ -1,7 +1,7 @@
-"""Every setting of a cell: its value and unit, which layer set it, and the paper and table it comes from.
+"""Show every setting of a cell: its value and unit, which layer set it, its source (paper and table), and its meaning.
 
 bench show suite=minigrid_doorkey method=vlm_rb
-bench show method=vlm_rb profile=quick learner.lr=1e-3         as `bench run` would have it
+bench show method=vlm_rb profile=quick learner.lr=1e-3         the settings that `bench run` would use
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from guidebench.harness.plan.config import Cell
 
-HELP = "show every setting, who set it, and its source"
+HELP = "show every setting, which layer set it, and its source"
 LONGEST = 72
-"""Characters of a value in the table; a longer one, such as a prompt, stands in full below it."""
+"""Maximum characters of a value in the table; a longer value, such as a prompt, is printed in full below it."""
 MOST = 10
-"""Tasks that are named; `bench list` has them all."""
+"""Maximum number of tasks to print; `bench list` prints all."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "overrides",
         nargs="+",
         metavar="key=value",
-        help="as for `bench run`; without suite=, every suite that the method has a home in",
+        help="as for `bench run`; without suite=, the suite of the method's recipe, or one that its parts fit",
     )
     parser.add_argument("--json", action="store_true", help="as JSON")
 
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _home(overrides: list[str], suites: list[str]) -> str:
-    """The suite a method is shown on when none is named: its recipe's, else the first that its own parts fit."""
+    """Return the suite to show if none is named: that of the method's recipe, else the first that its parts fit."""
     from guidebench.harness.errors import UserError
     from guidebench.harness.plan import matrix
 

@@ -1,4 +1,4 @@
-"""How far each run of a study is, at what speed and for how long still, whichever process trains it."""
+"""Show the progress, speed and remaining time of each run of a study, also while another process trains it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from guidebench.harness.records.study import RunDirectory
     from guidebench.harness.run.pace import Standing
 
-HELP = "how far each run of a study is"
+HELP = "show the progress of each run of a study"
 SILENT = 30.0
-"""Seconds without a word from a worker after which the table says so."""
+"""Seconds without a message from a worker after which the table reports it as silent."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
                 print(f"    {one_line(last_line(str(row['error'])))}")
     accounts = [row["models"] for row in rows if row["models"]]
     total = {name: sum(account[name] for account in accounts) for name in (*QUESTIONS, *LEDGER)}
-    if any(total[name] for name in ("tokens_in", "usd", "failures")):  # a hand-written judge costs nothing
+    if any(total[name] for name in ("tokens_in", "usd", "failures")):  # all are 0 for a scripted judge
         print(
             f"models: {count(total['questions'], 'question')}, {total['failures']:,} of them without an answer; "
             f"{count(total['calls'], 'call')}, {total['tokens_in']:,} tokens in, {total['tokens_out']:,} out, "
@@ -67,14 +67,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _row(entry: dict[str, Any], found: RunDirectory) -> dict[str, Any]:
-    """What is known of a run: what its worker says now, else what its last checkpoint said."""
+    """Return the status of a run: live values from its worker, else those of its last checkpoint."""
     from guidebench.harness.records.schema import LEDGER, QUESTIONS
 
     content = found.read()
     status = content.get("status", "waiting")
     live = found.live() if status == "running" else {}
     if status == "running" and not found.held():
-        status = "stopped"  # its worker was killed before it could say so
+        status = "stopped"  # its worker was killed before it could record the stop
     spent = last_row(found.path / "ledger.jsonl")
     step = live.get("step", content.get("step", 0))
     steps = content.get("steps") or _steps(found)
@@ -99,13 +99,13 @@ def _row(entry: dict[str, Any], found: RunDirectory) -> dict[str, Any]:
 
 
 def _steps(found: RunDirectory) -> int | None:
-    """The steps of a run that has not begun, by its cell's record."""
+    """Return the steps of a run that has not begun, from its cell record."""
     steps = _record(found).get("steps")
     return steps if isinstance(steps, int) else None
 
 
 def _measure(found: RunDirectory) -> str:
-    """What the score of a run is called."""
+    """Return the name of a run's score."""
     from guidebench.harness.errors import UserError
     from guidebench.harness.records.schema import score_of
 
@@ -116,7 +116,7 @@ def _measure(found: RunDirectory) -> str:
 
 
 def _record(found: RunDirectory) -> dict[str, Any]:
-    """The record of a run's cell; empty where there is none yet or it cannot be read."""
+    """Return the record of a run's cell; empty if it does not exist yet or cannot be read."""
     try:
         content = json.loads((found.path.parent / "cell.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -143,7 +143,7 @@ def _name(row: dict[str, Any]) -> str:
 
 
 def _line(row: dict[str, Any], standing: Standing) -> str:
-    """A run on a line of 80 characters."""
+    """Format a run as one line of at most 80 characters."""
     from guidebench.harness.run import pace
 
     parts = [f"seed {row['seed']:<4} {row['status']:<8}"]
@@ -157,13 +157,13 @@ def _line(row: dict[str, Any], standing: Standing) -> str:
 
 
 def last_row(path: Path) -> dict[str, Any]:
-    """The last whole line of a log, or nothing."""
+    """Return the last complete line of a log as an object, or {} if there is none."""
     if not path.exists():
         return {}
     for line in reversed(path.read_bytes().splitlines()):
         try:
             row = json.loads(line)
-        except (ValueError, RecursionError):  # the writer was cut short, or it was none of ours
+        except (ValueError, RecursionError):  # an interrupted write, or a foreign file
             continue
         return row if isinstance(row, dict) else {}
     return {}

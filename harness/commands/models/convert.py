@@ -1,6 +1,6 @@
-"""A published torch.save checkpoint, such as LIV's, as safetensors; done once, and nothing in the checkpoint is run.
+"""Convert a published torch.save checkpoint, such as LIV's, to safetensors. No code in the checkpoint is executed.
 
-bench models convert model.pt liv.safetensors      then name liv.safetensors as the model
+bench models convert model.pt liv.safetensors      then set liv.safetensors as the model
 """
 
 from __future__ import annotations
@@ -8,13 +8,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-HELP = "a torch.save checkpoint as safetensors"
+HELP = "convert a torch.save checkpoint to safetensors"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", type=Path, metavar="CHECKPOINT", help="a file as torch.save wrote it")
-    parser.add_argument("target", type=Path, metavar="FILE", help="the safetensors file to write, new")
-    parser.add_argument("--architecture", default="", help="open_clip's name for it; found by itself for CLIP RN50")
+    parser.add_argument("source", type=Path, metavar="CHECKPOINT", help="file written by torch.save")
+    parser.add_argument("target", type=Path, metavar="FILE", help="safetensors file to write; must not exist")
+    parser.add_argument(
+        "--architecture", default="", help="name of the architecture in open_clip; detected for CLIP RN50"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

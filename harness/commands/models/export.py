@@ -1,6 +1,6 @@
-"""Every recorded call of a study in one file, images included; other studies import it, and replay it.
+"""Export every recorded call of a study, images included, to one file that other studies can import and replay.
 
-The file holds prompts, images and answers, and no key: keys are never recorded.
+The file holds prompts, images and answers. It holds no API keys, since keys are never recorded.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-HELP = "every recorded call of a study in one file"
+HELP = "export every recorded call of a study to one file"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", type=Path, metavar="STUDY", help="directory of a study")
-    parser.add_argument("file", type=Path, metavar="FILE", help="the cassette to write, new")
+    parser.add_argument("file", type=Path, metavar="FILE", help="cassette to write; must not exist")
 
 
 def run(args: argparse.Namespace) -> int:

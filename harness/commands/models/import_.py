@@ -1,6 +1,6 @@
-"""Calls recorded elsewhere, into a study, new or begun; `bench run … models.mode=replay` then answers from them.
+"""Import recorded calls into a new or existing study; `bench run … models.mode=replay` then answers from them.
 
-Every row is checked before the first is taken: types, sizes, answers of the kind that their question asks for.
+Every record is validated before the first is imported: types, sizes, and whether the answer fits the question.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-HELP = "calls recorded elsewhere, into a study"
+HELP = "import recorded calls into a study"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE", help="a cassette, as `bench models export` wrote it")
-    parser.add_argument("study", type=Path, metavar="STUDY", help="directory of a study, new or begun")
+    parser.add_argument("file", type=Path, metavar="FILE", help="cassette written by `bench models export`")
+    parser.add_argument("study", type=Path, metavar="STUDY", help="directory of a new or existing study")
 
 
 def run(args: argparse.Namespace) -> int:

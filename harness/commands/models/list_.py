@@ -1,8 +1,8 @@
-"""Models by short name: which calls each serves, through which backends, at what price, under which licence.
+"""List models by short name, with the calls that each answers, its backends, price and licence.
 
-A short name stands wherever a model is named, `judge.model=gpt-4o-mini`; so does any repository id or local path.
-Prices are in USD per million tokens, in and out, at the maker's own server, with the day since which they held; a model
-whose weights are published costs nothing by the token where you run it.
+Settings accept a short name as model, `judge.model=gpt-4o-mini`, as well as any repository id or local path.
+Prices are in USD per million input and output tokens at the maker's server, with the date of the price. Models with
+published weights that you run yourself have no price per token.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from guidebench.harness.models.backends.recipes import Recipe
 
-HELP = "models by short name, with calls, backends, prices and licences"
+HELP = "list models by short name, with calls, backends, prices and licences"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

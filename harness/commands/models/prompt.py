@@ -1,11 +1,11 @@
-"""Draft the prompt that a model judges a suite's clips by.
+"""Draft a prompt by which a model judges the clips of a suite.
 
   bench models prompt suite=classic task=CartPole-v1                              a request to paste into any chat model
-  bench models prompt suite=classic judge=openai judge.model=gpt-4o --output cartpole.txt        or have it asked here
-  bench run suite=classic method=vlm_rb judge=transformers judge.prompt=file:cartpole.txt                    and use it
+  bench models prompt suite=classic judge=openai judge.model=gpt-4o --output cartpole.txt      or send it to a model
+  bench run suite=classic method=vlm_rb judge=transformers judge.prompt=file:cartpole.txt      and use the draft
 
-Without judge= nothing is asked: what is printed is the request, with the suite's tasks and other suites' prompts. With
-it the model's draft is printed, if it has the form that judging needs. Read it before using it.
+Without judge=, no model is called, and the request is printed: the suite's tasks, and other suites' prompts as
+examples. With judge=, the model's draft is printed if it has the form that judging needs. Read it before using it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "overrides", nargs="+", metavar="key=value", help="suite=, task=, judge= and settings of that judge"
     )
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write it there, new, instead of printing it")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write to this new file instead of printing")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -34,9 +34,9 @@ def run(args: argparse.Namespace) -> int:
     if suite is None:
         raise UserError("no suite named; add suite=…")
     if given and "judge" not in given:
-        raise UserError(f"{next(iter(given))}= is given and no model to ask; add judge=…")
+        raise UserError(f"{next(iter(given))}= is given without a model to call; add judge=…")
     if args.output is not None and args.output.exists():
-        raise UserError(f"{args.output} is there already; name a new file with --output")
+        raise UserError(f"{args.output} exists already; name a new file with --output")
     text = _request(str(suite), None if task is None else str(task))
     if given:
         text = _draft(given, text)

@@ -1,4 +1,4 @@
-"""What is on record: questions, images and failures of a study or a cassette, and what was really spent on them."""
+"""Show the recorded questions, images and failures of a study or a cassette, and their actual cost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from guidebench.harness.errors import count
 from guidebench.harness.texts import one_line
 
-HELP = "questions, images and failures on record, and what was spent"
+HELP = "show recorded questions, images and failures, and their cost"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
