@@ -4,7 +4,7 @@ Given a judge, a chat or an embedder, also check its model and make one call to 
 method are accepted as well (planner=openai planner.model=…):
 
   bench doctor judge=transformers judge.model=PATH                                files, memory, loading, a small call
-  bench doctor chat=openai chat.model=NAME                                        a language model, as a teacher calls it
+  bench doctor chat=openai chat.model=NAME                                      a language model, as a teacher calls it
   bench doctor judge=openai judge.model=NAME judge.base_url=http://localhost:8000/v1    the server and how it scores
 """
 

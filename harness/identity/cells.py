@@ -1,4 +1,4 @@
-"""A cell as its record, cell.json, and back: whoever reads one gets the very cell, or is told why not."""
+"""Conversion of cells to records (cell.json) and back; reading a record returns the identical cell or raises."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from guidebench.harness.settings import check
 
 
 def record(cell: Cell) -> dict[str, Any]:
-    """The content of cell.json."""
+    """Return the content of cell.json."""
     names = cell.names
     return {
         "schema": config.SCHEMA,
@@ -42,8 +42,7 @@ def record(cell: Cell) -> dict[str, Any]:
 
 
 def parts_of(cell: Cell) -> dict[str, dict[str, str]]:
-    """Role -> `kind` and `name` of the part in it, and of one whose word guides the learner its `backend` and
-    `model`."""
+    """Return role -> `kind` and `name` of its part, and also `backend` and `model` if its answers guide the learner."""
     answering = {
         part.role: {"backend": cell.section(part.role).backend, "model": cell.called(part)} for part in cell.answering
     }
@@ -53,7 +52,7 @@ def parts_of(cell: Cell) -> dict[str, dict[str, str]]:
 
 
 def names_of(content: Mapping[str, Any]) -> Names:
-    """The names in a record; UserError for one that another version wrote."""
+    """Return the names in a record. Raise UserError for a record of another schema version."""
     if content.get("schema") != config.SCHEMA:
         raise UserError(
             f"the record of cell {content.get('cell')} has schema {content.get('schema')!r}, and this version reads "
@@ -64,8 +63,8 @@ def names_of(content: Mapping[str, Any]) -> Names:
 
 
 def rehashed(content: Mapping[str, Any]) -> str:
-    """The id that a record's own names, versions and settings give, whichever version wrote it; UserError where one of
-    its parts is not installed here."""
+    """Recompute the cell id from a record's names, versions and settings, even if other versions of the parts are
+    installed. Raise UserError if a part is not installed."""
     names = names_of(content)
     known = config.cell_fields(names)
     values: dict[str, Any] = {}
@@ -77,14 +76,14 @@ def rehashed(content: Mapping[str, Any]) -> str:
 
 
 def recorded(content: Mapping[str, Any]) -> Cell:
-    """The cell of a record; UserError if this version would give it another id."""
+    """Return the cell of a record. Raise UserError if the installed version would compute another id."""
     names = names_of(content)
     settings = {}
     known = config.cell_fields(names)
     for key, entry in content["settings"].items():
         section, name = key.split(".", 1)
         if name not in known.get(section, {}):
-            raise UserError(f"the record of cell {content['cell']} has a setting {key!r} that this version has not")
+            raise UserError(f"the record of cell {content['cell']} has a setting {key!r} that this version lacks")
         value = check(known[section][name], entry["value"], f"the record of cell {content['cell']}: {key}")
         settings[key] = Value(value, entry["layer"], entry["source"])
     for section, name in ((section, name) for section, own in known.items() for name in own):
@@ -103,9 +102,9 @@ def recorded(content: Mapping[str, Any]) -> Cell:
 
 
 def write_cell(study: StudyDirectory, cell: Cell) -> None:
-    """Write cell.json if it is not there. A present one must declare the same logs, in which its runs go on.
+    """Write cell.json if it does not exist. An existing one must declare the same logs, since its runs append to them.
 
-    UserError for a log that was declared with other columns, or not at all.
+    Raise UserError for a log that was declared with other columns, or not at all.
     """
     path = study.path / cell.directory / "cell.json"
     if not path.exists():

@@ -1,4 +1,4 @@
-"""Where a result comes from: commit, package versions, hardware."""
+"""Provenance of a run: commit, package versions, hardware."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ PACKAGES = (
 
 
 PACKAGED = ("harness", "suites", "baselines", "methods", "guidebench", ":(glob)results/*.py", ":(glob)*.py")
-"""Where a file that git does not know yet can change a run; elsewhere lie studies and notes."""
+"""Paths where an untracked file can change a run; untracked files elsewhere, such as studies, are ignored."""
 
 
 @functools.cache
 def commit() -> tuple[str, bool]:
-    """(commit, whether the tree differs from it, new files of code included); ("", False) outside a checkout of this
-    project."""
+    """Return the commit and whether the working tree differs from it, untracked code files included; outside a checkout
+    of this project, the installed version or "", and False."""
     root = sources.ROOT
     if not (root / ".git").exists():
         return _installed(), False
@@ -64,7 +64,7 @@ def packages() -> dict[str, str]:
 
 
 def hardware(device: str) -> dict[str, Any]:
-    """Processor, cores and device of this machine; no host name and no path."""
+    """Return processor, cores and device of this machine, without host name or paths."""
     processor = platform.processor() or platform.machine()
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -82,15 +82,16 @@ def hardware(device: str) -> dict[str, Any]:
 
 
 def opengl(cell: Cell) -> dict[str, str]:
-    """Which OpenGL draws the frames that the cell's judge looks at, EGL on a GPU or OSMesa in software, whose pixels
-    may differ; empty where no frames are looked at or none are drawn by OpenGL."""
+    """Return the OpenGL backend that draws the cell's frames, EGL on a GPU or OSMesa in software, whose pixels may
+    differ; empty if no part sees frames or OpenGL does not draw them."""
     drawing = cell.section("drawing")
     backend = drawing.opengl(cell.names.task) if drawing else ""
     return {"opengl": backend} if backend else {}
 
 
 def provenance(device: str, cell: Cell | None = None) -> dict[str, Any]:
-    """What a run records of its origin; of a cell also the sources of its parts and the versions of its plug-ins."""
+    """Return the provenance of a run; with a cell, also the source digests of its parts and the versions of its
+    plug-ins."""
     head, dirty = commit()
     machine = hardware(device) | (opengl(cell) if cell else {})
     found = {"commit": head, "dirty": dirty, "packages": packages(), "hardware": machine}

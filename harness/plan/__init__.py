@@ -1,1 +1,1 @@
-"""From a command line to cells: which parts fill which roles, every setting resolved, matrices of cells."""
+"""Planning: parses a command line, selects the part for each role, and resolves settings to cells."""

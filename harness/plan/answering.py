@@ -1,7 +1,7 @@
-"""Which kinds of calls a model answers, and which the parts of a cell put to it.
+"""Checks that each model of a cell answers the kinds of calls that other parts make to it.
 
-A model's configuration declares `answers`, and a part that leads dialogues declares `puts` (`harness/parts.py`). What
-declares neither stands for the usual kind of call.
+A model's configuration declares the kinds in `answers`, a part with dialogues in `puts` (`harness/parts.py`). Without
+a declaration, the default kind of call applies.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from guidebench.harness.plan.names import Chosen
 
 USUAL: Mapping[str, str] = {"judge": "judge", "chat": "chat", "embedder": "embed"}
-"""Kind of part that is a model -> the kind of call that it is usually put."""
+"""Kind of model -> its default kind of call."""
 
 
 def answered(kind: str, config: ModelPart | type[ModelPart]) -> tuple[str, ...]:
-    """The kinds of calls that a model answers. `kind`: of part that it is."""
+    """Return the kinds of calls that a model answers. `kind`: the model's kind of part."""
     return config.answers or (USUAL[kind],)
 
 
 def put(chosen: Sequence[Chosen], role: str) -> dict[str, str]:
-    """Kind of call -> the role of the part of a cell that puts it to the model in `role`."""
+    """Return kind of call -> role of the part that makes such calls to the model in `role`."""
     found: dict[str, str] = {}
     for asker, config in _needing(chosen, role):
         declared = config.puts if issubclass(config, AskingPart) else {}
@@ -38,18 +38,18 @@ def put(chosen: Sequence[Chosen], role: str) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=4096)
 def consulted(chosen: tuple[Chosen, ...]) -> frozenset[str]:
-    """The roles of a cell whose answers are waited for at once."""
+    """Return the roles of a cell whose answers are awaited synchronously."""
     parts = (registry.get(part.kind, part.name) for part in chosen)
     return frozenset(role for config in parts if issubclass(config, AskingPart) for role in config.consults)
 
 
 def speakers(chosen: Sequence[Chosen], role: str) -> list[str]:
-    """The roles of the parts of a cell that lead dialogues with the model in `role`."""
+    """Return the roles of the parts that have a dialogue with the model in `role`."""
     return [asker for asker, config in _needing(chosen, role) if config.needs[role] in registry.SPOKEN_TO]
 
 
 def _needing(chosen: Sequence[Chosen], role: str) -> Iterator[tuple[str, type[Part]]]:
-    """The roles of the parts that need another one, and their configurations."""
+    """Yield role and configuration class of the parts that need `role`."""
     for part in chosen:
         config: type[Part] = registry.get(part.kind, part.name)
         if role in config.needs:
@@ -58,19 +58,19 @@ def _needing(chosen: Sequence[Chosen], role: str) -> Iterator[tuple[str, type[Pa
 
 @functools.lru_cache(maxsize=4096)
 def check(chosen: tuple[Chosen, ...]) -> None:
-    """UserError where a part of a cell asks a model for a kind of call that the model does not answer, or that nobody
-    defines, and where two parts lead dialogues with one model."""
+    """Raise UserError if a part makes a kind of call that its model does not answer or that is not registered, or if
+    two parts have dialogues with one model."""
     for role, of, name in (part for part in chosen if part.kind in registry.MODELS):
         answers = answered(of, registry.get(of, name))
         for kind, asker in put(chosen, role).items():
             registry.get("call", kind)
             if kind not in answers:
                 raise UserError(
-                    f"the {asker} puts calls of kind {kind!r} to its {role}, and {of} {name!r} answers only "
+                    f"the {asker} makes calls of kind {kind!r} to its {role}, and {of} {name!r} answers only "
                     f"{' and '.join(answers)}; choose another {role}=…"
                 )
         if len(leading := speakers(chosen, role)) > 1:
             raise UserError(
-                f"the {' and the '.join(leading)} both lead dialogues with the {of} in the role {role!r}; have one of "
-                f"them need it in a role of another name"
+                f"the {' and the '.join(leading)} both have a dialogue with the {of} in the role {role!r}; give the "
+                f"role another name in the `needs` of one of them"
             )

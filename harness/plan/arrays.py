@@ -1,4 +1,4 @@
-"""Answers that are arrays: what a part declares for a role, and whether what a dialogue ends with is that."""
+"""Array answers: the declaration by a part, and the check of a dialogue's result against it."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 DTYPES = ("float16", "float32")
 MOST = 2**20
-"""Numbers of the array for one key: 4 MiB in float32."""
+"""Maximum size of the array for one key: 4 MiB in float32."""
 AXES = 8
 NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
 class Declared(NamedTuple):
-    """The array that the answers in a role are, and which part says so."""
+    """A part's declaration that the answers in a role are arrays."""
 
     spec: ArraySpec
     part: str
-    """In words: guide 'vlm_rm'."""
+    """Description of the part: guide 'vlm_rm'."""
     role: str
 
     @property
     def bytes(self) -> int:
-        """Of the array for one key."""
+        """Return the size in bytes of the array for one key."""
         return int(np.prod(self.spec.shape)) * np.dtype(self.spec.dtype).itemsize
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ class Declared(NamedTuple):
 
 
 def every(chosen: Sequence[Chosen], there: There) -> list[Declared]:
-    """The arrays that a cell's parts declare; UserError for a declaration that cannot be kept."""
+    """Return the arrays that a cell's parts declare. Raise UserError for an invalid declaration."""
     found = []
     for part in chosen:
         if getattr(type(there[part.role]), "array", AskingPart.array) is not AskingPart.array:
@@ -52,7 +52,7 @@ def every(chosen: Sequence[Chosen], there: There) -> list[Declared]:
 
 
 def of(chosen: Sequence[Chosen], there: There, role: str) -> Declared | None:
-    """What a cell's answers in a role are, None where they are what JSON can hold."""
+    """Return the declared array of a cell's answers in a role, or None if they are JSON values."""
     return next((declared for declared in every(chosen, there) if declared.role == role), None)
 
 
@@ -70,14 +70,14 @@ def _misfit(spec: Any) -> str:
     if not isinstance(spec, ArraySpec):
         return f"its `array` gave a {type(spec).__name__}; expected an ArraySpec or None"
     if not (isinstance(spec.name, str) and NAME.fullmatch(spec.name)):
-        return f"the name {spec.name!r:.60} is none; expected lower-case letters, digits and underscores, 40 at most"
+        return f"the name is {spec.name!r:.60}; expected lower-case letters, digits and underscores, 40 at most"
     if spec.dtype not in DTYPES:
         return f"the dtype of {spec.name!r} is {spec.dtype!r:.60}; expected {' or '.join(DTYPES)}"
     shape = spec.shape
     if not isinstance(shape, tuple) or len(shape) > AXES or not all(type(n) is int and n > 0 for n in shape):
         return (
             f"the shape of {spec.name!r} is {shape!r:.60}; expected a tuple of at most {AXES} whole numbers above 0, "
-            f"which leaves out the axis of a question's keys"
+            f"without the axis of the question's keys"
         )
     if (numbers := int(np.prod(shape, dtype=object))) > MOST:
         return f"{spec.name!r} has {numbers:,} numbers for each key of a question; at most {MOST:,} are taken"
@@ -88,19 +88,20 @@ def _unspoken(kind: str) -> str:
     if kind in registry.SPOKEN_TO:
         return ""
     return (
-        f"that is a {kind}, whose answers are its own; only dialogues with {' and '.join(sorted(registry.SPOKEN_TO))}"
+        f"a {kind} has answers of a fixed form; only dialogues with {' and '.join(sorted(registry.SPOKEN_TO))} may "
+        f"return arrays"
     )
 
 
 def fitted(value: Any, declared: Declared, keys: int) -> tuple[Array | None, str]:
-    """What a dialogue ended with, [keys, *shape] in the declared dtype; or None and what is wrong with this one answer:
-    it holds a number that is not finite, before the cast or behind it. UserError for what is no array of floating-point
-    numbers and for one of another shape, since every further answer would be as wrong."""
+    """Return a dialogue's result cast to the declared dtype, [keys, *shape], and ""; or None and the reason if it holds
+    a number that is not finite before or after the cast. Raise UserError if it is no array of floating-point numbers or
+    has another shape, since every further answer would fail as well."""
     spec, wanted = declared.spec, (keys, *declared.spec.shape)
     if not (isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.shape == wanted):
         given = f"{value.dtype} {[*value.shape]}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
         raise UserError(
-            f"{declared}, and its dialogue ended with {given} for a question of {keys} keys, which has to be "
+            f"{declared}, and its dialogue returned {given} for a question of {keys} keys; expected "
             f"{[*wanted]}; correct the declaration (`array`) or the dialogue, or choose a model whose answers "
             f"have that shape with {declared.role}.model=…"
         )
@@ -114,9 +115,9 @@ def fitted(value: Any, declared: Declared, keys: int) -> tuple[Array | None, str
 
 
 def undeclared(value: Any, part: str, role: str) -> None:
-    """UserError for an array where JSON was to come."""
+    """Raise UserError for an array if a JSON value was expected."""
     if isinstance(value, np.ndarray):
         raise UserError(
-            f"the dialogue of {part} in the role {role!r} ended with {value.dtype} {[*value.shape]}, and no array is "
-            f"declared for it; have the part's method `array` say what it is, or end with what JSON can hold"
+            f"the dialogue of {part} in the role {role!r} returned {value.dtype} {[*value.shape]}, and no array is "
+            f"declared for it; declare it in the part's method `array`, or return a JSON value"
         )

@@ -1,7 +1,7 @@
-"""From names and overrides to cells: layers resolved field by field, each value with the layer that set it.
+"""Resolves names and overrides to cells: every setting gets its value from the highest layer that sets it.
 
-Precedence: part's own default < suite < method < method on this suite < profile < command line. A cell's id is the
-hash of what can change its results: names, versions and every resolved value; never seeds, paths, launcher or device.
+Precedence: the part's default < suite < method < method on this suite < profile < command line. A cell id hashes
+everything that can change results: names, versions and every resolved value; never seeds, paths, launcher or device.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ PLAIN: Mapping[str, type] = {"training": Training, "evaluation": Evaluation}
 PROFILES = ("paper", "quick", "smoke")
 EPISODES = "evaluation.episodes"
 SCHEMA = SCHEMA_VERSION
-"""The version of the form that a cell's id hashes; it is that of records."""
+"""Version of the content that a cell id hashes; equal to the schema version of records."""
 
 
 class Value(NamedTuple):
-    """A resolved setting: what it is, which layer set it, and the source that layer cites."""
+    """A resolved setting: its value, the layer that set it, and the source that the layer cites."""
 
     value: Any
     layer: str
@@ -44,12 +44,12 @@ class Value(NamedTuple):
 
 @dataclass(frozen=True)
 class Cell:
-    """Suite × task × method × resolved configuration; with a seed it is a run."""
+    """A suite, task and method with all settings resolved. A cell and a seed make a run."""
 
     names: Names
     settings: Mapping[str, Value]
     overrides: Mapping[str, Any]
-    """What the command line set, for the row's name."""
+    """Settings and parts given on the command line, for the row name."""
 
     @functools.cached_property
     def id(self) -> str:
@@ -62,17 +62,17 @@ class Cell:
 
     @property
     def score(self) -> Score:
-        """What its evaluation episodes are judged by; in no id, since it changes no run."""
+        """Return the score of the evaluation episodes. It is not hashed into the id, since it changes no run."""
         return score_of(self.names.suite, self.names.task)
 
     @property
     def directory(self) -> str:
-        """Of this cell, relative to its study."""
+        """Return the directory of the cell, relative to its study."""
         return f"{self.names.suite}/{self.names.task}/{self.names.method}-{self.id}"
 
     @property
     def variant(self) -> str:
-        """What sets this cell apart from its method's recipe, as it stands in row names beside its `model`."""
+        """Return the overrides shown in the row name, in addition to `model`."""
         models = [f"{part.role}.model" for part in self.models]
         shown = {key: value for key, value in self.overrides.items() if key not in models}
         return ", ".join(
@@ -81,20 +81,20 @@ class Cell:
 
     @property
     def models(self) -> tuple[Chosen, ...]:
-        """The parts that are models, which others ask."""
+        """Return the parts that are models."""
         return self.names.of(*registry.MODELS)
 
     @property
     def judge(self) -> str:
-        """The role of the judge that probes and filmstrips show: one that a replay needs, or else the first; "" where
-        the cell has none."""
+        """Return the role of the judge shown in probes and filmstrips: one that a replay needs, else the first; "" if
+        the cell has no judge."""
         roles = [part.role for part in self.names.of("judge")]
         needed = {role for part in self.names.of("replay") for role in self.section(part.role).needs}
         return next((role for role in roles if role in needed), next(iter(roles), ""))
 
     @property
     def answering(self) -> tuple[Chosen, ...]:
-        """The parts whose word guides the learner: models, and teachers that ask none."""
+        """Return the parts whose answers guide the learner: models, and teachers that use no model."""
         alone = (
             part for part in self.names.of("teacher")
             if not {*registry.MODELS} & set(self.section(part.role).needs.values())
@@ -103,42 +103,42 @@ class Cell:
 
     @property
     def model(self) -> str:
-        """What answers, each once: a foundation model by its own name, anything else by its part's; "" where nothing
-        does."""
+        """Return the distinct names of the answering parts, joined by "+": the model name of a foundation model, else
+        the name of the part; "" if the cell has none."""
         return "+".join(dict.fromkeys(self.called(part) for part in self.answering))
 
     def called(self, part: Chosen) -> str:
-        """The name of what answers in a role, without the path or the organisation in front of it."""
+        """Return the model name of a part, without path or organisation, or the part's name if it has no model."""
         name = str(getattr(self.section(part.role), "model", "") or part.name)
         return name.rstrip("/").rsplit("/", 1)[-1]
 
     @property
     def backend(self) -> str:
-        """How what answers is reached, each way once; "" where nothing does."""
+        """Return the distinct backends of the answering parts, joined by "+"; "" if the cell has none."""
         return "+".join(dict.fromkeys(self.section(part.role).backend for part in self.answering))
 
     @property
     def learner(self) -> str:
-        """What learns, each learner once."""
+        """Return the distinct names of the learners, joined by "+"."""
         return "+".join(dict.fromkeys(part.name for part in self.names.of("learner")))
 
     @property
     def logs(self) -> Mapping[str, Log]:
-        """The logs that its parts declare; UserError where a declaration is not allowed or contradicts another."""
+        """Return the logs that the parts declare. Raise UserError for invalid or contradictory declarations."""
         return _logs(self.names)
 
     def logged_by(self, log: str) -> str:
-        """The first part that declares a log, in words."""
+        """Return a description of the first part that declares a log."""
         return next((who for who, logs in _declared(self.names) if log in logs), "the engine")
 
     def section(self, name: str) -> Any:
-        """The built configuration dataclass of a section, or None for a part that this cell has not."""
+        """Return the built configuration of a section, or None if the cell lacks that section."""
         return self.sections.get(name)
 
     @functools.cached_property
     def sections(self) -> Mapping[str, Any]:
-        """The built configuration dataclass of every section that this cell has. Its settings were checked as they were
-        given, or as a record was read."""
+        """Return the built configuration of every section of the cell. Settings were checked before, on the command
+        line or when a record was read."""
         base = base_settings(self.names)
         own: dict[str, list[tuple[str, Any]]] = {}
         for key, value in self.settings.items():
@@ -156,7 +156,7 @@ def _logs(names: Names) -> Mapping[str, Log]:
 
 @functools.lru_cache(maxsize=4096)
 def _usual(names: Names) -> Mapping[str, Any]:
-    """The built configuration of every section before the command line."""
+    """Return the built configuration of every section without command-line overrides."""
     values: dict[str, dict[str, Any]] = {section: {} for section in names.sections}
     for key, value in base_settings(names).items():
         section, field = key.split(".", 1)
@@ -171,12 +171,12 @@ def _usual(names: Names) -> Mapping[str, Any]:
 
 @functools.lru_cache(maxsize=65536)
 def _changed(names: Names, section: str, own: tuple[tuple[str, Any], ...]) -> Any:
-    """The configuration of a section with these fields."""
+    """Return the configuration of a section with these fields replaced."""
     return _built(names, section, functools.partial(replace, _usual(names)[section], **dict(own)))
 
 
 def _built(names: Names, section: str, build: Callable[[], Any]) -> Any:
-    """A configuration; what it says against its settings is told by the section in which they stand."""
+    """Build a configuration; errors about its settings are raised with the section's name."""
     try:
         return build()
     except UserError as error:
@@ -185,12 +185,12 @@ def _built(names: Names, section: str, build: Callable[[], Any]) -> Any:
 
 
 def _declared(names: Names) -> list[tuple[str, Mapping[str, Log]]]:
-    """Each part of a cell in words, and the logs that it declares."""
+    """Return a description of each part of a cell and the logs that it declares."""
     return [(str(part), registry.get(part.kind, part.name).logs) for part in names.parts]
 
 
 LONGEST = 60
-"""Characters of a value in a row's name; of a longer one, such as a prompt, its beginning and a digest stand there."""
+"""Maximum characters of a value in a row name; a longer value, such as a prompt, is shortened with a digest."""
 
 
 def _brief(value: Any) -> str:
@@ -202,14 +202,14 @@ def _brief(value: Any) -> str:
 
 @functools.lru_cache(maxsize=65536)
 def _transport(names: Names, key: str) -> bool:
-    """Whether a setting decides only how something is reached; such a one is no part of a cell's id or name."""
+    """Return whether a setting is `Transport` and thus excluded from the cell id and the row name."""
     section, _, name = key.partition(".")
     field = cell_fields(names).get(section, {}).get(name)
     return field is not None and field.transport
 
 
 def identity(names: Names, version: Mapping[str, int], values: Mapping[str, Any]) -> str:
-    """The id of a cell, computed the same way from a plan and from a record."""
+    """Return the id of a cell, computed identically from a plan and from a record."""
     content = {
         "schema": SCHEMA,
         "suite": names.suite,
@@ -224,14 +224,14 @@ def identity(names: Names, version: Mapping[str, int], values: Mapping[str, Any]
 
 
 def score_of(suite: str, task: str) -> Score:
-    """What a registered suite judges the evaluation episodes of a task by."""
+    """Return the score of a task's evaluation episodes in a registered suite."""
     scores: Mapping[str, Score] = registry.get("suite", suite).scores
     return scores.get(task, SUCCESS)
 
 
 @functools.cache
 def versions(names: Names) -> Mapping[str, int]:
-    """Version of suite, method and the part in each role; raised by its author when results change."""
+    """Return the versions of the suite, the method and the part in each role."""
     return {
         "suite": registry.get("suite", names.suite).version,
         "method": registry.get("method", names.method).version,
@@ -240,8 +240,8 @@ def versions(names: Names) -> Mapping[str, int]:
 
 
 def section_config(names: Names, section: str) -> type | None:
-    """The configuration class behind a section of this cell; None for a part that it has not, and for `drawing` where
-    nobody looks at frames."""
+    """Return the configuration class of a section; None if the cell lacks it, and for `drawing` if no part sees
+    frames."""
     if section in PLAIN:
         return PLAIN[section]
     if section == "suite":
@@ -253,7 +253,7 @@ def section_config(names: Names, section: str) -> type | None:
 
 
 def _looks(names: Names) -> bool:
-    """Whether anybody sees frames. An oracle reads the task's own state, and only some teachers and guides show any."""
+    """Return whether any part sees frames: a judge that is no oracle, or a part whose questions hold frames."""
     if any(registry.get("judge", part.name).backend != "oracle" for part in names.of("judge")):
         return True
     return any(registry.get(part.kind, part.name).shows_frames for part in names.of(*registry.ASKING))
@@ -265,11 +265,11 @@ def _class(kind: str, name: str) -> type:
 
 
 def parts_of(suite: str, task: str, method: str, profile: str, chosen: Mapping[str, str]) -> tuple[Chosen, ...]:
-    """The parts of a cell, as `Names` has them; `chosen`: role -> name, of those that the command line names.
+    """Return the parts of a cell in the order of `Names`; `chosen`: role -> name, for parts named on the command line.
 
-    They follow from what the agent needs, and from what that needs in turn. A part that neither the command line nor
-    the method names is the suite's: a judge is named by the suite's profile, since a hand-written one may stand in for
-    the paper's model where minutes count and nowhere else.
+    The roles follow from the `needs` of the agent, and recursively from those of its parts. A part that neither the
+    command line nor the method names is the suite's default. The default judge depends on the profile: a quick profile
+    may replace the paper's model by a scripted judge.
     """
     recipe: Method = registry.get("method", method)
     home = registry.get("suite", suite)
@@ -280,7 +280,7 @@ def parts_of(suite: str, task: str, method: str, profile: str, chosen: Mapping[s
     waiting = [("agent", "agent", f"method {method!r}")]
     while waiting:
         role, kind, who = waiting.pop(0)
-        if kind == registry.HUMAN:  # a person is no part
+        if kind == registry.HUMAN:  # a person has no part
             continue
         if role in found:
             known, first = found[role]
@@ -300,7 +300,7 @@ def parts_of(suite: str, task: str, method: str, profile: str, chosen: Mapping[s
         found[role] = part, who
         needs = registry.get(kind, name).needs
         waiting += [(other, of, f"{kind} {name!r}") for other, of in needs.items()]
-    for role in recipe.roles.keys() - found.keys():  # another guide may need it; a role that nobody needs is misspelt
+    for role in recipe.roles.keys() - found.keys():  # another guide may need it; a role that no part needs is an error
         if role not in registry.roles():
             raise UserError(
                 f"method {method!r} names {recipe.roles[role]!r} for the role {role!r}, which no part needs; its "
@@ -310,12 +310,12 @@ def parts_of(suite: str, task: str, method: str, profile: str, chosen: Mapping[s
 
 
 def learner_of(home: Any, task: str) -> str:
-    """The learner that a suite means on a task where nobody names one."""
+    """Return a suite's default learner for a task."""
     return str(home.learners.get(task, home.learner))
 
 
 def task_of(suite: str, name: str) -> str:
-    """The task that a suite means by a name, which may be an alias; UserError for one that it has not."""
+    """Return the task of a suite by name or alias. Raise UserError if there is none."""
     home = registry.get("suite", suite)
     task = str(home.aliases.get(name, name))
     if task not in home.tasks:
@@ -325,7 +325,7 @@ def task_of(suite: str, name: str) -> str:
 
 @functools.lru_cache(maxsize=65536)
 def base_settings(names: Names) -> Mapping[str, Value]:
-    """Every setting of a cell before the command line."""
+    """Return every setting of a cell without command-line overrides."""
     found: dict[str, Value] = {}
     for section, known in cell_fields(names).items():
         for field in known.values():
@@ -337,9 +337,9 @@ def base_settings(names: Names) -> Mapping[str, Value]:
 
 
 def laid(names: Names, layer: Layer, called: str, within: str = "") -> Iterator[tuple[str, Value | None]]:
-    """The settings of a layer that mean this cell, checked, by `section.field`; None for one that the cell does not
-    have, under the key that the layer gives it. `called`: what the layer is called in records; `within`: what precedes
-    a key in errors."""
+    """Yield the settings of a layer that apply to this cell, checked, by `section.field`; None for a setting that the
+    cell lacks, under the layer's own key. `called`: the layer's name in records; `within`: prefix of keys in
+    errors."""
     for key, given in layer.items():
         for target in _targets(names, layer, key):
             section, name = target.split(".", 1)
@@ -371,7 +371,7 @@ def _layers(names: Names) -> Iterator[tuple[str, Layer]]:
         raise unknown(f"profile of suite {names.suite!r}:", names.profile, home.profiles)
     profile = dict(home.profiles[names.profile])
     by_task = profile.pop("by_task", {}).get(names.task, {})
-    for name in ("tasks", "judge"):  # they decide which cells there are and of what, not how those are set
+    for name in ("tasks", "judge"):  # these select cells and parts; they are not settings
         profile.pop(name, None)
     yield f"suite {names.suite}", {k: v for k, v in home.defaults.items() if k != "by_task"}
     yield f"suite {names.suite} on {names.task}", home.defaults.get("by_task", {}).get(names.task, {})
@@ -382,7 +382,8 @@ def _layers(names: Names) -> Iterator[tuple[str, Layer]]:
 
 
 def target_of(names: Names, key: str) -> str | None:
-    """`section.field` that a key means in this cell; `role.name.field` counts only where that part is chosen."""
+    """Return the `section.field` that a key sets in this cell, or None: `role.name.field` applies only if that part
+    fills the role."""
     pieces = key.split(".")
     if len(pieces) == 3:
         role, name, field = pieces
@@ -392,7 +393,7 @@ def target_of(names: Names, key: str) -> str | None:
 
 @functools.lru_cache(maxsize=65536)
 def cell_fields(names: Names) -> Mapping[str, Mapping[str, Field]]:
-    """Section -> field name -> Field, for the sections that this cell has."""
+    """Return section -> field name -> Field for the sections of this cell."""
     found = {}
     for section in names.sections:
         config = section_config(names, section)
@@ -402,9 +403,9 @@ def cell_fields(names: Names) -> Mapping[str, Mapping[str, Field]]:
 
 
 def resolve(names: Names, overrides: Mapping[str, Any], named: Mapping[str, Any]) -> Cell:
-    """The cell of these names with command-line `overrides` (`section.field` -> checked value) on top.
+    """Return the cell of these names with command-line `overrides` (`section.field` -> checked value).
 
-    `named` holds part names that the command line swapped, which belong to the row's name but are not settings.
+    `named` holds parts that the command line replaced; they appear in the row name but are not settings.
     """
     values = dict(base_settings(names))
     for key, value in overrides.items():
@@ -413,7 +414,7 @@ def resolve(names: Names, overrides: Mapping[str, Any], named: Mapping[str, Any]
 
 
 def evaluated_once(cell: Cell) -> Cell:
-    """The cell with one evaluation episode where every episode of a run is the same, whatever any layer says."""
+    """Return the cell, with one evaluation episode, regardless of its layers, if all episodes of a run are equal."""
     names = cell.names
     if not cell.section("suite").repeats(names.task):
         return cell
@@ -423,7 +424,7 @@ def evaluated_once(cell: Cell) -> Cell:
 
 
 def there(cell: Cell, suite: Any = None, task: str | None = None) -> There:
-    """The cell as its parts see it when they say whether they fit, or with its parts on another suite and task."""
+    """Return the cell as its parts see it in `fits`, optionally with another suite and task."""
     suite, task = suite or cell.section("suite"), task or cell.names.task
     return There(
         {**cell.sections, "suite": suite},
@@ -433,7 +434,7 @@ def there(cell: Cell, suite: Any = None, task: str | None = None) -> There:
 
 
 def validate(cell: Cell) -> None:
-    """Raise UserError where the parts of a cell do not fit each other or its suite's spaces."""
+    """Raise UserError if the parts of a cell do not fit each other or the suite's spaces."""
     _ = cell.sections, cell.logs
     suite, place = cell.section("suite"), there(cell)
     for chosen in cell.names.parts:
@@ -450,15 +451,15 @@ def validate(cell: Cell) -> None:
     arrays.every(cell.names.parts, place)
     for role in answering.consulted(cell.names.parts):
         if f"{role}.delay" in cell.overrides:
-            raise UserError(f"{role}.delay is given, and the answers of {role!r} are waited for at once; leave it out")
+            raise UserError(f"{role}.delay is given, but answers of {role!r} are awaited without delay; leave it out")
     asking = [
         str(chosen) for chosen in cell.names.of(*registry.ASKING)
         if {*registry.MODELS, registry.HUMAN}.intersection(cell.section(chosen.role).needs.values())
     ]  # fmt: skip
     if asking and cell.names.task in suite.by_turns:
         raise UserError(
-            f"task {cell.names.task!r} of suite {cell.names.suite!r} asks for something else in each episode, and "
-            f"{' and '.join(asking)} asks about one thing; choose a single task"
+            f"task {cell.names.task!r} of suite {cell.names.suite!r} changes its goal in each episode, and "
+            f"{' and '.join(asking)} needs a fixed goal; choose a single task"
         )
     training, evaluation = cell.section("training"), cell.section("evaluation")
     for role, learner in ((chosen.role, cell.section(chosen.role)) for chosen in cell.names.of("learner")):
@@ -470,7 +471,7 @@ def validate(cell: Cell) -> None:
         if learner.batch_size > training.capacity:
             raise UserError(
                 f"{role}.batch_size={learner.batch_size} is larger than training.capacity={training.capacity}; "
-                f"lower the one or raise the other"
+                f"lower the batch size or raise the capacity"
             )
     if training.demonstrations and not isinstance(suite, Demonstrates):
         raise UserError(
@@ -485,7 +486,7 @@ def validate(cell: Cell) -> None:
 
 
 def _check_losses(cell: Cell) -> None:
-    """UserError for a part that adds to the loss of a group of parameters that no learner of the cell has."""
+    """Raise UserError if a part adds to the loss of a parameter group that no learner of the cell has."""
     learners = {chosen: cell.section(chosen.role).groups for chosen in cell.names.of("learner")}
     for chosen in cell.names.of(*registry.ASKING):
         for group in cell.section(chosen.role).adds:

@@ -1,8 +1,8 @@
-"""The command line as a plan: Hydra's grammar for overrides and sweeps, expanded to cells and seeds.
+"""Parses a command line into a plan: overrides and sweeps in Hydra's grammar, expanded to cells and seeds.
 
     suite=minigrid_doorkey method=uer,vlm_rb replay.lambda_max=0.25,0.5 seeds=5 profile=quick
 
-A list sweeps. Sweeping a field expands only the methods that have it; a field that nobody has is an error.
+A list sweeps. Sweeping a setting expands only the methods that have it; a setting that no method has is an error.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from guidebench.harness.recipes import Method
 from guidebench.harness.records.schema import label
 
 KINDS = registry.KINDS[2:]
-"""The kinds of part, each of which is also the name of a role."""
+"""Kinds of part; each is also the name of a role."""
 NAME_KEYS = ("suite", "task", "method", "profile", "seeds")
 PATHS = ("output", "against", "models.cassette")
 DEFAULT_SEEDS = (0, 1, 2, 3, 4)
 MAX_SEED = 2**32 - 1
 MOST_SEEDS, MOST_CELLS = 10_000, 100_000
-"""What one command may name: more is a slip of the keyboard, and would take longer to list than anyone waits."""
+"""Maximum number of seeds and of cells in one command; more is assumed to be a typing error."""
 
 
 class InMatrix(NamedTuple):
-    """A cell's place in a matrix around a reference (`guidebench.harness.plan.variations`)."""
+    """A cell's place among the variations of a reference (`guidebench.harness.plan.variations`)."""
 
     kind: Literal["ablation", "perturbation"]
     name: str
-    """What the cell is called beside the others of its matrix."""
+    """Name of the cell within its matrix."""
     reference: str
-    """Id of the cell that it is compared with; its own if it is that cell."""
+    """Id of the reference cell; the cell's own id if it is the reference."""
     given: str
-    """What the command line set in every cell of the matrix."""
+    """Overrides that the command line set in every cell of the matrix."""
 
     @property
     def variant(self) -> str:
@@ -55,18 +55,19 @@ class InMatrix(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """The cells of one command, its seeds, and how to carry it out."""
+    """The cells and seeds of one command, and its execution settings."""
 
     cells: tuple[Cell, ...]
     seeds: tuple[int, ...]
     execution: Execution
     command: tuple[str, ...]
     matrix: Mapping[str, InMatrix] = field(default_factory=dict)
-    """Cell id -> its place in a matrix, for cells of one."""
+    """Cell id -> its place in a matrix, for cells that belong to one."""
 
     @property
     def name(self) -> str:
-        """Name of the study: what it compares, and a hash of its cells. Seeds and paths are not in it."""
+        """Return the name of the study: suites, methods, profiles and a hash of its cell ids, without seeds and
+        paths."""
         suites = "+".join(_distinct(cell.names.suite for cell in self.cells))
         methods = "+".join(_distinct(cell.names.method for cell in self.cells))
         kinds = "".join(f"-{kind}" for kind in _distinct(each.kind for each in self.matrix.values()))
@@ -76,23 +77,23 @@ class Plan:
         return f"{readable if len(readable) <= 60 else readable[:57] + '…'}-{digest}"
 
     def variant(self, cell: Cell) -> str:
-        """What sets `cell` apart from its method's recipe, as it stands in row names."""
+        """Return the overrides shown in the row name of `cell`, or its name in the matrix."""
         return self.matrix[cell.id].variant if cell.id in self.matrix else cell.variant
 
     def place(self, cell: Cell) -> dict[str, Any]:
-        """The place of `cell` in a matrix as records have it, under `matrix`; empty if it has none."""
+        """Return the place of `cell` in a matrix as JSON for records, under `matrix`; empty if it has none."""
         if cell.id not in self.matrix:
             return {}
         kind, name, reference, _ = self.matrix[cell.id]
         return {"matrix": {"kind": kind, "name": name, "reference": reference}}
 
     def row(self, cell: Cell) -> str:
-        """The name of the cell's row in every table."""
+        """Return the name of the cell's row in every table."""
         return label(cell.names.method, "", cell.model, cell.names.profile, self.variant(cell))
 
 
 class Given(NamedTuple):
-    """An override of the command line: its key and the values it takes (one, or the elements of a sweep)."""
+    """A command-line override: its key and its values (one, or the elements of a sweep)."""
 
     key: str
     values: tuple[Any, ...]
@@ -100,7 +101,7 @@ class Given(NamedTuple):
 
 
 def plan(overrides: Sequence[str]) -> Plan:
-    """The plan that `overrides` describe; UserError names the first that does not fit."""
+    """Return the plan that `overrides` describe. Raise UserError for the first invalid override."""
     given = parse(overrides)
     by_key: dict[str, Given] = {}
     for item in given:
@@ -139,13 +140,13 @@ def plan(overrides: Sequence[str]) -> Plan:
 
 
 def home(by_key: Mapping[str, Given]) -> str:
-    """The one suite that the recipes of the named methods mean, or ""."""
+    """Return the suite named by the recipes of the given methods, or "" unless there is exactly one."""
     homes = {registry.get("method", name).suite for name in _names(by_key, "method", ())} - {None}
     return homes.pop() if len(homes) == 1 else ""
 
 
 def parse(overrides: Sequence[str]) -> list[Given]:
-    """The overrides by Hydra's grammar, sweeps expanded."""
+    """Parse overrides by Hydra's grammar and expand sweeps."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.core.override_parser.types import Override, QuotedString, Transformer
     from hydra.errors import HydraException
@@ -176,7 +177,7 @@ def parse(overrides: Sequence[str]) -> list[Given]:
                 values = tuple(plain(v) for v in override.sweep_iterator(Transformer.identity))
             else:
                 values = (plain(override.value()),)
-        except (HydraException, ValueError, RecursionError) as error:  # a number of 5,000 digits, a list 1,000 deep
+        except (HydraException, ValueError, RecursionError) as error:  # also for huge numbers and deeply nested lists
             raise UserError(f"{text[:200]!r} cannot be read: {str(error).splitlines()[0][:200]}") from None
         if not values:
             raise UserError(f"{text!r} expands to no value")
@@ -185,7 +186,7 @@ def parse(overrides: Sequence[str]) -> list[Given]:
 
 
 def _meant(text: str) -> str:
-    """What somebody who wrote a word in place of key=value may have meant."""
+    """Return a suggestion for a word given in place of key=value."""
     if text in (*NAME_KEYS, *KINDS):
         return f"write {text}=…"
     kind = next((kind for kind in registry.KINDS if text in registry.names(kind)), None)
@@ -195,7 +196,7 @@ def _meant(text: str) -> str:
 
 
 def _check_range(text: str, sweep: Any) -> None:
-    """UserError for a range too long to be written down; the parser would do so."""
+    """Raise UserError for a range with too many values, before the parser expands it."""
     from hydra.core.override_parser.types import RangeSweep
 
     if isinstance(sweep, RangeSweep):
@@ -205,7 +206,7 @@ def _check_range(text: str, sweep: Any) -> None:
 
 
 def single(overrides: Sequence[str]) -> dict[str, Any]:
-    """Key -> value for a command that does one thing; UserError where a key has several values."""
+    """Return key -> value for a command without sweeps. Raise UserError if a key has several values."""
     given = parse(overrides)
     for item in given:
         if item.sweep or sum(other.key == item.key for other in given) > 1:
@@ -214,7 +215,7 @@ def single(overrides: Sequence[str]) -> dict[str, Any]:
 
 
 def _path(key: str, text: str) -> str | None:
-    """A path as it stands, whatever characters it holds; in quotes as the grammar has them, or null."""
+    """Return a path verbatim, without surrounding quotes and with ~ expanded, or None for null."""
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
         text = text[1:-1]
     if not text:
@@ -223,7 +224,7 @@ def _path(key: str, text: str) -> str | None:
 
 
 def parse_seeds(given: Given) -> tuple[int, ...]:
-    """`seeds=5` is 0..4; `seeds=[0,3,7]`, `seeds=0,3,7` and `seeds=range(10,15)` are those seeds."""
+    """Return the seeds: `seeds=5` means 0..4; `seeds=[0,3,7]`, `seeds=0,3,7` and `seeds=range(10,15)` list them."""
     value = list(given.values) if given.sweep else given.values[0]
     if isinstance(value, float) and value.is_integer():  # 1e3 on the command line
         value = int(value)
@@ -283,7 +284,7 @@ def _expand(by_key: Mapping[str, Given], parts: Mapping[str, Given], swept: Mapp
 
 
 def _misplaced(key: str, cells: Iterable[Cell]) -> UserError | None:
-    """Why none of the cells has a setting of how frames are drawn; None if no suite has it or it is of another kind."""
+    """Return the error for a `drawing` setting that no cell has; None for another section or if no suite has it."""
     if not key.startswith("drawing."):
         return None
     drawn = [cell.names.suite for cell in cells if cell.section("drawing") is not None]
@@ -292,11 +293,11 @@ def _misplaced(key: str, cells: Iterable[Cell]) -> UserError | None:
     if key not in _drawing_settings():
         return None
     suites = " and ".join(map(repr, _distinct(drawn)))
-    return UserError(f"{key}= is given, but suite {suites} defines none: its frames are drawn in one way alone")
+    return UserError(f"{key}= is given, but suite {suites} has no such setting for its frames; leave it out")
 
 
 def _foreign(key: str, cells: Iterable[Cell]) -> UserError | None:
-    """Why none of the cells has a setting that a part of another method has; None if no part has it."""
+    """Return the error for a setting that only parts of other methods have; None if no part has it."""
     kind, _, rest = key.partition(".")
     if kind not in KINDS:
         return None
@@ -329,12 +330,12 @@ def _foreign(key: str, cells: Iterable[Cell]) -> UserError | None:
 
 
 def _roles_of(kind: str, cells: Iterable[Cell]) -> list[str]:
-    """The roles of cells that a part of this kind fills and that are not called as their kind."""
+    """Return the roles of this kind in the cells whose name differs from the kind."""
     return sorted({part.role for cell in cells for part in cell.names.of(kind)} - {kind})
 
 
 def _needed(recipe: Method) -> dict[str, str]:
-    """Role -> kind of what a method's own parts need; what only a suite names is left out."""
+    """Return role -> kind over the `needs` of a method's parts, without parts that only the suite names."""
     found: dict[str, str] = {}
     waiting = [("agent", "agent")]
     while waiting:
@@ -353,7 +354,7 @@ def _too_many() -> UserError:
 def _named(
     suite: str, tasks: Iterable[str], method: str, profile: str, parts: Mapping[str, Given]
 ) -> Iterable[tuple[Names, dict[str, str]]]:
-    """Every combination of parts the command line names for a method, on each task, with what it actually swapped."""
+    """Yield every combination of parts that the command line names for a method, on each task, with those in use."""
     seen = set()
     options = [[(role, name) for name in _names(parts, role, ())] for role in parts]
     for choice in itertools.product(*options):
@@ -371,11 +372,11 @@ def _named(
 def _cells(
     names: Names, present: Mapping[str, Any], swept: Mapping[str, Given], chosen: Mapping[str, str]
 ) -> Iterable[Cell]:
-    # a swapped model already stands in the row's name
+    # the row name shows a replaced model already
     models = {part.role: part.name for part in names.of(*registry.MODELS)}
     try:
         recipe = config.parts_of(names.suite, names.task, names.method, names.profile, models)
-    except UserError:  # its own parts need what nobody names here, such as a judge: all that is named departs from them
+    except UserError:  # the recipe alone is incomplete, e.g. without a judge: all named parts differ from it
         recipe = ()
     named = {part.role: part.name for part in names.parts if part.role in chosen.keys() - models and part not in recipe}
     axes = []

@@ -1,4 +1,4 @@
-"""Which registered part fills which role of a cell."""
+"""The registered part in each role of a cell."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Chosen(NamedTuple):
-    """A part of a cell: the role that it has there, which is also its section, its kind, and its registered name."""
+    """A part of a cell: its role (also its section), its kind, and its registered name."""
 
     role: str
     kind: str
@@ -17,12 +17,12 @@ class Chosen(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The role and what fills it, with its kind where the role does not tell that: `planner openai (chat)`."""
+        """Return role and name, with the kind if it differs from the role: `planner openai (chat)`."""
         return f"{self.role} {self.name}" + ("" if self.role == self.kind else f" ({self.kind})")
 
 
 class Names(NamedTuple):
-    """What identifies a cell before its settings: `parts` by kind, in the order of `registry.KINDS`, then by role."""
+    """The names that identify a cell apart from its settings; `parts` are sorted by `registry.KINDS`, then by role."""
 
     suite: str
     task: str
@@ -31,14 +31,14 @@ class Names(NamedTuple):
     parts: tuple[Chosen, ...]
 
     def part(self, role: str) -> str:
-        """The name of the part in a role; "" where the cell has no such role."""
+        """Return the name of the part in a role, or "" if the cell has no such role."""
         return next((part.name for part in self.parts if part.role == role), "")
 
     def of(self, *kinds: str) -> tuple[Chosen, ...]:
-        """The parts of some kinds."""
+        """Return the parts of the given kinds."""
         return tuple(part for part in self.parts if part.kind in kinds)
 
     @property
     def sections(self) -> tuple[str, ...]:
-        """Where the settings of a cell with these parts stand."""
+        """Return the sections that the settings of a cell with these parts may have."""
         return ("training", "evaluation", "suite", *(part.role for part in self.parts), "drawing")

@@ -1,7 +1,7 @@
-"""Matrices around a reference: a method beside its declared ablations, a judged method beside perturbed frames.
+"""Variations of reference cells: the declared ablations of a method, and perturbed frames for a judge.
 
-Each cell of a plan is a reference. Its variations are cells with one layer of overrides on top; one that turns out to
-be the reference itself is named there and run once.
+Each cell of a plan is a reference. A variation is the reference with one more layer of overrides; if it equals the
+reference, the reference's row name mentions it and it runs once.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from guidebench.harness.recipes import Layer
 
 FULL = "full"
 STANDARD = "standard"
-"""What frames without perturbation are called."""
+"""Row name of frames without perturbation."""
 PERTURBATION = "drawing.perturbation"
 
 
 def ablations(plan: Plan, only: Sequence[str] = ()) -> Plan:
-    """The cells of `plan`, each beside the declared ablations of its method.
+    """Return `plan` with the declared ablations of each cell's method added.
 
-    `only` keeps some: full names ("lambda_max=0.5") or groups, the part before the "=". UserError for a method
-    without ablations, for one that `only` leaves none, and for an ablation that does not fit its cell.
+    `only` selects ablations by full name ("lambda_max=0.5") or group, the text before "=". Raise UserError for a method
+    without ablations, or with none selected by `only`, and for an ablation that does not fit its cell.
     """
     methods = dict.fromkeys(cell.names.method for cell in plan.cells)
     declared = {method: registry.get("method", method).ablations for method in methods}
@@ -46,10 +46,10 @@ def ablations(plan: Plan, only: Sequence[str] = ()) -> Plan:
 
 
 def perturbations(plan: Plan, only: Sequence[str] = ()) -> Plan:
-    """The judged cells of `plan`, each beside those in which its judge sees perturbed frames; the others as they are.
+    """Return `plan` with, for each cell that has a judge, variations in which the judge sees perturbed frames.
 
-    `only` keeps some of the perturbations that the suite's drawing defines. UserError if no cell has a judge, if a
-    judge does not look at frames, for a suite without perturbations and for one that it does not define.
+    `only` selects from the perturbations that the suite's drawing defines. Raise UserError if no cell has a judge, if a
+    judge does not see frames, for a suite without perturbations and for an unknown perturbation.
     """
     if any(word.startswith(f"{PERTURBATION}=") for word in plan.command):
         raise UserError(f"{PERTURBATION}= is what this command varies; choose with --only, or use bench run")
@@ -61,7 +61,7 @@ def perturbations(plan: Plan, only: Sequence[str] = ()) -> Plan:
     for cell in judged:
         look = repr(cell.section("drawing"))
         if drawn.setdefault((cell.names.suite, cell.names.task), look) != look:
-            raise UserError("drawing.* is given several values, and there is one set of sample frames: give it one")
+            raise UserError("drawing.* is given several values, but a study has one set of sample frames: give one")
     cells: list[Cell] = []
     places: dict[str, InMatrix] = {}
     for cell in plan.cells:
@@ -112,10 +112,10 @@ def _ablated(cell: Cell, name: str, layer: Layer) -> Cell:
 
 
 def _perturbations(cell: Cell, only: Sequence[str]) -> list[str]:
-    """The perturbations of the cell's frames that `only` keeps, without the absence of any."""
+    """Return the perturbations of the cell's frames that `only` selects, without the unperturbed setting."""
     suite, judges = cell.names.suite, cell.names.of("judge")
     if all(cell.section(judge.role).backend == "oracle" for judge in judges):
-        raise UserError(f"{judges[0]} is told the task's own events: no perturbation of frames reaches it")
+        raise UserError(f"{judges[0]} reads the task's events and sees no frames, so perturbations cannot affect it")
     field = config.cell_fields(cell.names)["drawing"].get(PERTURBATION.partition(".")[2])
     if field is None:
         raise UserError(f"suite {suite!r} defines no perturbations of its frames")
@@ -127,9 +127,10 @@ def _perturbations(cell: Cell, only: Sequence[str]) -> list[str]:
 
 
 def _varied(cell: Cell, layer: Layer, source: str) -> Cell:
-    """`cell` with a layer of overrides on top, which may name parts; what else was set stays where it has a place.
+    """Return `cell` with one more layer of overrides, which may replace parts; other overrides are kept if they still
+    apply.
 
-    UserError if the layer sets what this cell does not have, or if its parts do not fit.
+    Raise UserError if the layer sets a setting or a role that the cell lacks, or if its parts do not fit.
     """
     names = cell.names
     swapped = {role: name for role, name in layer.items() if "." not in role}
@@ -167,7 +168,7 @@ def _enter(
     name: str,
     variations: Mapping[str, Cell],
 ) -> None:
-    """Add a reference and its variations; those that are one cell share a row, under all their names."""
+    """Add a reference and its variations; variations that are the same cell share one row with all their names."""
     by_id: dict[str, list[str]] = {reference.id: [name]}
     found = {reference.id: reference}
     for title, cell in variations.items():
@@ -178,9 +179,9 @@ def _enter(
         place = InMatrix(kind, ", ".join(names), reference.id, reference.variant)
         if cell_id in places:
             raise UserError(
-                f"{', '.join(names)} of {reference.names.method!r} ({reference.variant or 'as given'}) would stand in "
-                f"two matrices, that of {places[cell_id].given or 'the method as it is'} too: "
-                f"give what this command varies one value"
+                f"{', '.join(names)} of {reference.names.method!r} ({reference.variant or 'as given'}) would be part "
+                f"of two matrices, also that of {places[cell_id].given or 'the unchanged method'}: "
+                f"do not sweep a setting that this command varies"
             )
         places[cell_id] = place
         cells.append(found[cell_id])
