@@ -1,1 +1,1 @@
-"""Episodes that a run did not play itself: demonstrations of a suite's solver and datasets, kept by content."""
+"""Episodes that a run does not collect itself: demonstrations of a suite's solver, and datasets; cached by content."""

@@ -1,8 +1,8 @@
-"""Datasets: episodes that were gathered before, of any quality, which a phase of a run stores for its learner.
+"""Datasets: previously collected episodes of any quality, whose transitions a run phase stores for the learner.
 
-A part of kind `dataset` (`harness.parts.DatasetPart`) says where they come from. They follow from that part and the
-suite as it is configured, are checked against the task's spaces, and are kept by content
-(`harness/episodes/files.py`). A run records the hash of what it was given, and goes on with nothing else.
+A part of kind `dataset` (`harness.parts.DatasetPart`) supplies the episodes. They depend only on that part and the
+configured suite, are checked against the task's spaces, and are cached by content (`harness/episodes/files.py`). A run
+records the hash of its dataset and can be continued only with the same one.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Dataset(NamedTuple):
 
     @property
     def length(self) -> int:
-        """Transitions in all of them."""
+        """Return the number of transitions."""
         return sum(episode.length for episode in self.episodes)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which dataset: that in a role, for a task of a suite as it is configured."""
+    """Identifies a dataset: the part in a role, for a task of a configured suite."""
 
     role: str
     part: Any
@@ -55,7 +55,7 @@ class Wanted:
 
     @property
     def content(self) -> dict[str, Any]:
-        """All that decides it."""
+        """Return everything that decides the episodes, as JSON values."""
         return {
             "schema": SCHEMA,
             "dataset": _named(self.part),
@@ -68,19 +68,19 @@ class Wanted:
 
 
 def _named(part: Any) -> dict[str, Any]:
-    """A configuration in words that JSON can hold."""
+    """Return a configuration as JSON values."""
     module = f"{type(part).__module__}.{type(part).__qualname__}"
     return {"part": module, "version": part.version, "settings": asdict(part)}
 
 
 def wanted(cell: Cell, seed: int) -> list[Wanted]:
-    """The datasets of the run of `cell` with this seed."""
+    """Return the datasets of the run of `cell` with this seed."""
     suite, task = cell.section("suite").of_run(seed), cell.names.task
     return [Wanted(part.role, cell.section(part.role), suite, task) for part in cell.names.of("dataset")]
 
 
 def loading(cell: Cell, seeds: Sequence[int]) -> dict[str, Callable[[], list[Dataset]]]:
-    """Role -> what loads the dataset of each seed; equal ones are loaded once."""
+    """Return role -> function that loads the dataset of each seed; equal datasets are loaded once."""
 
     def load(role: str) -> list[Dataset]:
         own = [what for seed in seeds for what in wanted(cell, seed) if what.role == role]
@@ -91,16 +91,16 @@ def loading(cell: Cell, seeds: Sequence[int]) -> dict[str, Callable[[], list[Dat
 
 
 class Given(NamedTuple):
-    """What a run is given, in short."""
+    """Summary of the datasets of a run."""
 
     digests: Mapping[str, str]
-    """Role -> the hash of the dataset."""
+    """Role -> hash of the dataset."""
     length: int
-    """Transitions in all of them."""
+    """Number of transitions in all datasets."""
 
 
 def given(cell: Cell, seeds: Sequence[int]) -> dict[int, Given]:
-    """What the run of each seed is given; what is not kept yet is gathered."""
+    """Return a summary of the datasets of each seed's run; datasets that are not cached are gathered."""
     digests: dict[int, dict[str, str]] = {seed: {} for seed in seeds}
     lengths = dict.fromkeys(seeds, 0)
     for role, load in loading(cell, seeds).items():
@@ -111,12 +111,12 @@ def given(cell: Cell, seeds: Sequence[int]) -> dict[int, Given]:
 
 
 def of(build: Build, role: str, row: int = 0) -> Dataset:
-    """The dataset in a role of the run in a row, for a part that reads it itself."""
+    """Return the dataset in a role for the run of a seed row, for a part that reads it itself."""
     return obtain(Wanted(role, build.parts[role], build.suite(row), build.task))
 
 
 def prepare(what: Wanted, capacity: int) -> Dataset:
-    """A dataset whose transitions a replay of this capacity can hold; UserError for one that does not fit there."""
+    """Return a dataset. Raise UserError if a replay of this capacity cannot hold its transitions."""
     found = obtain(what)
     if found.length > capacity:
         raise UserError(
@@ -127,7 +127,7 @@ def prepare(what: Wanted, capacity: int) -> Dataset:
 
 
 def obtain(what: Wanted) -> Dataset:
-    """The dataset, gathered if it is not kept yet; UserError, by its name, for one that cannot be used there."""
+    """Return the dataset, gathered if it is not cached. Raise UserError if it cannot be used for the task."""
     content = what.content
     file = keeping.root("datasets") / what.role / f"{keeping.key(content)}.json"
     found = keeping.kept(file, ARRAYS)
@@ -143,7 +143,7 @@ def obtain(what: Wanted) -> Dataset:
 
 
 def check(episodes: Sequence[Trajectory], what: Wanted) -> None:
-    """UserError, by the dataset and the episode, for what a run of that task cannot store."""
+    """Raise a UserError that names dataset and episode if a run of the task cannot store the episodes."""
     if not episodes:
         raise UserError(f"{what} holds no episode; name another one, or take more of it")
     spaces: dict[str, tuple[Observations, Actions]] = {}
@@ -206,8 +206,8 @@ def _finite(array: Array, here: str) -> None:
 
 
 def transitions(rows: Sequence[Dataset], events: int) -> Iterator[Transition]:
-    """The steps of the datasets of a worker's seeds, side by side, episode after episode; UserError where those of two
-    seeds differ in length, since all seeds store the same number of transitions."""
+    """Yield the transitions of the datasets of a worker's seeds, in parallel, episode by episode. Raise UserError if
+    episode lengths differ between seeds, since all seeds must store the same number of transitions."""
     shape = [[episode.length for episode in dataset.episodes] for dataset in rows]
     if any(lengths != shape[0] for lengths in shape):
         raise UserError(

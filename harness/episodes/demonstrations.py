@@ -1,8 +1,8 @@
-"""Demonstrations: a few verified episodes of a suite's own solver that every run of a cell begins with.
+"""Demonstrations: verified episodes of a suite's solver with which the replay of every run of a cell begins.
 
-They follow from (suite, its version and settings, task, count) alone, so every method and seed gets the same ones;
-where a run's seed decides its layout (the suite's `of_run`), a seed gets those of its own layout. They are
-made once, replayed in a fresh task before they count, and kept by content (`harness/episodes/files.py`).
+They depend only on (suite, its version and settings, task, count), so every method and seed gets the same ones;
+if a run's seed decides its layout (the suite's `of_run`), each seed gets demonstrations of its own layout. They are
+made once, verified by replaying them in a new task, and cached by content (`harness/episodes/files.py`).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from guidebench.harness.trajectories import Demonstration
 
 SCHEMA = 1
 ENTROPY = 20
-"""Of the layouts demonstrated: apart from those of training, evaluation and the reference episode of probes."""
+"""Entropy of the layout seeds, distinct from those of training, evaluation and the reference episode of probes."""
 ATTEMPTS = 10
-"""Most attempts per demonstration."""
+"""Maximum attempts per demonstration."""
 
 
 def together(episodes: Sequence[Demonstration], step: int) -> Transition:
-    """One step of the episodes that the seeds of a worker are shown side by side, one each."""
+    """Return one step of a worker's seeds as a transition, from one episode per seed."""
     columns = ([getattr(episode, name)[step] for episode in episodes] for name in Transition._fields)
     return Transition(*(np.array(column) for column in columns))
 
@@ -39,27 +39,27 @@ ARRAYS = Demonstration._fields[1:]
 
 
 class Demonstrations(NamedTuple):
-    """What a run begins with, and the hash of its content."""
+    """The demonstrations of a run, and the hash of their content."""
 
     episodes: tuple[Demonstration, ...]
     digest: str
 
     @property
     def length(self) -> int:
-        """Transitions in all of them."""
+        """Return the number of transitions."""
         return sum(episode.length for episode in self.episodes)
 
 
 Tell = Callable[[int, int], None]
-"""Told of progress: how many episodes are there, and after how many attempts."""
+"""Progress callback: number of demonstrations found, and of attempts made."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which demonstrations: `count` of them on a task of a suite as it is configured."""
+    """Identifies demonstrations: `count` episodes on a task of a configured suite."""
 
     name: str
-    """Of the suite."""
+    """Name of the suite."""
     suite: Suite
     task: str
     count: int
@@ -69,7 +69,7 @@ class Wanted:
 
     @property
     def content(self) -> dict[str, Any]:
-        """All that decides them."""
+        """Return everything that decides the episodes, as JSON values."""
         return {
             "schema": SCHEMA,
             "suite": self.name,
@@ -83,18 +83,19 @@ class Wanted:
 
     @property
     def file(self) -> Path:
-        """Where their description is kept; the arrays are beside it."""
+        """Return the cached JSON file that describes them; the arrays are beside it."""
         return keeping.root("demonstrations") / self.name / self.task / f"{keeping.key(self.content)}.json"
 
 
 def wanted(cell: Cell, seed: int) -> Wanted | None:
-    """What the run of `cell` with this seed begins with, or None."""
+    """Return the demonstrations that the run of `cell` with this seed begins with, or None."""
     count = cell.section("training").demonstrations
     return Wanted(cell.names.suite, cell.section("suite").of_run(seed), cell.names.task, count) if count else None
 
 
 def prepare(cell: Cell, seed: int, tell: Tell = lambda found, attempts: None) -> Demonstrations:
-    """What the run of `cell` with this seed begins with; UserError if its replay cannot hold it."""
+    """Return the demonstrations that the run of `cell` with this seed begins with. Raise UserError if its replay cannot
+    hold them."""
     what = wanted(cell, seed)
     if what is None:
         return Demonstrations((), "")
@@ -109,8 +110,8 @@ def prepare(cell: Cell, seed: int, tell: Tell = lambda found, attempts: None) ->
 
 
 def beside(found: Sequence[Sequence[Demonstration]]) -> list[tuple[Demonstration, ...]]:
-    """The demonstrations of each seed of a worker -> what its seeds are shown side by side; UserError where the
-    episodes of two seeds differ in length, since all seeds store the same number of transitions."""
+    """Return, from the demonstrations of each seed of a worker, tuples of one episode per seed. Raise UserError if
+    episode lengths differ between seeds, since all seeds must store the same number of transitions."""
     shown = list(zip(*found, strict=True))
     for number, episodes in enumerate(shown):
         if len(lengths := sorted({episode.length for episode in episodes})) > 1:
@@ -122,7 +123,7 @@ def beside(found: Sequence[Sequence[Demonstration]]) -> list[tuple[Demonstration
 
 
 def obtain(what: Wanted, tell: Tell = lambda found, attempts: None) -> Demonstrations:
-    """The demonstrations, made if they are not kept yet; UserError if they cannot be made or verified."""
+    """Return the demonstrations, made if they are not cached. Raise UserError if they cannot be made or verified."""
     found = kept(what.file)
     if found is None:
         keep(make(what, tell), what)
@@ -132,7 +133,7 @@ def obtain(what: Wanted, tell: Tell = lambda found, attempts: None) -> Demonstra
 
 
 def make(what: Wanted, tell: Tell = lambda found, attempts: None) -> tuple[Demonstration, ...]:
-    """`count` episodes of the suite's solver, each verified; attempts that do not end in success are left out."""
+    """Make `count` verified episodes of the suite's solver; attempts that do not end in success are discarded."""
     if not isinstance(what.suite, Demonstrates):
         raise UserError(f"suite {what.name!r} has no solver that demonstrates; set training.demonstrations=0")
     found: list[Demonstration] = []
@@ -160,7 +161,7 @@ def _seed(attempt: int) -> int:
 
 
 def play(task: Task, seed: int, act: Callable[[Array], Any]) -> Demonstration | None:
-    """The episode that `act(observation)` makes of layout `seed`; None if no step of it is a success."""
+    """Return the episode that `act(observation)` plays on layout `seed`, or None if no step of it is a success."""
     episode = roll(task, seed, act, task.max_steps)
     return episode if episode.success.any() else None
 
@@ -181,7 +182,7 @@ def first_success(task: Task, seed: int, act: Callable[[Array], Any]) -> Array |
 
 
 def verify(recorded: Demonstration, task: Task, name: str) -> None:
-    """Replay an episode action by action in a fresh `task`; UserError, by `name`, if it is not what was recorded."""
+    """Replay an episode's actions in a new `task`. Raise a UserError that begins with `name` if the result differs."""
     if not recorded.success[-1]:
         raise UserError(f"{name} fails verification: it does not end in success after its {recorded.length} steps")
     ended = recorded.terminated | recorded.truncated
@@ -197,7 +198,7 @@ def verify(recorded: Demonstration, task: Task, name: str) -> None:
     if different:
         step, field = min(different, key=lambda pair: pair[0])
         first, second = (getattr(episode, field)[step] for episode in (recorded, seen))
-        if first.dtype.names:  # of a record, the part that differs
+        if first.dtype.names:  # a record: find the part that differs
             part = next(name for name in first.dtype.names if not np.array_equal(first[name], second[name]))
             field, first, second = f"{field}.{part}", first[part], second[part]
         before, now = np.atleast_1d(first), np.atleast_1d(second)
@@ -209,13 +210,13 @@ def verify(recorded: Demonstration, task: Task, name: str) -> None:
 
 
 def _differing(recorded: Array, seen: Array) -> Array:
-    """The steps whose entries differ; one that ends too early differs there in `terminated` or `truncated`."""
+    """Return the steps at which values differ; an early end shows as a difference in `terminated` or `truncated`."""
     common = min(len(recorded), len(seen))
     return np.flatnonzero((recorded[:common] != seen[:common]).reshape(common, -1).any(axis=1))
 
 
 def roll(task: Task, seed: int, act: Callable[[Array], Any], most: int) -> Demonstration:
-    """The episode of layout `seed`, at most `most` steps of it."""
+    """Play at most `most` steps of an episode on layout `seed`."""
     observation = task.reset(seed)
     rows: list[tuple[Any, ...]] = []
     ended = False
@@ -232,13 +233,13 @@ def roll(task: Task, seed: int, act: Callable[[Array], Any], most: int) -> Demon
 
 
 def keep(episodes: tuple[Demonstration, ...], what: Wanted, file: Path | None = None) -> Path:
-    """Write them as `file` (.json, its arrays beside it; by default where `obtain` looks); the file."""
+    """Write demonstrations to `file` (.json, with the arrays beside it; None for the cache) and return the file."""
     arrays = [{name: getattr(episode, name) for name in ARRAYS} for episode in episodes]
     return keeping.keep(file or what.file, what.content, [{"seed": episode.seed} for episode in episodes], arrays)
 
 
 def kept(file: Path) -> Demonstrations | None:
-    """What `keep` wrote; None if there is nothing, or (with a notice) if a byte of it is not what was written."""
+    """Return what `keep` wrote, or None if the file does not exist or, with a notice, if it is damaged."""
     found = keeping.kept(file, ARRAYS)
     if found is None:
         return None

@@ -1,5 +1,5 @@
-"""Episodes kept by content: their arrays as safetensors, one episode after the other, beside a JSON file that describes
-them and holds the arrays' hash."""
+"""A cache of episodes by content: their concatenated arrays as safetensors, beside a JSON file with a description and
+the arrays' hash."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from guidebench.harness.records.files import write_bytes, write_json
 
 
 class Kept(NamedTuple):
-    """What was kept, as it was given to `keep`."""
+    """Cached episodes, as they were given to `keep`."""
 
     described: Sequence[Mapping[str, Any]]
     arrays: Sequence[Mapping[str, Array]]
@@ -29,12 +29,12 @@ class Kept(NamedTuple):
 
 
 def root(kind: str) -> Path:
-    """Where everything kept of a kind is: a folder of $GUIDEBENCH_CACHE or ~/.cache/guidebench."""
+    """Return the cache directory of a kind, below $GUIDEBENCH_CACHE or ~/.cache/guidebench."""
     return Path(os.environ.get("GUIDEBENCH_CACHE") or Path.home() / ".cache" / "guidebench") / kind
 
 
 def key(content: Mapping[str, Any]) -> str:
-    """The name of what `content` decides, 16 hexadecimal digits."""
+    """Return a cache key of `content`, 16 hexadecimal digits."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -44,8 +44,8 @@ def keep(
     described: Sequence[Mapping[str, Any]],
     arrays: Sequence[Mapping[str, Array]],
 ) -> Path:
-    """Write episodes as `file` (.json, its arrays beside it); the file. `content`: what decides them all; `described`:
-    what is to be said of each; `arrays`: name -> [T, …] of each."""
+    """Write episodes to `file` (.json, with the arrays beside it) and return the file. `content`: everything that
+    decides the episodes; `described`: description of each episode; `arrays`: name -> [T, …] of each episode."""
     from safetensors.numpy import save
 
     together = {name: packed(np.concatenate([each[name] for each in arrays])) for name in arrays[0]}
@@ -54,15 +54,15 @@ def keep(
     write_bytes(file.with_suffix(".safetensors"), stored)
     lengths = [len(next(iter(each.values()))) for each in arrays]
     description = [{**each, "steps": length} for each, length in zip(described, lengths, strict=True)]
-    # The description comes last: without it the arrays count for nothing.
+    # Write the description last: arrays without it are ignored.
     told = {"sha256": hashlib.sha256(stored).hexdigest(), "episodes": description}
     write_json(file, {**content, **told, **({"fields": fields} if fields else {})})
     return file
 
 
 def kept(file: Path, names: Sequence[str]) -> Kept | None:
-    """What `keep` wrote, of arrays these; None if there is nothing, or (with a notice) if a byte of it is not what was
-    written."""
+    """Return what `keep` wrote, with the named arrays, or None if the file does not exist or, with a notice, if it is
+    damaged."""
     from safetensors.numpy import load
 
     try:
@@ -81,5 +81,5 @@ def kept(file: Path, names: Sequence[str]) -> Kept | None:
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:
-        warnings.warn(Notice(f"{file} is damaged ({error}); what it held is made anew"), stacklevel=3)
+        warnings.warn(Notice(f"{file} is damaged ({error}); its content is made again"), stacklevel=3)
         return None

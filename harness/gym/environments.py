@@ -1,7 +1,7 @@
-"""Tasks of the suites as Gymnasium environments, for training scripts of one's own, and ones that record themselves.
+"""Tasks of the suites as Gymnasium environments for your own training scripts, optionally recorded as runs.
 
-A script steps `RecordedTraining` to train and its `evaluation` to evaluate, on the layouts on which a run of this
-harness with the same seed is evaluated at the same step. It then appears in every report (`guidebench.Recorder`).
+A script steps `RecordedTraining` to train and its `evaluation` to evaluate. Evaluation layouts are those of a run of
+this harness with the same seed and step. The run then appears in reports (`guidebench.Recorder`).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from guidebench.harness.settings import fields, given
 from guidebench.harness.streams import Streams
 
 METHOD = "uer"
-"""The method whose cell tells the suite's settings, the budget and the evaluation: it changes none of them itself."""
+"""Method of the cell that supplies the suite's settings, steps and evaluation; it overrides none of them."""
 StepResult = tuple[Any, float, bool, bool, dict[str, Any]]
 
 
 def cell_of(name: str, profile: str, **settings: Any) -> Cell:
-    """What the harness itself would train on SUITE/TASK, with these settings of the suite.
+    """Return the cell that the harness would train on SUITE/TASK with these settings of the suite.
 
-    UserError for a name, profile or setting that does not exist, or a value that does not fit.
+    Raise UserError for an unknown name, profile or setting, or an invalid value.
     """
     suite, slash, task = name.partition("/")
     if not slash:
@@ -51,14 +51,13 @@ def cell_of(name: str, profile: str, **settings: Any) -> Cell:
 
 
 class Environment(gymnasium.Env[Any, Any]):
-    """A task: observations and actions are those that the harness's own methods have; of named parts they are a dict
-    of arrays.
+    """A task with the observations and actions of the harness; observations with named parts are a dict of arrays.
 
-    An episode's success stands in `info["is_success"]`, as Stable-Baselines3 and Gymnasium-Robotics have it.
+    `info["is_success"]` holds the success of an episode, as in Stable-Baselines3 and Gymnasium-Robotics.
     """
 
     def __init__(self, cell: Cell, run: int | None = None) -> None:
-        """`run`: the seed of the run whose layouts these are, where a run's seed decides them; None: of no run."""
+        """`run`: seed of the run whose layouts to use, for suites in which it decides them; None for no run."""
         suite = cell.section("suite") if run is None else cell.section("suite").of_run(run)
         self.cell = cell
         self.task = suite.make(cell.names.task)
@@ -70,7 +69,7 @@ class Environment(gymnasium.Env[Any, Any]):
         self._begun = False
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """A new episode. With a seed the task's random stream starts anew; without one it goes on."""
+        """Begin an episode. `seed` reseeds the task's random stream; None continues it."""
         super().reset(seed=seed)
         if seed is None and not self._begun:
             seed = self._first()
@@ -83,27 +82,26 @@ class Environment(gymnasium.Env[Any, Any]):
         return _seen(found.observation), float(found.reward), bool(found.terminated), bool(found.truncated), told
 
     def render(self) -> Array:
-        """The present frame as judges see it, uint8 [height, width, 3]."""
+        """Return the current frame as judges see it, uint8 [height, width, 3]."""
         if self._drawer is None:
             self._drawer = self._drawing().spawn(self.cell.names.task)
         frame: Array = self._drawer(self.task.snapshot()[None])[0]
         return frame
 
     def _first(self) -> int:
-        """Seed of a first episode for which none was named."""
+        """Return the seed of the first episode if `reset` got none."""
         return int(self.np_random.integers(2**31))
 
 
 class RecordedTraining(Environment):
-    """One run of a foreign method: its steps are training steps, the episodes of `evaluation` its evaluations.
+    """One recorded run of an external method: steps count as training, episodes of `evaluation` as evaluation.
 
-    `steps`, `every` and `episodes` are the budget that the harness's own runs have here: train so many steps, and after
-    each `every` of them play so many evaluation episodes. `close()` finishes the run, or marks it failed if steps are
-    missing.
+    `steps`, `every` and `episodes` are the protocol of the harness's runs: train `steps` steps, and every `every` steps
+    play `episodes` evaluation episodes. `close()` finishes the run, or marks it failed if steps are missing.
     """
 
     def __init__(self, cell: Cell, begin: Callable[[], Recorder], seed: int, steps: int) -> None:
-        """`begin` is called once the task is there: nothing is written before."""
+        """`begin` creates the recorder; it is called after the task is made, so that errors before leave no files."""
         super().__init__(cell, seed)
         self.log = begin()
         evaluation = cell.section("evaluation")
@@ -112,7 +110,7 @@ class RecordedTraining(Environment):
         """Training steps so far."""
         self.seed, self._streams = seed, Streams(seed)
         self.evaluation = RecordedEvaluation(self, self._streams)
-        """The environment to evaluate in."""
+        """Environment for evaluation episodes."""
 
     def step(self, action: Any) -> StepResult:
         self.taken += 1
@@ -131,15 +129,15 @@ class RecordedTraining(Environment):
 
 
 class RecordedEvaluation(Environment):
-    """Evaluation episodes of a run: each that ends is logged at the training step that the run has come to.
+    """Evaluation episodes of a run; each is logged at the current training step when it ends.
 
-    Its layouts follow from the run's seed, that step and the episode's number, whatever seed `reset` is given.
+    The layout depends on the run's seed, that step and the episode's number; the seed given to `reset` is ignored.
     """
 
     def __init__(self, training: RecordedTraining, streams: Streams) -> None:
         super().__init__(training.cell, training.seed)
         self.last = -1
-        """Training step of the last episode that was logged."""
+        """Training step of the last logged episode; -1 before the first."""
         self._training, self._streams = training, streams
         self._at, self._number = -1, 0
         self._return, self._length, self._playing = 0.0, 0, False
@@ -151,7 +149,7 @@ class RecordedEvaluation(Environment):
         return super().reset(seed=self._streams.evaluation_seed(self._at, self._number))
 
     def step(self, action: Any) -> StepResult:
-        """UserError if training went on within an episode, or beyond the steps that the run was announced with."""
+        """Take one step. Raise UserError if training steps were taken during the episode, or more than the run has."""
         found = super().step(action)
         _, reward, terminated, truncated, told = found
         self._return, self._length = self._return + reward, self._length + 1
@@ -181,9 +179,9 @@ def recorded(
     model: str,
     settings: Mapping[str, Any],
 ) -> RecordedTraining:
-    """A run of `method` in the study `output`, which takes as many steps as the harness's own unless told otherwise."""
+    """Return the training environment of a run of `method` in the study `output`; `steps` None uses the profile's."""
     if not method:
-        raise UserError("record=… needs method=…, the name that the run's row shall have")
+        raise UserError("record=… needs method=…, the name of the run's row in reports")
     names, budget = cell.names, cell.steps if steps is None else steps
     begin = functools.partial(
         Recorder, output, suite=names.suite, task=names.task, method=method, seed=seed, steps=budget, learner=learner,
@@ -193,7 +191,7 @@ def recorded(
 
 
 def _seen(observation: Array) -> Array | dict[str, Array]:
-    """A copy, of a record the arrays of its parts."""
+    """Return a copy of an observation; a record becomes a dict of arrays."""
     if observation.dtype.names is None:
         return observation.copy()
     return {name: np.array(observation[name]) for name in observation.dtype.names}
@@ -251,11 +249,12 @@ def make(
     profile: str = "paper",
     **suite: Any,
 ) -> Environment:
-    """SUITE/TASK as a Gymnasium environment; `suite` are settings of the suite (`bench show suite=…`).
+    """Return SUITE/TASK as a Gymnasium environment; `suite` are settings of the suite (`bench show suite=…`).
 
-    With `record`, the directory of a study, it is one run of `method` with this `seed`: its steps count as training,
-    episodes of its `evaluation` are logged, and `close()` finishes the run. `steps` are the profile's unless given;
-    `settings` are the method's hyperparameters. Raises UserError on a mistake before anything is written.
+    With `record`, the directory of a study, the environment records one run of `method` with this `seed`: its steps
+    count as training, episodes of its `evaluation` are logged, and `close()` finishes the run. `steps` None uses the
+    profile's steps; `settings` are the method's hyperparameters. Raises UserError for invalid arguments before writing
+    any file.
     """
     cell = cell_of(name, profile, **suite)
     if record is not None:

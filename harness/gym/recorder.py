@@ -1,10 +1,10 @@
-"""A foreign training script takes part: it logs its own evaluation episodes and stands in every report.
+"""Records runs of an external training script, which logs its evaluation episodes and then appears in reports.
 
 with guidebench.Recorder("runs/mine", suite="minigrid_doorkey", task="8x8", method="my_dqn", seed=0, steps=100_000) as
     log: …
     log.episode(step=10_000, ret=0.9, success=True, length=37)
 
-Where the task has another score than success, `score=Score("return")` names it, or the suite does if it is installed.
+For a task that is not scored by success, pass `score=Score("return")`, unless its suite is installed and declares it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ BACKEND = "external"
 
 
 class Recorder:
-    """One run of a foreign method: begin, log evaluation episodes, finish. Leaving the `with` block finishes it,
-    leaving it by an error marks it failed."""
+    """Records one run of an external method. Leaving the `with` block finishes it; an exception marks it failed."""
 
     def __init__(
         self,
@@ -52,10 +51,10 @@ class Recorder:
         settings: Mapping[str, Any] | None = None,
         score: Score | None = None,
     ) -> None:
-        """`settings` are the method's hyperparameters; they, not the seed, decide which runs are of one cell. `score`
-        is what its episodes are judged by; None: what the suite names if it is installed here, else success.
+        """`settings` are the method's hyperparameters; runs that differ only in the seed belong to one cell. `score`
+        is the score of its episodes; None uses the suite's declaration if it is installed, else success.
 
-        Raises UserError if a name is none, a number does not fit, or another process writes this run.
+        Raises UserError for an invalid name or number, or if another process writes this run.
         """
         names = {"suite": suite, "task": task, "method": method, "profile": profile}
         for name, value in {**names, "learner": learner, "model": model}.items():
@@ -112,9 +111,9 @@ class Recorder:
     def episode(
         self, *, step: int, ret: float, success: bool | None = None, length: int = 0, score: float | None = None
     ) -> None:
-        """Log one evaluation episode of `length` steps (0: not known) after `step` environment steps of training, which
-        must not go back. `success` may be left out where the score is another; `score` is what the episode is worth
-        where the score is neither success nor return."""
+        """Log one evaluation episode of `length` steps (0 if unknown) after `step` environment steps of training, which
+        must not decrease. `success` is required only if the score is success, `score` only if the score is neither
+        success nor return."""
         step, length = _whole("step", step, self._last[0], self._steps), _whole("length", length, 0)
         if not math.isfinite(ret):
             raise UserError(f"ret={ret}: expected a finite return")
@@ -122,7 +121,7 @@ class Recorder:
             raise UserError("success=… is missing; the score of this run is success")
         worth = {"success": float(success or False), "return": float(ret)}.get(self.score.name, score)
         if worth is None or (score is not None and score != worth):
-            raise UserError(f"score={score!r}: expected what the episode is worth by the score {self.score.name!r}")
+            raise UserError(f"score={score!r}: expected the episode's {self.score.name!r} score")
         if not within(self.score, worth):
             raise UserError(f"{self.score.name} {worth}: expected a number in {limits(self.score)}")
         number = self._last[1] + 1 if step == self._last[0] else 0
@@ -132,7 +131,7 @@ class Recorder:
         self._rows.append({name: row[name] for name in evaluation(self.score)})
 
     def finish(self) -> None:
-        """Compact the rows and mark the run finished; of one that has ended already, nothing changes."""
+        """Convert the episode records to Parquet and mark the run finished; no effect on a run that has ended."""
         if self._run.status != "running":
             return
         self._rows.flush()
@@ -143,7 +142,7 @@ class Recorder:
         self._lock.release()
 
     def fail(self, reason: str) -> None:
-        """Mark the run failed, to be recorded anew; of one that has ended already, nothing changes."""
+        """Mark the run failed, so that it can be recorded again; no effect on a run that has ended."""
         if self._run.status != "running":
             return
         self._rows.flush()
@@ -164,17 +163,17 @@ class Recorder:
 
 
 def identity(content: Mapping[str, Any]) -> str:
-    """The id of a foreign method's cell: a hash of its names, steps and settings."""
+    """Return the cell id of an external method: a hash of its names, steps and settings."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]
 
 
 def _named(suite: str, task: str) -> Score:
-    """The score that a suite names for a task, success where the suite is not installed here."""
+    """Return the score that a suite declares for a task, or success if the suite is not installed."""
     return config.score_of(suite, task) if suite in registry.names("suite") else SUCCESS
 
 
 def _whole(name: str, value: Any, low: int, high: int | None = None) -> int:
-    """A whole number in [low, high] as int, NumPy's own included."""
+    """Return an integer in [low, high], also from NumPy integers, or raise UserError."""
     try:
         number = operator.index(value)
     except TypeError:

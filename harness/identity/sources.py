@@ -1,10 +1,10 @@
-"""Which source code a run is made by: a digest of every module that its parts and the engine are defined in.
+"""Digests of the source code that a run executes: the modules of its parts and of the engine.
 
-The modules are found by following import statements, those inside functions too, from the modules that register the
-cell's parts and from the worker, within this project and within the packages of plug-ins. What other packages do is in
-the recorded versions. Comments on lines of their own, docstrings and blank lines change no digest.
+The modules are found by following import statements, also inside functions, from the modules that register the cell's
+parts and from the worker, within this project and the packages of plug-ins. Other packages are recorded by version.
+Comments on lines of their own, docstrings and blank lines do not change a digest.
 
-Digests are told per group of modules, so that a difference has a name: `harness.loop`, `methods.vlm_rb`,
+Digests are recorded per group of modules, so that a difference can be named: `harness.loop`, `methods.vlm_rb`,
 `baselines.learners.sac`.
 """
 
@@ -28,7 +28,7 @@ from guidebench.harness.records.files import write_bytes
 
 PACKAGE = "guidebench"
 ROOT = Path(__file__).absolute().parents[3]
-"""The directory from which this project is imported: that of the checkout, or of installed packages."""
+"""Directory from which this project is imported: a checkout or the installed packages."""
 PROJECT = ("guidebench.harness", "guidebench.suites", "guidebench.baselines", "guidebench.methods")
 """The packages of this project whose code a run executes."""
 ENGINE = "guidebench.harness.run.worker"
@@ -39,42 +39,42 @@ BEFORE = tuple(
         "run.timing",
     )
 )  # fmt: skip
-"""Modules that have done their part before a worker begins, and nothing in it passes through them."""
+"""Modules that run only before a worker begins; they are excluded from the digests."""
 DATA = (".toml", ".json", ".csv", ".txt")
-"""Endings of files beside modules that they may read."""
+"""Extensions of data files beside modules, which the modules may read."""
 LENGTH = 12
-"""Hexadecimal digits of a digest: the chance that two sources share one is below 1e-14."""
+"""Hexadecimal digits of a digest; the chance that two sources share one is below 1e-14."""
 KEPT = 4_000
-"""Most modules in the file of digests; when there are more, those that were not used last are dropped."""
+"""Maximum number of modules in the digest cache; if exceeded, modules not used in the last call are dropped."""
 FORMAT = 1
 
 
 class Module(NamedTuple):
-    """What is known of a module's source."""
+    """Digest and imports of a module's source."""
 
     digest: str
     imports: tuple[tuple[int, str, tuple[str, ...]], ...]
-    """Import statements: dots of a relative one, the module, the names taken from it (none for `import module`)."""
+    """Import statements: number of leading dots, module, imported names (none for `import module`)."""
 
 
 def of(names: Names) -> dict[str, str]:
-    """Group of modules -> digest, for a cell of these names; and `package NAME` -> version, for plug-ins."""
+    """Return group of modules -> digest for a cell of these names, and `package NAME` -> version for plug-ins."""
     return Sources().of(names)
 
 
 def differing(recorded: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """The groups that are not the same in both."""
+    """Return the groups whose digests differ, sorted."""
     return sorted(group for group in {*recorded, *now} if recorded.get(group) != now.get(group))
 
 
 def plugins(names: Names) -> dict[str, str]:
-    """Distribution -> version, of those that are not this project and announce a part of a cell of these names."""
+    """Return distribution -> version of the plug-ins that provide parts of a cell of these names."""
     outside = (part for part in _parts(names) if _top(registry.home(*part)) not in PROJECT)
     return dict(filter(None, (registry.distribution(kind, name) for kind, name in outside)))
 
 
 def _parts(names: Names) -> list[tuple[str, str]]:
-    """(kind, name) of everything registered that a cell has, with the encoders that its observations name."""
+    """Return (kind, name) of the suite, the method and all parts of a cell, and of the encoders of its observations."""
     chosen = ((part.kind, part.name) for part in names.parts)
     observations: Observations = registry.get("suite", names.suite)().spaces(names.task)[0]
     encoders = (("encoder", part.encoder) for part in observations.parts.values() or (observations,) if part.encoder)
@@ -85,7 +85,7 @@ def _parts(names: Names) -> list[tuple[str, str]]:
 
 
 class Sources:
-    """The sources as they stand at one moment; each file is read once."""
+    """A snapshot of the sources, in which each file is read once."""
 
     def __init__(self) -> None:
         self._known = _load()
@@ -95,7 +95,7 @@ class Sources:
         self._found: dict[tuple[str, ...], dict[str, str]] = {}
 
     def of(self, names: Names) -> dict[str, str]:
-        """As the function of this name."""
+        """Return the digests as the module's function `of` does."""
         homes = tuple(sorted({registry.home(kind, name) for kind, name in _parts(names)}))
         if homes not in self._found:
             plugged = {f"package {name}": version for name, version in plugins(names).items()}
@@ -121,7 +121,8 @@ class Sources:
         return {group: _digest("\n".join(lines).encode()) for group, lines in sorted(groups.items())}
 
     def _imported(self, name: str) -> Iterator[str]:
-        """Modules that a module may import: those that are none have no file, and are passed over."""
+        """Yield the names that a module imports; the caller skips those that are not modules, since they have no
+        file."""
         file = self._file(name)
         assert file is not None
         package = name if file.name == "__init__.py" else name.rpartition(".")[0]
@@ -142,7 +143,7 @@ class Sources:
         return self._modules[name]
 
     def _file(self, name: str) -> Path | None:
-        """Where a module's source is; None for a name that is no module of source."""
+        """Return the source file of a module, or None if the name has none."""
         if name not in self._files:
             top, *rest = name.split(".")
             place = ROOT if top == PACKAGE else _place(top)
@@ -155,7 +156,7 @@ class Sources:
 
 
 def _place(top: str) -> Path | None:
-    """The directory that holds a plug-in's top package or module; None where it has no source, as in a notebook."""
+    """Return the directory of a plug-in's top-level package or module, or None if it has no source file."""
     with contextlib.suppress(ImportError, ValueError, AttributeError):
         found = getattr(sys.modules.get(top), "__spec__", None) or importlib.util.find_spec(top)
         if found is not None and found.origin and found.origin.endswith(".py"):
@@ -165,7 +166,7 @@ def _place(top: str) -> Path | None:
 
 
 def _top(name: str) -> str:
-    """The package that a module belongs to: one of this project's, or the top one of a plug-in."""
+    """Return the package that a module belongs to: one of `PROJECT`, or the top-level package of a plug-in."""
     return ".".join(name.split(".")[: 2 if name.startswith(f"{PACKAGE}.") else 1])
 
 
@@ -177,7 +178,7 @@ def _group(name: str) -> str:
 
 
 def _data(directory: Path) -> bytes:
-    """What lies beside a package's modules for them to read."""
+    """Return names and contents of the data files beside a package's modules."""
     files = sorted(file for file in directory.iterdir() if file.suffix in DATA and file.is_file())
     return b"\0".join(file.name.encode() + b"\0" + file.read_bytes() for file in files)
 
@@ -185,7 +186,7 @@ def _data(directory: Path) -> bytes:
 def _understood(content: bytes, data: bytes) -> Module:
     try:
         tree = ast.parse(content)
-    except (SyntaxError, ValueError):  # importing it tells what is wrong; until then any change of it counts
+    except (SyntaxError, ValueError):  # importing it will raise; until then hash the whole file
         return Module(_digest(content + data), ())
     statements = [*_statements(tree.body)]
     imports: list[tuple[int, str, tuple[str, ...]]] = []
@@ -199,7 +200,7 @@ def _understood(content: bytes, data: bytes) -> Module:
 
 
 def _statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """All statements but those that are there for type checkers alone, outer ones first."""
+    """Yield all statements except those under `if TYPE_CHECKING`, outer ones first."""
     for statement in body:
         yield statement
         if isinstance(statement, ast.If) and ast.unparse(statement.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
@@ -212,7 +213,7 @@ def _statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 
 def _code(content: bytes, statements: Iterable[ast.AST]) -> bytes:
-    """The lines of a source that can change what it does."""
+    """Return the lines of a source that can change its behaviour."""
     lines: list[bytes] = content.splitlines()
     for statement in statements:
         if (
@@ -222,9 +223,9 @@ def _code(content: bytes, statements: Iterable[ast.AST]) -> bytes:
         ):
             first, last = statement.lineno - 1, (statement.end_lineno or statement.lineno) - 1
             before, after = lines[first][: statement.col_offset], lines[last][statement.end_col_offset :]
-            if not before.strip() and not after.strip():  # nothing else stands on its lines
+            if not before.strip() and not after.strip():  # the lines hold nothing else
                 lines[first : last + 1] = [b""] * (last + 1 - first)
-    # Within a text of several lines, a line that begins with # is no comment.
+    # In a multi-line string, a line that begins with # is no comment.
     comments = not any(mark in line for line in lines for mark in (b'"""', b"'''"))
     kept: list[bytes] = []
     for line in lines:
@@ -240,7 +241,7 @@ def _digest(content: bytes, length: int = LENGTH) -> str:
 
 
 def _cache() -> Path:
-    """Where what was understood of sources is kept by their content: reading is quick, parsing is not."""
+    """Return the file that caches digests and imports by source content, since parsing is slow."""
     home = Path(os.environ.get("GUIDEBENCH_CACHE") or Path.home() / ".cache" / "guidebench")
     return home / "sources.json"
 
@@ -260,5 +261,5 @@ def _load() -> dict[str, Module]:
 
 def _save(known: Mapping[str, Module], used: Mapping[str, Module]) -> None:
     kept = known if len(known) <= KEPT else used
-    with contextlib.suppress(OSError):  # a cache that cannot be written costs time alone
+    with contextlib.suppress(OSError):  # a cache that cannot be written only costs time
         write_bytes(_cache(), json.dumps({"format": FORMAT, "modules": kept}).encode())

@@ -1,1 +1,1 @@
-"""Trained runs played again: new evaluations, strips of frames, samples of what a judge is shown."""
+"""Replays of trained runs: new evaluations, filmstrips, and sample frames of perturbations."""

@@ -1,7 +1,7 @@
-"""An episode of a trained run as strips of frames, one for each clip, with the score that the run's judge gives it.
+"""Filmstrips of an episode of a trained run: one image per clip, with the score of the run's judge.
 
-They lie in RUN/frames, for the run's page: NAME-00017.png is the clip whose first frame follows the 17th move, and
-NAME.json says what the clips are.
+They are written to RUN/frames, for the run's page: NAME-00017.png is the clip whose first frame follows the 17th move,
+and NAME.json describes the clips.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from guidebench.harness.records.study import FRAMES
 from guidebench.harness.streams import Streams
 
 MOMENTS = 8
-"""Frames of a clip in its strip."""
+"""Frames per strip."""
 CLIPS = 48
-"""Most strips of an episode, evenly chosen from a longer one."""
+"""Maximum strips per episode; a longer episode is sampled evenly."""
 
 Scorer = Callable[[int, Array, Array], float]
 """Number, frames uint8 [L, height, width, 3] and events bool [L, E] of a clip -> P(yes)."""
 
 
 class Filmstrips:
-    """Collects the first episode of an evaluation, draws it as the run's judge sees it, and asks that judge.
+    """Records the first episode of an evaluation, draws it as the run's judge sees it, and scores it with that judge.
 
-    A clip is as long as the run's own; without a judge, 32 moves. A judge that is a foundation model is not asked.
+    Clips have the run's clip length, or 32 moves without a judge. Foundation models are not called.
     """
 
     def __init__(self, run: Path, seed: int) -> None:
-        """`seed`: the evaluation's. UserError if `run` is no finished run."""
+        """`seed`: seed of the evaluation. Raise UserError if `run` is not a finished run."""
         self._cell, _ = load_run(run)
         self._directory, self._seed = run / FRAMES, seed
         self.told = ""
@@ -55,7 +55,7 @@ class Filmstrips:
             self._events.append(task.events().copy())
 
     def write(self, suite: Any, names: Names, results: Sequence[Result]) -> None:
-        """Draw, judge and write what was collected."""
+        """Draw, score and write the recorded episode."""
         cell, task = self._cell, names.task
         drawing = cell.section("drawing") if names.suite == cell.names.suite else None
         draw = (drawing or suite.drawing()).spawn(task)
@@ -92,7 +92,7 @@ class Filmstrips:
         self.told = f"frames: {self._directory / name}.json, {len(clips)} clip{'s' * (len(clips) != 1)}, {judged}"
 
     def _scorer(self, suite: Any, task: str) -> tuple[Scorer | None, str]:
-        """What scores a clip; None, and why, where nothing here can."""
+        """Return the function that scores a clip and "", or None and the reason why clips cannot be scored."""
         role = self._cell.judge
         judge: Any = self._cell.section(role)
         if judge is None:
@@ -119,6 +119,6 @@ class Filmstrips:
 
 
 def _evenly(firsts: Sequence[int]) -> list[int]:
-    """At most CLIPS of the clips, the first and the last among them."""
+    """Return at most CLIPS of the clips, evenly spaced, with the first and the last."""
     chosen = np.unique(np.linspace(0, len(firsts) - 1, min(CLIPS, len(firsts))).round().astype(int))
     return [firsts[index] for index in chosen.tolist()]

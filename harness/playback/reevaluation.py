@@ -1,4 +1,4 @@
-"""A trained run tested again: its parameters loaded, its episodes played on fresh layouts, drawn if asked."""
+"""Re-evaluation of a trained run: loads its parameters and plays episodes on new layouts, optionally recorded."""
 
 from __future__ import annotations
 
@@ -27,26 +27,27 @@ from guidebench.harness.records.files import read_json
 from guidebench.harness.records.study import RunDirectory
 
 ASKED = "eval"
-"""The folder of a run in which its evaluations by themselves keep what models answered."""
+"""Folder of a run that holds the model answers of its re-evaluations."""
 SHIFT = 2**32
-"""Added to the seed, so that a re-evaluation never replays layouts of training or of a run's own evaluations."""
+"""Added to the seed, so that a re-evaluation never repeats layouts of the run's training or evaluations."""
 
 
 class Recording(Protocol):
-    """Watches the episodes of an evaluation, and writes what it saw."""
+    """Records the episodes of an evaluation and writes them to files."""
 
     told: str
-    """What was written, in words."""
+    """Message that describes the written files."""
 
     def __call__(self, number: int, task: Task) -> None:
-        """After each reset and step of the number-th episode."""
+        """Record the current state; called after each reset and step of the number-th episode."""
 
     def write(self, suite: Any, names: Names, results: Sequence[Result]) -> None:
-        """After the last episode; `suite` and `names` are those of the evaluation. UserError where it cannot write."""
+        """Write the files; called after the last episode with the suite and names of the evaluation. Raise UserError if
+        they cannot be written."""
 
 
 class Film:
-    """Collects snapshots of the first episodes and draws them to a video file."""
+    """Records snapshots of the first episodes and draws them to a video file."""
 
     def __init__(self, path: Path, episodes: int, frames_per_second: int = 10) -> None:
         if path.suffix.lower() not in (".mp4", ".gif"):
@@ -60,7 +61,8 @@ class Film:
             self._snapshots.setdefault(number, []).append(task.snapshot())
 
     def write(self, suite: Any, names: Names, results: Sequence[Result]) -> None:
-        """Draw what was collected, as the suite draws unless told; an episode's last frame stays for half a second."""
+        """Draw the snapshots with the suite's default drawing; the last frame of an episode is shown for half a
+        second."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._write(suite.drawing().spawn(names.task))
@@ -82,7 +84,7 @@ class Film:
 
 
 def score_of(directory: Path, suite: str | None, task: str | None) -> Score:
-    """What the episodes of `evaluate_run` are judged by."""
+    """Return the score of the episodes of `evaluate_run`."""
     names = load_run(directory)[0].names
     return config.score_of(suite or names.suite, task or names.task)
 
@@ -97,11 +99,11 @@ def evaluate_run(
     recordings: Sequence[Recording] = (),
     models: Models | None = None,
 ) -> list[Result]:
-    """Results of `episodes` greedy episodes of a finished run on its own or on a named task; of one episode where
-    every other would repeat it.
+    """Return the results of `episodes` greedy episodes of a finished run, on its own task or the given one; of one
+    episode if all would be equal.
 
-    An agent that consults models is answered from the calls that earlier evaluations recorded in RUN/eval, and asks
-    what is not there only where `models` says so (models.mode=record). MissingCall for an answer that is not there."""
+    Questions of an agent that consults models are answered from the calls recorded in RUN/eval by earlier evaluations;
+    other calls are made only with models.mode=record. Raise MissingCall for an unrecorded answer."""
     cell, run = load_run(directory)
     names = cell.names._replace(suite=suite or cell.names.suite, task=task or cell.names.task)
     config.task_of(names.suite, names.task)
@@ -141,7 +143,7 @@ def evaluate_run(
 
 
 def load_run(directory: Path) -> tuple[Cell, RunDirectory]:
-    """The cell and directory of a finished run; UserError if it is none."""
+    """Return the cell and directory of a finished run. Raise UserError if it is not one."""
     run = RunDirectory(directory)
     if not (directory / "run.json").exists():
         what = "is not a run" if directory.exists() else "does not exist"
@@ -152,7 +154,7 @@ def load_run(directory: Path) -> tuple[Cell, RunDirectory]:
 
 
 def load_agent(cell: Cell, run: RunDirectory, scratch: Path, spaces: tuple[Any, Any]) -> Agent:
-    """The run's agent with its trained parameters; it can act, nothing else."""
+    """Return the run's agent with its trained parameters, for acting only."""
     from safetensors.numpy import load_file
 
     build = make_build(cell, [int(run.read()["seed"])], "cpu", [scratch])
@@ -163,8 +165,8 @@ def load_agent(cell: Cell, run: RunDirectory, scratch: Path, spaces: tuple[Any, 
 
 
 def _differing(trained: tuple[Observations, Actions], tested: tuple[Observations, Actions]) -> str:
-    """What of the spaces keeps a policy of the first from acting in the second, or "". Grids of another size fit a
-    convolutional encoder; everything else must be equal, named parts in their order too."""
+    """Return why a policy trained on the first spaces cannot act in the second, or "". Grids may differ in size, since
+    the encoder is convolutional; all else must be equal, including the order of named parts."""
     (before, actions_before), (after, actions_after) = trained, tested
     if actions_before != actions_after:
         return f"{actions_after} against {actions_before}"

@@ -1,4 +1,4 @@
-"""What a judge is shown, as pictures: one episode of each task of a perturbation matrix, drawn in each way."""
+"""Sample frames of a perturbation matrix: one episode of each task, drawn with each perturbation."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from guidebench.harness.records.study import frames_file
 
 SEED = 0
 GAP = 8
-"""White pixels between two moments."""
+"""Width of the white gap between two frames in pixels."""
 
 
 def write(plan: Plan, directory: Path) -> None:
-    """A PNG for each task and perturbation of `plan`, below `directory`: moments of one episode, left to right."""
+    """Write a PNG for each task and perturbation of `plan` below `directory`: frames of one episode, left to right."""
     import imageio.v2 as imageio
 
     judged = [
@@ -33,8 +33,8 @@ def write(plan: Plan, directory: Path) -> None:
 
 
 def moments(cell: Cell) -> Array:
-    """Snapshots [m, n] of an episode of random actions on a fixed layout: its start and the first of each event, or,
-    if there is none, its end."""
+    """Return snapshots [m, n] of an episode of random actions on a fixed layout: its start and the first occurrence of
+    each event, or its end if no event occurs."""
     suite, names = cell.section("suite"), cell.names
     task, (_, actions) = suite.make(names.task), suite.spaces(names.task)
     rng = np.random.default_rng(SEED)
@@ -54,6 +54,6 @@ def moments(cell: Cell) -> Array:
 
 
 def strip(frames: Array) -> Array:
-    """uint8 [m, height, width, 3] side by side, with white between them."""
+    """Return frames, uint8 [m, height, width, 3], side by side with white gaps."""
     gap = np.full((frames.shape[1], GAP, 3), 255, np.uint8)
     return np.concatenate([part for frame in frames for part in (gap, frame)][1:], axis=1)

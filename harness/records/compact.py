@@ -1,4 +1,4 @@
-"""The rows of a finished run as Parquet, the same bytes for the same rows."""
+"""Converts the logs of a finished run to Parquet; equal table rows give identical bytes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _ARROW = {str: "string", int: "int64", float: "float64", bool: "bool"}
 
 
 def to_parquet(source: Path, target: Path, columns: Iterable[str] = EVALUATION) -> None:
-    """Compact evaluation rows in JSON lines to one Parquet file with these columns of `EVALUATION` or `SCORE`."""
+    """Convert episode records in JSON lines to one Parquet file with these columns of `EVALUATION` and `SCORE`."""
     kinds = {**EVALUATION, SCORE: float}
     _write(_rows(source), {name: kinds[name] for name in columns}, target)
 
 
 def log_to_parquet(source: Path, target: Path, log: Log = UNDECLARED) -> None:
-    """Compact a log of JSON lines to one Parquet file with the columns of all its rows, in the order in which they
-    first appear; a row without a column has null there. A declared column is of its declared kind, any other of the
-    kind of its values. Nothing is written for a log without rows."""
+    """Convert a log of JSON lines to one Parquet file with all columns of its table rows, in order of appearance;
+    missing values are null. Declared columns have their declared type, others the type of their values. Writes no file
+    for an empty log."""
     rows = _rows(source)
     found: dict[str, set[type]] = {}
     for row in rows:
@@ -37,14 +37,12 @@ def log_to_parquet(source: Path, target: Path, log: Log = UNDECLARED) -> None:
 
 
 def _kind(source: Path, name: str, kinds: set[type]) -> type:
-    """The type that holds all values of a column; float for one without any."""
+    """Return the type of a column from the types of its values; float if it has no values."""
     if not kinds or kinds == {int, float}:
         return float
     if len(kinds) > 1 or not kinds <= _ARROW.keys():
         named = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise UserError(
-            f"{source}, column {name!r}: it holds {named}; a column of a log holds numbers, or text, or bools"
-        )
+        raise UserError(f"{source}, column {name!r} holds {named}; expected only numbers, only text or only bools")
     return next(iter(kinds))
 
 

@@ -1,4 +1,4 @@
-"""Small files written so that a crash at any moment leaves either the old content or the new."""
+"""Atomic writes of small files, so that a crash leaves either the old or the new content, and append-only logs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from guidebench.harness.errors import UserError
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write JSON beside the old file, flush, rename."""
+    """Write a JSON file atomically."""
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
     write_bytes(path, f"{text}\n".encode())
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write beside the old file, flush, rename."""
+    """Write a file atomically: write a temporary file beside it, flush it to disk, rename it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -32,7 +32,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """The content of a JSON file; UserError naming the file if it is not one."""
+    """Return the content of a JSON file. Raise a UserError that names the file if it cannot be read."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError, RecursionError) as error:
@@ -40,10 +40,10 @@ def read_json(path: Path) -> Any:
 
 
 class Rows:
-    """A log of JSON lines that is truncated to a checkpoint's byte offset on resume."""
+    """A JSON-lines log that is truncated to a checkpoint's byte offset on resume."""
 
     def __init__(self, path: Path, offset: int | None) -> None:
-        """Open for appending at `offset` bytes (None: wherever it ends, 0: anew)."""
+        """Open the log and truncate it to `offset` bytes; None appends at its end, 0 empties it."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self._file = open(path, "ab")  # noqa: SIM115 - closed by close()
@@ -60,7 +60,7 @@ class Rows:
         self._file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
 
     def flush(self) -> int:
-        """Put all rows on disk; the number of bytes that are there."""
+        """Flush all lines to disk and return the size of the file in bytes."""
         self._file.flush()
         os.fsync(self._file.fileno())
         return self._file.tell()

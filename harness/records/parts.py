@@ -1,4 +1,4 @@
-"""What a record tells of the parts of a cell: role -> its kind, its name, and how and by what model it answers."""
+"""The parts of a cell in its record: role -> kind, name, backend and model."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ from typing import Any, NamedTuple
 from guidebench.harness.errors import UserError
 
 MOST = 50
-"""Parts of a cell that are read."""
+"""Maximum number of parts accepted in a record."""
 TEXT = 4_096
-"""Characters of a name that are read."""
+"""Maximum characters accepted in a name."""
 
 
 class RecordedPart(NamedTuple):
-    """The part in a role of a cell on record."""
+    """The part in a role of a recorded cell."""
 
     kind: str
     name: str
     backend: str = ""
-    """How it answers, for a part whose word guides the learner; "" for any other."""
+    """Backend of a part whose answers guide the learner; "" for any other part."""
     model: str = ""
-    """Which model answers, by its own name; for the same parts."""
+    """Name of the model of a part whose answers guide the learner; "" for any other part."""
 
     @property
     def answers(self) -> bool:
-        """Whether its word guides the learner."""
+        """Return whether the part's answers guide the learner."""
         return bool(self.backend)
 
 
 def read(content: Any) -> dict[str, RecordedPart]:
-    """The parts that a record holds under `parts`, by role; UserError for what no record of this version has."""
+    """Return the parts under `parts` of a record, by role. Raise UserError for content that this version never
+    writes."""
     if not isinstance(content, Mapping):
         raise UserError(f"parts is {str(content)[:60]!r}; expected an object")
     if len(content) > MOST:

@@ -1,4 +1,4 @@
-"""Columns of what a run records, and the identity of a run. Nothing here depends on a clock or a path."""
+"""Columns of a run's logs, and the columns that identify a run. They contain no times and no paths."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ EVALUATION: dict[str, type] = {
     "success": bool,
     "length": int,
 }
-"""One row per evaluation episode. `backend` is how what answers is reached (scripted, oracle, …) and `model` its
-name (sprite, …), several joined by "+", both empty for a method that asks nobody; `step` counts environment steps of
+"""Columns of an episode record. `backend` (scripted, oracle, …) and `model` (sprite, …) describe the parts whose
+answers guide the learner, several joined by "+"; both are empty if there are none. `step` counts environment steps of
 this seed."""
 SCORE = "score"
-"""The further column of runs whose score is neither success nor return, float."""
+"""Additional float column of runs whose score is neither success nor return."""
 
 LEDGER: dict[str, type] = {
     "failures": int,
@@ -46,11 +46,12 @@ LEDGER: dict[str, type] = {
         )
     },
 }  # fmt: skip
-"""What a run's questions to models took up to a step: as if nothing had been cached, and `billed_`, what was really
-asked of a model. Questions that got no usable answer are counted in `failures` too."""
+"""Cumulative usage of a run's questions to models up to a step. Columns without prefix count recorded answers as if
+they had been calls; columns with `billed_` count only calls that were made. `failures` counts questions without a
+usable answer."""
 
 QUESTIONS: dict[str, type] = {"questions": int}
-"""A column of the ledger that early records lack: all questions that ended, of which `failures` had no answer."""
+"""Ledger column that early records lack: all completed questions, of which `failures` had no usable answer."""
 
 _SPENT = {
     **{name: (count if kind is int else amount)(f"{name} so far") for name, kind in LEDGER.items()},
@@ -58,44 +59,44 @@ _SPENT = {
 }
 LOGS: Mapping[str, Log] = {
     "timings": Log(
-        "the clock of a run up to an evaluation; further columns tell of evaluation, checkpoints, waiting and judging",
+        "training time up to an evaluation; further columns hold the time of evaluation, checkpoints and judging",
         {"step": count("environment step"), "seconds": Column(float, "seconds of training so far")},
     ),
     "metrics": Log(
-        "numbers that parts tell of their work, each a further column under a name of its own",
+        "metrics of the parts, each in a further column",
         {"step": count("environment step")},
     ),
     "ledger": Log(
-        "what a run's questions to models took up to a step",
+        "cumulative usage of models by a run's questions up to a step",
         {
             "step": count("environment step"),
             **_SPENT,
         },
     ),
     "spending": Log(
-        "the ledger of each role apart, of a cell that asks in several",
+        "the ledger per role, for a cell that sends questions to several roles",
         {"step": count("environment step"), "role": Column(str, "role of the model that was asked"), **_SPENT},
     ),
     "probes": Log(
-        "what judge, critic and learnt reward say along the task's reference episode",
+        "judge scores, critic values and learnt rewards along the task's reference episode",
         {
             "step": count("environment step"),
             "t": count("move of the reference episode"),
-            "quantity": Column(str, "what is told (`guidebench.harness.loop.probes.Point`)"),
-            "value": Column(float, "its value"),
+            "quantity": Column(str, "name of the quantity (`guidebench.harness.loop.probes.Point`)"),
+            "value": Column(float, "value of the quantity"),
         },
     ),
     "subgoals": Log(
-        "which parts of its success hold at the end of an evaluation episode",
+        "which subgoals of the task hold at the end of an evaluation episode",
         {
             "step": count("environment step"),
             "episode": count("evaluation episode"),
-            "subgoal": Column(str, "name of the part"),
-            "met": Column(bool, "whether it holds"),
+            "subgoal": Column(str, "name of the subgoal"),
+            "met": Column(bool, "whether the subgoal holds"),
         },
     ),
 }
-"""The logs of every run, whatever its parts declare; further columns may stand in their rows."""
+"""The logs of every run, regardless of its parts; their table rows may have further columns."""
 ASKING: Mapping[str, Mapping[str, Log]] = {
     "judge": {
         "judgements": Log(
@@ -114,18 +115,18 @@ ASKING: Mapping[str, Mapping[str, Log]] = {
         )
     }
 }
-"""Kind of part -> the logs that the engine writes of what a cell asks it."""
+"""Kind of part -> the logs that the engine writes about questions to parts of that kind."""
 RESERVED = ("evaluations", *LOGS, *(name for logs in ASKING.values() for name in logs))
-"""What no part may call a log of its own."""
+"""Log names that parts must not declare."""
 
 ENOUGH_ANSWERED = 0.9
-"""Least share of a row's questions to foundation models that were answered for the row to be ranked or marked as
-leading (choice: a method that lost more than a tenth of its guidance was not measured as it is described)."""
+"""Minimum share of answered questions to foundation models for a table row to be ranked or marked as leading (choice:
+a method that lost more than a tenth of its guidance was not measured as described)."""
 
 STATUSES = ("waiting", "running", "stopped", "finished", "failed")
 
 MATRICES = ("ablation", "perturbation")
-"""Kinds of matrix that study.json knows."""
+"""Kinds of matrix in study.json."""
 
 PROFILES_RANKED = ("paper", "quick", "smoke")
 
@@ -133,16 +134,16 @@ INSTRUMENT_CHECK = (
     "hand-written for this task: what a perturbation does to it is a check of the instrument, "
     "not a finding about any model"
 )
-"""Of a scripted judge in a perturbation matrix."""
+"""Remark on a scripted judge in a perturbation matrix."""
 
 
 def evaluation(score: Score) -> dict[str, type]:
-    """The columns of the evaluation rows of a run with this score."""
+    """Return the columns of the episode records of a run with this score."""
     return {**EVALUATION, SCORE: float} if score.recorded else EVALUATION
 
 
 def score_of(content: Mapping[str, Any]) -> Score:
-    """The score that a cell's record names, success where it names none; UserError where it is not one."""
+    """Return the score in a cell record, or success if it has none. Raise UserError for an invalid entry."""
     if SCORE not in content:
         return SUCCESS
     entry = content[SCORE]
@@ -159,7 +160,7 @@ def score_of(content: Mapping[str, Any]) -> Score:
 
 
 def within(score: Score, values: Any) -> Any:
-    """Whether an episode, or each of an array, can be worth so much; a millionth of the range is left for rounding."""
+    """Return whether a value, or each of an array, lies in the score's range, with a tolerance of 1e-6 of the range."""
     slack = 1e-6 * (score.span or 1.0)
     import numpy as np  # here, since help of every command imports this module
 
@@ -168,13 +169,13 @@ def within(score: Score, values: Any) -> Any:
 
 
 def limits(score: Score) -> str:
-    """The range of a score in words."""
+    """Format the range of a score."""
     low, high = ("no bound" if end is None else f"{end:g}" for end in (score.low, score.high))
     return f"[{low}, {high}]"
 
 
 class Identity(NamedTuple):
-    """What names the rows of a run: the leading columns of `EVALUATION`, `seed` included."""
+    """The columns that identify the run of an episode record: the leading columns of `EVALUATION`, `seed` included."""
 
     study: str
     cell: str
@@ -192,7 +193,7 @@ class Identity(NamedTuple):
 
 
 def label(method: str, backend: str, model: str, profile: str, variant: str = "") -> str:
-    """Row name of a method in every table and legend: it keeps what judged it and the profile.
+    """Return the row name of a method in tables and legends, with its model and profile.
 
     >>> label("vlm_rb", "scripted", "sprite", "quick")
     'vlm_rb · sprite · quick'

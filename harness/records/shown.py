@@ -1,4 +1,4 @@
-"""How a study looks when it is printed, and in a notebook."""
+"""Formatting of a study for the terminal and for notebooks."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from guidebench.harness.errors import count
 from guidebench.harness.records.schema import STATUSES
 
 MOST = 200
-"""Rows of a table in a notebook."""
+"""Maximum rows of a table in a notebook."""
 
 
 def counted(statuses: Iterable[str]) -> str:
-    """How many runs have which status.
+    """Count runs by status.
 
     >>> counted(["finished", "running", "waiting", "waiting"])
     '1 of 4 runs finished, 2 waiting, 1 running'
@@ -27,12 +27,12 @@ def counted(statuses: Iterable[str]) -> str:
 
 
 def line(name: str, directory: Path, statuses: Iterable[str]) -> str:
-    """A study in a line."""
+    """Describe a study in one line."""
     return f"study {name} in {directory}: {counted(statuses)}"
 
 
 def table(caption: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table as HTML; every text is escaped, since a study may be a stranger's."""
+    """Return a table as HTML; all texts are escaped, since a study may come from an untrusted source."""
     head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows[:MOST])
     if len(rows) > MOST:
@@ -41,5 +41,5 @@ def table(caption: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) 
 
 
 def last_line(error: str | None) -> str:
-    """What a traceback ends with; "" if there is no error."""
+    """Return the last line of a traceback, or "" if there is no error."""
     return (error or "").strip().rsplit("\n", 1)[-1]

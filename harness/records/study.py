@@ -1,4 +1,4 @@
-"""The directories of a study and its runs: what is written where, by whom, and how it is found again."""
+"""The directories of a study and its runs: locks, status files, and the list of cells."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ FRAMES = "frames"
 VIDEOS = "videos"
 """Directory of a run's videos."""
 LIVE = ".live.json"
-"""Where a run stands now; only there while a worker trains it."""
+"""Current progress of a run; the file exists only while a worker trains the run."""
 
 
 class Lock:
-    """An advisory lock on a directory that ends with the process that holds it."""
+    """An advisory lock on a directory, released when the process that holds it ends."""
 
     def __init__(self, directory: Path, what: str) -> None:
         self._path = directory / ".lock"
@@ -32,7 +32,7 @@ class Lock:
         self._file: IO[str] | None = None
 
     def acquire(self, patience: float = 0.0) -> None:
-        """Take the lock, waiting `patience` seconds for a process that is just ending; UserError if it is held."""
+        """Take the lock, waiting at most `patience` seconds. Raise UserError if another process holds it."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         file = open(self._path, "a+")  # noqa: SIM115 - held open for as long as the lock is
         until = time.monotonic() + patience
@@ -62,12 +62,13 @@ class Lock:
 
 
 def frames_file(suite: str, task: str, name: str) -> Path:
-    """Sample frames of a task in a perturbation matrix, relative to the study; `name` is the role's."""
+    """Return the file of a task's sample frames in a perturbation matrix, relative to the study; `name` is the
+    perturbation's."""
     return Path(FRAMES) / suite / task / f"{name}.png"
 
 
 class RunDirectory:
-    """One run: a cell × one seed."""
+    """The directory of one run: a cell and a seed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -77,7 +78,7 @@ class RunDirectory:
         return str(self.read().get("status", "waiting"))
 
     def read(self) -> dict[str, Any]:
-        """run.json, or an empty dict if the run has not begun."""
+        """Return the content of run.json, or {} if the run has not begun."""
         file = self.path / "run.json"
         return read_json(file) if file.exists() else {}
 
@@ -86,19 +87,19 @@ class RunDirectory:
         write_json(self.path / "run.json", {"schema": SCHEMA_VERSION, **self.read(), **values})
 
     def show(self, **values: Any) -> None:
-        """Write where the run stands now, for who looks on: without a flush, and a full disk is not its concern."""
+        """Write the run's current progress for other processes, without flushing to disk and ignoring write errors."""
         beside = self.path / f"{LIVE}.new"
         with contextlib.suppress(OSError):
             beside.write_text(json.dumps({"time": time.time(), **values}), encoding="utf-8")
             os.replace(beside, self.path / LIVE)
 
     def hide(self) -> None:
-        """Drop what `show` wrote."""
+        """Delete the files that `show` wrote."""
         for name in (LIVE, f"{LIVE}.new"):
             (self.path / name).unlink(missing_ok=True)
 
     def live(self) -> dict[str, Any]:
-        """What `show` wrote last, if a worker holds the run; empty otherwise."""
+        """Return what `show` wrote last if a worker holds the run, else {}."""
         if not self.held():
             return {}
         try:
@@ -108,25 +109,25 @@ class RunDirectory:
         return content if isinstance(content, dict) else {}
 
     def held(self) -> bool:
-        """Whether a process on any machine that shares this disk is writing the run."""
+        """Return whether a process, on any machine that shares this disk, is writing the run."""
         try:
             with open(self.path / ".lock") as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
-        except OSError:  # no lock, or a disk without locks
+        except OSError:  # no lock file, or a file system without locks
             return False
         return False
 
 
 class StudyDirectory:
-    """A study: study.json and the directories of its cells."""
+    """The directory of a study: study.json and the directories of its cells."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def read(self) -> dict[str, Any]:
-        """study.json; UserError if this is no study."""
+        """Return the content of study.json. Raise UserError if the directory is no study."""
         file = self.path / "study.json"
         if not file.exists():
             found = "does not exist" if not self.path.exists() else "is not a study (it has no study.json)"
@@ -139,16 +140,18 @@ class StudyDirectory:
         return dict(content)
 
     def write(self, name: str, command: list[str], cells: Mapping[str, Mapping[str, Any]]) -> None:
-        """Enter cells; those of earlier commands in the same directory stay, their seeds are joined.
+        """Add cells to study.json; cells of earlier commands are kept, and seeds of the same cell are merged.
 
-        An entry has `directory`, `seeds`, `label_variant` and, for a cell of a matrix, its role as `matrix`.
+        An entry has `directory`, `seeds`, `label_variant` and, for a cell of a matrix, its place as `matrix`.
         """
         known: dict[str, Any] = {}
         if (self.path / "study.json").exists():
             known = self.read()["cells"]
         for cell, given in cells.items():
             before = known.get(cell, {})
-            kept = before if "matrix" in before and "matrix" not in given else given  # a plain run ends no matrix
+            kept = (
+                before if "matrix" in before and "matrix" not in given else given
+            )  # bench run keeps an earlier matrix
             known[cell] = {**kept, "seeds": sorted({*before.get("seeds", []), *given["seeds"]})}
         write_json(
             self.path / "study.json",
@@ -159,12 +162,12 @@ class StudyDirectory:
         return RunDirectory(self.path / cell_directory / f"seed-{seed}")
 
     def runs(self) -> Iterator[tuple[dict[str, Any], RunDirectory]]:
-        """Every run that study.json names, with its cell's entry."""
+        """Yield every run in study.json with the entry of its cell."""
         for entry in self.read()["cells"].values():
             for seed in entry["seeds"]:
                 yield entry, self.run(entry["directory"], seed)
 
 
 def dumps(value: Any) -> str:
-    """Compact JSON for one line of a worker's progress."""
+    """Return compact JSON for one line of a worker's output."""
     return json.dumps(value, separators=(",", ":"))

@@ -188,10 +188,10 @@ def test_a_log_has_64_columns_beside_its_step_whoever_declares_them() -> None:
         ("places", Log("many", {f"c{n}": count("n") for n in range(65)}), "with 65 columns"),
         ("places", Log("x" * 301, PLACES.columns), "one line of 1 to 300 characters"),
         ("places", Log("a", {"step": count("n")}), "'step', which is written with every row"),
-        ("places", Log("a", {"seed": count("n")}), "'seed', which stands beside every row"),
+        ("places", Log("a", {"seed": count("n")}), "'seed', which is added to every table row"),
         ("places", Log("a", {"X": count("n")}), "the name of a column"),
         ("places", Log("a", {"x": Column(list, "n")}), "no Column of int, float, bool, str"),
-        ("places", Log("a", {"x": Column(str, "n", low=0)}), "bounds belong to numbers"),
+        ("places", Log("a", {"x": Column(str, "n", low=0)}), "only columns of int or float have bounds"),
         ("places", Log("a", {"x": Column(float, "n", low=1, high=0)}), "least value 1 is above its largest 0"),
     ],
 )

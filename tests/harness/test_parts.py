@@ -68,5 +68,5 @@ def test_a_part_that_no_chosen_method_has_is_refused() -> None:
 def test_a_task_that_changes_from_episode_to_episode_is_none_to_ask_about() -> None:
     by_turns = ["suite=metaworld_mt10", "task=mt10", "profile=smoke"]
     assert len(matrix.plan([*by_turns, "method=sac,pebble"]).cells) == 2
-    with pytest.raises(UserError, match="asks for something else in each episode, and teacher 'llm' asks about one"):
+    with pytest.raises(UserError, match="changes its goal in each episode, and teacher 'llm' needs a fixed goal"):
         matrix.plan([*by_turns, "method=rl_sallm_f", "chat=scripted"])

@@ -110,7 +110,7 @@ def test_a_plug_in_that_breaks_after_it_registered_is_not_listed(plugin, end: st
             JUDGE.replace("judge", "guide")
             .replace("ModelPart", "AskingPart")
             .replace("= 1", "= 1; needs = {'chat': 'chat'}"),
-            "guide 'mine' needs a chat as 'chat', and lacks the dialogue with them",
+            "guide 'mine' needs a chat as 'chat'; define .dialogue.",
         ),
         (
             "learner",
@@ -127,17 +127,17 @@ def test_a_plug_in_that_breaks_after_it_registered_is_not_listed(plugin, end: st
         (
             "judge",
             JUDGE.replace("version = 1", "version, needs = 1, {'seeds': 'learner'}"),
-            "needs a learner in the role 'seeds': commands and records use this word for something else",
+            "needs a learner in the role 'seeds': this word is reserved in commands and records",
         ),
         (
             "judge",
             JUDGE.replace("version = 1", "version, needs = 1, {'variant': 'learner'}"),
-            "needs a learner in the role 'variant': commands and records use this word for something else",
+            "needs a learner in the role 'variant': this word is reserved in commands and records",
         ),
         (
             "judge",
             JUDGE.replace("version = 1", "version, needs = 1, {'chat': 'learner'}"),
-            "needs a learner in the role 'chat': a role that is called 'chat' is for a chat; call it otherwise",
+            "needs a learner in the role 'chat': a role called 'chat' must be of the kind 'chat'; choose another name",
         ),
         (
             "judge",
@@ -147,7 +147,7 @@ def test_a_plug_in_that_breaks_after_it_registered_is_not_listed(plugin, end: st
         (
             "judge",
             JUDGE.replace("version = 1", "version, needs = 1, {'friend': 'human'}"),
-            "needs a human in the role 'friend': a person is asked in the role human",
+            "needs a human in the role 'friend': the role of a person must be called 'human'",
         ),
         ("judge", JUDGE.replace("(ModelPart)", ""), "judge 'mine' does not inherit guidebench.harness.parts.ModelPart"),
         (
@@ -171,7 +171,7 @@ def test_a_plug_in_that_breaks_after_it_registered_is_not_listed(plugin, end: st
             JUDGE.replace("judge", "guide")
             .replace("ModelPart", "AskingPart")
             .replace("= 1", "= 1; needs = {'eye': 'embedder'}"),
-            "guide 'mine' needs an embedder as 'eye', and lacks the dialogue with them",
+            "guide 'mine' needs an embedder as 'eye'; define .dialogue.",
         ),
     ],
 )

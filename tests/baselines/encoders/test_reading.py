@@ -67,9 +67,11 @@ def test_an_encoder_of_others_is_taken_where_it_is_named_and_nowhere_else(halvin
 
 
 def test_what_is_not_whole_is_not_registered() -> None:
-    with pytest.raises(UserError, match=r"encoder 'empty' is not whole.*Encoder.*multiplications, network, reads, wid"):
+    with pytest.raises(
+        UserError, match=r"encoder 'empty' is incomplete.*Encoder.*multiplications, network, reads, wid"
+    ):
         register.encoder("empty")(type("Empty", (Encoder,), {}))
-    with pytest.raises(UserError, match=r"encoder 'empty' is not whole.*all that Encoder leaves open"):
+    with pytest.raises(UserError, match=r"encoder 'empty' is incomplete.*all abstract methods of Encoder"):
         register.encoder("empty")(object)
 
 

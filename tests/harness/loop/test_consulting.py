@@ -380,9 +380,7 @@ class Echo:
 def test_what_cannot_be_waited_for_is_refused_before_anything_runs(
     planner: Planner, plugin: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(
-        UserError, match=r"planner\.delay is given, and the answers of 'planner' are waited for at once"
-    ):
+    with pytest.raises(UserError, match=r"planner\.delay is given, but answers of 'planner' are awaited without delay"):
         matrix.plan([*TINY, "profile=smoke", "planner.delay=3"])
     live = matrix.plan([*TINY, "profile=smoke", "models.mode=live", f"planner.base_url={planner.url}"])
     (said,) = readiness.missing(live, tmp_path)

@@ -77,7 +77,7 @@ def test_what_is_declared_is_told_by_role() -> None:
         (ArraySpec("frames", [4]), r"the shape of 'frames' is \[4\]"),  # type: ignore[arg-type]
         (ArraySpec("frames", (1,) * 9), r"the shape of 'frames' is \(1, 1"),
         (ArraySpec("frames", (2**40, 2**40)), "'frames' has 1,208,925,819,614,629,174,706,176 numbers for each key"),
-        (ArraySpec("Frame s"), "the name 'Frame s' is none"),
+        (ArraySpec("Frame s"), "the name is 'Frame s'"),
         (("frames", (4,), "float32"), "its `array` gave a tuple; expected an ArraySpec or None"),
     ],
 )
@@ -87,7 +87,7 @@ def test_a_declaration_that_cannot_be_kept_is_refused_by_part_and_role(spec: Any
 
 
 def test_a_judge_answers_with_no_array() -> None:
-    with pytest.raises(UserError, match="'critic': that is a judge, whose answers are its own"):
+    with pytest.raises(UserError, match="'critic': a judge has answers of a fixed form"):
         declared(ArraySpec("frames", (4,)), Judging)
 
 
@@ -144,8 +144,8 @@ def test_floats_of_the_declared_shape_are_cast_to_the_declared_dtype(dtype: Any)
 )
 def test_what_is_no_such_array_is_told_with_the_declaration_and_the_fix(value: Any, given: str) -> None:
     says = (
-        rf"guide 'seeing' declares its answers of 'seer' as 'frames', float16 \[n, 2\], and its dialogue ended with "
-        rf"{given} for a question of 3 keys, which has to be \[3, 2\]; .*seer\.model=…"
+        rf"guide 'seeing' declares its answers of 'seer' as 'frames', float16 \[n, 2\], and its dialogue returned "
+        rf"{given} for a question of 3 keys; expected \[3, 2\]; .*seer\.model=…"
     )
     with pytest.raises(UserError, match=says):
         fitted(value, HALF, 3)
@@ -260,14 +260,14 @@ def test_arrays_come_over_the_pipe_in_the_declared_dtype_late_and_at_once(asking
         (
             WORDS,
             '["a b", "c d"]',
-            r"float16 \[n, 3\], and its dialogue ended with float32 \[2, 2\] for a question of 2",
+            r"float16 \[n, 3\], and its dialogue returned float32 \[2, 2\] for a question of 2",
         ),
-        (WORDS, '["a b c"]', r"ended with float32 \[1, 3\] for a question of 2 keys, which has to be \[2, 3\]"),
-        (WORDS, '"as JSON"', "ended with a list for a question of 2 keys"),
+        (WORDS, '["a b c"]', r"returned float32 \[1, 3\] for a question of 2 keys; expected \[2, 3\]"),
+        (WORDS, '"as JSON"', "returned a list for a question of 2 keys"),
         (
             None,
             '["a b c", "d e f"]',
-            r"dialogue of guide 'reading' in the role 'reader' ended with float32 \[2, 3\], and",
+            r"dialogue of guide 'reading' in the role 'reader' returned float32 \[2, 3\], and",
         ),
     ],
 )

@@ -60,7 +60,7 @@ def test_a_record_keeps_the_drawing() -> None:
         (
             "classic",
             ["method=vlm_rb", "judge=sprite", "drawing.perturbation=texture"],
-            "drawing.perturbation= is given, but suite 'classic' defines none",
+            "drawing.perturbation= is given, but suite 'classic' has no such setting",
         ),
         ("minigrid_doorkey", ["tile_size=8"], "did you mean 'drawing.tile_size'"),
     ],

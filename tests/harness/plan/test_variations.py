@@ -100,7 +100,7 @@ def test_each_swept_value_and_each_method_has_its_own_reference() -> None:
 
 
 def test_a_field_that_is_both_swept_and_ablated_is_refused() -> None:
-    with pytest.raises(UserError, match="would stand in two matrices"):
+    with pytest.raises(UserError, match="would be part of two matrices"):
         ablate("method=vlm_rb", "replay.lambda_max=0.25,0.5", only=("lambda_max",))
 
 
@@ -167,7 +167,7 @@ def test_a_method_without_a_judge_runs_once_and_has_no_role() -> None:
             ("blur",),
             r"unknown perturbation of suite 'minigrid_doorkey': 'blur' \(known: sprite_swap",
         ),
-        (("method=vlm_rb", "judge=oracle"), (), "judge 'oracle' is told"),
+        (("method=vlm_rb", "judge=oracle"), (), "judge 'oracle' reads the task's events"),
         (("method=vlm_rb", "drawing.perturbation=texture"), (), "is what this command varies; choose with --only"),
     ],
 )

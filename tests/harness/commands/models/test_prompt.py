@@ -37,7 +37,7 @@ def test_a_file_is_written_once(bench, tmp_path: Path) -> None:
     assert bench("suite=minigrid_doorkey", "--output", str(file))[0] == 0
     assert "The suite: MiniGrid DoorKey" in file.read_text()
     code, _, err = bench("suite=minigrid_doorkey", "--output", str(file))
-    assert code == 2 and "is there already" in err
+    assert code == 2 and "exists already" in err
 
 
 @pytest.mark.parametrize(

@@ -269,10 +269,10 @@ def chosen(guide: type, embedder: str, agent: str = "standard") -> tuple[Chosen,
 def test_before_anything_starts_who_asks_and_who_answers_have_to_fit(colours: Any) -> None:
     answering.check(chosen(Puts, "colours"))
     answering.check(chosen(Asks, "transformers"))
-    with pytest.raises(UserError, match=r"the guide puts calls of kind 'embed' to its embedder.*only classify"):
+    with pytest.raises(UserError, match=r"the guide makes calls of kind 'embed' to its embedder.*only classify"):
         answering.check(chosen(Asks, "colours"))
     with pytest.raises(
-        UserError, match=r"the guide puts calls of kind 'classify'.*embedder 'transformers' answers only"
+        UserError, match=r"the guide makes calls of kind 'classify'.*embedder 'transformers' answers only"
     ):
         answering.check(chosen(Puts, "transformers"))
     with pytest.raises(UserError, match="unknown call 'segment'"):
@@ -290,14 +290,14 @@ def test_two_parts_do_not_lead_dialogues_in_one_role(colours: Any) -> None:
 
     registry.register.agent("talking")(Talking)
     with pytest.raises(
-        UserError, match="the guide and the agent both lead dialogues with the embedder in the role 'em"
+        UserError, match="the guide and the agent both have a dialogue with the embedder in the role 'em"
     ):
         answering.check(chosen(Asks, "transformers", "talking"))
 
 
 def test_a_plan_whose_parts_do_not_fit_is_refused(colours: Any) -> None:
     words = ["suite=minigrid_doorkey", "method=vlm_rm", "profile=smoke", "embedder=colours"]
-    with pytest.raises(UserError, match=r"the guide puts calls of kind 'embed' to its embedder.*only classify"):
+    with pytest.raises(UserError, match=r"the guide makes calls of kind 'embed' to its embedder.*only classify"):
         config.validate(matrix.plan(words).cells[0])
 
 
