@@ -1,1 +1,1 @@
-"""Launchers: they start the workers of a plan."""
+"""Launchers, which start the workers of a plan."""

@@ -1,4 +1,4 @@
-"""This machine's workers: one process each, on CPU cores or GPU slots; a crash is surfaced and retried once."""
+"""Launcher of workers on this machine: one process each, on CPU cores or GPU slots; a crashed one is retried once."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from guidebench.harness.machine import cores, visible_gpus
 from guidebench.harness.texts import each_text, printable
 
 TOGETHER = 0.5
-"""Seconds within which signals to stop count as one; a second one that comes later ends the workers at once."""
+"""Seconds within which stop signals count as one; a later second signal kills the workers immediately."""
 GRACE = 60.0
-"""Seconds that a worker has for its checkpoint after it was asked to stop."""
+"""Seconds that a worker has to write its checkpoint after a stop signal."""
 
 
 class Event(NamedTuple):
-    """What happened to a job: `kind` is demonstrations (made before it begins), started, progress, notice, failed (one
-    seed), retry, or how it ended: finished, stopped, crashed, error."""
+    """An event of a job. `kind` is demonstrations (made before the job begins), started, progress, notice, failed (one
+    seed), retry, or the end of the job: finished, stopped, crashed, error."""
 
     job: Job
     kind: str
@@ -40,11 +40,11 @@ class Event(NamedTuple):
 
 @dataclass
 class Slot:
-    """A place where one worker runs."""
+    """A CPU core or a share of a GPU on which one worker runs."""
 
     device: str
     gpu: str | None = None
-    """As CUDA_VISIBLE_DEVICES names it: an index, or a UUID."""
+    """GPU index or UUID, as in CUDA_VISIBLE_DEVICES."""
 
 
 @dataclass
@@ -59,7 +59,7 @@ class _Running:
 
 
 def slots(execution: Execution) -> list[Slot]:
-    """The places this machine offers under these settings; a GPU if there is one, else CPU cores."""
+    """Return the slots of this machine under these settings: GPUs if available, else CPU cores."""
     gpus = visible_gpus() if execution.gpus is None else [str(gpu) for gpu in execution.gpus]
     if execution.device == "cuda" or (execution.device == "auto" and gpus):
         places = [Slot("cuda", gpu) for _ in range(execution.per_gpu) for gpu in gpus or ["0"]]
@@ -68,11 +68,11 @@ def slots(execution: Execution) -> list[Slot]:
 
 
 class Stopping(Exception):
-    """The user asked to stop; every worker has ended."""
+    """The user stopped the command, and every worker has ended."""
 
 
 def launch(jobs: Sequence[Job], places: Sequence[Slot], logs: Path, watch: Callable[[Event], None]) -> None:
-    """Run all jobs, as many at a time as there are places; Stopping if SIGINT or SIGTERM asked to end early."""
+    """Run all jobs, one per slot at a time. Raise Stopping if SIGINT or SIGTERM ended the command early."""
     waiting = deque((job, False) for job in jobs)
     free = list(places)
     running: dict[int, _Running] = {}
@@ -108,7 +108,7 @@ def launch(jobs: Sequence[Job], places: Sequence[Slot], logs: Path, watch: Calla
             free.append(worker.slot)
             kind, error = _ending(worker, code)
             if code == -signal.SIGKILL and stopping_since is not None:
-                kind, error = "stopped", ""  # by us, above
+                kind, error = "stopped", ""  # killed above
             if kind == "crashed" and not worker.retried and stopping_since is None:
                 watch(Event(worker.job, "retry", {"error": error, "log": str(worker.log)}))
                 waiting.appendleft((worker.job, True))
@@ -120,7 +120,7 @@ def launch(jobs: Sequence[Job], places: Sequence[Slot], logs: Path, watch: Calla
 
 def _start(job: Job, slot: Slot, logs: Path, retried: bool) -> _Running:
     environment = dict(os.environ)
-    # One thread per worker: more would change the last bits of sums, and the cores are shared out already.
+    # One thread per worker: more would change the rounding of sums, and all cores have workers already.
     environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     environment["CUDA_VISIBLE_DEVICES"] = slot.gpu or ""
     root = str(sources.ROOT)
@@ -130,21 +130,21 @@ def _start(job: Job, slot: Slot, logs: Path, retried: bool) -> _Running:
     start = log.stat().st_size if log.exists() else 0
     with open(log, "ab") as errors:
         process = subprocess.Popen(
-            # -P: a file of the current directory must not stand in for a module of ours.
+            # -P: a file in the current directory must not shadow a module.
             [sys.executable, "-P", "-m", "guidebench.harness.run.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
             env=environment,
             text=True,
-            start_new_session=True,  # Ctrl-C reaches the parent alone, which asks its workers to stop
+            start_new_session=True,  # Ctrl-C reaches only the parent, which stops its workers
         )
     assert process.stdin is not None
     try:
         process.stdin.write(job.dumps())
         process.stdin.close()
     except BrokenPipeError:
-        pass  # it died at once; its exit code and log say why
+        pass  # it ended immediately; its exit code and log give the reason
     return _Running(job, slot, process, log, start, retried)
 
 
@@ -197,7 +197,7 @@ def _tail(worker: _Running, lines: int = 30) -> str:
 
 
 class _Signals:
-    """Counts SIGINT and SIGTERM while active; those that come together, as `timeout` sends them, are one."""
+    """Counts SIGINT and SIGTERM while active; signals within TOGETHER seconds, as from `timeout`, count as one."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -1,1 +1,1 @@
-"""One worker's work on one cell: the training loop, evaluation, probes, checkpoints and who answers in its roles."""
+"""The work of one worker on one cell: training loop, evaluation, probes, checkpoints and question queues."""

@@ -1,4 +1,4 @@
-"""Who answers in the roles of a cell: what is asked there, by which backend, and which roles share one."""
+"""Backends that answer questions in the roles of a cell, their queues, and which roles share a backend."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from guidebench.harness.plan.config import Cell, there
 
 
 def asked_of(cell: Cell, agent: Agent) -> list[str]:
-    """The roles in which the cell's parts ask somebody: models, and a person."""
+    """Return the roles that receive questions: those of models, and of a person."""
     judges = {part.role for part in cell.names.of("judge")} if not agent.wants_snapshots else set()
     human = any(registry.HUMAN in part.needs for part in cell.sections.values() if isinstance(part, parts.Part))
     return [*(part.role for part in cell.models if part.role not in judges), *([registry.HUMAN] if human else [])]
 
 
 def sharing(cell: Cell, roles: Sequence[str]) -> list[tuple[str, ...]]:
-    """The roles, together where one process can answer in them: where it is one foundation model, reached and waited
-    for in the same way. Prompts, sampling and dialogues may differ."""
+    """Return the roles, grouped by the process that can answer in them. Roles share a process if they use the same
+    foundation model with equal transport and retry policy; prompts, sampling and dialogues may differ."""
     found: dict[tuple[object, ...], list[str]] = {}
     named = {part.role: part for part in cell.models}
     for role in roles:
@@ -45,7 +45,8 @@ def sharing(cell: Cell, roles: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def asks_of(backends: Mapping[str, Backend], job: Job, cell: Cell) -> dict[str, QuestionQueue]:
-    """The questions in each role, in the order in which answers reach the agent, whichever roles share a process."""
+    """Return the question queue of each role, in the order in which responses reach the agent, regardless of shared
+    processes."""
     numbers = itertools.count()
     kinds = {part.role: part.kind for part in cell.names.parts}
     budgeted, now = Models(**job.models).budgeted, answering.consulted(cell.names.parts)
@@ -61,13 +62,13 @@ def asks_of(backends: Mapping[str, Backend], job: Job, cell: Cell) -> dict[str, 
 
 
 def distinct(backends: Mapping[str, Backend]) -> list[Backend]:
-    """Each backend once, though it answers in several roles."""
+    """Return each backend once, even if it answers in several roles."""
     return list({id(backend): backend for backend in backends.values()}.values())
 
 
 def backend_of(roles: Sequence[str], job: Job, cell: Cell, build: Build) -> Backend:
-    """What answers in these roles: an oracle here in the worker, a person through files, any other in a process of its
-    own."""
+    """Return the backend for these roles: an oracle runs in the worker, a person answers through files, and any other
+    model runs in its own process."""
     if registry.HUMAN in roles:
         asker: parts.AskingPart = cell.section(_asking(cell, registry.HUMAN)[0])
         return asker.person(build.directories)
@@ -93,8 +94,8 @@ def backend_of(roles: Sequence[str], job: Job, cell: Cell, build: Build) -> Back
 
 
 def _voice(cell: Cell, role: str) -> Voice:
-    """How the model in a role is asked: about clips as long as the replays that need it make them, or by the dialogue
-    of the part that leads one with it."""
+    """Return how the model in a role is called: with clips of the length that its replays make, or by the dialogue of
+    the part that uses it."""
     known = {part.role: Registered(part.kind, part.name, asdict(cell.section(part.role))) for part in cell.names.parts}
     length = parts.clip_length({asker: cell.section(asker) for asker in _asking(cell, role)})
     speaker = next(iter(answering.speakers(cell.names.parts, role)), "")
@@ -102,14 +103,14 @@ def _voice(cell: Cell, role: str) -> Voice:
 
 
 def _asking(cell: Cell, role: str) -> list[str]:
-    """The roles of the parts that need one."""
+    """Return the roles of the parts that need `role`."""
     return [part.role for part in cell.names.parts if role in cell.section(part.role).needs]
 
 
 @contextmanager
 def consultations(job: Job, cell: Cell, build: Build) -> Iterator[Callable[[str], Consult]]:
-    """What answers an agent that is evaluated by itself: a function that makes `Context.consult` for a scope such as
-    `eval/SEED`, to which each question adds its episode."""
+    """Start the backends for an agent that is evaluated outside training, and yield a function that makes
+    `Context.consult` for a scope such as `eval/SEED`; each question appends its episode to the scope."""
     roles = sorted(answering.consulted(cell.names.parts))
     backends: dict[str, Backend] = {}
     try:

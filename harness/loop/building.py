@@ -1,4 +1,4 @@
-"""What the parts of a cell are built with."""
+"""The information that the parts of a cell are built with, and the size of the ring."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from guidebench.harness.plan.config import Cell
 from guidebench.harness.streams import Streams
 
 SPACING = 5_000
-"""Most steps between two checkpoints of a run that is longer than its ring (see `make_build`)."""
+"""Maximum steps between two checkpoints of a run that is longer than its ring (see `make_build`)."""
 
 
 def make_build(cell: Cell, seeds: Sequence[int], device: str, directories: Sequence[Path]) -> Build:
-    """What the cell's parts are built with.
+    """Return the Build for the parts of a cell.
 
-    The ring has room for two checkpoint intervals beyond its capacity: a resume may start two back, from transitions
-    that must still be there. Its size follows from the cell alone, since slots decide the order of a sum tree's leaves.
+    The ring has room for two checkpoint intervals beyond its capacity, since a resume may use the second newest
+    checkpoint, whose transitions must still be stored. Its size depends on the cell alone, since slots decide the order
+    of a sum tree's leaves.
     """
     suite = cell.section("suite")
     observations, actions = suite.spaces(cell.names.task)
@@ -40,26 +41,26 @@ def make_build(cell: Cell, seeds: Sequence[int], device: str, directories: Seque
 
 
 def most_stored(cell: Cell, given: int | None = None) -> int:
-    """Most transitions that a run stores over its whole length: its steps, as long demonstrations as may be, and
-    datasets of `given` transitions in all, or as large as may be."""
+    """Return the maximum number of transitions that a run stores: its steps, demonstrations of maximum length, and
+    datasets of `given` transitions in total, or of maximum size if None."""
     training = cell.section("training")
     demonstrated = training.demonstrations * cell.section("suite").horizon(cell.names.task)
     return int(training.steps + demonstrated + (_fed(cell) if given is None else given))
 
 
 def _fed(cell: Cell) -> int:
-    """Most transitions of its datasets, each of which has to fit into the replay."""
+    """Return the maximum number of transitions of the datasets, each of which must fit into the replay."""
     return int(len(cell.names.of("dataset")) * cell.section("training").capacity)
 
 
 def ring_slots(cell: Cell) -> int:
-    """Slots of the ring of stored transitions. A dataset is stored between two checkpoints, as a whole; the oldest
-    stack of frames goes back beyond its transition."""
+    """Return the slots of the ring. They leave room for datasets, each stored completely between two checkpoints, and
+    for the frame stack of the oldest transition, whose frames precede it."""
     observations, _ = cell.section("suite").spaces(cell.names.task)
     stack = max(part.stack for part in observations.parts.values() or (observations,))
     return int(min(cell.section("training").capacity, most_stored(cell)) + 2 * SPACING + stack + _fed(cell))
 
 
 def checkpoint_spacing(cell: Cell, asked: int) -> int:
-    """Steps between checkpoints: those asked for, but no more than the ring of a long run has room for."""
+    """Return the steps between checkpoints: `asked`, limited by the ring of a long run."""
     return min(asked, SPACING) if most_stored(cell) > ring_slots(cell) else asked

@@ -1,6 +1,6 @@
-"""Checkpoints: a tree of arrays and plain values per run, written beside the old one, flushed, renamed; two are kept.
+"""Checkpoints of runs: nested dicts of arrays and plain values, written atomically; the two newest are kept.
 
-Arrays go to safetensors, the rest to JSON with a checksum of both; nothing is ever unpickled.
+Arrays are stored as safetensors and the rest as JSON, with checksums of both; pickle is never used.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ _ARRAY, _FIELDS = "$array", "$fields"
 
 
 class Checkpoint(NamedTuple):
-    """What a run was at `step`."""
+    """The state of a run at `step`."""
 
     step: int
     state: State
 
 
 def save(directory: Path, step: int, state: State) -> Path:
-    """Write `state` as the checkpoint of `step` in a run's directory and drop all but the two newest; UserError, by the
-    place in it, for what a checkpoint cannot hold. Tuples come back as lists, and keys as text."""
+    """Write `state` as the checkpoint of `step` in a run's directory and delete all but the two newest. Raise a
+    UserError that names the entry for a value that a checkpoint cannot hold. Tuples are restored as lists, and keys as
+    strings."""
     arrays: dict[str, np.ndarray] = {}
     tree = _pack(state, arrays)
     final = directory / f"checkpoint-{step:010d}"
@@ -52,7 +53,7 @@ def save(directory: Path, step: int, state: State) -> Path:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-    except OSError:  # a full disk keeps the older checkpoints and gets back the room of this one
+    except OSError:  # on a full disk, keep the older checkpoints and free the space of this one
         shutil.rmtree(beside, ignore_errors=True)
         raise
     if final.exists():
@@ -67,9 +68,9 @@ def save(directory: Path, step: int, state: State) -> Path:
 def newest(
     directory: Path, lacks: Callable[[Checkpoint], str] = lambda checkpoint: "", before: int | None = None
 ) -> Checkpoint | None:
-    """The newest checkpoint of a run that can be continued, or None; up to step `before` if that is given.
+    """Return the newest usable checkpoint of a run, at most at step `before` if given, or None.
 
-    One that is damaged, or of which `lacks` names something it refers to, is reported and the one before it used.
+    A checkpoint that is damaged, or for which `lacks` returns a missing file, is reported and the next older one used.
     """
     for path in reversed(existing(directory)):
         if before is not None and step_of(path) > before:
@@ -92,24 +93,24 @@ def newest(
 
 
 def drop_after(directory: Path, step: int) -> None:
-    """Remove the checkpoints of steps beyond `step`: a run that continues there takes another way to them."""
+    """Delete the checkpoints after `step`, which a run that continues at `step` will write again."""
     for path in existing(directory):
         if step_of(path) > step:
             shutil.rmtree(path)
 
 
 def step_of(path: Path) -> int:
-    """The step of a checkpoint's directory."""
+    """Return the step of a checkpoint directory."""
     return int(path.name[11:])
 
 
 def existing(directory: Path) -> list[Path]:
-    """Checkpoint directories of a run, oldest first."""
+    """Return the checkpoint directories of a run, oldest first."""
     return sorted(path for path in directory.glob("checkpoint-*") if path.name[11:].isdigit())
 
 
 def load(path: Path) -> Checkpoint:
-    """Read one checkpoint; ValueError if a byte of it is not what was written."""
+    """Read one checkpoint. Raise ValueError if it does not match its checksums."""
     digests = json.loads((path / "digest.json").read_text())
     for name in ("arrays.safetensors", "state.json"):
         if _digest(path / name) != digests[name]:
@@ -122,7 +123,7 @@ def _pack(value: Any, arrays: dict[str, np.ndarray], *at: str) -> Any:
     if isinstance(value, (np.ndarray, np.void)):
         raw, fields = packed(np.asarray(value))
         name = str(len(arrays))
-        # A copy, because safetensors writes the buffer of a view, not the view; and it has no 0-d bool.
+        # Copy, because safetensors writes the whole buffer of a view and does not support 0-d bool.
         arrays[name] = np.array(raw, order="C", copy=True)
         return {_ARRAY: name} if fields is None else {_ARRAY: name, _FIELDS: fields}
     if isinstance(value, dict):
@@ -135,7 +136,7 @@ def _pack(value: Any, arrays: dict[str, np.ndarray], *at: str) -> Any:
         return value
     raise UserError(
         f"the state of a run cannot be kept: {'.'.join(at)} is of type {type(value).__name__}; a checkpoint holds "
-        f"None, truth values, numbers, text, NumPy arrays, and dicts, lists and tuples of them"
+        f"None, bools, numbers, strings, NumPy arrays, and dicts, lists and tuples of them"
     )
 
 

@@ -1,7 +1,7 @@
-"""Evaluation: the greedy episodes of all seeds step in one batch; finished ones leave it.
+"""Evaluation by greedy episodes: unfinished episodes of all seeds are stepped in one batch.
 
-Under a deterministic policy a task that can tell its position (`Task.position`) is stopped when a position repeats:
-what follows is a cycle without success, so the row is what running it out would have written.
+Under a deterministic policy, an episode of a task with positions (`Task.position`) ends when a position repeats, since
+a cycle without success follows. The episode record equals that of the complete episode.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Result(NamedTuple):
     success: bool
     length: int
     score: float
-    """What it is worth by the score that the suite names (`guidebench.harness.interfaces.Score`)."""
+    """Score of the episode, as declared by the suite (`guidebench.harness.interfaces.Score`)."""
     subgoals: Mapping[str, bool] = {}
-    """Which subgoals held when the episode ended, of a task that tells of some and whose episodes are run out."""
+    """Which subgoals held when the episode ended; {} for a task without subgoals or an episode cut at a cycle."""
 
 
 class Note(NamedTuple):
-    """A row of diagnosis that an agent noted while it was evaluated."""
+    """A table row that an agent logged during an evaluation."""
 
     log: str
     row: int
@@ -41,20 +41,20 @@ class Note(NamedTuple):
 
 
 Consult = Callable[[Sequence[Question]], list[Any]]
-"""`Context.consult` of an evaluation; it puts each question within the episode that it names."""
+"""The function `Context.consult` of an evaluation; each question belongs to the episode that it names."""
 
 
 def nobody(questions: Sequence[Question]) -> list[Any]:
-    """There is nobody to be asked."""
+    """Raise UserError, since no role can be consulted."""
     raise UserError(
-        f"a part asks in the role {questions[0].to!r} while it is evaluated, and nobody answers there; only roles in "
-        f"the `consults` of its configuration are asked then"
+        f"a part asks in the role {questions[0].to!r} during an evaluation, and no backend answers there; name the "
+        f"role in the `consults` of the part's configuration"
     )
 
 
 @dataclass
 class EvaluationContext:
-    """What an agent sees while it is evaluated."""
+    """The Context of an agent during an evaluation."""
 
     step: int
     streams: Sequence[Streams]
@@ -62,18 +62,18 @@ class EvaluationContext:
     mode: Mode = Mode.EVALUATE
     answer: Consult = nobody
     notes: list[Note] = field(default_factory=list)
-    """What was noted, to be written when the evaluation has ended."""
+    """Logged table rows, to be written after the evaluation."""
 
     @property
     def phase(self) -> RunPhase:
-        raise RuntimeError("an evaluation is in no phase")
+        raise RuntimeError("Context.phase is not available during an evaluation; an evaluation has no run phase")
 
     @property
     def observation(self) -> Array:
-        raise RuntimeError("there is no next observation of each seed while an agent is evaluated")
+        raise RuntimeError("Context.observation is not available during an evaluation; use the one passed to act")
 
     def ask(self, ask: Question) -> None:
-        raise RuntimeError("an agent may not ask what is answered later while it is evaluated; consult is answered now")
+        raise RuntimeError("Context.ask is not available during an evaluation; use Context.consult")
 
     def consult(self, questions: Sequence[Question]) -> list[Any]:
         return self.answer(questions) if questions else []
@@ -83,23 +83,23 @@ class EvaluationContext:
 
 
 class Memoryless:
-    """The Actor of an agent whose `act` needs to remember nothing of an episode."""
+    """The Actor of an agent whose `act` needs no memory of the episode."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
 
     def begin(self, observation: Array, ctx: Context) -> None:
-        """There is nothing to remember."""
+        """Do nothing."""
 
     def act(self, observation: Array, numbers: Array, ctx: Context) -> Array:
         return self._agent.act(observation, ctx)
 
     def end(self, numbers: Array, ctx: Context) -> None:
-        """Nor to forget."""
+        """Do nothing."""
 
 
 class Evaluator:
-    """Evaluates the seeds of a worker on `episodes` layouts each; `make(row)` is the task of a seed."""
+    """Evaluates the seeds of a worker on `episodes` layouts each; `make(row)` makes the task of a seed."""
 
     def __init__(
         self, make: Callable[[int], Task], episodes: int, streams: Sequence[Streams], score: Score = SUCCESS
@@ -119,10 +119,10 @@ class Evaluator:
         consult: Consult = nobody,
         notes: list[Note] | None = None,
     ) -> list[Result]:
-        """Results of every episode of `rows`, ordered by row and episode.
+        """Return the results of every episode of the seed rows `rows`, ordered by seed row and episode.
 
         `watch(number, task)` is called after each reset and step of the number-th episode, for videos; `consult`
-        answers what the agent asks; `notes` takes what it notes.
+        answers the agent's questions; table rows that the agent logs are appended to `notes`.
         """
         places = [Place(row, episode) for row in rows for episode in range(self._episodes)]
         if not places:
@@ -141,7 +141,7 @@ class Evaluator:
         seen: list[set[bytes]] = [set() for _ in places]
         results: dict[int, Result] = {}
         alive = list(range(len(places)))
-        cut = agent.deterministic and not self._score.recorded  # only success and return are known of a cycle
+        cut = agent.deterministic and not self._score.recorded  # other scores of a cycle are unknown
         if cut:
             for number in alive:
                 _repeats(seen[number], tasks[number])
@@ -184,7 +184,8 @@ class Evaluator:
 
 
 def scored(score: Score, task: Task, success: bool, ret: float) -> float:
-    """What an episode that has just ended is worth, of this return; RuntimeError where the task cannot tell."""
+    """Return the score of an episode that has just ended with return `ret`. Raise RuntimeError if the task lacks the
+    method for it."""
     if score.name == "success":
         return float(success)
     if score.name == "return":
@@ -192,10 +193,10 @@ def scored(score: Score, task: Task, success: bool, ret: float) -> float:
     if score.name == "completion":
         parts = _subgoals(task)
         if not parts:
-            raise RuntimeError("the suite scores completion, and its task tells of no subgoals")
+            raise RuntimeError("the suite declares the score 'completion', but its task has no subgoals")
         return sum(parts.values()) / len(parts)
     if not isinstance(task, ScoresEpisodes):
-        raise RuntimeError(f"the suite names the score {score.name!r}, and its task has no method `score`")
+        raise RuntimeError(f"the suite declares the score {score.name!r}, but its task has no method `score`")
     return float(task.score())
 
 

@@ -1,4 +1,4 @@
-"""What a launcher tells a worker to do, and what a worker's exit code tells its launcher."""
+"""The assignment that a launcher gives to a worker, and the worker's exit codes."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 EXIT_STOPPED = 75
-"""Asked to stop, with a checkpoint written."""
+"""Exit code of a worker that was stopped; a checkpoint is written."""
 EXIT_USER_ERROR = 64
-"""Something the user can mend; the message went to standard output."""
+"""Exit code after a UserError, whose message is on standard output."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker is to do. Seeds of a job stand at the same step."""
+    """The assignment of a worker. All seeds of a job are at the same step."""
 
     study: str
     directory: str
     cell: Mapping[str, Any]
-    """A cell's record, as in cell.json."""
+    """The cell record, as in cell.json."""
     seeds: tuple[int, ...]
     device: str = "cpu"
     checkpoint_every: int = 5_000

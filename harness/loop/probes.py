@@ -1,10 +1,10 @@
-"""Probes: what a run's judge sees, and what its critic and its learnt reward say, along one reference episode (VLM-RB,
-figure 3; RL-SaLLM-F, figure 5).
+"""Probes: judge scores, critic values and learnt rewards along one reference episode (VLM-RB, figure 3; RL-SaLLM-F,
+figure 5).
 
-The episode belongs to the task: every seed, method and study looks at the same one, unless the seed decides the layout
-of a run (the suite's `of_run`), whose episode then has that layout. Looking draws no random number
-and changes no state, so a run writes the same evaluation rows with probes and without. A learnt reward is also put to
-pairs of segments of mixed quality that no run has seen (RL-SaLLM-F, table 6).
+The episode depends on the task alone, so every seed, method and study uses the same one; if the seed decides the layout
+of a run (the suite's `of_run`), the episode has that layout. Probing draws no random numbers and changes no state, so
+results are equal with and without probes. A learnt reward is also tested on pairs of segments of mixed quality that no
+run has seen (RL-SaLLM-F, table 6).
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ from guidebench.harness.models.questions import Backend, InFlight
 from guidebench.harness.parts import TeacherPart, clip_length
 
 STRETCH = 32
-"""Random moves in a row; also the window of a method without a judge (VLM-RB, figure 3)."""
+"""Length of a sequence of random moves, and clip length for a method without a judge (VLM-RB, figure 3)."""
 STRIDE = 4
-"""Steps from one judged clip to the next."""
+"""Steps between the starts of consecutive judged clips."""
 ORDINALS = 2**32
-"""Where those of a probe's questions begin, beyond a run's own: what an oracle errs on follows from the ordinal."""
+"""First ordinal of a probe's questions, above those of training: an oracle's errors depend on the ordinal."""
 SEED = 0
-"""Of the layouts and of the random moves."""
+"""Seed of the layouts and of the random moves."""
 SEGMENT, EPISODES, PAIRS = 64, 10, 200
-"""Moves of a segment of mixed quality, as the offline preference data of Hejna et al. (2024) has them (RL-SaLLM-F, app.
-B.8); episodes they are cut from, and pairs (choice: seconds to make)."""
+"""Moves per segment of mixed quality, as in the offline preference data of Hejna et al. (2024) (RL-SaLLM-F, app. B.8);
+number of episodes that segments are cut from, and of pairs (choice: takes seconds)."""
 
 
 class Reference(NamedTuple):
-    """An episode of T moves."""
+    """The reference episode of T moves."""
 
-    observations: Array  # [T, …], what each move was made on
+    observations: Array  # [T, …], before each move
     snapshots: Array  # uint8 [T, n], of the state after each move
-    events: Array  # bool [T, E], what each move brought about
-    expert: Array  # bool [T], whether the expert made it
-    rewards: Array  # float [T], what the task gave for it
+    events: Array  # bool [T, E], events that occurred in each move
+    expert: Array  # bool [T], whether the expert made the move
+    rewards: Array  # float [T], task reward of each move
 
 
 class Pairs(NamedTuple):
     """P pairs of segments of L moves."""
 
-    observations: Array  # [P, 2, L, …], what each move was made on
-    second: Array  # bool [P], whether the task's own reward prefers the second
+    observations: Array  # [P, 2, L, …], before each move
+    second: Array  # bool [P], whether the task reward prefers the second segment
 
 
 class Point(NamedTuple):
-    """What one row tells: `quantity` is critic, judge, expert, window, event/NAME, true_reward (the task's own), reward
-    (the learnt one) or label_accuracy (of the learnt one, over all pairs)."""
+    """One table row of the log `probes`. `quantity` is critic, judge, expert, window, event/NAME, true_reward (task
+    reward), reward (learnt reward) or label_accuracy (of the learnt reward, over all pairs)."""
 
     t: int
     quantity: str
@@ -61,14 +61,14 @@ class Point(NamedTuple):
 
 
 Write = Callable[[int, int, Iterable[Point]], None]
-"""Takes what was seen of a seed's run at a step: row, step, points."""
+"""Callback that writes points: seed row, step, points."""
 
 
 def reference(suite: Suite, task: str) -> Reference | None:
-    """The reference episode of a task; None if the task has no `expert()`, a scripted solver that tells its action.
+    """Return the reference episode of a task, or None if the task has no scripted solver (`HasExpert`).
 
-    Random moves and the expert take turns, the expert until a move of its own brings about an event. The second half
-    of the horizon is the expert's alone, so that it can end the episode.
+    Sequences of random moves alternate with expert moves, which continue until one of them causes an event. In the
+    second half of the horizon only the expert moves, so that it can finish the episode.
     """
     environment = suite.make(task)
     if not isinstance(environment, HasExpert):
@@ -92,8 +92,8 @@ def reference(suite: Suite, task: str) -> Reference | None:
 
 
 def mixed_pairs(suite: Suite, task: str) -> Pairs | None:
-    """Pairs of segments of a task that are not equally good, in their states and by the task's own reward; None if the
-    task has no `expert()`. In every other episode the expert makes all moves, in the rest every other one is random."""
+    """Return pairs of segments whose sums of task rewards differ, or None if the task has no scripted solver
+    (`HasExpert`). In every second episode the expert makes all moves; in the others, every second move is random."""
     environment = suite.make(task)
     length = min(SEGMENT, suite.horizon(task))
     if not isinstance(environment, HasExpert):
@@ -128,13 +128,15 @@ def _random(actions: Actions, rng: np.random.Generator) -> object:
 
 
 def probed_steps(count: int, every: int, end: int) -> frozenset[int]:
-    """The evaluation steps (multiples of `every`, and `end`) nearest to `count` evenly spaced points up to `end`."""
+    """Return the evaluation steps (multiples of `every`, and `end`) nearest to `count` evenly spaced steps up to
+    `end`."""
     points = [end * number / count for number in range(1, count + 1)]
     return frozenset(min(max(1, round(p / every)) * every, end, key=lambda step: abs(step - p)) for p in points)
 
 
 def clip_starts(length: int, window: int) -> list[int]:
-    """First moves of the clips to judge in an episode of `length` moves: every few, and the clip that ends with it."""
+    """Return the first moves of the clips to judge in an episode of `length` moves: every STRIDE moves, and the last
+    clip."""
     last = length - window
     return sorted({*range(0, last + 1, STRIDE), last}) if last >= 0 else []
 
@@ -143,13 +145,13 @@ class Probes:
     """The probes of a worker's seeds; none if their task has no reference episode or `count` is 0."""
 
     _episode: Callable[[int], Reference | None]
-    """The reference episode of a seed's row."""
+    """Seed row -> reference episode."""
     _pairs: Callable[[int], Pairs | None]
-    """The pairs that a learnt reward is put to, of a seed's row."""
+    """Seed row -> segment pairs that test a learnt reward."""
 
     def __init__(self, build: Build, task: str, count: int, end: int, write: Write) -> None:
-        """`count` looks at the critic in a run of `end` steps."""
-        made = functools.cache(lambda suite: reference(suite, task))  # once for seeds that share their layouts
+        """`count`: number of probes in a run of `end` steps."""
+        made = functools.cache(lambda suite: reference(suite, task))  # shared by seeds with the same layouts
         self._episode = lambda row: made(build.suite(row)) if count else None
         self._learnt = count > 0 and any(isinstance(part, TeacherPart) for part in build.parts.values())
         paired = functools.cache(lambda suite: mixed_pairs(suite, task))
@@ -162,10 +164,10 @@ class Probes:
     def describe(
         self, rows: Sequence[int], judge: Backend | None, stop: Callable[[], bool], role: str = "judge"
     ) -> None:
-        """Write the episode of seeds `rows` and what the judge, in its role, says of its clips; Stopped if `stop` asks
-        for it.
+        """Write the reference episode of seed rows `rows` and the judge's scores of its clips. Raise Stopped if `stop`
+        returns True.
 
-        What the judge's clock counts is given back: it is kept for the clips of the run.
+        The judge's counters are restored afterwards, since they count only the clips of the run.
         """
         for row in rows:
             episode = self._episode(row)
@@ -189,7 +191,8 @@ class Probes:
     def _judged(
         self, episode: Reference, row: int, judge: Backend, stop: Callable[[], bool], role: str
     ) -> Iterator[Point]:
-        """The scores of the clips, each at the move in its middle. The numbers of a run's questions start at 0."""
+        """Yield the scores of the clips, each at its middle move. Questions have negative numbers, since those of
+        training start at 0."""
         asked = []
         starts = clip_starts(len(episode.expert), self._window)
         for number, start in enumerate(starts):
@@ -205,10 +208,10 @@ class Probes:
                 yield Point(start + self._window // 2, "judge", float(told.value))
 
     def __call__(self, agent: Agent, step: int, rows: Sequence[int]) -> None:
-        """Write what the critic and a learnt reward say of each move, if `step` is one of those to look at."""
+        """Write critic values and learnt rewards of each move, if `step` is a step to probe."""
         if step not in self._steps:
             return
-        for row in rows:  # each alone, so that no number depends on who shares the worker
+        for row in rows:  # one row per batch, so that results do not depend on packing
             episode = self._episode(row)
             if episode is None:
                 return
@@ -227,7 +230,7 @@ class Probes:
             self._write(row, step, points)
 
     def _accuracy(self, agent: Agent, row: int, pairs: Pairs) -> float:
-        """Share of pairs of which the learnt reward prefers the segment that the task's own prefers."""
+        """Return the share of pairs in which the learnt reward and the task reward prefer the same segment."""
         states = pairs.observations.reshape(-1, *pairs.observations.shape[3:])
         rewards = agent.reward(states, np.full(len(states), row))
         assert rewards is not None

@@ -1,4 +1,4 @@
-"""The one training loop: it steps the tasks of S seeds in lock-step and drives an Agent; methods never copy it."""
+"""The training loop of all methods: it steps the tasks of S seeds in lock-step and drives an Agent."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from guidebench.harness.streams import Streams
 from guidebench.harness.trajectories import Demonstration
 
 METRICS_EVERY = 1_000
-"""Environment steps over which losses and training episodes are averaged into one row."""
+"""Environment steps over which losses and training episodes are averaged into one table row."""
 
 
 def phases_of(agent: Agent, steps: int, datasets: Collection[str] = ()) -> tuple[RunPhase, ...]:
-    """The phases of an agent's run of so many steps, with datasets in these roles; UserError where they are not what
-    phases can be."""
+    """Return the run phases of an agent for a run of `steps` steps, with datasets in the roles `datasets`. Raise
+    UserError for invalid run phases."""
     phases = agent.phases()
     names = [phase.name for phase in phases]
     for number, phase in enumerate(phases):
@@ -59,20 +59,20 @@ def phases_of(agent: Agent, steps: int, datasets: Collection[str] = ()) -> tuple
         if phase.source in datasets and agent.wants_snapshots:
             raise UserError(
                 f"{name} takes the dataset {phase.source!r}, which holds no snapshots and no events, and a part of the "
-                f"cell has frames or events of what is stored judged (`wants_snapshots`); choose a replay, a guide and "
-                f"an agent that do without"
+                f"cell needs frames or events of stored transitions (`wants_snapshots`); choose a replay, a guide and "
+                f"an agent that do not need them"
             )
     if (total := sum(phase.steps for phase in phases)) != steps:
         told = ", ".join(f"{phase.name} {phase.steps:,}" for phase in phases) or "none"
         raise UserError(
             f"the phases of the run have {total:,} steps in all ({told}), and training.steps={steps}; the two "
-            f"have to be equal"
+            f"must be equal"
         )
     return phases
 
 
 class Journal(Protocol):
-    """Where the loop's rows and checkpoints go: the run directories of a worker, or nowhere."""
+    """Receives the loop's records, logs and checkpoints, and writes them to the run directories of a worker."""
 
     def evaluated(self, step: int, results: Sequence[Result]) -> None: ...
 
@@ -94,7 +94,7 @@ class Journal(Protocol):
 
 
 class Loop:
-    """A run of S seeds; also the Context that its agent sees."""
+    """Trains S seeds; also the Context that the agent sees."""
 
     mode = Mode.TRAIN
 
@@ -121,14 +121,14 @@ class Loop:
         self._evaluator, self._journal, self._probe, self._stop = evaluator, journal, probe, stop
         self._asks, self._consulted = asks or {}, consulted or {}
         self._pending: set[int] = set()
-        """Seeds that go on from a checkpoint before an evaluation that has not ended. A process that is killed may
-        leave some with it and some with the one behind the evaluation."""
+        """Seed rows that resume from a checkpoint written before an unfinished evaluation. After a kill, some seeds of
+        a worker may have this checkpoint and others the one after the evaluation."""
         self._demonstrations = demonstrations
         self._datasets = dict(datasets)
-        """Role -> what loads the dataset of each seed, of those that are still to be stored."""
+        """Role -> function that loads the dataset of each seed, for datasets that are not stored yet."""
         self._evaluate_every, self._checkpoint_every = evaluate_every, checkpoint_every
         self.phase = RunPhase("none", 0, "none")
-        """The one that the loop is in."""
+        """The current run phase."""
         self._observation: Array | None = None
         self._begun = False
         """Whether the first episodes have begun."""
@@ -143,21 +143,21 @@ class Loop:
 
     def ask(self, ask: Question) -> None:
         if not self.agent.active[ask.row]:
-            return  # nothing comes of a seed that has stopped
+            return  # the seed has stopped training
         if ask.to not in self._asks:
             known = ", ".join(self._asks) or "none"
             raise UserError(
                 f"a part asks in the role {ask.to!r}, which the cell does not have (asked roles: {known}); declare it "
-                f"in the `needs` of the part's configuration, and want snapshots if it is a judge's"
+                f"in the `needs` of the part's configuration, and set `wants_snapshots` if it is a judge's"
             )
         self._asks[ask.to].submit(ask, self.step)
 
     def consult(self, questions: Sequence[Question]) -> list[Any]:
-        """The answers to questions of training, now."""
+        """Return the answers to questions of training synchronously."""
         return self._consult(questions, [""] * len(questions))
 
     def _consult(self, questions: Sequence[Question], scopes: Sequence[str]) -> list[Any]:
-        """The answer to each question, in order; None for one of a seed that has stopped, which is not sent."""
+        """Return the answer to each question, in order; None for a stopped seed, whose question is not sent."""
         asked = [*zip(questions, scopes, strict=True)]
         return consulted(self._consulted, asked, self.step, self._stop, self.agent.active)
 
@@ -166,29 +166,29 @@ class Loop:
 
     @property
     def observation(self) -> Array:
-        """What each seed acts on next, [S, …]."""
+        """Return the observation that each seed acts on next, [S, …]."""
         if self._observation is None:
             self._observation = np.stack([task.reset() for task in self.tasks])
         return self._observation
 
     def run(self) -> None:
-        """Train to the end of the agent's last phase; Stopped if asked to stop: between two steps with a checkpoint
-        written, and within a step that waits for an answer without one."""
+        """Train to the end of the agent's last run phase. Raise Stopped if a stop is requested: between two steps after
+        writing a checkpoint, or within a step that waits for an answer without writing one."""
         self._resumed_at = time.monotonic()
         phases = self.agent.phases()
         self._several = len(phases) > 1
         self._end = sum(phase.steps for phase in phases)
         if self.step == 0:
             self._demonstrate()
-        elif self._pending:  # the checkpoint was written before an evaluation, which is made again
+        elif self._pending:  # the checkpoint was written before an evaluation, which is repeated
             self._evaluate(sorted(self._pending))
             self._conclude()
-        elif halted := self._halted():  # what kept it from going on before still does
+        elif halted := self._halted():  # the budget that stopped the run is still exhausted
             raise BudgetReached(halted)
         until = 0
         for phase in phases:
             begin, until = until, until + phase.steps
-            if self.step > begin:  # what it stores lies there already
+            if self.step > begin:  # its dataset is already stored
                 self._datasets.pop(phase.source, None)
             if self.step < until:
                 self.enter(phase)
@@ -197,7 +197,7 @@ class Loop:
                 self._housekeep()
 
     def enter(self, phase: RunPhase) -> None:
-        """A phase begins, or goes on: its dataset is stored, if that has not happened yet."""
+        """Begin or continue a run phase, and store its dataset if that has not been done."""
         self.phase = phase
         load = self._datasets.pop(phase.source, None)
         if load is None:
@@ -208,7 +208,7 @@ class Loop:
             self.agent.observe(transition, self)
 
     def advance(self, phase: RunPhase) -> None:
-        """One step of a phase: a transition of every seed, the answers that count from now on, and what is learnt."""
+        """Take one step of a run phase: a transition of every seed, responses that are due, and gradient steps."""
         self.phase = phase
         self.step += 1
         if phase.source == "environment":
@@ -218,14 +218,14 @@ class Loop:
         self._take_in(self.agent.update(self))
 
     def _demonstrate(self) -> None:
-        """Every seed observes episodes that it did not play: of each of `demonstrations`, its own."""
+        """Pass the demonstrations to the agent; every seed observes its own."""
         for episodes in self._demonstrations:
             for step in range(episodes[0].length):
                 shown = together(episodes, step)
                 self.agent.observe(shown if self.agent.wants_snapshots else shown._replace(snapshot=None), self)
 
     def _interact(self) -> None:
-        """One step of every seed's task."""
+        """Take one step of every seed's task."""
         seen = self.observation
         if not self._begun:
             self._begun = True
@@ -263,7 +263,7 @@ class Loop:
             self.agent.begin(np.array(ended), self._observation[ended], self)
 
     def _finite(self, actions: Array) -> Array:
-        """The actions; a seed that tells one which is not finite stops, and its task goes on with zeros."""
+        """Return the actions; a seed whose action is not finite stops training, and its task continues with zeros."""
         bad = ~np.isfinite(actions).reshape(len(actions), -1).all(1)
         if not bad.any():
             return actions
@@ -283,7 +283,8 @@ class Loop:
                 window.add(name, float(values[row]))
 
     def _housekeep(self) -> None:
-        """Diverged seeds, metrics, evaluation, checkpoint, progress, stop: in an order that a resume repeats."""
+        """Handle diverged seeds, metrics, evaluation, checkpoint, progress and stop, in an order that a resume
+        repeats."""
         step, last = self.step, self.step == self._end
         if not self.agent.active.all():
             for row in np.flatnonzero(~self.agent.active & ~self._diverged).tolist():
@@ -293,13 +294,13 @@ class Loop:
             for row, window in enumerate(self._windows):
                 self._journal.measured(row, step, window.drain())
         if step % self._evaluate_every == 0 or last:
-            if self._consulted:  # what it asks may end the run within it: what led here is kept
+            if self._consulted:  # a question of the evaluation may stop the run, so write a checkpoint before it
                 self._journal.checkpoint(step, lambda row: {**self.state(row), "pending": True})
             self._evaluate(self.rows.tolist())
         self._conclude()
 
     def _conclude(self) -> None:
-        """What follows an evaluation that may have been: checkpoint, progress, stop."""
+        """Handle checkpoint, progress and stop, after a possible evaluation."""
         step, last = self.step, self.step == self._end
         halted = "" if last else self._halted()
         stopping = not last and (bool(halted) or self._stop())
@@ -318,11 +319,11 @@ class Loop:
             raise Stopped
 
     def _halted(self) -> str:
-        """What keeps an answer that the next step needs from coming, in words, or ""."""
+        """Return why an answer that the next step needs cannot arrive, or ""."""
         return next((asks.reason for asks in self._asks.values() if asks.halted(self.step + 1)), "")
 
     def _evaluate(self, of: Sequence[int]) -> None:
-        """Evaluate those of some seeds that still train."""
+        """Evaluate those of the seed rows `of` that still train."""
         started = time.monotonic()
         rows = [row for row in of if self.agent.active[row]]
         for asks in self._consulted.values():
@@ -347,7 +348,7 @@ class Loop:
 
     @property
     def clock(self) -> dict[str, float]:
-        """Seconds so far, and of them those spent on evaluations, checkpoints and waiting for answers."""
+        """Return the seconds so far, and those spent on evaluations, on checkpoints and on waiting for answers."""
         return self._read_clock()
 
     def _read_clock(self) -> dict[str, float]:
@@ -364,16 +365,16 @@ class Loop:
 
     @property
     def _every(self) -> list[tuple[str, QuestionQueue]]:
-        """All roles that are asked, at once or later."""
+        """Return the question queues of all roles, delayed and synchronous."""
         return [*self._asks.items(), *self._consulted.items()]
 
     def _accounts(self) -> list[Account]:
-        """What each seed's questions took, over all roles; empty where none is asked."""
+        """Return the model usage of each seed's questions over all roles; empty if the cell sends no questions."""
         accounts = [asks.accounts for _, asks in self._every]
         return [functools.reduce(Account.plus, mine) for mine in zip(*accounts, strict=True)]
 
     def state(self, row: int) -> State:
-        """Everything that decides the rest of one seed's run."""
+        """Return everything that decides the rest of one seed's run."""
         return {
             "step": self.step,
             "task": self.tasks[row].state(),
@@ -389,7 +390,7 @@ class Loop:
         }
 
     def load_state(self, row: int, state: State) -> None:
-        """Continue one seed from `state`; all seeds of a worker must stand at the same step."""
+        """Restore one seed from `state`; all seeds of a worker must be at the same step."""
         self.step = int(state["step"])
         self.tasks[row].load_state(state["task"])
         if state["observation"] is not None:
@@ -406,21 +407,22 @@ class Loop:
         for number, (role, asks) in enumerate(self._every):
             if role not in state["asks"]:
                 raise UserError(
-                    "this checkpoint is of a version that kept questions otherwise; delete the run's directory"
+                    "this checkpoint was written by a version that stored questions differently; delete the run's "
+                    "directory"
                 )
             asks.load_state(row, state["asks"][role])
-            asks.waited = 0.0 if number else state["clock"]["wait_seconds"]  # of all roles together
+            asks.waited = 0.0 if number else state["clock"]["wait_seconds"]  # the sum over all roles
         self._clock.update(state["clock"])
 
 
 class Window:
-    """Means over the steps since the last row of metrics, of one seed."""
+    """Accumulates the means of one seed's metrics since the last table row of metrics."""
 
     def __init__(self) -> None:
         self._sums: dict[str, list[float]] = {}
 
     def add(self, name: str, value: float) -> None:
-        """NaN is nothing to tell: no mean is taken of it."""
+        """Add a value; NaN is ignored."""
         if math.isnan(value):
             return
         total = self._sums.setdefault(name, [0.0, 0])
@@ -434,7 +436,7 @@ class Window:
         self.add("episode/count", 1.0)
 
     def drain(self) -> dict[str, float]:
-        """The means (the number of episodes as a sum), and start anew."""
+        """Return the means (the number of episodes as a sum) and reset."""
         means = {name: total if name == "episode/count" else total / n for name, (total, n) in self._sums.items()}
         self._sums = {}
         return means

@@ -1,7 +1,7 @@
-"""A worker: one process that trains some seeds of one cell, from wherever they stand to the end.
+"""A worker: a process that trains some seeds of one cell to the end, from their newest checkpoints if there are any.
 
-It reads its assignment as JSON from standard input, tells its progress as JSON lines on standard output, and answers
-SIGTERM, Ctrl-C and the loss of its parent with a checkpoint and exit code 75.
+It reads its assignment as JSON from standard input and writes its progress as JSON lines to standard output. On
+SIGTERM, Ctrl-C or the end of its parent process, it writes a checkpoint and exits with code 75.
 """
 
 from __future__ import annotations
@@ -41,12 +41,11 @@ from guidebench.harness.run import timing
 from guidebench.harness.run.journal import RunJournal, resume_point
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-"""Of glibc's malloc.h: free bytes at the heap's end from which on they are returned; bytes of an allocation of its
-own."""
+"""Parameter codes of glibc's mallopt: trim threshold, mmap threshold."""
 
 
 def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bool]) -> None:
-    """Train the job's seeds to the end; Stopped if `stop` asks for it."""
+    """Train the job's seeds to the end. Raise Stopped if `stop` returns True."""
     import torch
 
     torch.set_num_threads(job.threads)
@@ -60,7 +59,7 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         found = resume_point(journal.runs)
         for run, checkpoint in zip(journal.runs, found, strict=True):
             checkpoints.drop_after(run.path, checkpoint.step if checkpoint else -1)
-        # One that continues has its demonstrations in the ring, as everything else that is stored.
+        # A run that continues has its demonstrations in the ring already.
         begins = [demonstrations.prepare(cell, seed) for seed in job.seeds] if found[0] is None else []
         given = datasets.given(cell, job.seeds) if found[0] is None else {}
         origin = provenance(job.device, cell)
@@ -109,7 +108,7 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
         offsets = [checkpoint.state["offsets"] if checkpoint else {} for checkpoint in found]
         journal.open(offsets, loop.step, asking.distinct(backends))
         if threading.current_thread() is threading.main_thread():
-            # How the launcher knows a full disk under the ring; pygame, which a suite may import, makes it an abort.
+            # The launcher recognises a full disk under the ring by SIGBUS; pygame, if imported, would turn it to abort.
             signal.signal(signal.SIGBUS, signal.SIG_DFL)
         tell({"event": "started", "step": loop.step})
         try:
@@ -121,7 +120,7 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
             journal.stopped(str(stopped))
             raise
         journal.finish(agent)
-        if found[0] is None:  # a run that went on elsewhere, or later, tells less of how long one takes
+        if found[0] is None:  # a resumed run is no reliable measure of the duration of a run
             timing.record_run(cell, job, loop.clock, sum(backend.seconds for backend in asking.distinct(backends)))
     finally:
         for backend in asking.distinct(backends):
@@ -130,20 +129,20 @@ def work(job: Job, tell: Callable[[dict[str, Any]], None], stop: Callable[[], bo
 
 
 def _as_begun(journal: RunJournal, role: str, load: Callable[[], list[Dataset]]) -> list[Dataset]:
-    """The dataset in a role of each seed; UserError where it is not the one that the run began with."""
+    """Return each seed's dataset in a role. Raise UserError if it is not the one that the run began with."""
     found = load()
     for run, dataset in zip(journal.runs, found, strict=True):
         begun = (run.read().get("provenance") or {}).get("datasets", {}).get(role, dataset.digest)
         if begun != dataset.digest:
             raise UserError(
-                f"{run.path} began with another dataset {role!r} ({begun[:10]}) than is there now "
+                f"{run.path} began with another dataset {role!r} ({begun[:10]}) than the present one "
                 f"({dataset.digest[:10]}); restore its files, or delete the run's directory"
             )
     return found
 
 
 def _continued(begun: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    """The origin of a run that goes on: as it began, with the groups of sources that have changed since."""
+    """Return the provenance of a resumed run: that of its beginning, with the groups of sources changed since."""
     changed = set(begun.get("continued_by", ()))
     if "sources" in begun:
         changed.update(differing(begun["sources"], now["sources"]))
@@ -151,8 +150,8 @@ def _continued(begun: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
 
 
 def _keep_memory() -> None:
-    """Have glibc keep what an update frees for the next one: given back to the system, it returns as hundreds of page
-    faults, a tenth of the time of an update of SAC. Elsewhere nothing happens."""
+    """Make glibc keep freed memory for the next update. Returning it to the system would cause hundreds of page faults,
+    a tenth of the time of a SAC update. No effect with other C libraries."""
     with contextlib.suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(M_MMAP_THRESHOLD, 32 * 2**20)
@@ -161,7 +160,7 @@ def _keep_memory() -> None:
 
 @dataclass
 class Stop:
-    """Set by a signal or by the loss of the parent."""
+    """A stop request, set by a signal or by the end of the parent process."""
 
     asked: bool = False
     parent: int = field(default_factory=os.getppid)
@@ -185,7 +184,7 @@ class Stop:
 
 
 def main() -> int:
-    """Entry point of a worker process."""
+    """Run a worker process and return its exit code."""
     stop = Stop()
     stop.listen()
     job = Job.loads(sys.stdin.read())
@@ -195,7 +194,7 @@ def main() -> int:
         try:
             with telling:
                 print(dumps(event), flush=True)
-        except BrokenPipeError:  # the parent is gone; the watcher stops the run at its next step
+        except BrokenPipeError:  # the parent has ended; the run stops at its next step
             stop.asked = True
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115
 

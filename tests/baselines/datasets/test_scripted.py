@@ -205,7 +205,7 @@ def test_a_dataset_that_changed_within_a_run_is_refused(
         train(*more, packs=[(0,)], directory=tmp_path / "parts", stop=lambda: next(calls) == 100)
     monkeypatch.setattr("guidebench.baselines.datasets.scripted.ENTROPY", 22)
     monkeypatch.setenv("GUIDEBENCH_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(UserError, match=r"began with another dataset 'offline' \(.{10}\) than is there now"):
+    with pytest.raises(UserError, match=r"began with another dataset 'offline' \(.{10}\) than the present one"):
         train(*more, packs=[(0,)], directory=tmp_path / "parts")
 
 

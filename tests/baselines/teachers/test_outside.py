@@ -92,8 +92,8 @@ def test_what_it_notes_is_logged_and_shown_by_a_section_and_on_the_page_of_its_r
         (
             '"first": Column(str, "its word", optional=True)',
             r"teacher 'decisive' declares the log 'labels' with the column 'first' \(text on one line, of at most "
-            r"10,000 characters, optional\), and guide 'preference' declares it differently \(a whole number of at least "
-            r"0, optional\); rename the column, or declare it identically",
+            r"10,000 characters, optional\), and guide 'preference' declares it differently \(a whole number of at "
+            r"least 0, optional\); rename the column, or declare it identically",
         ),
         (
             '"confidence": share("how sure")',
