@@ -1,4 +1,4 @@
-"""Checks of a part against its contract, for the tests of whoever writes one; our own tests use them too.
+"""Checks of suites and methods against their interfaces, for the tests of plug-in authors.
 
     from guidebench import testing
 
@@ -8,8 +8,8 @@
     def test_the_method_keeps_its_contract(tmp_path):
         testing.check_method("my_method", tmp_path, "suite=classic", "task=CartPole-v1")
 
-A broken contract is an AssertionError that says what was expected, and where. `check_suite` plays tasks and restores
-them. `check_method` trains tiny runs of a method: two seeds together and apart, ended without warning and continued.
+A failed check raises an AssertionError that says what was expected, and where. `check_suite` plays tasks and restores
+them. `check_method` trains short runs of a method: two seeds packed, separately, and continued after a kill.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from guidebench.harness.run import study
 from guidebench.harness.run.worker import work
 
 KILLED = 9
-"""Exit code of a process that ended in the midst of a run, as one that was killed."""
+"""Exit code of the process that simulates a kill during a run."""
 SEEDS = (0, 1)
 ENDED = 0.6
-"""Share of its steps after which a run's process ends without warning."""
+"""Share of a run's steps after which its process is killed."""
 TINY = ("training.steps=300", "evaluation.every=100", "evaluation.episodes=2")
-"""Settings of the runs that `check_method` trains; the caller's count instead where they name the same ones."""
+"""Settings of the runs of `check_method`, unless the caller sets them."""
 
 
 def check_suite(name: str, tasks: Sequence[str] | None = None, steps: int = 200, seed: int = 0) -> None:
-    """Check the tasks of a registered suite, or those named, over `steps` random steps each.
+    """Check the given tasks of a registered suite, or all, over `steps` random steps each.
 
-    Observations fit the spaces, each part of a record its own, and stacks of frames move up by one frame at each step.
-    A seed and the same actions give the same episodes. A task that is restored from its
-    state in another object goes on like the first, beyond the end of the episode. No episode is longer than the
-    horizon. Equal snapshots are drawn as equal frames, uint8 [n, height, width, 3].
+    Observations must fit the spaces, also each part of a record, and frame stacks must shift by one frame per step.
+    Equal seeds and actions must give equal episodes. A task restored from its state in another object must continue
+    identically, also beyond the end of the episode. No episode may be longer than the horizon. Equal snapshots must be
+    drawn as equal frames, uint8 [n, height, width, 3].
     """
     suite = registry.get("suite", name)()
     for task in suite.tasks if tasks is None else tasks:
@@ -91,8 +91,8 @@ def _action(actions: Actions, rng: np.random.Generator) -> Any:
 
 
 def _played(suite: Any, task: Any, name: str, actions: Sequence[Any], seed: int | None = None) -> list[tuple[Any, ...]]:
-    """What a task shows under these actions, from a reset with `seed` or from where it stands; episodes that end are
-    followed by others."""
+    """Return the results of these actions, after a reset with `seed` or from the current state; a new episode begins
+    when one ends."""
     observations, horizon = suite.spaces(name)[0], suite.horizon(name)
     shown: list[tuple[Any, ...]] = []
     before: Array | None = None
@@ -138,7 +138,7 @@ def _observed(observation: Array, space: Observations, name: str) -> bytes:
 
 
 def _moved(before: Array, after: Array, space: Observations, name: str) -> None:
-    """Of a stack of frames all but the newest are those of the observation before."""
+    """Check that all frames of a stack but the newest equal frames of the previous observation."""
     for (part, first, own), (_, second, _) in zip(_parts(before, space, name), _parts(after, space, name), strict=True):
         if own.stack > 1:
             channels = own.shape[-1] // own.stack
@@ -149,7 +149,7 @@ def _moved(before: Array, after: Array, space: Observations, name: str) -> None:
 
 
 def _parts(observation: Array, space: Observations, name: str) -> Iterator[tuple[str, Array, Observations]]:
-    """What to call it, its values and its space, of each part or of the whole."""
+    """Yield name, values and space of each part, or of the whole observation if it has no parts."""
     if not space.parts:
         yield name, observation, space
     for part, own in space.parts.items():
@@ -157,7 +157,7 @@ def _parts(observation: Array, space: Observations, name: str) -> Iterator[tuple
 
 
 def _stored(state: State) -> State:
-    """A state as a checkpoint gives it back."""
+    """Return a state as it is restored from a checkpoint."""
     with tempfile.TemporaryDirectory() as directory:
         return checkpoints.load(checkpoints.save(Path(directory), 0, state)).state
 
@@ -168,11 +168,11 @@ def _same(one: Sequence[Any], other: Sequence[Any], who: str) -> None:
 
 
 def check_method(method: str, directory: Path, *words: str) -> None:
-    """Check a registered method by tiny runs of two seeds in `directory`, on the suite and with the settings that
-    `words` name as a command does (`suite=classic`, `guide.weight=0.5`).
+    """Check a registered method by short runs of two seeds in `directory`; `words` are overrides as on the command line
+    (`suite=classic`, `guide.weight=0.5`).
 
-    A seed is the same run alone and beside another. A run whose process ends without warning and that is continued in
-    another packing writes the same evaluations, the same rows in the logs that its parts declare, and the same policy.
+    A run must not depend on packing: each seed gives the same results alone and together with another. A run that is
+    killed and continued in another packing must write the same evaluations, declared logs and policy.
     """
     named = {word.split("=", 1)[0] for word in words}
     command = [
@@ -192,8 +192,8 @@ def check_method(method: str, directory: Path, *words: str) -> None:
 def _train(
     command: Sequence[str], directory: Path, packs: Sequence[tuple[int, ...]], ended: bool = False
 ) -> dict[str, bytes]:
-    """What runs in these packs wrote; `ended`: before that all seeds train together, in a process that ends within the
-    run."""
+    """Return the files that runs in these packs wrote; with `ended`, all seeds first train together in a process that
+    is killed during the run."""
     plan = matrix.plan([*command, f"seeds={list(SEEDS)}".replace(" ", ""), f"output={directory}"])
     (cell,) = plan.cells
     home = StudyDirectory(study.directory_of(plan))
@@ -230,7 +230,7 @@ def _alike(one: dict[str, bytes], other: dict[str, bytes], who: str) -> None:
 
 
 def _end_at(question: int) -> Any:
-    """A question whether to stop that ends the process when it is put for the so-manieth time."""
+    """Return a stop function that ends the process at its `question`-th call."""
     asked = 0
 
     def stop() -> bool:

@@ -1,4 +1,4 @@
-"""Processes of their own for what strangers' files may make too much of: each can be ended at any moment."""
+"""Separate processes for reading untrusted files, with limits on memory and time."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from typing import Any, ParamSpec, Self, TypeVar
 from guidebench.harness.errors import UserError, of_system
 
 MEMORY = 3 * 2**30
-"""Bytes that a process which reads strangers' files may hold, unless its maker says otherwise. (Its address space is no
-measure: allocators reserve gigabytes that they never touch.)"""
+"""Default limit on the resident memory, in bytes, of a process that reads untrusted files. (The address space cannot be
+limited instead, since allocators reserve gigabytes that they never use.)"""
 EVERY = 0.05
-"""Seconds between two looks at what a process holds."""
+"""Seconds between two checks of a process's memory."""
 GRACE = 10
-"""Seconds after which a process ends by itself that has outlived its time, as where whoever watched it was killed."""
+"""Seconds beyond its time limit after which a process ends itself, in case its parent was killed."""
 
 _SAFE = "PYTHONSAFEPATH"
 _STARTING = threading.Lock()
@@ -42,14 +42,15 @@ Found = TypeVar("Found")
 
 
 class Apart:
-    """The process, begun when it is first asked and anew after `close`; a context manager.
+    """A separate process, started at the first request and again after `close`; a context manager.
 
-    It imports what this process would. Neither the working directory is searched for modules, where a stranger's study
-    may lie, nor is the script imported that this process runs, which may have no `if __name__ == "__main__"`.
+    It imports from the same paths as this process, except that the working directory, which may hold an untrusted
+    study, is not searched for modules. The main script of this process is not imported, since it may lack
+    `if __name__ == "__main__"`.
     """
 
     def __init__(self, serve: Callable[[Connection], None]) -> None:
-        """`serve`, of a module's top level, answers what comes over its connection (see `asked`)."""
+        """`serve`: a top-level function that answers the requests on its connection (see `asked`)."""
         self._serve = serve
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
@@ -57,12 +58,12 @@ class Apart:
 
     @property
     def pid(self) -> int:
-        """Of the process, which has begun."""
+        """Return the id of the process, which must have been started."""
         assert self._process is not None
         return self._process.pid
 
     def begun(self) -> Connection:
-        """This side of the connection to it."""
+        """Start the process if necessary, and return the connection to it."""
         if self._connection is None:
             self._connection, theirs = multiprocessing.Pipe()
             with theirs:
@@ -71,20 +72,20 @@ class Apart:
                     stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()],
                 )  # fmt: skip
             self._end = weakref.finalize(self, _end, self._process, os.getpid())
-            with contextlib.suppress(ConnectionError):  # it ended at once, which whoever asks it is told
+            with contextlib.suppress(ConnectionError):  # it has ended already, so the next request fails
                 self._connection.send([path or os.getcwd() for path in sys.path])
                 self._connection.send(self._serve)
         return self._connection
 
     def ended(self) -> int:
-        """The exit code of a process that broke down."""
+        """Close a process that has failed and return its exit code."""
         assert self._process is not None
         code = self._process.wait()
         self.close()
         return code
 
     def close(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process."""
         self._end()
         if self._connection is not None:
             self._connection.close()
@@ -100,18 +101,17 @@ class Apart:
 
 
 def _end(process: subprocess.Popen[bytes], owner: int) -> None:
-    """End a process, unless this one is a fork of its owner."""
+    """Kill a process, unless this process is a fork of its owner."""
     if os.getpid() == owner:
         process.kill()
         process.wait()
 
 
 class Caller(Apart):
-    """Calls functions of modules in a process of its own, which may hold so much memory, each call for so long.
+    """Calls module-level functions in a separate process with a memory limit, and a time limit per call.
 
-    Whatever a function meets there is a UserError here: an exception of any kind, a crash of a library, a call that
-    takes too much. A process that broke down is replaced. One that had served before gets a second try, since it may
-    have broken down because of what earlier calls left in it.
+    Exceptions, crashes of libraries and exceeded limits become UserErrors. A failed process is replaced. If it had
+    served earlier calls, which may have caused the failure, the call is repeated once.
     """
 
     def __init__(self, memory: int = MEMORY) -> None:
@@ -124,13 +124,13 @@ class Caller(Apart):
     def __call__(
         self, what: str, seconds: float, function: Callable[Given, Found], /, *args: Given.args, **named: Given.kwargs
     ) -> Found:
-        """What `function` gives, whose warnings are repeated here. UserError as it raises, OSError for a full disk or a
-        place that cannot be written. `what` is done there, as in `FILE: reading its rows`, begins the message of any
-        other failure. In such a process it is called on the spot: the process is bounded already."""
+        """Return the result of `function` and repeat its warnings. Its UserErrors are raised unchanged, as are OSErrors
+        for a full disk or a path without write permission. Other failures become UserErrors whose message begins with
+        `what`, a description such as `FILE: reading its rows`. Within such a process, `function` is called directly."""
         if _INSIDE.is_set():
             return function(*args, **named)
         with self._one_at_a_time:
-            if self._owner != os.getpid():  # a fork must not talk over its parent's connection
+            if self._owner != os.getpid():  # a fork must not use its parent's connection
                 self._process, self._connection, self._end, self._owner = None, None, bool, os.getpid()
             used = self._used and self._connection is not None
             try:
@@ -148,7 +148,7 @@ class Caller(Apart):
     def _asked(self, what: str, seconds: float, *wanted: Any) -> tuple[Any, list[tuple[type[Warning], str]]]:
         connection = self.begun()
         try:
-            connection.send((os.getcwd(), what, seconds, *wanted))  # relative paths mean the same there
+            connection.send((os.getcwd(), what, seconds, *wanted))  # so that relative paths resolve equally
             until = time.monotonic() + seconds
             ready = False
             while not ready:
@@ -158,11 +158,11 @@ class Caller(Apart):
                 if not ready and _held(self.pid) > self._memory:
                     raise Broken(f"{what} takes more than {self._memory >> 20} MiB of memory")
             answer, remarks = connection.recv()
-        except RecursionError:  # of a stranger's values, on their way there
+        except RecursionError:  # raised while pickling untrusted values
             raise UserError(f"{what} fails: its values are nested too deep") from None
         except (EOFError, ConnectionError):
             raise Broken(f"{what} made its process end with exit code {self.ended()}") from None
-        except BaseException:  # Ctrl-C too: its answer would be taken for that of the next call
+        except BaseException:  # also Ctrl-C: a late answer would be taken for that of the next call
             self.close()
             raise
         self._used = True
@@ -170,11 +170,11 @@ class Caller(Apart):
 
 
 class Broken(UserError):
-    """The process is gone, or had to be ended."""
+    """The process ended or was killed."""
 
 
 class _Raised:
-    """What a function raised, as an answer."""
+    """An exception raised by a function, sent as an answer."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
@@ -183,14 +183,14 @@ class _Raised:
 def call(
     what: str, seconds: float, function: Callable[Given, Found], /, *args: Given.args, **named: Given.kwargs
 ) -> Found:
-    """A call by the `Caller` that all of this process share; it ends with this process."""
+    """Call a function by the shared `Caller` of this process, which ends with this process."""
     return _SHARED(what, seconds, function, *args, **named)
 
 
 @contextlib.contextmanager
 def guarded() -> Iterator[None]:
-    """Processes of `multiprocessing` that begin inside do not search the working directory for modules, as Python
-    would do before it takes over the paths of this process."""
+    """Prevent `multiprocessing` processes that start inside the context from searching the working directory for
+    modules, as Python would before it takes over the paths of this process."""
     with _STARTING:
         before = os.environ.get(_SAFE)
         os.environ[_SAFE] = "1"
@@ -204,7 +204,8 @@ def guarded() -> Iterator[None]:
 
 
 def asked(connection: Connection) -> Iterator[Any]:
-    """In the process: what it is asked, until the other side hangs up. Ctrl-C is for the other side, which ends it."""
+    """Yield the requests in the separate process until the connection closes. Ctrl-C is ignored, since the parent
+    handles it."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -217,14 +218,14 @@ def asked(connection: Connection) -> Iterator[Any]:
 
 
 def _call(connection: Connection) -> None:
-    """Call what is asked for."""
+    """Serve the requests of a `Caller`."""
     import resource
     import signal
 
     _INSIDE.set()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     silent = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):  # a library that aborts writes what a stranger may have chosen
+    for stream in (0, 1, 2):  # an aborting library could print text chosen by an attacker
         os.dup2(silent, stream)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     for place, what, seconds, function, args, named in asked(connection):
@@ -237,7 +238,7 @@ def _call(connection: Connection) -> None:
                 answer = function(*args, **named)
             except UserError as error:
                 answer = _Raised(UserError(str(error)))
-            except Exception as error:  # strangers' bytes may make anything fail
+            except Exception as error:  # untrusted bytes may raise anything
                 answer = _Raised(error if isinstance(error, OSError) and of_system(error) else _told(what, error))
         signal.alarm(0)
         said = [(each.category, str(each.message)) for each in caught if issubclass(each.category, UserWarning)]
@@ -252,7 +253,7 @@ def _told(what: str, error: Exception) -> UserError:
 
 
 def _held(pid: int) -> int:
-    """Bytes of memory that a process holds; 0 where the system does not tell."""
+    """Return the resident memory of a process in bytes, or 0 if it cannot be read."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, IndexError, ValueError):
@@ -261,4 +262,4 @@ def _held(pid: int) -> int:
 
 _SHARED = Caller()
 _INSIDE = threading.Event()
-"""Set in the process of a `Caller`."""
+"""Set within the separate process of a `Caller`."""

@@ -1,1 +1,1 @@
-"""A study carried out: what it needs and takes, workers and their journals, progress on a screen."""
+"""Execution of a study: estimates, checks, workers and their journals, and the display of progress."""

@@ -1,7 +1,7 @@
-"""Hours that a plan will take on this machine, with how far they may be off, and what its models will be asked.
+"""Estimates of a plan: its hours on this machine, with an interval, and its calls to models.
 
-An estimate rests on the best that is known of a cell: how long a run of it took here, how long its own updates took
-when a few of them were timed, or else operation counts, scaled by what was timed of other cells.
+The duration of a cell is estimated from the best available basis: a recorded run on this machine, a few seconds of its
+updates timed here, or operation counts, scaled by the timings of other cells.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ from guidebench.harness.run import timing
 from guidebench.harness.run.timing import Basis, Timing
 
 SECONDS = 1.5
-"""For which a cell's own updates are timed; starting, loading and evaluating it once come on top."""
+"""Seconds for which a cell's updates are timed, without starting, loading and one evaluation."""
 TIMED = 4
-"""Most cells that are timed for an estimate: those whose parts or tasks differ, the longest first."""
+"""Maximum number of cells that are timed for an estimate: those whose parts or tasks differ, the longest first."""
 MANY = 500
-"""Cells of a plan from which on none is timed or looked up, so that a dry run stays quick."""
+"""Maximum number of cells of a plan in which cells are timed or looked up, so that a dry run stays fast."""
 COUNTED = 2.5
-"""Seconds that runs took for every second of operation counts: the middle of the studies in `results/measured`."""
+"""Measured seconds per second estimated by operation counts: the median of the studies in `results/measured`."""
 SPREAD: Mapping[str, tuple[float, float]] = {
     "recorded": (0.8, 1.3), "timed": (0.8, 2.5), "scaled": (0.5, 3.0), "counted": (0.4, 3.0),
 }  # fmt: skip
-"""Factors within which runs lay: of whole runs, by their spread over seeds; of a few timed seconds and of counts, by
-the studies in `results/measured`, which took .5 to 2.9 times `COUNTED` times the counts."""
+"""Basis -> minimum and maximum ratio of actual to estimated time: for recorded runs, by their spread over seeds; for
+timings and counts, by the studies in `results/measured`, which took .5 to 2.9 times `COUNTED` times the counts."""
 
 
 class Cost(NamedTuple):
-    """What one job of a cell, all seeds that a worker packs together, takes."""
+    """The time of one job of a cell, for all seeds that a worker packs."""
 
     seconds: float
-    """Of its worker."""
+    """Seconds of the worker."""
     judging: float
-    """Seconds of another core, which draws and judges beside it."""
+    """Seconds of another process, which draws and judges in parallel."""
     basis: Literal["recorded", "timed", "scaled", "counted"]
 
 
 class Span(NamedTuple):
-    """Hours, and the least and most that they may turn out to be."""
+    """Estimated hours, with a lower and an upper bound."""
 
     hours: float
     low: float
@@ -61,7 +61,7 @@ class Span(NamedTuple):
 
 
 def costs(plan: Plan, places: Sequence[Slot]) -> list[Cost]:
-    """What a job of each cell of a plan takes; some of the cells are timed."""
+    """Return the cost of a job of each cell of a plan; some of the cells are timed."""
     seeds, device = packed(plan, places), places[0].device
     found: dict[str, Cost] = {}
     few = len(plan.cells) <= MANY
@@ -94,23 +94,23 @@ def _cost(cell: Cell, timed: Timing, basis: Basis) -> Cost:
 
 
 def packed(plan: Plan, places: Sequence[Slot]) -> int:
-    """Most seeds of a cell that a worker trains together."""
+    """Return the maximum number of seeds of a cell in one worker."""
     return min(plan.execution.pack or (len(plan.seeds) if places[0].device != "cpu" else 1), len(plan.seeds))
 
 
 def _alike(cell: Cell) -> tuple[Any, ...]:
-    """By what other cells tell how far counts are off for this one, the nearest first."""
+    """Return keys of similar cells, whose ratio of measured to counted time applies to this cell, closest first."""
     return (_kind(cell), cell.learner, "any")
 
 
 def _kind(cell: Cell) -> tuple[Any, ...]:
-    """Cells alike in this cost alike as far as operation counts tell."""
+    """Return a key; cells with equal keys have the same ratio of measured to counted time."""
     return (cell.section("suite"), cell.names.task, cell.names.parts)
 
 
 def _chosen(cells: Sequence[Cell]) -> list[Cell]:
-    """A cell of each kind, the longest first; one of each learner before a second of any, since the cells that are not
-    timed are scaled by those with the same learner."""
+    """Return the cells to time: one of each kind, the longest first, and one of each learner before a second of any,
+    since cells that are not timed are scaled by those with the same learner."""
     first = {_kind(cell): cell for cell in reversed(cells)}
     before: Counter[str] = Counter()
     turns: list[tuple[int, Cell]] = []
@@ -121,7 +121,7 @@ def _chosen(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def elapsed(plan: Plan, found: Sequence[Cost], places: Sequence[Slot]) -> Span:
-    """Hours until a plan is done, from the start, on these places: workers share the cores that there are."""
+    """Return the hours of a plan from its beginning on these slots, whose workers share the available cores."""
     jobs = -(-len(plan.seeds) // packed(plan, places))
     hours = [_scheduled(found, jobs, len(places), _edge(side)) / 3600 for side in (None, 0, 1)]
     return Span(*hours)
@@ -132,7 +132,7 @@ def _edge(side: int | None) -> Mapping[str, float]:
 
 
 def _scheduled(found: Sequence[Cost], jobs: int, workers: int, factors: Mapping[str, float]) -> float:
-    """Seconds until all jobs are done, each begun as soon as a worker is free, in the order in which they are begun."""
+    """Return the seconds until all jobs are done if each begins, in order, as soon as a worker is free."""
     at_once = min(workers, jobs * len(found))
     busy, total = sum(cost.seconds + cost.judging for cost in found), sum(cost.seconds for cost in found)
     slower = max(1.0, at_once * (busy / total if total else 1.0) / cores())
@@ -143,27 +143,27 @@ def _scheduled(found: Sequence[Cost], jobs: int, workers: int, factors: Mapping[
 
 
 def span(cost: Cost) -> tuple[float, float]:
-    """The least and most seconds of a worker that a job may take."""
+    """Return the lower and upper bound of a job's seconds."""
     low, high = SPREAD[cost.basis]
     return low * cost.seconds, high * cost.seconds
 
 
 def counted(cell: Cell) -> float:
-    """Seconds that one run of `cell` takes by operation counts, on one core of the machine whose costs suites and
-    learners state (AMD EPYC, Zen 4)."""
+    """Return the seconds of one run of `cell` by operation counts, on one core of the reference machine of suites and
+    learners (AMD EPYC, Zen 4)."""
     return _counted(*_key(cell))
 
 
 def questions(cell: Cell) -> Usage | None:
-    """About what one run of `cell` asks of foundation models, all together; None where it asks none."""
+    """Return the estimated usage of all foundation models by one run of `cell`, or None if it uses none."""
     found = by_model(cell)
     return functools.reduce(Usage.plus, (usage for _, usage in found)) if found else None
 
 
 def by_model(cell: Cell) -> list[tuple[str, Usage]]:
-    """The foundation models that one run of `cell` asks, by role: the name of each, and about what it is asked, by the
-    prices of its recipe or settings. Of a judge it is the least: clips that end with an episode, and tokens of prompts
-    and answers, come on top. Of other models it is what the part that asks them says (`asked(parts, role)` of its
+    """Return name and estimated usage, by role, of the foundation models that one run of `cell` calls, priced by recipe
+    or settings. For a judge it is a lower bound, without clips cut short by the end of an episode and without tokens of
+    prompts and answers. For other models it is the estimate of the part that uses them (`asked` of its
     configuration)."""
     return [
         (cell.called(part), _priced(cell.section(part.role), usage))
@@ -173,7 +173,7 @@ def by_model(cell: Cell) -> list[tuple[str, Usage]]:
 
 
 def all_questions(runs: Iterable[tuple[Cell, float]]) -> Usage:
-    """About what so many runs of each cell ask, in whole and in part, of all models together."""
+    """Return the estimated usage of all models by the given number of runs of each cell, which may be fractional."""
     total = Usage()
     for cell, count in runs:
         if (usage := questions(cell)) is not None:
@@ -183,7 +183,7 @@ def all_questions(runs: Iterable[tuple[Cell, float]]) -> Usage:
 
 
 def _asked(part: Chosen, parts: Mapping[str, Any]) -> Usage | None:
-    """What a run asks of the model in a role, if that is a foundation model."""
+    """Return a run's estimated usage of the model in a role, or None if it is no foundation model."""
     model = parts[part.role]
     if not keeping.recorded(model):
         return None
@@ -199,7 +199,7 @@ def _asked(part: Chosen, parts: Mapping[str, Any]) -> Usage | None:
 
 
 def _priced(model: Any, usage: Usage) -> Usage:
-    """With what it costs; a model that runs here costs nothing."""
+    """Return the usage with its price; a model that runs on this machine is free."""
     if model.backend == "transformers":
         return usage
     usd = 0.0
@@ -211,7 +211,7 @@ def _priced(model: Any, usage: Usage) -> Usage:
 
 
 def _key(cell: Cell) -> tuple[object, ...]:
-    """What the estimate depends on; most cells of a matrix share it."""
+    """Return everything that the operation counts depend on, as a cache key."""
     return (
         cell.section("suite"),
         cell.names.task,
@@ -226,7 +226,7 @@ def _counted(suite, task, learners, training, evaluation) -> float:  # type: ign
     observations, actions = suite.spaces(task)
     step = suite.seconds_per_step(task)
     train = training.steps * (step + sum(learner.seconds_per_step(observations, actions) for learner in learners))
-    # Greedy episodes end early, at the goal or in a cycle: a few dozen steps, drawn from measured runs.
+    # Greedy episodes end early, at the goal or in a cycle: after a few dozen steps in measured runs.
     evaluations = -(-training.steps // evaluation.every)
     evaluate = (
         evaluations

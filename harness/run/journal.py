@@ -1,4 +1,4 @@
-"""What a worker writes into its run directories, and from where a run can be continued."""
+"""The writing of a worker's run directories, and the search for the checkpoint from which runs continue."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from guidebench.harness.records.study import Lock, RunDirectory, StudyDirectory
 from guidebench.harness.run.pace import Pace
 
 TELL_EVERY = 0.5
-"""Seconds between two messages to the launcher about a worker's progress."""
+"""Seconds between two progress messages of a worker to the launcher."""
 LIVE_EVERY = 2.0
-"""Seconds between two writings of where a run stands now, for `bench status` and other programs."""
+"""Seconds between two writes of a run's current progress, for `bench status` and other programs."""
 PATIENCE = 15.0
-"""Seconds to wait for the lock of a run whose last worker is just writing its checkpoint."""
+"""Seconds to wait for the lock of a run whose previous worker may still be writing its checkpoint."""
 
 
 class RunJournal:
-    """The run directories of a worker's seeds: the Journal of its loop."""
+    """The Journal of a worker's loop: writes the run directories of its seeds."""
 
     def __init__(self, job: Job, cell: Cell, tell: Callable[[dict[str, Any]], None]) -> None:
         study = StudyDirectory(Path(job.directory))
@@ -49,7 +49,7 @@ class RunJournal:
         for lock in self._locks:
             lock.acquire(PATIENCE)
         for run in self.runs:
-            run.hide()  # what a killed worker left
+            run.hide()  # remove the live file of a killed worker
         self._identities = [Identity(**self._identity(seed)) for seed in job.seeds]
         self._rows: list[dict[str, Rows]] = []
         self._boards: list[Any] = []
@@ -65,8 +65,8 @@ class RunJournal:
         return {**names, "study": self._job.study, "seed": seed}
 
     def open(self, offsets: Sequence[Mapping[str, int]], step: int, backends: Sequence[Backend]) -> None:
-        """Open the logs at the byte offsets of a checkpoint of `step` (empty mappings and 0: anew). `backends`: what is
-        asked."""
+        """Open the logs at the byte offsets of a checkpoint of `step` (empty mappings and 0 for a new run). `backends`:
+        the backends that answer questions."""
         self._backends, self._kept = backends, step
         for number, (run, offset) in enumerate(zip(self.runs, offsets, strict=True)):
             self._score[number] = self._score[number] if offset else None
@@ -75,7 +75,7 @@ class RunJournal:
             if self._job.tensorboard:
                 from torch.utils.tensorboard import SummaryWriter
 
-                # What was written after the checkpoint comes again, so TensorBoard is told to drop it.
+                # Steps after the checkpoint are written again, so TensorBoard must purge them.
                 purged = step + 1 if offset else 0
                 self._boards.append(SummaryWriter(str(run.path / "tensorboard"), purge_step=purged))
 
@@ -108,8 +108,9 @@ class RunJournal:
                 self._boards[row].add_scalar(name, value, step)
 
     def judged(self, due: Due, step: int) -> None:
-        """`events`: how many the clip holds, for diagnosis; not there if the task tells of none. An answer has a
-        `score`, and a `mass` if its model told one; what got no answer has a `failure`."""
+        """Log one judged clip. `events` counts the events in the clip, for diagnosis; it is missing if the task has no
+        events. An answered clip has a `score`, and a `mass` if the model returned one; an unanswered one has a
+        `failure`."""
         item, answer, told = due
         row: dict[str, Any] = {"ordinal": item.ordinal, "asked": item.step, "applied": step}
         row |= {} if answer.to == "judge" else {"role": answer.to}
@@ -166,9 +167,9 @@ class RunJournal:
     def progress(
         self, step: int, score: Array, waited: float, accounts: Callable[[], Sequence[Account]], phase: str
     ) -> None:
-        """Tell the launcher every `TELL_EVERY` seconds, and whoever reads the directory every `LIVE_EVERY`. `accounts`:
-        what each seed's questions took, looked at when something is told; `phase`: the name of the present one, ""
-        where the run has only one."""
+        """Report progress to the launcher every `TELL_EVERY` seconds and in the run directory every `LIVE_EVERY`.
+        `accounts`: returns the model usage of each seed, called only for a report; `phase`: name of the current run
+        phase, or "" if the run has only one."""
         now = time.monotonic()
         if now - self._told < TELL_EVERY and step != self._cell.steps:
             return
@@ -188,7 +189,8 @@ class RunJournal:
                     run.show(**shown, score=latest[number])
 
     def finish(self, agent: Agent) -> None:
-        """Compact the rows, keep what acting needs, mark finished, then drop what only training needs."""
+        """Convert the logs to Parquet, save the policy, mark the runs finished, and delete files that only training
+        needs."""
         from safetensors.numpy import save
 
         from guidebench.harness.records.compact import log_to_parquet, to_parquet
@@ -208,14 +210,14 @@ class RunJournal:
             tidy(run, self._cell, self._job.keep_replay)
 
     def stopped(self, reason: str = "") -> None:
-        """The runs go on from their last checkpoint, whose step they show."""
+        """Mark the runs stopped at the step of their last checkpoint."""
         for number, run in enumerate(self.runs):
             if number not in self._dropped:
                 run.update(status="stopped", step=self._kept, error=reason or None)
 
     def close(self) -> None:
-        """Let go of everything; rows that a broken loop left in memory reach their files now, and not at some later
-        time, behind those of a loop that went on from the checkpoint."""
+        """Close all files and release the locks. Buffered lines of a failed loop are written now, so that they cannot
+        follow those of a later loop that resumes from the checkpoint."""
         for own in self._rows:
             for rows in own.values():
                 rows.close()
@@ -228,19 +230,21 @@ class RunJournal:
 
 
 def _spent(account: Account) -> dict[str, float]:
-    """The columns of a ledger."""
+    """Return the ledger columns of an account."""
     billed = {f"billed_{name}": value for name, value in account.billed._asdict().items()}
     counts = {"questions": account.questions, "failures": account.failures}
     return {**counts, **account.would_be._asdict(), **billed}
 
 
 def compacted(cell: Cell) -> dict[str, Log]:
-    """Logs that a finished run keeps as Parquet. Its ledger stays text, since the last row of it is read by itself."""
+    """Return the logs that a finished run keeps as Parquet. The ledger stays JSON lines, since readers need only its
+    last line."""
     return {name: log for name, log in {**LOGS, **cell.logs}.items() if name != "ledger"}
 
 
 def tidy(run: RunDirectory, cell: Cell, keep_replay: bool) -> None:
-    """Drop what only training needs from a finished run; its JSON lines last, to tell whether this was cut short."""
+    """Delete files of a finished run that only training needs. Its JSON lines are deleted last, so that their presence
+    shows that this was interrupted."""
     if not keep_replay:
         shutil.rmtree(run.path / "replay", ignore_errors=True)
         checkpoints.drop_after(run.path, -1)
@@ -250,11 +254,12 @@ def tidy(run: RunDirectory, cell: Cell, keep_replay: bool) -> None:
 
 
 def resume_point(runs: Sequence[RunDirectory]) -> list[checkpoints.Checkpoint | None]:
-    """The newest checkpoint of each run such that all stand at one step; None for all if there is no such step."""
+    """Return the newest checkpoint of each run such that all are at the same step, or None for all if there is no such
+    step."""
     found = [checkpoints.newest(run.path, partial(_lacks, run)) for run in runs]
     while len({checkpoint.step if checkpoint else None for checkpoint in found}) > 1:
         if None in found:
-            warnings.warn(Notice("not every seed has a checkpoint left; all begin anew"), stacklevel=1)
+            warnings.warn(Notice("not every seed has a usable checkpoint; all seeds restart"), stacklevel=1)
             return [None] * len(found)
         step = min(checkpoint.step for checkpoint in found if checkpoint)
         found = [
@@ -266,10 +271,10 @@ def resume_point(runs: Sequence[RunDirectory]) -> list[checkpoints.Checkpoint | 
 
 
 def _lacks(run: RunDirectory, checkpoint: checkpoints.Checkpoint) -> str:
-    """What a checkpoint counts on and the run's directory has no longer, or ""."""
+    """Return what a checkpoint needs and the run's directory lacks, or ""."""
     for name, offset in checkpoint.state["offsets"].items():
         path = run.path / f"{name}.jsonl"
         size = path.stat().st_size if path.exists() else 0
         if size < int(offset):
-            return f"{path.name} has {size} of the {offset} bytes that were written by then"
+            return f"{path.name} has {size} of the {offset} bytes that the checkpoint counts"
     return ""

@@ -1,4 +1,4 @@
-"""How far runs are, how fast they go and how long they still take, for the screen of a study and for `bench status`."""
+"""Progress, speed and remaining time of runs, for the display of a study and for `bench status`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 WINDOW = 60.0
 """Seconds over which the speed of a run is averaged."""
 SHORTEST = 1.0
-"""Seconds that must have passed before a speed is told."""
+"""Minimum seconds before a speed is reported."""
 
 
 class Pace:
@@ -21,7 +21,7 @@ class Pace:
         self._marks: deque[tuple[float, int]] = deque()
 
     def __call__(self, step: int) -> float | None:
-        """Note that the worker stands at `step` now; None as long as too little time has passed."""
+        """Record that the worker is at `step` now and return its speed, or None if too little time has passed."""
         now = self._clock()
         self._marks.append((now, step))
         while len(self._marks) > 2 and now - self._marks[1][0] >= WINDOW:
@@ -31,39 +31,40 @@ class Pace:
 
 
 class Standing(NamedTuple):
-    """How far one run is."""
+    """The progress of one run."""
 
     status: str
     """One of `guidebench.harness.records.schema.STATUSES`."""
     step: int
     steps: int
     rate: float | None = None
-    """Environment steps per second lately; None while nobody knows."""
+    """Recent environment steps per second; None if unknown."""
     score: float | None = None
     """Mean score of the episodes of the last evaluation; None before the first."""
     measure: str = "success"
-    """What the score is called."""
+    """Name of the score."""
     phase: str = ""
-    """The name of the phase that it is in, of a run with several."""
+    """Name of the current run phase, for a run with several."""
 
     @property
     def told(self) -> str:
-        """The score in words, "" before the first evaluation."""
+        """Format the score; "" before the first evaluation."""
         return "" if self.score is None else f"{self.measure} {self.score:.2f}"
 
     @property
     def left(self) -> float | None:
-        """Seconds until this run is finished at its present speed."""
+        """Return the seconds until this run is finished at its current speed, or None if unknown."""
         return (self.steps - self.step) / self.rate if self.status == "running" and self.rate else None
 
 
 def rate(runs: Iterable[Standing]) -> float:
-    """Environment steps per second of all running runs together."""
+    """Return the environment steps per second of all running runs together."""
     return sum(run.rate or 0.0 for run in runs if run.status == "running")
 
 
 def left(runs: Iterable[Standing]) -> float | None:
-    """Seconds until every run is finished, if those that wait are as fast as those that go; None if no speed is known.
+    """Return the seconds until every run is finished, assuming that waiting runs are as fast as running ones; None if
+    no speed is known.
 
     >>> left([Standing("running", 50, 100, rate=10.0), Standing("waiting", 0, 100)])
     15.0
@@ -80,14 +81,14 @@ def left(runs: Iterable[Standing]) -> float | None:
 
 
 def share(runs: Iterable[Standing]) -> str:
-    """The share of all steps that is done; 100% is told when all is."""
+    """Return the share of all steps that is done, rounded down, so that 100% means finished."""
     runs = list(runs)
     steps = sum(run.steps for run in runs)
     return f"{100 * sum(run.step for run in runs) // steps if steps else 0}%"
 
 
 def ahead(runs: Iterable[Standing]) -> str:
-    """What is done of a study, its speed and the time left: "42% of all steps, 563 steps/s, about 45 s left"."""
+    """Describe the progress of a study: "42% of all steps, 563 steps/s, about 45 s left"."""
     runs = list(runs)
     speed, seconds = rate(runs), left(runs)
     parts = [f"{share(runs)} of all steps"]
@@ -97,7 +98,7 @@ def ahead(runs: Iterable[Standing]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the two largest units that matter.
+    """Format seconds in at most two units.
 
     >>> duration(42.3), duration(700), duration(12_000), duration(200_000)
     ('42 s', '12 min', '3 h 20 min', '2 d 8 h')

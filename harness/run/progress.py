@@ -1,4 +1,4 @@
-"""What one sees while a study runs: bars on a terminal, plain lines elsewhere."""
+"""Display of a running study: bars on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from rich.console import Group
 
 EVERY, LONGEST = 10.0, 600.0
-"""Seconds between two reports in plain lines, at first and at most: a thirtieth of the time that has passed, so that
-the log of a study of days stays readable."""
+"""Minimum and maximum seconds between two reports in plain lines. In between, the interval is a thirtieth of the
+elapsed time, so that the log of a study of days stays readable."""
 MANY = 8
-"""Workers beyond which plain lines tell of the study as a whole only."""
+"""Maximum number of workers that plain lines report individually; with more, only the whole study is reported."""
 BAR = 12
-"""Characters of a bar."""
+"""Width of a bar in characters."""
 
 
 def display(plan: Plan, quiet: bool = False) -> Display:
-    """The display that suits standard output; nothing at all if `quiet`."""
+    """Return the display for standard output: bars on a terminal, else plain lines; a silent one if `quiet`."""
     if quiet:
         return Display(plan)
     return Bars(plan) if sys.stdout.isatty() else Lines(plan)
 
 
 class Display:
-    """Keeps how far every run is; says nothing."""
+    """Tracks the progress of every run without printing it."""
 
     def __init__(self, plan: Plan, clock: Callable[[], float] = time.monotonic) -> None:
         from guidebench.harness.run import study
@@ -47,9 +47,9 @@ class Display:
         self._clock = clock
         self.started = clock()
         self._jobs: dict[Any, Job] = {}
-        """Jobs that a worker has begun and not ended."""
+        """Jobs that are running."""
         self._answers: dict[Any, Mapping[str, int]] = {}
-        """Of each job: questions to models that ended, and those that ended without an answer."""
+        """Job -> number of completed questions to models, and of those without a usable answer."""
         self.runs = {
             (cell.id, seed): Standing("waiting", 0, cell.steps, measure=cell.score.name)
             for cell in plan.cells
@@ -96,7 +96,7 @@ class Display:
         self.runs[cell, seed] = self.runs[cell, seed]._replace(**values)
 
     def standing(self, job: Job) -> Standing:
-        """How far a job is: its seeds go together; of their scores the mean."""
+        """Return the progress of a job: its seeds are at the same step; the score is their mean."""
         runs = [self.runs[job.cell["cell"], seed] for seed in job.seeds]
         known = [run.score for run in runs if run.score is not None]
         first = next((run for run in runs if run.status == "running"), runs[0])
@@ -106,7 +106,7 @@ class Display:
         return f"{job.cell['task']} {self.rows[job.cell['cell']]} {seeds(job)}"
 
     def sentence(self, event: Event) -> str:
-        """One line about a fault, by the last line of its error."""
+        """Describe a failure in one line, with the last line of its error."""
         error = str(event.content.get("error", "")).splitlines()
         last = f": {error[-1]}" if error else ""
         if event.kind == "retry":
@@ -117,14 +117,14 @@ class Display:
         return f"demonstration {content['found']} of {content['count']} after {content['attempts']} attempts"
 
     def answered(self, jobs: Iterable[Job]) -> str:
-        """How many of the questions of jobs to models were answered so far, in words; "" where none was asked."""
+        """Describe how many questions of the jobs to models are answered so far; "" if none was sent."""
         counts = [self._answers.get(_key(job), {}) for job in jobs]
         asked, failed = (sum(each.get(which, 0) for each in counts) for which in ("questions", "failures"))
         return f"{asked - failed:,} of {count(asked, 'question')} answered" if asked else ""
 
 
 class Lines(Display):
-    """One plain line when something happens, and from time to time how far each worker and the whole study are."""
+    """Prints one line per event, and regularly the progress of each worker and of the whole study."""
 
     def __init__(self, plan: Plan, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(plan, clock)
@@ -167,7 +167,7 @@ class Lines(Display):
 
 
 class Bars(Display):
-    """A bar per running worker and one for the whole study, which fit on a line of 80 characters each."""
+    """Shows a bar per running worker and one for the whole study, each at most 80 characters wide."""
 
     def __init__(self, plan: Plan, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(plan, clock)
@@ -194,7 +194,7 @@ class Bars(Display):
             self._live.console.print(self.sentence(event), markup=False)
 
     def table(self) -> Group:
-        """What is on the screen now."""
+        """Return the current content of the screen."""
         from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.table import Table
@@ -220,13 +220,13 @@ class Bars(Display):
             score = "" if run.score is None else run.told if measure == "score" else f"{run.score:.2f}"
             name = f"  {self._short[job.cell['cell']]}"
             add(name, seeds(job), run.step, run.steps, f"{run.step:,}/{run.steps:,}", score, run.left)
-        # Below the table: in it they would be cut at the width of the names.
+        # Print these below the table, since its name column would truncate them.
         further = filter(None, (self.answered(self._jobs.values()), self._demonstrations))
         return Group(table, *(Text(f"  {line}", no_wrap=True, overflow="ellipsis") for line in further))
 
 
 class Shortened:
-    """A name that gives way to what stands beside it: its middle is left out, since names differ at their ends."""
+    """A name that shrinks to the available width by omitting its middle, since names differ at their ends."""
 
     LEAST = 10
 
@@ -245,7 +245,7 @@ class Shortened:
 
 
 def shortened(text: str, width: int) -> str:
-    """`text` on `width` characters, two thirds of them from its beginning.
+    """Shorten `text` to `width` characters, two thirds of them from its beginning.
 
     >>> shortened("vlm_rb (replay.lambda_max=0.25)", 16)
     'vlm_rb (re…0.25)'
@@ -257,7 +257,7 @@ def shortened(text: str, width: int) -> str:
 
 
 def short_names(plan: Plan) -> dict[str, str]:
-    """Cell id -> its name beside the others of the plan, without what they all share."""
+    """Return cell id -> name that distinguishes the cell within the plan, without the parts that all cells share."""
     names = [cell.names for cell in plan.cells]
     tasks, profiles = {(name.suite, name.task) for name in names}, {name.profile for name in names}
     suites = {suite for suite, _ in tasks}
@@ -277,14 +277,14 @@ def short_names(plan: Plan) -> dict[str, str]:
 
 
 def seeds(job: Job) -> str:
-    """The seeds of a job in words: "seed 3", "seeds 0,1,2", "seeds 0…9"."""
+    """Describe the seeds of a job: "seed 3", "seeds 0,1,2", "seeds 0…9"."""
     if len(job.seeds) == 1:
         return f"seed {job.seeds[0]}"
     return f"seeds {','.join(map(str, job.seeds))}" if len(job.seeds) <= 4 else f"seeds {job.seeds[0]}…{job.seeds[-1]}"
 
 
 def in_words(run: Standing) -> str:
-    """Step, speed, score and time left of a run in a line."""
+    """Describe step, speed, score and remaining time of a run in one line."""
     parts = [f"step {run.step:,} of {run.steps:,}" + (f" (phase {run.phase})" if run.phase else "")]
     parts += [f"{run.rate:,.0f} steps/s"] if run.rate else []
     parts += [run.told] if run.told else []
@@ -293,5 +293,5 @@ def in_words(run: Standing) -> str:
 
 
 def _key(job: Job) -> Any:
-    """A job apart from where it runs: a retried one goes on in its own bar."""
+    """Return a key of a job that does not depend on its slot, so that a retried job continues in the same bar."""
     return (job.cell["cell"], job.seeds)

@@ -1,4 +1,4 @@
-"""What a plan needs and this machine has not, found out before any work: a GPU, packages, files, recorded answers."""
+"""Checks before training for missing requirements of a plan: a GPU, packages, files, recorded answers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from guidebench.harness.records.study import StudyDirectory
 
 
 def missing(plan: Plan, directory: Path, cells: Collection[Cell] | None = None) -> list[str]:
-    """What is missing, each once, with what to do. `directory`: the study's; `cells`: those that are to be trained,
-    None for all. Nothing is loaded, drawn or asked."""
+    """Return what is missing, each once, with what to do. `directory`: the study's directory; `cells`: cells to train,
+    None for all. Loads no model, draws no frame and makes no call."""
     wanted = plan.cells if cells is None else cells
     found: dict[str, None] = {}
 
@@ -55,16 +55,16 @@ def missing(plan: Plan, directory: Path, cells: Collection[Cell] | None = None) 
 
 
 def consultable(models: Models, cells: Iterable[Cell]) -> None:
-    """UserError where answers are waited for at once and not recorded: a run that is interrupted within a step repeats
-    it, and would ask, and pay, anew and hear something else."""
+    """Raise UserError if synchronous answers are not recorded. A run that is interrupted within a step repeats it, so
+    it would pay for the same calls again and could get other answers."""
     if models.mode != "live":
         return
     for cell in cells:
         for role in answering.consulted(cell.names.parts):
             if keeping.recorded(cell.section(role)):
                 raise UserError(
-                    f"models.mode=live records nothing, and method {cell.names.method!r} waits for what {role!r} "
-                    f"answers while it acts, so an interrupted run could not go on; use models.mode=record"
+                    f"models.mode=live records nothing, and method {cell.names.method!r} waits for answers of "
+                    f"{role!r} while it acts, so an interrupted run could not continue; use models.mode=record"
                 )
 
 

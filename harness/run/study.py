@@ -1,4 +1,4 @@
-"""A study carried out: what is done is skipped, what broke resumes, the rest is packed onto this machine's workers."""
+"""Executes a study: skips finished runs, resumes interrupted ones, and packs the rest onto this machine's workers."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from guidebench.harness.run.journal import tidy
 from guidebench.harness.settings import show
 
 SHOWN = 6
-"""Most changed parts that are named in an error."""
+"""Maximum number of changed groups of sources named in an error."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a study, after the fact."""
+    """The status of one run of a study."""
 
     cell: Cell
     seed: int
@@ -51,7 +51,7 @@ class Run:
 
 @dataclass(frozen=True, repr=False)
 class Study:
-    """A study on disk. `print(study)` is a line; a notebook shows a table of its runs."""
+    """A study on disk. `print(study)` prints one line; a notebook shows a table of its runs."""
 
     name: str
     directory: Path
@@ -80,14 +80,14 @@ def directory_of(plan: Plan) -> Path:
 
 
 def name_of(plan: Plan) -> str:
-    """The study's name: that of the study which the directory holds already, else the plan's."""
+    """Return the name of the study already in the directory, else that of the plan."""
     directory = directory_of(plan)
     known = StudyDirectory(directory).read() if (directory / "study.json").exists() else {}
     return str(known.get("study", plan.name))
 
 
 def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -> Study:
-    """Train every run of `plan` that is not finished; nothing finished is touched."""
+    """Train every unfinished run of `plan`; finished runs are not changed."""
     directory = directory_of(plan)
     study = StudyDirectory(directory)
     if lacking := readiness.missing(plan, directory, _unfinished(plan, study)):
@@ -132,12 +132,12 @@ def carry_out(plan: Plan, watch: Callable[[Event], None] = lambda event: None) -
 
 
 def run(*overrides: str, **settings: Any) -> Study:
-    """Train what `bench run` would, and return the study.
+    """Train the runs that `bench run` would train, and return the study.
 
-    `guidebench.run("suite=classic", "method=uer", seeds=3)`: settings as strings of the command line's grammar, or as
-    keywords (`method=["uer", "per"]` sweeps; dotted names by `**{"learner.lr": 1e-4}`). Raises UserError on a mistake
-    before anything starts. A run that fails does not raise: look at `study.runs`. Reports and comparisons are written
-    by `bench report` and `bench compare`, so `report` and `against` do nothing here.
+    `guidebench.run("suite=classic", "method=uer", seeds=3)`: settings are strings in the command line's grammar, or
+    keywords (`method=["uer", "per"]` sweeps; dotted names by `**{"learner.lr": 1e-4}`). Raises UserError for invalid
+    settings before training. A failed run does not raise; see `study.runs`. Reports and comparisons are written by
+    `bench report` and `bench compare`, so `report` and `against` have no effect here.
     """
     texts = [
         *overrides,
@@ -153,7 +153,7 @@ def _text(value: Any) -> str:
 
 
 def look(plan: Plan, stopped: bool = False, failed: Mapping[Path, str] | None = None) -> Study:
-    """The runs of a plan as they stand on disk; `failed` are errors that a full disk could not take."""
+    """Return the runs of a plan with their status on disk; `failed` holds errors that a full disk could not store."""
     study = StudyDirectory(directory_of(plan))
     runs = []
     for cell, seed in itertools.product(plan.cells, plan.seeds):
@@ -167,12 +167,12 @@ def look(plan: Plan, stopped: bool = False, failed: Mapping[Path, str] | None = 
 
 @dataclass
 class _Recorder:
-    """Writes into run.json what a dead worker no longer can."""
+    """Writes the status of runs into run.json after their worker has ended."""
 
     study: StudyDirectory
     watch: Callable[[Event], None]
     failed: dict[Path, str] = field(default_factory=dict)
-    """Errors by run directory that could not be written."""
+    """Run directory -> error that could not be written."""
 
     def __call__(self, event: Event) -> None:
         if event.kind in ("crashed", "error"):
@@ -180,9 +180,9 @@ class _Recorder:
                 if run.status != "finished":
                     try:
                         run.update(status="failed", error=event.content["error"])
-                    except OSError:  # the disk is full, which may be the very error
+                    except OSError:  # the disk is full, possibly the error itself
                         self.failed[run.path] = event.content["error"]
-        elif event.kind == "stopped":  # some were killed before they could say so
+        elif event.kind == "stopped":  # a killed worker leaves the status at running
             for run in _runs_of(self.study, event.job):
                 if run.status == "running":
                     run.update(status="stopped")
@@ -196,7 +196,7 @@ def _runs_of(study: StudyDirectory, job: Job) -> list[RunDirectory]:
 
 
 def _jobs(plan: Plan, name: str, study: StudyDirectory, places: Sequence[Slot]) -> list[Job]:
-    """Unfinished runs as jobs; a job's seeds stand at the same step. Round robin over cells, so that all advance."""
+    """Return jobs for the unfinished runs; all seeds of a job are at the same step. Jobs alternate over the cells."""
     execution = plan.execution
     on_gpu = places[0].device != "cpu"
     by_cell: list[list[Job]] = []
@@ -205,7 +205,7 @@ def _jobs(plan: Plan, name: str, study: StudyDirectory, places: Sequence[Slot]) 
         for seed in plan.seeds:
             run = study.run(cell.directory, seed)
             if run.status == "finished":
-                if (run.path / "evaluations.jsonl").exists():  # killed between its last two moves
+                if (run.path / "evaluations.jsonl").exists():  # killed before its files were tidied
                     tidy(run, cell, execution.keep_replay)
                 continue
             saved = checkpoints.existing(run.path)
@@ -237,7 +237,7 @@ def _batched(items: Sequence[int], size: int) -> Iterable[list[int]]:
 
 
 def _unfinished(plan: Plan, study: StudyDirectory) -> list[Cell]:
-    """The cells of which some run is to be trained."""
+    """Return the cells with unfinished runs."""
     return [
         cell for cell in plan.cells if any(study.run(cell.directory, seed).status != "finished" for seed in plan.seeds)
     ]
@@ -247,7 +247,7 @@ def _check_directory(directory: Path) -> None:
     if directory.exists() and not directory.is_dir():
         raise UserError(f"output={directory} is a file; name a directory")
     foreign = directory.exists() and any(directory.iterdir()) and not (directory / "study.json").exists()
-    own = keeping.folder(directory)  # what a first call cost stands there even if nothing came of the study
+    own = keeping.folder(directory)  # may exist before study.json, with the cost of a first call
     if foreign and any(not path.name.startswith(".") and path != own for path in directory.iterdir()):
         raise UserError(f"output={directory} holds files but is not a study; name an empty or a new directory")
     try:
@@ -259,10 +259,10 @@ def _check_directory(directory: Path) -> None:
 
 
 def _check_sources(plan: Plan, study: StudyDirectory) -> None:
-    """UserError where runs of the plan, finished ones too, were made by other code than would make them now. One that
-    left no checkpoint, such as one that failed at once, begins anew by the code as it is.
+    """Raise UserError if runs of the plan, including finished ones, were made by other code than the current one. A run
+    without a checkpoint, such as one that failed early, restarts with the current code.
 
-    Records of before sources were hashed are compared by their commit.
+    Old records without source digests are compared by their commit.
     """
     if plan.execution.mixed_commits:
         return
@@ -288,16 +288,16 @@ def _check_sources(plan: Plan, study: StudyDirectory) -> None:
         counts = ", ".join(f"{statuses.count(status)} {status}" for status in dict.fromkeys(statuses))
         shown = ", ".join(list(changed)[:SHOWN]) + (f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else "")
         raise UserError(
-            f"{study.path} holds runs ({counts}) that were made by other code than is here now: {shown} changed since "
-            f"commit {', '.join(sorted(commits))}. Decide what is meant:\n"
-            f"  output=…              train all runs anew, in another directory\n"
-            f"  mixed_commits=true    keep what is there and train what is missing by the code as it is now\n"
-            f"  neither               keep what is there alone: bench report {study.path}; or undo the change"
+            f"{study.path} holds runs ({counts}) that were made by other code than the current one: {shown} changed "
+            f"since commit {', '.join(sorted(commits))}. Choose one:\n"
+            f"  output=…              train all runs again, in another directory\n"
+            f"  mixed_commits=true    keep these runs and train the missing ones with the current code\n"
+            f"  neither               only report these runs: bench report {study.path}; or undo the change"
         )
 
 
 def _check_matrices(plan: Plan, study: StudyDirectory) -> None:
-    """UserError where a cell has a place in another matrix of the directory: it would lose it."""
+    """Raise UserError if a cell belongs to another matrix in the directory, which the new one would replace."""
     known = study.read()["cells"] if (study.path / "study.json").exists() else {}
     for cell in plan.cells:
         here, there = (entry.get("matrix") for entry in (plan.place(cell), known.get(cell.id, {})))
@@ -309,7 +309,7 @@ def _check_matrices(plan: Plan, study: StudyDirectory) -> None:
 
 
 def _demonstrate(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watch: Callable[[Event], None]) -> None:
-    """Make what runs begin with before their workers look for it; no run of a cell may have begun with other things."""
+    """Make demonstrations before workers need them. Raise UserError if a run of a cell began with other ones."""
     cells = {cell.id: cell for cell in plan.cells}
     for job in {job.cell["cell"]: job for job in jobs}.values():
         cell = cells[job.cell["cell"]]
@@ -328,13 +328,13 @@ def _demonstrate(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watch: 
             if begun != digest:
                 raise UserError(
                     f"seed {seed} of {cell.directory} in {study.path} began with other demonstrations ({begun[:10]}) "
-                    f"than are made here ({digest[:10]}), by other packages: choose another output=…"
+                    f"than the installed packages give ({digest[:10]}): choose another output=…"
                 )
 
 
 def _gather(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> dict[str, int]:
-    """Gather the datasets of runs before their workers look for them: cell -> most transitions of a run's. No run of a
-    cell may have begun with others."""
+    """Gather the datasets of runs before workers need them; return cell -> maximum number of transitions per run. Raise
+    UserError if a run of a cell began with others."""
     cells = {cell.id: cell for cell in plan.cells}
     found = {}
     for name in dict.fromkeys(job.cell["cell"] for job in jobs):
@@ -346,14 +346,15 @@ def _gather(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> dict[str,
                 if begun.get(role) != digest:
                     raise UserError(
                         f"seed {seed} of {cell.directory} in {study.path} began with another dataset {role!r} "
-                        f"({str(begun.get(role))[:10]}) than is there now ({digest[:10]}): choose another output=…"
+                        f"({str(begun.get(role))[:10]}) than the present one ({digest[:10]}): choose another output=…"
                     )
         found[name] = max(given.length for given in known.values())
     return found
 
 
 def _check_parts(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> None:
-    """Refuse to train where a part finds that it could not do its work later; runs that began were checked then."""
+    """Raise UserError if a part could not work later in its run (`AskingPart.ready`). Runs with a directory were
+    checked when they began."""
     cells = {cell.id: cell for cell in plan.cells}
     asked = set()
     for job in jobs:
@@ -368,8 +369,8 @@ def _check_parts(plan: Plan, jobs: Sequence[Job], study: StudyDirectory) -> None
 
 
 def _check_disk(plan: Plan, jobs: Sequence[Job], places: int, directory: Path, given: Mapping[str, int]) -> None:
-    """Refuse to start what cannot be stored: the rings of the jobs that run at a time, less what they hold already.
-    `given`: cell -> transitions of its datasets."""
+    """Raise UserError if the disk cannot hold the rings of concurrent jobs, less what they hold already. `given`: cell
+    -> transitions of its datasets."""
     cells = {cell.id: cell for cell in plan.cells}
     study = StudyDirectory(directory)
     needs = []
@@ -386,7 +387,7 @@ def _check_disk(plan: Plan, jobs: Sequence[Job], places: int, directory: Path, g
 
 
 def _check_models(plan: Plan, jobs: Sequence[Job], directory: Path) -> None:
-    """Merge what a killed study left apart; refuse to train where recorded answers are wanted and there are none."""
+    """Merge the answers left by a killed study. Raise UserError if recorded answers are required and missing."""
     _settle(plan, StudyDirectory(directory))
     unfinished = {job.cell["cell"] for job in jobs}
     readiness.consultable(plan.execution.models, [cell for cell in plan.cells if cell.id in unfinished])
@@ -405,8 +406,8 @@ def _check_models(plan: Plan, jobs: Sequence[Job], directory: Path) -> None:
 
 
 def _settle(plan: Plan, study: StudyDirectory) -> None:
-    """Gather what the study's models answered; arrays that finished runs were told are dropped where they are not to be
-    kept."""
+    """Merge the recorded answers of the study's models; delete array answers of finished runs if
+    models.keep_arrays=finished."""
     finished = [
         f"{cell.id}/{seed}" for cell, seed in itertools.product(plan.cells, plan.seeds)
         if plan.execution.models.keep_arrays == "finished" and study.run(cell.directory, seed).status == "finished"
@@ -415,7 +416,7 @@ def _settle(plan: Plan, study: StudyDirectory) -> None:
 
 
 def _warn_of_budget(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watch: Callable[[Event], None]) -> None:
-    """Say before the start that the models' budget will end before the runs do."""
+    """Warn before training if the models' budget is likely to run out before the runs finish."""
     if not plan.execution.models.budgeted or plan.execution.models.mode == "replay":
         return
     cells = {cell.id: cell for cell in plan.cells}
@@ -430,7 +431,7 @@ def _warn_of_budget(plan: Plan, jobs: Sequence[Job], study: StudyDirectory, watc
 
 
 def _contact(plan: Plan, jobs: Sequence[Job], device: str, directory: Path, watch: Callable[[Event], None]) -> None:
-    """Ask every model of the runs to come one small question: a server that is not there must not cost a training."""
+    """Make one small call to every model of unfinished runs, so that an unreachable server fails before training."""
     from guidebench.harness.models import contact
 
     first = {job.cell["cell"]: job for job in reversed(jobs)}
@@ -449,8 +450,8 @@ def _contact(plan: Plan, jobs: Sequence[Job], device: str, directory: Path, watc
 
 
 def ring_bytes(cell: Cell, given: int = 0) -> int:
-    """Most bytes that one run's stored transitions can take on disk (first stacks of frames and last observations of
-    episodes left out), with datasets of `given` transitions."""
+    """Return the maximum bytes of one run's stored transitions on disk, with datasets of `given` transitions (without
+    the first frame stacks and last observations of episodes)."""
     observations, actions = cell.section("suite").spaces(cell.names.task)
     action = 2 if actions.discrete else 4 * int(np.prod(actions.shape))
     parts = observations.parts.values() or (observations,)
@@ -465,7 +466,7 @@ def ring_bytes(cell: Cell, given: int = 0) -> int:
 
 
 def _allocated(directory: Path) -> int:
-    """Bytes on disk of the files in a directory; sparse ones count what was written."""
+    """Return the bytes on disk of the files in a directory; unwritten parts of sparse files do not count."""
     return sum(file.stat().st_blocks * 512 for file in directory.glob("*")) if directory.exists() else 0
 
 

@@ -1,9 +1,9 @@
-"""How long a cell's steps really take on this machine: its own agent, tasks and judge at work for a few seconds.
+"""Measures the duration of a cell's steps on this machine by running its agent, tasks and judge for a few seconds.
 
 `python -m guidebench.harness.run.timing` is a process that reads cells as JSON from standard input and writes one line
-for each: what `Timing` holds, or an error. The cell is built as a worker builds it, takes some hundred steps, and is
-moved on to the first step of each of its phases that learns, of which some steps are timed. Nothing of it is kept. On a
-CPU its own processor time counts, so that what else runs here does not.
+for each: a `Timing` as JSON, or an error. The cell is built as in a worker and takes some hundred steps. It is then
+moved to the first learning step of each run phase, and some steps are timed. Its results are discarded. On a CPU,
+processor time is measured, so that other processes do not matter.
 """
 
 from __future__ import annotations
@@ -39,38 +39,38 @@ if TYPE_CHECKING:
     from guidebench.harness.loop.training import Loop
 
 Basis = Literal["recorded", "timed"]
-"""What a timing is of: a whole run, or a few seconds of one."""
+"""Basis of a timing: a whole run, or a few seconds of one."""
 SCHEMA = 1
 FILL = 400
-"""Steps before anything is timed, so that batches can be drawn."""
+"""Steps before any timing, so that batches can be drawn."""
 WARM = 12
-"""Steps of a phase that are not timed: what is compiled or allocated once is in them."""
+"""First steps of a run phase that are not timed, since they include compilation and allocation."""
 LEAST = 4
-"""Steps of a phase that are taken however slow they are; of so few, half are not timed."""
+"""Minimum steps taken in a run phase, however slow; half of the steps are excluded from the timing if they are few."""
 EPISODES = 2
-"""Evaluation episodes that are timed."""
+"""Number of timed evaluation episodes."""
 CLIPS, ANSWERED = 8, 6.0
-"""Clips that are waited for where a hand-written judge is timed, and the seconds for which they are."""
+"""Number of clips to wait for when timing a scripted judge, and the maximum seconds to wait."""
 SHORTEST = 20.0
-"""Seconds from which on a run tells how long such runs take."""
+"""Minimum duration in seconds of a run that is recorded as a timing."""
 START = 30.0
-"""Seconds that the process may take until the packages are imported."""
+"""Maximum seconds for the process to import its packages."""
 
 
 class Timing(NamedTuple):
-    """Seconds of a worker's time; all seeds that it packs together."""
+    """Seconds of a worker, for all seeds that it packs."""
 
     training: float
-    """Of a whole run, from the first step to the last."""
+    """Training time of a whole run."""
     evaluation: float
-    """Of one evaluation."""
+    """Time of one evaluation."""
     judging: float
-    """Of a whole run, in the process beside it that draws clips and asks a hand-written judge."""
+    """Time, in a whole run, of the parallel process that draws clips and runs a scripted judge."""
 
 
 def timed(cells: Sequence[Cell], seeds: int, device: str, seconds: float) -> list[Timing | None]:
-    """Each cell at work for about so many seconds, one after the other in a process of its own; None for one that could
-    not be timed in time."""
+    """Time each cell for about `seconds` seconds, one after the other in a separate process; None for a cell that could
+    not be timed."""
     environment = dict(os.environ) | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     root = str(sources.ROOT)
     environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [environment.get("PYTHONPATH")])])
@@ -78,9 +78,9 @@ def timed(cells: Sequence[Cell], seeds: int, device: str, seconds: float) -> lis
     found: list[Timing | None] = []
     with tempfile.TemporaryDirectory() as scratch:
         output = Path(scratch) / "timings"
-        # What it has written when its time is over counts.
+        # Timings written before a timeout are used.
         with open(output, "wb") as lines, contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            # -P: a file of the current directory must not stand in for a module of ours.
+            # -P: a file in the current directory must not shadow a module.
             subprocess.run(
                 [sys.executable, "-P", "-m", "guidebench.harness.run.timing"], input=json.dumps(asked).encode(),
                 stdout=lines, stderr=subprocess.DEVNULL, env=environment,
@@ -96,17 +96,16 @@ def timed(cells: Sequence[Cell], seeds: int, device: str, seconds: float) -> lis
 
 
 def keep(cell: Cell, seeds: int, device: str, timing: Timing, basis: Basis) -> None:
-    """Remember what a cell's steps took; a run's own timing replaces one of a few seconds, not the other way round."""
+    """Cache a cell's timing. A recorded run replaces a timing of a few seconds, but not vice versa."""
     file = _file(cell, seeds, device)
     if basis == "timed" and (before := kept(cell, seeds, device)) is not None and before[1] == "recorded":
         return
-    with contextlib.suppress(OSError):  # what cannot be remembered is timed again
+    with contextlib.suppress(OSError):  # without the cache, the cell is timed again
         write_json(file, {"schema": SCHEMA, "basis": basis, "steps": cell.steps, **timing._asdict()})
 
 
 def record_run(cell: Cell, job: Job, clock: Mapping[str, float], judging: float) -> None:
-    """Remember what a finished run took, where it was long enough to tell; waiting for foundation models is left
-    out."""
+    """Cache the timing of a finished run if it was long enough; waiting for foundation models is excluded."""
     if clock["seconds"] < SHORTEST:
         return
     asked = any(keeping.recorded(cell.section(part.role)) for part in cell.models)
@@ -117,7 +116,7 @@ def record_run(cell: Cell, job: Job, clock: Mapping[str, float], judging: float)
 
 
 def kept(cell: Cell, seeds: int, device: str) -> tuple[Timing, Basis] | None:
-    """What is remembered of cells that differ from this one in the number of steps and evaluations alone."""
+    """Return the cached timing of a cell that differs from this one at most in steps and evaluations, or None."""
     try:
         content = json.loads(_file(cell, seeds, device).read_bytes())
         if content["schema"] != SCHEMA or content["basis"] not in get_args(Basis):
@@ -130,7 +129,7 @@ def kept(cell: Cell, seeds: int, device: str) -> tuple[Timing, Basis] | None:
 
 
 def remembered() -> bool:
-    """Whether anything is."""
+    """Return whether the cache exists."""
     return _directory().is_dir()
 
 
@@ -150,7 +149,7 @@ def _file(cell: Cell, seeds: int, device: str) -> Path:
 
 
 def measure(cell: Cell, seeds: Sequence[int], device: str, seconds: float, directory: Path) -> Timing:
-    """As `Timing`, by the process that asks; what the cell stores goes into `directory`."""
+    """Measure the timing of a cell in this process; the cell stores its files in `directory`."""
     from guidebench.harness.execution import Models
     from guidebench.harness.interfaces import Agent
     from guidebench.harness.loop.asking import asked_of, asks_of, backend_of
@@ -202,7 +201,7 @@ def measure(cell: Cell, seeds: Sequence[int], device: str, seconds: float, direc
 
 
 class Trial:
-    """Steps of a loop, timed."""
+    """Times the steps of a loop."""
 
     def __init__(self, loop: Loop, clock: Callable[[], float]) -> None:
         self._loop, self._clock = loop, clock
@@ -210,8 +209,8 @@ class Trial:
         self._phases = loop.agent.phases()
 
     def phases(self, learning_starts: int, seconds: float) -> Iterator[float]:
-        """Seconds of each phase of a run; steps with the environment before learning starts count as what such steps
-        took, and those without it as nothing."""
+        """Yield the seconds of each run phase. Steps before learning starts count as measured if they step the
+        environment, and as 0 otherwise."""
         loop = self._loop
         waiting, begin = 0.0, 0
         for phase in self._phases:
@@ -221,14 +220,14 @@ class Trial:
                 waiting = self._mean(phase, min(FILL, phase.steps), seconds / 2, WARM)
             end = begin + phase.steps
             starts = max(begin, min(learning_starts, end)) if phase.updates is None else begin
-            # To the step before the first that learns: what is done there once, such as a session, is not timed.
+            # Move to the step before the first learning step, so that one-time work there is excluded by WARM.
             loop.step = max(starts - 1, min(loop.step, end))
             each = self._mean(phase, end - loop.step, seconds / len(self._phases), WARM) or waiting
             yield (starts - begin) * waiting * acts + (end - starts) * each
             begin = end
 
     def _mean(self, phase: RunPhase, most: int, seconds: float, warm: int) -> float:
-        """Seconds of a step, over as many as the time allows; 0.0 where there is none to take."""
+        """Return the mean seconds per step, over as many steps as the time allows; 0.0 if there is none to take."""
         took: list[float] = []
         until = time.monotonic() + seconds
         while len(took) < most and (time.monotonic() < until or len(took) < LEAST):
@@ -239,14 +238,14 @@ class Trial:
         return float(np.mean(took[min(warm, len(took) // 2) :])) if took else 0.0
 
     def judging(self, backend: Any, asked: int) -> float:
-        """Seconds of a run in which a process beside it draws and judges, by the clips that it has answered so far."""
+        """Return the seconds that a parallel process draws and judges in a run, from the clips answered so far."""
         until = time.monotonic() + ANSWERED
         before = (0, 0.0)
         while backend.clips < min(asked, CLIPS) and time.monotonic() < until:
             backend.poll()
             time.sleep(0.02)
             if not before[0]:
-                before = backend.clips, backend.seconds  # what is made once is in the first
+                before = backend.clips, backend.seconds  # exclude the first clips, which include one-time work
         clips, seconds = backend.clips - before[0], backend.seconds - before[1]
         if not clips or getattr(backend, "pid", None) is None:
             return 0.0
@@ -267,7 +266,7 @@ def _clock(device: str) -> Callable[[], float]:
 
 
 class Silent:
-    """In place of a foundation model, which timing asks nothing: every question ends without an answer."""
+    """A backend in place of a foundation model during timing: every question ends without an answer."""
 
     restarts, clips, seconds, halted = 0, 0, 0.0, ""
 
@@ -300,7 +299,7 @@ class Nowhere:
 
 
 def main() -> None:
-    """Entry point of the process."""
+    """Time the cells on standard input and write the results to standard output."""
     asked: Mapping[str, Any] = json.loads(sys.stdin.read())
     output, sys.stdout = sys.stdout, sys.stderr
     import torch
@@ -312,7 +311,7 @@ def main() -> None:
                 found: Any = measure(
                     recorded(content), tuple(range(asked["seeds"])), asked["device"], asked["seconds"], Path(scratch)
                 )._asdict()
-            except Exception as error:  # whatever a part raises: its runs will say so
+            except Exception as error:  # the cell's runs will report the error
                 found = repr(error)
         print(json.dumps(found), file=output, flush=True)
 

@@ -98,7 +98,7 @@ def test_what_it_notes_is_logged_and_shown_by_a_section_and_on_the_page_of_its_r
         (
             '"confidence": share("how sure")',
             r"teacher 'decisive' declares the log 'labels' with other columns \(confidence\) than guide 'preference' "
-            r"does .*declare as optional what is added to it",
+            r"does .*declare the added columns as optional",
         ),
     ],
 )
@@ -118,7 +118,7 @@ def test_a_declaration_that_contradicts_the_guide_s_is_refused_with_the_plan(
         (
             "mood",
             "in the log 'labels' has the column 'mood', which no part of the cell declares; declare it in the `logs` "
-            "of the part that it is of, as optional",
+            "of the part that writes it, as optional",
         ),
         ("truth", "a teacher notes truth of a query, which the guide itself writes in the log 'labels'; give"),
     ],

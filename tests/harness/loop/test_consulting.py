@@ -386,7 +386,7 @@ def test_what_cannot_be_waited_for_is_refused_before_anything_runs(
     (said,) = readiness.missing(live, tmp_path)
     assert "models.mode=live records nothing" in said and "use models.mode=record" in said
     words = [*TINY, "profile=smoke", "models.mode=live", f"planner.base_url={planner.url}", f"output={tmp_path / 's'}"]
-    assert cli.main(["run", *words]) == 2 and "method 'planning' waits for what" in capsys.readouterr().err
+    assert cli.main(["run", *words]) == 2 and "method 'planning' waits for answers" in capsys.readouterr().err
     wrong = PLANNING.replace('"planner": "chat"}', '"other": "chat"}').replace(
         'register.agent("planning")', 'register.agent("odd")'
     )

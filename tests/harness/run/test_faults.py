@@ -215,7 +215,7 @@ def test_without_any_intact_checkpoint_a_run_begins_anew(train, whole, broken: P
     *damaged, last = [str(each.message) for each in told]
     for step, message in zip((320, 300), damaged, strict=True):
         assert f"seed-0/checkpoint-{step:010d} is damaged (No such file or directory: state.json)" in message
-    assert last == "not every seed has a checkpoint left; all begin anew"
+    assert last == "not every seed has a usable checkpoint; all seeds restart"
     assert rows(broken) == rows(whole)
 
 
@@ -248,7 +248,7 @@ def test_rows_lost_before_the_checkpoint_are_told_and_made_again_from_the_one_be
     with pytest.warns(Notice) as told:
         train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=broken)
     (message,) = {str(each.message) for each in told}
-    lost = f"timings.jsonl has {after - 5} of the {after} bytes that were written by then"
+    lost = f"timings.jsonl has {after - 5} of the {after} bytes that the checkpoint counts"
     assert f"checkpoint-0000000320 is damaged ({lost})" in message
     assert rows(broken) == rows(whole)
 
@@ -259,7 +259,7 @@ def test_rows_lost_before_every_checkpoint_are_told_and_the_run_begins_anew(trai
         train(*STEPS, "seeds=[0,1]", packs=[(0, 1)], directory=broken)
     *lost, last = [str(each.message) for each in told]
     assert len(lost) == 2 and all(re.search(r"evaluations.jsonl has 0 of the \d+ bytes", text) for text in lost)
-    assert "begin anew" in last
+    assert "all seeds restart" in last
     assert rows(broken) == rows(whole)
 
 

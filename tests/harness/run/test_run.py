@@ -270,7 +270,7 @@ def test_runs_of_changed_code_are_mixed_only_when_asked(study, capsys: pytest.Ca
             run.write_text(json.dumps(content | {"provenance": changed}))
             assert cli.main(command) == 2
             message = capsys.readouterr().err
-            assert f"{directory} holds runs (1 finished) that were made by other code than is here now" in message
+            assert f"{directory} holds runs (1 finished) that were made by other code than the current one" in message
             assert says in message and "mixed_commits=true" in message and "output=…" in message
             assert cli.main([*command, "mixed_commits=true"]) == 0
     finally:
