@@ -58,7 +58,7 @@ class Training:
     """Length of training, replay capacity and initial demonstrations."""
 
     steps: Annotated[int, Bounds(1), Unit("environment steps per seed")] = 1_000_000
-    """Environment steps per seed in a run."""
+    """Length of training."""
     capacity: Annotated[int, Bounds(2), Unit("transitions")] = 1_000_000
     """Capacity of the replay buffer (VLM-RB, table 2; choice for MiniGrid)."""
     demonstrations: Annotated[int, Bounds(0), Unit("episodes")] = 0

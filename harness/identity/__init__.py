@@ -1,1 +1,1 @@
-"""What makes a cell and a run themselves: the record of a cell, digests of its sources, versions and hardware."""
+"""Identity of cells and runs: the cell record, source digests, package versions and hardware."""
