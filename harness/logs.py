@@ -232,7 +232,7 @@ def fitting(row: Mapping[str, Any], log: Log, where: str) -> dict[str, Any]:
             raise UserError(f"{where}, column {name!r}: {str(value)[:80]!r}; expected {column.expected}")
         found[name] = value
     if missing := [name for name in log.wanted if name not in found]:
-        raise UserError(f"{where} lacks the column {missing[0]!r}; declare it as optional, or note it")
+        raise UserError(f"{where} lacks the column {missing[0]!r}; declare it as optional, or pass it to `note`")
     return found
 
 

@@ -172,7 +172,7 @@ def _read(path: Path, where: str) -> str:
     except OSError as error:
         raise UserError(f"{where}: {path} cannot be read ({error.strerror}); name a file of plain text") from None
     if len(content) > LONGEST_TEXT:
-        raise UserError(f"{where}: {path} is longer than {LONGEST_TEXT:,} bytes; name a file with the text alone")
+        raise UserError(f"{where}: {path} is longer than {LONGEST_TEXT:,} bytes; name a file that holds only the text")
     try:
         text = content.decode("utf-8-sig").replace("\r\n", "\n").strip()
     except UnicodeDecodeError as error:

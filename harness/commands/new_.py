@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     command = string.Template(skeleton.command).substitute(words)
-    print(f"{directory}: a {kind} {name!r} that runs as it stands; README.md is its page\n")
+    print(f"{directory}: a {kind} {name!r} that runs without changes; README.md is its page\n")
     print(f"  pip install -e {directory}")
     print(f"  bench run {command} profile=smoke seeds=2")
     print(f"  pytest {directory}")

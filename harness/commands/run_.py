@@ -156,8 +156,10 @@ def dry_run(plan: Plan, as_json: bool) -> int:
     lines.append(f"study {study.name_of(plan)} in {directory}: {size} ({seeds})")
     for what in needed:
         made = "made already" if what.file.exists() else "made first"
-        stand = "stands" if what.count == 1 else "stand"
-        lines.append(f"{count(what.count, 'demonstration')} of {what} {stand} in each replay from the start: {made}")
+        are = "is" if what.count == 1 else "are"
+        lines.append(
+            f"{count(what.count, 'demonstration')} of {what} {are} stored in each replay before training: {made}"
+        )
     for model in dict.fromkeys(model for model, _ in asked):
         usages = [usage for name, usage in asked if name == model]
         lines.append(f"{model} is asked {_volume(usages, len(plan.seeds))}; its time is not part of the estimate below")

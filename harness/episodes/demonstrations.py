@@ -152,7 +152,7 @@ def make(what: Wanted, tell: Tell = lambda found, attempts: None) -> tuple[Demon
             return tuple(found)
     raise UserError(
         f"{len(found)} of {ATTEMPTS * what.count} attempts to demonstrate {what} ended in success and {what.count} are "
-        f"wanted: lower training.demonstrations, or mend the suite's demonstrate()"
+        f"needed: lower training.demonstrations, or fix the suite's demonstrate()"
     )
 
 

@@ -117,8 +117,8 @@ def evaluate_run(
     consulted, home_task = sorted(answering.consulted(cell.names.parts)), (cell.names.suite, cell.names.task)
     if consulted and (names.suite, names.task) != home_task:
         raise UserError(
-            f"the agent of {directory} asks its {' and '.join(consulted)} about {'/'.join(home_task)}, so it is "
-            f"evaluated there alone"
+            f"the agent of {directory} consults its {' and '.join(consulted)} about {'/'.join(home_task)}, so it can "
+            f"be evaluated only on that task"
         )
     with tempfile.TemporaryDirectory() as scratch:
         agent = load_agent(cell, run, Path(scratch), tested)

@@ -66,7 +66,7 @@ def test_what_is_written_is_told_with_what_to_do_next(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     assert cli.main(["new", "suite", "corridor"]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "corridor: a suite 'corridor' that runs as it stands; README.md is its page", "",
+        "corridor: a suite 'corridor' that runs without changes; README.md is its page", "",
         "  pip install -e corridor", "  bench run suite=corridor method=uer,per profile=smoke seeds=2",
         "  pytest corridor",
     ]  # fmt: skip

@@ -266,7 +266,7 @@ RUN = ("run", "suite=minigrid_doorkey", "profile=smoke", "method=uer", "seeds=1"
 def test_a_dry_run_says_what_will_be_made_and_makes_nothing(capsys, monkeypatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GUIDEBENCH_CACHE", str(tmp_path))
     code, out, _ = bench(capsys, *RUN, "training.demonstrations=2", "--dry-run")
-    line = "2 demonstrations of minigrid_doorkey/5x5 stand in each replay from the start"
+    line = "2 demonstrations of minigrid_doorkey/5x5 are stored in each replay before training"
     assert code == 0 and f"{line}: made first" in out and not any(tmp_path.iterdir())
     demonstrations.obtain(Wanted("minigrid_doorkey", SUITE, "5x5", 2))
     assert f"{line}: made already" in bench(capsys, *RUN, "training.demonstrations=2", "--dry-run")[1]
