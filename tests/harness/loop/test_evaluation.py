@@ -102,7 +102,7 @@ def test_asking_a_judge_during_evaluation_is_refused() -> None:
         def act(self, observation, ctx):
             ctx.ask(None)
 
-    with pytest.raises(RuntimeError, match="may not ask"):
+    with pytest.raises(RuntimeError, match="not available during an evaluation"):
         Evaluator(lambda row: Countdown(), 1, [Streams(0)])(Asking(True), 0, [0])
 
 
