@@ -591,7 +591,7 @@ class Store(Protocol):
 
     @property
     def written(self) -> int:
-        """Transitions that each seed has stored so far. The first one has the number 0."""
+        """Return the number of transitions that each seed has stored so far; they are numbered from 0."""
 
     def holds(self, number: Array) -> Array:
         """Return which transitions, by their numbers [n], may still be drawn, bool [n]."""
