@@ -57,9 +57,9 @@ class Relay(Standard):
     """Standard deviation of the Gaussian noise that is added to the explorer's actions, which are then clipped to
     [-1, 1]; actions before the explorer's `learning_starts` are random and have none (FuRL, released code)."""
     until: Literal["positives", "success_steps"] = "positives"
-    """What is counted towards the end of the relay. `success_steps` are all steps that succeed. `positives` are, of
-    each episode that succeeds, the steps up to the first success and the successes that directly follow it (FuRL,
-    released code; its relay without FuRL's reward counts `success_steps`)."""
+    """What the relay collects until it ends. `success_steps`: every step that succeeds. `positives`: in each episode that
+    succeeds, the steps up to the first success and the successes that directly follow it (FuRL, released code; its
+    relay without FuRL's reward counts `success_steps`)."""
     enough: Annotated[int, Bounds(1), Unit("environment steps")] = 2_500
     """The relay of a seed ends with the episode in which its count reaches this number. From then on the learner acts
     alone, and the explorer neither acts nor learns (FuRL, released code)."""
@@ -85,7 +85,7 @@ class Relay(Standard):
         return RelayAgent(self, build, learner, explorer, experience, guide, parts["guide"].adds)
 
     def fits(self, there: There) -> str:
-        """Why these parts cannot work together, or ""."""
+        """Return why these parts cannot work together, or ""."""
         if there.actions.discrete:
             return (
                 f"it adds noise to the explorer's actions, so it needs continuous ones, and these are "
@@ -102,8 +102,8 @@ class Relay(Standard):
 
 
 def positives(success: Array) -> int:
-    """Of an episode's steps [n], those up to its first success and the successes that directly follow it; 0 where none
-    succeeds."""
+    """Return the number of an episode's steps [n] up to its first success and of the successes that directly follow it,
+    or 0 if none succeeds."""
     if not success.any():
         return 0
     first = int(success.argmax())
@@ -112,7 +112,7 @@ def positives(success: Array) -> int:
 
 
 def success_steps(success: Array) -> int:
-    """Of an episode's steps [n], those that succeed."""
+    """Return the number of an episode's steps [n] that succeed."""
     return int(success.sum())
 
 
@@ -121,7 +121,7 @@ COUNTS: Mapping[str, Callable[[Array], int]] = {"positives": positives, "success
 
 
 class Turns:
-    """Whose turn it is in one seed, and how far its relay has come."""
+    """Tracks one seed's turns: who acts next, and how much success the relay has collected."""
 
     def __init__(self, count: Callable[[Array], int], enough: int) -> None:
         self._count, self._enough = count, enough
@@ -134,7 +134,7 @@ class Turns:
         self._explored = 0
         """The explorer's steps in this episode."""
         self._success: list[bool] = []
-        """Of this episode's steps."""
+        """Success of each step of this episode."""
 
     @property
     def exploring(self) -> bool:
@@ -142,12 +142,12 @@ class Turns:
         return not self.over and (len(self._success) // self.period + self._episodes) % 2 == 1
 
     def step(self, success: bool) -> None:
-        """A step of the environment was taken."""
+        """Count a step of the environment."""
         self._explored += self.exploring
         self._success.append(success)
 
     def end(self) -> None:
-        """An episode ended."""
+        """Count an episode that has ended."""
         self.share = self._explored / len(self._success)
         if not self.over:
             self.collected += self._count(np.array(self._success))
@@ -202,7 +202,7 @@ class RelayAgent(StandardAgent):
                 self.turns[row].period = int(self._periods[row].choice(self.config.periods))
 
     def act(self, observation: Array, ctx: Context) -> Array:
-        """In training the actions of whose turn it is in each seed, and the learner's in evaluation."""
+        """Return in training the actions of the one whose turn it is in each seed, in evaluation the learner's."""
         if ctx.mode is not Mode.TRAIN:
             return super().act(observation, ctx)
         exploring = np.array([self.turns[row].exploring for row in ctx.rows.tolist()], bool)
@@ -219,7 +219,7 @@ class RelayAgent(StandardAgent):
         return actions
 
     def _explore(self, observation: Array, rows: Array, step: int) -> Array:
-        """The explorer's actions [n, A] for observations [n, …] of seeds `rows` [n]."""
+        """Return the explorer's actions [n, A] for observations [n, …] of seeds `rows` [n]."""
         actions = self.explorer.act(observation, rows, [streams.explore for streams in self._branches], step)
         if step <= self._starts:
             return actions
@@ -243,8 +243,8 @@ class RelayAgent(StandardAgent):
         return {**told, **self._progress()} if told else told
 
     def _update_due(self, ctx: Context) -> tuple[Drawn, Metrics]:
-        """The explorer learns from the learner's batch as it was before the guide shaped it. Gradient steps that a
-        guide takes further are the learner's alone."""
+        """Update the learner, then the explorer on the same batch before the guide shaped it. Further gradient steps
+        that a guide asks for are the learner's alone."""
         drawn, told = super()._update_due(ctx)
         relaying = self.active & drawn.ready & ~np.array([turns.over for turns in self.turns])
         if not relaying.any():
@@ -258,7 +258,7 @@ class RelayAgent(StandardAgent):
         return drawn, {**told, **own}
 
     def _progress(self) -> Metrics:
-        """Whether each seed's relay is over, its count, and the explorer's share of its last episode."""
+        """Return whether each seed's relay is over, its count, and the explorer's share of its last episode."""
         shares = [np.nan if turns.share is None else turns.share for turns in self.turns]
         return {
             "relay/over": np.array([turns.over for turns in self.turns], np.float64),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from guidebench.baselines.agents.relay import positives
 from guidebench.harness.interfaces import Array, State
 
 
@@ -36,9 +37,7 @@ class Memory:
     def close(self) -> None:
         """Sort the steps of the episode that has ended."""
         numbers = self._first + np.arange(len(self._successes))
-        if True in self._successes:
-            first = self._successes.index(True)
-            end = self._successes.index(False, first) if False in self._successes[first:] else len(numbers)
+        if end := positives(np.array(self._successes, bool)):
             self.positives = self._newest(self.positives, numbers[:end])
             self.valid = self._newest(self.valid, numbers[self._gap : end])
         else:
