@@ -57,9 +57,9 @@ class Relay(Standard):
     """Standard deviation of the Gaussian noise that is added to the explorer's actions, which are then clipped to
     [-1, 1]; actions before the explorer's `learning_starts` are random and have none (FuRL, released code)."""
     until: Literal["positives", "success_steps"] = "positives"
-    """What the relay collects until it ends. `success_steps`: every step that succeeds. `positives`: in each episode that
-    succeeds, the steps up to the first success and the successes that directly follow it (FuRL, released code; its
-    relay without FuRL's reward counts `success_steps`)."""
+    """What the relay collects until it ends. `success_steps`: every step that succeeds. `positives`: in each episode
+    that succeeds, the steps up to the first success and the successes that directly follow it (FuRL, released code;
+    its relay without FuRL's reward counts `success_steps`)."""
     enough: Annotated[int, Bounds(1), Unit("environment steps")] = 2_500
     """The relay of a seed ends with the episode in which its count reaches this number. From then on the learner acts
     alone, and the explorer neither acts nor learns (FuRL, released code)."""
@@ -102,8 +102,8 @@ class Relay(Standard):
 
 
 def positives(success: Array) -> int:
-    """Return the number of an episode's steps [n] up to its first success and of the successes that directly follow it,
-    or 0 if none succeeds."""
+    """Return the number of an episode's steps [n] up to its first success and of the successes that directly follow
+    it, or 0 if none succeeds."""
     if not success.any():
         return 0
     first = int(success.argmax())

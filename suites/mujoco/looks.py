@@ -20,8 +20,9 @@ class Looks(DrawingPart):
     tenth of the time (choice)."""
 
     suite: ClassVar[str]
+    """Name of the suite whose frames these are."""
     package: ClassVar[str]
-    """Suite of the frames (`suite`), and the package that provides its scenes (`package`)."""
+    """Package that provides the suite's scenes."""
 
     def ready(self) -> None:
         """Raise UserError if this machine cannot draw."""
