@@ -391,7 +391,9 @@ def test_what_cannot_be_waited_for_is_refused_before_anything_runs(
         'register.agent("planning")', 'register.agent("odd")'
     )
     plugin("odd_module", wrong.replace('register.method("planning")', 'register.method("odd")'), {"agent": "odd"})
-    with pytest.warns(UserWarning, match="agent 'odd' consults the role 'planner', and needs no model in it"):
+    with pytest.warns(
+        UserWarning, match="agent 'odd' consults the role 'planner', but its .needs. has no model in that role"
+    ):
         registry.names("agent")
 
 

@@ -242,8 +242,8 @@ def test_a_model_of_another_width_ends_the_run_with_the_declaration(
     train: Callable[..., Path], glimpses: tuple[str, ...]
 ) -> None:
     says = (
-        r"guide 'glimpses' declares its answers of '(seer|reader)' as '\w+', float.. \[n, 32\], and its dialogue ended "
-        r"with float32 \[\d, 16\] .*er\.model=…"
+        r"guide 'glimpses' declares its answers of '(seer|reader)' as '\w+', float.. \[n, 32\], and its dialogue "
+        r"returned float32 \[\d, 16\] .*er\.model=…"
     )
     with pytest.raises(UserError, match=says):
         train(*glimpses, "guide.width=32", packs=[(0, 1)])
