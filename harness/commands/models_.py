@@ -23,7 +23,7 @@ SUBCOMMANDS = {
     "prompt": "guidebench.harness.commands.models.prompt",
 }
 """Subcommand -> module; heavy packages are imported in its `run`."""
-HELP = "foundation models: recipes, prompts, recorded calls and their cost"
+HELP = "inspect foundation models: recipes, prompts, recorded calls and their cost"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

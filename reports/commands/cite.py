@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-HELP = "BibTeX for every suite, method, learner, replay and model of a study"
+HELP = "print BibTeX for every suite, method, learner, replay and model of a study"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

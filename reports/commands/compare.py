@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from guidebench.reports.summary.summaries import Summary
     from guidebench.results import CellRecord, StudyRecord
 
-HELP = "new runs beside stored ones: difference, interval, p value, detectable difference"
+HELP = "compare new runs with stored ones: difference, interval, p value, detectable difference"
 STORED = "what the rows are compared with: a study's directory, or `measured`: all that this project has measured"
 
 

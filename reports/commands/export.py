@@ -13,7 +13,7 @@ from pathlib import Path
 
 from guidebench.harness.errors import UserError
 
-HELP = "evaluation episodes as marl-eval's JSON or as CSV"
+HELP = "write a study's evaluation episodes as marl-eval's JSON or as CSV"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

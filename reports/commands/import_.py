@@ -14,7 +14,7 @@ from pathlib import Path
 
 from guidebench.harness.errors import count
 
-HELP = "evaluation episodes logged elsewhere, from CSV, as a study"
+HELP = "make a study of evaluation episodes that were logged elsewhere, from CSV"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

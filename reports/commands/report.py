@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from guidebench.reports.summary.summaries import Summary
     from guidebench.results import StudyRecord
 
-HELP = "tables, learning curves, LaTeX and an HTML page from a study, finished or not; or the page of one run"
+HELP = "write tables, learning curves, LaTeX and an HTML page of a study, finished or not; or the page of one run"
 RESAMPLES, RLIABLE_RESAMPLES = 50_000, 2_000
 COLUMNS = (110, 140)
 """Least width of printed tables (a narrower terminal wraps them), and their width without a terminal."""
