@@ -138,7 +138,7 @@ def _check(kind: str, name: str, thing: Any) -> None:
         raise UserError(f"{kind} {name!r} asks a person; define `person` (harness/parts.py)")
     missing = [needed for needed in ("version", *NEEDED.get(kind, ())) if not hasattr(thing, needed)]
     if missing:
-        raise UserError(f"{kind} {name!r} has no {' and no '.join(missing)}; harness/interfaces.py says what it needs")
+        raise UserError(f"{kind} {name!r} has no {' and no '.join(missing)}; harness/interfaces.py describes it")
 
 
 def misnamed(role: str, kind: str) -> str:

@@ -37,7 +37,7 @@ class Streams:
         return self._named[name]
 
     def branch(self, name: str) -> Branch:
-        """The generators of a part beside another of its kind, such as an agent's second learner."""
+        """Return separate generators for a second part of one kind, such as an agent's second learner."""
         return Branch(self, name)
 
     def _begun(self, name: str) -> np.random.Generator:

@@ -187,12 +187,12 @@ def undeclared(study: StudyRecord, run: RunRecord) -> list[str]:
 
 
 def wanted(declared: Mapping[str, Column]) -> dict[str, type]:
-    """Return the types of the columns that every row must have."""
+    """Return column name -> type of the required columns of a log."""
     return Log("", declared).wanted
 
 
 def optional(declared: Mapping[str, Column]) -> dict[str, type]:
-    """Return the types of the columns that a row may lack."""
+    """Return column name -> type of the optional columns of a log."""
     return Log("", declared).optional
 
 

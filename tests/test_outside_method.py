@@ -254,7 +254,7 @@ def test_a_command_names_roles_and_what_nobody_has_is_told(scouting: None) -> No
         UserError, match="none of the chosen methods has an embedder in a role of that name; write reader=…"
     ):
         planned("embedder=transformers")
-    says = r"have an embedder in a role of another name; write reader\.delay=… or seer\.delay=…"
+    says = r"have an embedder in a role of another name than its kind; write reader\.delay=… or seer\.delay=…"
     with pytest.raises(UserError, match=says):
         planned("embedder.delay=3")
     with pytest.raises(UserError, match=r"unknown setting 'planer'.*did you mean 'planner'"):
@@ -289,7 +289,7 @@ CLASHING = """
 def test_one_role_of_two_kinds_is_refused_by_who_needs_it(scouting: None, plugin: Callable[..., Path]) -> None:
     plugin("clashing", CLASHING, {"replay": "clashing", "method": "clashing"})
     with pytest.raises(
-        UserError, match="replay 'clashing' needs a judge in the role 'planner' and guide 'scouting' needs a chat"
+        UserError, match="replay 'clashing' needs a judge in the role 'planner', but guide 'scouting' needs a chat"
     ):
         matrix.plan(["suite=minigrid_doorkey", "profile=smoke", "method=clashing"])
 

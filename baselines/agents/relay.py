@@ -44,15 +44,15 @@ SHARED = ("batch_size", "learning_starts", "utd")
 @register.agent("relay")
 @dataclass(frozen=True)
 class Relay(Standard):
-    """The usual agent and an explorer, which act in turn within an episode and learn from one experience.
+    """The standard agent and an explorer, which take turns within an episode and learn from the same transitions.
 
     The learner learns from the reward that the guide shapes and is evaluated. The explorer learns from the task's
     reward alone. A seed's first episode begins with the learner, its second with the explorer, and so on.
     """
 
     periods: Annotated[tuple[int, ...], Bounds(1), Unit("environment steps")] = (50, 100, 150, 200)
-    """The steps for which one acts before the other takes over; one period is drawn uniformly for each episode (FuRL,
-    released code)."""
+    """Possible lengths of a turn, after which the other of learner and explorer acts; each episode draws one uniformly
+    (FuRL, released code)."""
     noise: Annotated[float, Bounds(0), Unit("of an action's range [-1, 1]")] = 0.2
     """Standard deviation of the Gaussian noise that is added to the explorer's actions, which are then clipped to
     [-1, 1]; actions before the explorer's `learning_starts` are random and have none (FuRL, released code)."""
@@ -61,7 +61,7 @@ class Relay(Standard):
     that succeeds, the steps up to the first success and the successes that directly follow it (FuRL, released code;
     its relay without FuRL's reward counts `success_steps`)."""
     enough: Annotated[int, Bounds(1), Unit("environment steps")] = 2_500
-    """The relay of a seed ends with the episode in which its count reaches this number. From then on the learner acts
+    """Counted steps after which a seed's relay ends, at the end of the current episode. From then on the learner acts
     alone, and the explorer neither acts nor learns (FuRL, released code)."""
 
     version: ClassVar[int] = 1

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reading:
-    """A learner's reading of observations, as sizes and as a network; created by `read`."""
+    """How a learner encodes observations: the sizes of the encoders and their network; created by `read`."""
 
     observations: Observations
     sizes: Sizes
     learns: bool
-    """Whether the encoder of any part has parameters."""
+    """Whether any part of the observation has an encoder with trainable parameters."""
     width: int
     """Total number of features of all parts."""
     multiplications: int

@@ -17,9 +17,9 @@ from guidebench.harness.models.calls import Call, CallResult, ChatCall, Message
 AskModel = Callable[[Call], Awaitable[CallResult]]
 Read = TypeVar("Read")
 LONGEST = 100_000
-"""Characters of an answer that are parsed; 1000 tokens need a twentieth (choice)."""
+"""Maximum number of characters of a reply that are parsed; 1000 tokens need a twentieth of this (choice)."""
 ECHOED = 8_000
-"""Characters of a reply that are repeated to the model as its own; 1000 tokens need half (choice)."""
+"""Characters of the model's earlier reply that later messages repeat; 1000 tokens need half of this (choice)."""
 BLANK = re.compile(r"\{([A-Za-z_][A-Za-z_0-9]*)\}")
 ENUMERATED = re.compile(r"^[\s>*#_]*[0-9]+[.)](?=\s+\S)", re.ASCII)
 """Pattern of a list item's number, which is no verdict: `2. Which one is better?`"""

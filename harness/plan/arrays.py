@@ -68,7 +68,7 @@ def _declared(chosen: Chosen, there: There, role: str) -> Declared | None:
 
 def _misfit(spec: Any) -> str:
     if not isinstance(spec, ArraySpec):
-        return f"its `array` gave a {type(spec).__name__}; expected an ArraySpec or None"
+        return f"its method `array` returned a {type(spec).__name__}; expected an ArraySpec or None"
     if not (isinstance(spec.name, str) and NAME.fullmatch(spec.name)):
         return f"the name is {spec.name!r:.60}; expected lower-case letters, digits and underscores, 40 at most"
     if spec.dtype not in DTYPES:
@@ -80,7 +80,7 @@ def _misfit(spec: Any) -> str:
             f"without the axis of the question's keys"
         )
     if (numbers := int(np.prod(shape, dtype=object))) > MOST:
-        return f"{spec.name!r} has {numbers:,} numbers for each key of a question; at most {MOST:,} are taken"
+        return f"{spec.name!r} has {numbers:,} numbers for each key of a question; at most {MOST:,} are allowed"
     return ""
 
 
@@ -110,7 +110,10 @@ def fitted(value: Any, declared: Declared, keys: int) -> tuple[Array | None, str
     with np.errstate(over="ignore"):
         cast = np.ascontiguousarray(value, spec.dtype)
     if not np.isfinite(cast).all():
-        return None, f"{spec.name} holds {np.abs(value).max():.3g}, which {spec.dtype} cannot; declare float32"
+        return (
+            None,
+            f"{spec.name} holds {np.abs(value).max():.3g}, which {spec.dtype} cannot represent; declare float32",
+        )
     return cast, ""
 
 

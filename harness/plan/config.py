@@ -286,15 +286,16 @@ def parts_of(suite: str, task: str, method: str, profile: str, chosen: Mapping[s
             known, first = found[role]
             if known.kind != kind:
                 raise UserError(
-                    f"{first} needs {a(known.kind)} in the role {role!r} and {who} needs {a(kind)}: parts of one "
-                    f"method share a role only for the same kind of part; rename one of the two"
+                    f"{first} needs {a(known.kind)} in the role {role!r}, but {who} needs {a(kind)} in it; "
+                    f"parts of one method can share a role only for the same kind of part; rename one of the two roles"
                 )
             continue
         name = chosen.get(role) or recipe.named(role, kind) or suites.get(kind, "")
         if not name:
             raise UserError(
-                f"method {method!r} needs {a(kind)} as {role!r} and suite {suite!r} names none in its profile "
-                f"{profile!r}; name one with {role}=… (known: {', '.join(registry.names(kind))})"
+                f"method {method!r} needs {a(kind)} as {role!r}, but names none, and "
+                f"suite {suite!r} names none in its profile {profile!r}; name "
+                f"one with {role}=… (known: {', '.join(registry.names(kind))})"
             )
         part = Chosen(role, kind, name)
         found[role] = part, who
@@ -418,7 +419,7 @@ def evaluated_once(cell: Cell) -> Cell:
     names = cell.names
     if not cell.section("suite").repeats(names.task):
         return cell
-    one = Value(1, f"suite {names.suite}", "every further episode would be the first again")
+    one = Value(1, f"suite {names.suite}", "all episodes of a run are equal here, so one suffices")
     overrides = {key: value for key, value in cell.overrides.items() if key != EPISODES}
     return Cell(names, {**cell.settings, EPISODES: one}, overrides)
 
@@ -444,7 +445,7 @@ def validate(cell: Cell) -> None:
             raise UserError(
                 f"{chosen} does not fit suite {cell.names.suite!r}, task {cell.names.task!r}: "
                 + in_role(reason, chosen.kind, chosen.role)
-                + (f"; the suite's own there is {chosen.role}={own}" if mended else "")
+                + (f"; the suite's default for this task is {chosen.role}={own}" if mended else "")
             )
     _check_losses(cell)
     answering.check(cell.names.parts)
@@ -475,8 +476,8 @@ def validate(cell: Cell) -> None:
             )
     if training.demonstrations and not isinstance(suite, Demonstrates):
         raise UserError(
-            f"training.demonstrations={training.demonstrations}, and suite {cell.names.suite!r} has no solver that "
-            f"demonstrates; leave it out"
+            f"training.demonstrations={training.demonstrations} is given, but suite {cell.names.suite!r} has no "
+            f"solver that demonstrates; leave it out"
         )
     if evaluation.every > training.steps:
         raise UserError(

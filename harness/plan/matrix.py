@@ -202,7 +202,7 @@ def _check_range(text: str, sweep: Any) -> None:
     if isinstance(sweep, RangeSweep):
         start, stop, step = (float(value or 0) for value in (sweep.start, sweep.stop, sweep.step))
         if step == 0 or not abs((stop - start) / step) <= MOST_CELLS:
-            raise UserError(f"{text!r}: a range has a step and at most {MOST_CELLS:,} values")
+            raise UserError(f"{text!r}: a range needs a step other than 0 and at most {MOST_CELLS:,} values")
 
 
 def single(overrides: Sequence[str]) -> dict[str, Any]:
@@ -310,7 +310,7 @@ def _foreign(key: str, cells: Iterable[Cell]) -> UserError | None:
     if roles := _roles_of(kind, cells):
         return UserError(
             f"unknown setting {key!r} of the chosen methods ({chosen}), which have {a(kind)} in a role of another "
-            f"name; write {' or '.join(f'{role}.{name}=…' for role in roles)}"
+            f"name than its kind; write {' or '.join(f'{role}.{name}=…' for role in roles)}"
         )
     recipes = {method: registry.get("method", method) for method in registry.names("method")}
     using = [

@@ -52,7 +52,9 @@ def perturbations(plan: Plan, only: Sequence[str] = ()) -> Plan:
     judge does not see frames, for a suite without perturbations and for an unknown perturbation.
     """
     if any(word.startswith(f"{PERTURBATION}=") for word in plan.command):
-        raise UserError(f"{PERTURBATION}= is what this command varies; choose with --only, or use bench run")
+        raise UserError(
+            f"{PERTURBATION}= is what this command varies; choose perturbations with --only, or use bench run"
+        )
     judged = [cell for cell in plan.cells if cell.names.of("judge")]
     if not judged:
         methods = ", ".join(dict.fromkeys(cell.names.method for cell in plan.cells))

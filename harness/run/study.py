@@ -303,8 +303,9 @@ def _check_matrices(plan: Plan, study: StudyDirectory) -> None:
         here, there = (entry.get("matrix") for entry in (plan.place(cell), known.get(cell.id, {})))
         if here and there and any(here[key] != there[key] for key in ("kind", "reference")):
             raise UserError(
-                f"{study.path} holds the {there['kind']} matrix in which {cell.directory} is {there['name']!r}, and "
-                f"would lose it to this one, in which it is {here['name']!r} ({here['kind']}): choose another output=…"
+                f"{cell.directory} is {there['name']!r} in the {there['kind']} matrix of {study.path}, which would "
+                f"lose it to this command's {here['kind']} matrix, in which it is {here['name']!r}; "
+                f"choose another output=…"
             )
 
 

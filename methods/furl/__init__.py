@@ -24,19 +24,19 @@ RAW = "FuRL, released code, whose relay embeds whole frames and keeps a million 
 @register.guide("liv")
 @dataclass(frozen=True)
 class Liv(AskingPart):
-    """Adds ρ times the cosine of the frame's and the instruction's vector to the task's reward (LIV, as in FuRL)."""
+    """Adds ρ times the cosine of the frame's and the instruction's vectors to the task's reward (LIV, as in FuRL)."""
 
     rho: Annotated[float, Bounds(0)] = 0.05
     """Weight ρ of the model's reward, which lies in [-1, 1] (FuRL, released code)."""
     width: Annotated[int, Bounds(1, 65_536), Unit("numbers")] = 1024
-    """Numbers in a vector of the embedder (LIV, which is a CLIP RN50: 1,024)."""
+    """Dimension of the embedder's vectors (LIV, which is a CLIP RN50: 1,024)."""
     crop: Annotated[float, Bounds(0, 0.45), Unit("of the frame's side")] = 0.125
     """Share of a frame that is cut off at each edge before it is embedded (FuRL, released code: pixels 32 to 223 of
     256)."""
     every: Annotated[int, Bounds(1), Unit("environment steps")] = 1
-    """Embeds each frame with this interval and interpolates the vectors between them; 1 embeds every frame (FuRL)."""
+    """Environment steps between embedded frames. Vectors in between are interpolated; 1 embeds every frame (FuRL)."""
     stretch: Annotated[int, Bounds(1), Unit("frames")] = 32
-    """Frames that are embedded together; an episode's end sends fewer (choice: FuRL embeds one at a time)."""
+    """Frames embedded in one call; the last call of an episode may hold fewer (choice: FuRL embeds one at a time)."""
 
     version: ClassVar[int] = 1
     needs: ClassVar[Mapping[str, str]] = {"embedder": "embedder"}
@@ -56,13 +56,13 @@ class Liv(AskingPart):
         return LivGuide(build, self)
 
     def dialogue(self, suite: Suite, task: str, role: str) -> Dialogue:
-        """Return what is asked of the embedder."""
+        """Return the calls to the embedder that answer one question."""
         from guidebench.methods.furl.dialogue import Vectors
 
         return Vectors(suite.make(task).instruction, self.crop)
 
     def array(self, there: There, role: str) -> ArraySpec:
-        """Return that its answers are vectors."""
+        """Return the declaration of its answers, one vector per frame or text."""
         from guidebench.baselines.frame_vectors import spec
 
         return spec(self.width)
@@ -71,14 +71,15 @@ class Liv(AskingPart):
 @register.guide("liv_proj")
 @dataclass(frozen=True)
 class LivProj(Liv):
-    """Adds ρ times the cosine of randomly projected vectors to the task's reward (FuRL's baseline LIV-Proj)."""
+    """Adds ρ times the cosine of the frame's and the instruction's vectors, both projected by random networks, to the
+    task's reward (FuRL's baseline LIV-Proj)."""
 
     hidden: tuple[int, ...] = (256,)
     """Widths of the hidden layers of each projection head (FuRL, released code)."""
     out: Annotated[int, Bounds(1), Unit("numbers")] = 64
-    """Numbers in a projected vector (FuRL, released code)."""
+    """Output dimension of each projection head (FuRL, released code)."""
     learning_rate: Annotated[float, Bounds(0)] = 1e-4
-    """Learning rate of the heads, where they are trained (FuRL, released code)."""
+    """Learning rate of the projection heads, if the guide trains them (FuRL, released code)."""
 
     citation: ClassVar[str | Path] = Path(__file__).with_name("furl.bib")
 
@@ -91,21 +92,23 @@ class LivProj(Liv):
 @register.guide("furl")
 @dataclass(frozen=True)
 class Furl(LivProj):
-    """Adds ρ times the cosine of vectors whose projections are aligned while the agent learns (FuRL)."""
+    """Adds ρ times the cosine of the projected frame and instruction to the task's reward; the projections are trained
+    while the agent learns (FuRL)."""
 
     goal: bool = True
-    """Whether frames are ranked by their distance to the goal image until the first success (FuRL; without: its
-    ablation, whose heads stay as they were initialised until then)."""
+    """Whether the heads are trained to rank frames by distance to the goal image until the first success (FuRL). If
+    false, the heads stay as initialised until then (FuRL's ablation)."""
     margin: Annotated[float, Bounds(0)] = 0.1
-    """By how much cosines should differ (FuRL, released code, which does not pass on the .25 of its configuration)."""
+    """Margin by which the cosine of the better frame should exceed that of the other (FuRL, released code, which does
+    not pass on the .25 of its configuration)."""
     l2: Annotated[float, Bounds(0)] = 0.25
-    """By how much distances to the goal image must differ for two frames to be ranked (FuRL, released code)."""
+    """Difference of distances to the goal image above which two frames are ranked (FuRL, released code)."""
     gap: Annotated[int, Bounds(1), Unit("environment steps")] = 10
-    """Steps between a frame of a success and the earlier frame that it is compared with (FuRL, released code)."""
+    """Steps between a success frame and the earlier frame that it is compared with (FuRL, released code)."""
     kept: Annotated[int, Bounds(1), Unit("frames")] = 20_000
-    """Frames of successes, and of failures, that the losses draw from; the newest count (FuRL, released code)."""
+    """Newest frames of successes, and as many of failures, from which the losses draw (FuRL, released code)."""
     batch_size: Annotated[int, Bounds(1), Unit("frames")] = 256
-    """Frames of each kind in a step of the heads (FuRL, released code)."""
+    """Frames of each kind (success, failure) per gradient step of the heads (FuRL, released code)."""
 
     def fits(self, there: There) -> str:
         """Return why this guide cannot work there, or ""."""
@@ -131,11 +134,13 @@ def _method(name: str, summary: str, guide: str, citation: str, relay: bool = Fa
 
 
 EVERY = {"every=4": {"guide.every": 4}}
-_method("liv", "reward from LIV: the cosine of frame and instruction, as it is", "liv", "liv.bib", ablations=EVERY)
+_method(
+    "liv", "reward from LIV: the cosine of frame and instruction, without projection", "liv", "liv.bib", ablations=EVERY
+)
 _method("liv_proj", "reward from LIV through random, fixed projections", "liv_proj", "furl.bib", ablations=EVERY)
 _method(
     "relay",
-    "reward from LIV, and a second learner of the task's reward that acts in turn",
+    "reward from LIV, and a second learner, of the task's reward alone, that takes turns to act",
     "liv",
     "furl.bib",
     relay=True,
@@ -148,7 +153,7 @@ _method(
 )
 _method(
     "furl_no_goal",
-    "FuRL without the goal image: heads are aligned from the first success on",
+    "FuRL without the goal image: the projections are trained from the first success on",
     "furl",
     "furl.bib",
     relay=True,
@@ -157,7 +162,7 @@ _method(
 )
 _method(
     "furl",
-    "LIV's reward, aligned while the agent learns, and a second learner that acts in turn",
+    "LIV's reward, whose projections are trained meanwhile, and a second learner that takes turns to act",
     "furl",
     "furl.bib",
     relay=True,

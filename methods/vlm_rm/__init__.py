@@ -30,14 +30,14 @@ REWARD = ArraySpec("frame_reward")
 @register.guide("vlm_rm")
 @dataclass(frozen=True)
 class VlmRm(AskingPart):
-    """Rewards a state by its frame's similarity to the goal's description, along the direction from the baseline's
-    (VLM-RM, §3.2)."""
+    """Rewards a state by the similarity of its frame to a description of the goal, measured along the direction from a
+    baseline description to that of the goal (VLM-RM, §3.2)."""
 
     goal: Annotated[str, Text] = ""
     """Description of the goal's appearance, in a sentence; empty uses the task's instruction (choice: VLM-RM writes one
     for each of its tasks)."""
     baseline: Annotated[str, Text] = ""
-    """Description of the scene before anything is done; the method has a default for each suite (VLM-RM, §3.2)."""
+    """Description of the scene before the agent acts; the method has a default for each suite (VLM-RM, §3.2)."""
     alpha: Annotated[float, Bounds(0, 1)] = 0.5
     """Strength of the projection onto the line through baseline and goal; 0 is plain CLIP cosine similarity and needs
     no baseline (VLM-RM, definition 1, and §3.2: most values in between are better than 0 or 1; .5 is the example in its

@@ -213,7 +213,7 @@ def _run_pages(study: StudyRecord, directory: Path) -> dict[str, str]:
 def _alone(args: argparse.Namespace) -> None:
     """Raise UserError for arguments that only a paper's report takes."""
     if args.stand_in:
-        raise UserError("--stand-in belongs to --paper")
+        raise UserError("--stand-in is allowed only with --paper")
     if len(args.study) > 1:
         raise UserError("one study at a time; `bench compare` sets several side by side, and --paper takes several")
 
@@ -241,7 +241,7 @@ def _paper(args: argparse.Namespace) -> int:
     catalogue.paper(args.paper)
     stand_ins = dict(_stand_in(text) for text in args.stand_in)
     if len(args.study) > 1 and not args.output:
-        raise UserError("several studies: say with --output DIR where the report goes")
+        raise UserError("several studies are given; name the directory of the report with --output DIR")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         studies = [results.study(directory) for directory in args.study]

@@ -21,9 +21,9 @@ from guidebench.reports.statistics.comparison import ROUNDING
 from guidebench.reports.statistics.resampling import ends, spread
 
 REPS = 10_000
-"""Resamples of a score. Chance moves the ends of its interval by a hundredth of its width or two."""
+"""Resamples per score. With so many, the interval's ends vary by one or two hundredths of its width."""
 ERROR = 0.05
-"""Level of the test of two rows; over the whole board, of the intervals of ranks."""
+"""Significance level of the test of two table rows, and of the rank intervals jointly over the whole board."""
 _DIGITS = 9  # Rounding makes sums of the same scores equal, whatever their order.
 
 

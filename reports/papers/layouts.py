@@ -134,11 +134,11 @@ class Paper:
     budgets: Mapping[str, int] = field(default_factory=dict)
     """Suite -> environment steps of a run."""
     robots: tuple[str, ...] = ("real_robot",)
-    """Suites that are no simulation."""
+    """Suites that are not simulated."""
     privileged: tuple[str, ...] = ()
-    """Methods that learn from a task's own reward in the paper too, through a scripted teacher."""
+    """Methods that, in the paper too, see the task's own reward, through a scripted teacher."""
     means: Mapping[str, str] = field(default_factory=dict)
-    """A variant's key, or a pair key=value, -> its name here."""
+    """Variant key of the paper's table, or a pair key=value -> name of the variant in this benchmark."""
     unclear: Mapping[str, str] = field(default_factory=dict)
     """Metric -> what the paper leaves undefined, so that our numbers cannot be tested against it."""
     figures: tuple[Figure, ...] = ()

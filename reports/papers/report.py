@@ -105,7 +105,7 @@ def report(studies: Sequence[StudyRecord], name: str, stand_ins: Mapping[str, st
 
 
 def with_notes(found: PaperReport, notes: Sequence[str]) -> PaperReport:
-    """Return the report with further notes, each named once."""
+    """Return the report with further notes added, without duplicates."""
     return found._replace(notes=tuple(dict.fromkeys([*found.notes, *notes])))
 
 

@@ -25,7 +25,7 @@ class Sources(NamedTuple):
     reps: int
 
     def row(self, suite: str, task: str, named: Named) -> ReportRow | None:
-        """Return the row that a figure names."""
+        """Return the table row of the method and variant that a figure names; None if no study has it."""
         _, method, variant = named
         return self.shelf.row(suite, task, method, "", variant)
 

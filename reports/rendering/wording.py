@@ -70,16 +70,16 @@ def wording(
         raise UserError(f"column {twice[0]!r} is chosen twice; name each column once")
     if label and not LABEL.fullmatch(label):
         raise UserError(
-            f"the label {label!r} is none that LaTeX can refer to; use letters, digits and : . _ / + - as in tab:main"
+            f"LaTeX cannot refer to the label {label!r}; use letters, digits and : . _ / + - as in tab:main"
         )
     if not isinstance(names, Mapping):
         for text in names:
             if "=" not in text.strip("="):
-                raise UserError(f"the new name {text!r}: give the name and what to call it, as in uer=Uniform")
+                raise UserError(f"{text!r} gives no new name; write NAME=NEW NAME, as in uer=Uniform")
         names = dict.fromkeys(names, "")
     for name, new in names.items():
         if not new.strip() and "=" not in name:
-            raise UserError(f"{name!r} is to be called {new!r}; give a name")
+            raise UserError(f"the new name of {name!r} is empty; give a name")
     return Wording(dict(captions), label, dict(names), chosen)
 
 

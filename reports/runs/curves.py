@@ -63,7 +63,8 @@ class Evaluations(NamedTuple):
     steps: list[int]
     episodes: list[int]
     means: dict[str, list[float]]
-    """The score first, by its name; success only if some episode succeeded or it is the score."""
+    """Metric -> its means. The score comes first; success is present only if an episode succeeded or it is the
+    score."""
 
 
 def evaluations(record: Record) -> Evaluations:

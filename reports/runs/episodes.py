@@ -132,7 +132,7 @@ def _clip(entry: Mapping[str, Any], png: bytes) -> ClipStrip:
 def _strip(run: Path, directory: Path, name: str, room: int) -> bytes:
     """Return the PNG of that name, or nothing if there is no room for it."""
     if Path(name).name != name or not within(run, directory / name):
-        raise UserError(f"there is no file {brief(repr(name), 100)} beside it")
+        raise UserError(f"there is no file {brief(repr(name), 100)} in its directory")
     if (directory / name).stat().st_size > room:
         return b""
     png = content(directory / name, room)

@@ -46,7 +46,7 @@ def document(path: Path) -> dict[str, Any]:
 
 
 def pixels(png: bytes) -> int:
-    """Return the width and height that a PNG declares; raise UserError for anything else."""
+    """Return the number of pixels that a PNG declares (width times height); raise UserError for anything else."""
     width, height = size(png)
     if not width or not height:
         raise UserError("no PNG")

@@ -79,7 +79,7 @@ class Source:
         """
         if log not in self.needs:
             named = ", ".join(map(repr, (*self.needs, log)))
-            raise UserError(f"it reads the log {log!r}, which it does not name; declare needs=({named},)")
+            raise UserError(f"it reads the log {log!r} without declaring it; add needs=({named},)")
         if log not in self._read:
             self._read[log] = results.noted(self.study, log)
         rows = self._read[log].copy()  # a section may change them; the cached copy must stay as read

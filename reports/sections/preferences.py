@@ -80,7 +80,7 @@ class Teaching(NamedTuple):
     rewards: Mapping[str, Interval]
     """`BARS` -> the task's own reward of a segment; empty if unknown."""
     over_training: Mapping[str, Course]
-    """Accuracy of the labels and of the learned reward."""
+    """Accuracy, as curves over training, of the labels and of the learned reward."""
 
 
 def teaching(

@@ -14,7 +14,8 @@ from guidebench.reports.summary.summaries import Summary
 
 
 def plain(summary: Summary) -> dict[str, Any]:
-    """Return rows with their curves and runs, aggregates, matrices, comparisons of rows, and notes."""
+    """Return the summary as JSON-compatible values: table rows with their curves and runs, aggregates, matrices,
+    comparisons of table rows, and notes."""
 
     def compared(found: Comparison | None) -> dict[str, Any]:
         if found is None:

@@ -27,7 +27,7 @@ ARCHIVE = re.compile(r"(?:[\w-]{1,100}/){0,4}[\w-]{1,100}\.zip", re.ASCII)
 MOST_LISTED = 20_000
 MOST_PULLED = 1_000
 LARGEST_PULL = 20 * 2**30
-"""Most bytes of archives pulled from one repository."""
+"""Maximum total size, in bytes, of the archives pulled from one repository."""
 TYPE = "dataset"
 
 

@@ -110,15 +110,15 @@ CONTINUOUS = {
     "learner.td3.learning_starts": cite(10_000, f"{ZOO_TD3}: Pendulum-v1, HalfCheetah-v4, Hopper-v4"),
 }
 PENDULUM = {
-    "training.steps": cite(20_000, f"{ZOO_SAC}, {ZOO_TD3}: Pendulum-v1"),
-    "training.capacity": cite(200_000, f"{ZOO_TD3}: Pendulum-v1; more than a run has"),
+    "training.steps": cite(20_000, f"{ZOO_SAC} and td3.yml: Pendulum-v1"),
+    "training.capacity": cite(200_000, f"{ZOO_TD3}: Pendulum-v1; larger than a run"),
     "evaluation.every": cite(1_000, "choice; twenty evaluations"),
     **_rates("sac", SAC_RATES, cite(1e-3, f"{ZOO_SAC}: Pendulum-v1")),
     "learner.sac.learning_starts": cite(256, f"choice; {SB3_SAC} is 100, a batch must be there first"),
     "learner.td3.discount": cite(0.98, f"{ZOO_TD3}: Pendulum-v1"),
 }
 LOCOMOTION = {
-    "training.steps": cite(1_000_000, f"{ZOO_SAC}, {ZOO_TD3}: HalfCheetah-v4, Hopper-v4"),
+    "training.steps": cite(1_000_000, f"{ZOO_SAC} and td3.yml: HalfCheetah-v4, Hopper-v4"),
     "training.capacity": cite(1_000_000, f"{SB3_SAC}, TD3's too"),
     "evaluation.every": cite(25_000, "choice; forty evaluations"),
 }

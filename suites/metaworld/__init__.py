@@ -108,7 +108,7 @@ class MetaWorldDrawing(Looks):
     """Frames for models; the world and the agent's observations do not depend on these settings."""
 
     camera: Camera = "corner2"
-    """Camera of the package (FuRL: corner2)."""
+    """Camera of the package that takes the frames (FuRL: corner2)."""
     orientation: Literal["upright", "package", "mirrored"] = "upright"
     """`upright`: frames of a camera that hangs upside down, such as the four corner cameras, are rotated by 180°.
     `package`: as the package's `render()` returns them. `mirrored`: those with their rows reversed, which shows a
@@ -136,25 +136,25 @@ class MetaWorldDrawing(Looks):
 @register.suite("metaworld")
 @dataclass(frozen=True)
 class MetaWorld(SuitePart):
-    """MetaWorld's fifty tasks with state observations, under the names that its versions share."""
+    """MetaWorld's fifty tasks with state observations; task names omit MetaWorld's version suffix."""
 
     goal: Literal["observable", "hidden"] = "observable"
-    """Whether an observation contains the target, or zeros in its place (MetaWorld's multi-task and meta-learning
-    form)."""
+    """`observable`: observations contain the target. `hidden`: they contain zeros in its place (MetaWorld's multi-task
+    and meta-learning form)."""
     layouts: Literal["by_goal", "random", "by_run", "fixed"] = "random"
     """`random`: each episode has its own layout. `by_run`: all episodes of a run, in training and evaluation, have the
     layout of the package's environment seeded with the run's seed. `fixed`: all episodes of all runs have the layout
     `suite.layout`. `by_goal`: `by_run` if the goal is hidden, otherwise `random` (FuRL, its two modes)."""
     layout: Annotated[int, Bounds(0)] = 0
-    """Seed of the package's environment whose layout `layouts=fixed` uses (choice)."""
+    """Seed of the package's environment that determines the layout under `layouts=fixed` (choice)."""
     reward: Literal["dense", "sparse"] = "dense"
-    """`dense`: the package's own reward in [0, 10]. `sparse`: success minus one (FuRL)."""
+    """`dense`: the package's own reward in [0, 10]. `sparse`: 0 on success, otherwise -1 (FuRL)."""
     state: Literal["full", "reduced"] = "full"
     """`full`: all 39 entries of the package's observation. `reduced`: the 17 entries of the gripper's position and
-    opening, the object and the target; for `reach` the 9 without opening and object (RL-SaLLM-F, app. B.1)."""
+    opening, the object and the target; for `reach`, 9 of them, without opening and object (RL-SaLLM-F, app. B.1)."""
     instructions: Literal["own", "lagea"] = "own"
-    """Task instruction given to models: `own`, our own sentence, or `lagea`, that of LaGEA's table for the ten tasks of
-    MT10 (own: choice; LaGEA, table 4)."""
+    """Task instruction given to models: `own`, written for this benchmark, or `lagea`, the sentences in LaGEA's table
+    for the ten tasks of MT10 (own: choice; LaGEA, table 4)."""
 
     version: ClassVar[int] = 1
     title: ClassVar[str] = "MetaWorld"

@@ -16,8 +16,8 @@ class Looks(DrawingPart):
     """Frames for models; the world and the agent's observations do not depend on these settings."""
 
     quality: Literal["fast", "full"] = "fast"
-    """`full`: as `env.render()` draws. `fast`: without shadows, reflections and smooth edges, which in software takes a
-    tenth of the time (choice)."""
+    """`full`: as `env.render()` draws. `fast`: without shadows, reflections and smooth edges; software
+    rendering takes a tenth of the time (choice)."""
 
     suite: ClassVar[str]
     """Name of the suite whose frames these are."""

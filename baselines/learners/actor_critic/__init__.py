@@ -48,11 +48,11 @@ class ActorCritic(LearnerPart):
     target_rate: Annotated[float, Bounds(0, 1)] = 0.005
     """Weight τ of the online network when a target network is updated (VLM-RB, table 2)."""
     target_frequency: Annotated[int, Bounds(1), Unit("gradient updates")] = 1
-    """Updates between updates of the target networks; TD3 counts the actor's updates (choice: 1, as in Haarnoja et al.
-    2018 and Fujimoto et al. 2018)."""
+    """Gradient updates between updates of the target networks; TD3 counts only updates that include the actor (choice:
+    1, as in Haarnoja et al. 2018 and Fujimoto et al. 2018)."""
     max_grad_norm: Annotated[float | None, Bounds(0)] = 10.0
     """Largest Euclidean norm of one seed's gradient, for actor and ensemble separately; a larger gradient is rescaled
-    to this norm, and null leaves it (VLM-RB, table 2)."""
+    to this norm; null disables this (VLM-RB, table 2)."""
     learning_starts: Annotated[int, Bounds(1), Unit("environment steps")] = 10_000
     """Environment steps before the first gradient step; until then actions are uniformly random (VLM-RB, table 2)."""
     ensemble: Annotated[int, Bounds(1), Unit("critics")] = 10

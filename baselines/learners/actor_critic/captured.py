@@ -27,7 +27,8 @@ WARM_UP = 3
 
 
 class Kind(NamedTuple):
-    """Everything that determines which kernels an update launches, except shapes, which do not change."""
+    """Key of a captured CUDA graph: all that determines which kernels an update launches, except shapes, which are
+    constant."""
 
     block: int
     """Index of the block of seeds; on a GPU there is one block."""

@@ -42,7 +42,7 @@ class Aer(ReplayPart):
 
 register.method("aer")(
     Method(
-        summary="the suite's default learner with replay of what resembles the current observation",
+        summary="the suite's default learner with replay of transitions that resemble the current observation",
         replay="aer",
         citation=Aer.citation,
     )

@@ -51,8 +51,8 @@ class Llm(TeacherPart):
     shots: Literal[0, 1] = 0
     """Number of example answers in the prompt (RL-SaLLM-F, app. C.3)."""
     retries: Annotated[int, Bounds(0, 10)] = 1
-    """Times that the model is told what is wrong with an unusable reply and asked again (choice: the paper
-    discards)."""
+    """Maximum number of times that the model is told why its reply is unusable and asked again (choice: the paper
+    discards such replies)."""
     tolerance: Annotated[float, Bounds(0), Unit("of a coordinate")] = 0.001
     """Largest deviation of an imagined segment's start from the start given in the prompt (choice: three decimals
     copied correctly)."""

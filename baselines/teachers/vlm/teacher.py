@@ -22,7 +22,7 @@ class VlmTeacher:
         self._double_check = double_check
 
     def question(self, pair: Pair) -> Question:
-        """Return a question with two snapshots, uint8 [2, n], only."""
+        """Return the question about one pair, which holds only the last snapshot of each segment, uint8 [2, n]."""
         assert pair.snapshots is not None, "snapshots were wanted"
         return Question(
             pair.row, np.array([pair.number]), pair.snapshots[:, -1].copy(), np.zeros((1, 0), bool), to="chat"

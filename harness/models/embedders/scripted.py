@@ -33,16 +33,16 @@ COUNTS = 32
 @dataclass(frozen=True)
 class Scripted(ModelPart):
     """Turns frames into random projections of a few pixels and texts into those of hashed letters; hand-written, so it
-    checks the instrument and is no foundation model. Its vectors of frames and of texts share no space: a cosine
+    checks the instrument and is no foundation model. Frames and texts are not mapped into one space: a cosine
     between them means nothing."""
 
     width: Annotated[int, Bounds(16), Unit("numbers")] = 1024
-    """Each vector has this many numbers (choice: as many as LIV's)."""
+    """Dimension of the vectors (choice: as LIV's)."""
     delay: Annotated[int | None, Bounds(0), Unit("environment steps")] = 0
-    """Steps between a question and the use of its answer; 0 has training wait for each, null applies it on arrival,
-    which is not reproducible (choice: as the embedder transformers)."""
+    """Steps between a question and the use of its answer; with 0 training waits for every answer; null applies it on
+    arrival, which is not reproducible (choice: as the embedder transformers)."""
     timeout: Annotated[float, Bounds(0.1), Unit("seconds"), Transport] = 120.0
-    """How long one answer may take before its process is restarted (choice: ample; it takes a millisecond)."""
+    """Timeout of one answer, after which its process is restarted (choice: ample; it takes a millisecond)."""
 
     version: ClassVar[int] = 1
     citation: ClassVar[str] = "% hand-written: random projections of a few pixels, and of hashed letters and words"

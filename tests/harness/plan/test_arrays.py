@@ -78,7 +78,7 @@ def test_what_is_declared_is_told_by_role() -> None:
         (ArraySpec("frames", (1,) * 9), r"the shape of 'frames' is \(1, 1"),
         (ArraySpec("frames", (2**40, 2**40)), "'frames' has 1,208,925,819,614,629,174,706,176 numbers for each key"),
         (ArraySpec("Frame s"), "the name is 'Frame s'"),
-        (("frames", (4,), "float32"), "its `array` gave a tuple; expected an ArraySpec or None"),
+        (("frames", (4,), "float32"), "its method `array` returned a tuple; expected an ArraySpec or None"),
     ],
 )
 def test_a_declaration_that_cannot_be_kept_is_refused_by_part_and_role(spec: Any, says: str) -> None:
@@ -156,7 +156,7 @@ def test_what_is_no_such_array_is_told_with_the_declaration_and_the_fix(value: A
     [
         (np.nan, "frames holds a number that is not finite"),
         (-np.inf, "frames holds a number that is not finite"),
-        (-65_520.0, r"frames holds 6.55e\+04, which float16 cannot; declare float32"),  # rounds to infinity
+        (-65_520.0, r"frames holds 6.55e\+04, which float16 cannot represent; declare float32"),  # rounds to infinity
     ],
 )
 def test_a_number_that_is_not_finite_before_or_behind_the_cast_fails_this_answer_alone(

@@ -80,11 +80,11 @@ def test_seeds_as_a_number_a_list_or_a_range(text: str, seeds: tuple[int, ...]) 
         ("seeds=0", "seeds=0"),
         ("seeds=1e9", r"seeds=1000000000\.0: expected a number of seeds, from 1 to 10,000"),
         ("seeds=1000000000", "seeds=1000000000: expected a number of seeds, from 1 to 10,000"),
-        ("seeds=range(1000000000)", "a range has a step and at most 100,000 values"),
-        ("seeds=shuffle(range(1,1e12))", "a range has a step and at most 100,000 values"),
+        ("seeds=range(1000000000)", "a range needs a step other than 0 and at most 100,000 values"),
+        ("seeds=shuffle(range(1,1e12))", "a range needs a step other than 0 and at most 100,000 values"),
         ("seeds=range(20000)", "names 20,000 seeds; at most 10,000"),
-        ("learner.lr=range(0,1,1e-12)", "a range has a step and at most 100,000 values"),
-        ("learner.lr=range(0,1,0)", "a range has a step"),
+        ("learner.lr=range(0,1,1e-12)", "a range needs a step other than 0 and at most 100,000 values"),
+        ("learner.lr=range(0,1,0)", "a range needs a step other than 0"),
         (
             "replay.lambda_max=0.5",
             r"unknown setting 'replay.lambda_max' of the chosen methods \(uer\): it is a setting of replay vlm_rb; "

@@ -168,7 +168,11 @@ def test_a_method_without_a_judge_runs_once_and_has_no_role() -> None:
             r"unknown perturbation of suite 'minigrid_doorkey': 'blur' \(known: sprite_swap",
         ),
         (("method=vlm_rb", "judge=oracle"), (), "judge 'oracle' reads the task's events"),
-        (("method=vlm_rb", "drawing.perturbation=texture"), (), "is what this command varies; choose with --only"),
+        (
+            ("method=vlm_rb", "drawing.perturbation=texture"),
+            (),
+            "is what this command varies; choose perturbations with --only",
+        ),
     ],
 )
 def test_what_cannot_be_perturbed_is_refused(overrides: tuple[str, ...], only: tuple[str, ...], says: str) -> None:
@@ -234,8 +238,10 @@ def test_a_matrix_is_not_lost_to_another_around_the_same_cell(tmp_path: Path) ->
     first, more = ablate("method=vlm_rb", output, only=("td_boost",)), ablate("method=vlm_rb", output, only=("judge",))
     enter(first, StudyDirectory(tmp_path))
     enter(more, StudyDirectory(tmp_path))
-    with pytest.raises(UserError, match=r"holds the ablation matrix in which .* is 'full.*'standard' \(perturb") as no:
+    with pytest.raises(
+        UserError, match=r"is 'full.*' in the ablation matrix of .* perturbation matrix.* 'standard'"
+    ) as no:
         carry_out(perturb("method=vlm_rb", output))
     assert "choose another output=…" in str(no.value) and not list(tmp_path.glob("*/*/*/seed-*"))
-    with pytest.raises(UserError, match="would lose it to this one"):  # its ablation is the other's reference
+    with pytest.raises(UserError, match="would lose it to this command's"):  # its ablation is the other's reference
         carry_out(ablate("method=vlm_rb", output, "replay.td_boost=true", only=("td_boost",)))

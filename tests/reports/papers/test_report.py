@@ -179,7 +179,7 @@ def test_several_studies_need_a_place_for_their_report(study: Path, capsys: pyte
         (["--paper", "vlm_rb", "--stand-in", "16x16"], "as in 16x16=6x6"),
         (["--paper", "vlm_rb", "--stand-in", "32x32=8x8"], "the paper has no task '32x32'"),
         (["--paper", "vlm_rb", "--stand-in", "16x16=9x9"], "the studies have no task '9x9'"),
-        (["--stand-in", "16x16=8x8"], "--stand-in belongs to --paper"),
+        (["--stand-in", "16x16=8x8"], "--stand-in is allowed only with --paper"),
     ],
 )
 def test_what_is_mistyped_is_named(

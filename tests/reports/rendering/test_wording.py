@@ -60,8 +60,8 @@ def test_the_start_of_a_name_is_enough_and_a_name_may_have_an_equals_sign(two: S
     [
         ({"columns": ["score", "acu"]}, r"unknown column 'acu'; did you mean 'auc'.*known: auc, best"),
         ({"columns": ["auc", "auc"]}, "'auc' is chosen twice"),
-        ({"label": r"tab:a}\input{x"}, "none that LaTeX can refer to"),
-        ({"names": ["uer"]}, "give the name and what to call it"),
+        ({"label": r"tab:a}\input{x"}, "LaTeX cannot refer to the label"),
+        ({"names": ["uer"]}, "'uer' gives no new name"),
         ({"names": ["vlmrb=Ours"]}, r"unknown row, task or column 'vlmrb'.*known:.*uer · quick"),
         ({"names": ["uer=Ours", "vlm_rb=Ours"]}, "would both be called 'Ours'"),
         ({"names": ["uer=A", "uer · quick=B"]}, "two names, 'A' and 'B'"),

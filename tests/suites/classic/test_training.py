@@ -115,11 +115,11 @@ def test_a_task_of_continuous_actions_means_sac_and_is_the_cell_that_naming_it_g
     [
         (
             ["task=Pendulum-v1", "learner=dqn"],
-            r"learner 'dqn' does not fit suite 'classic', task 'Pendulum-v1': .*; the suite's own there is learner=sac",
+            r"learner 'dqn' does not fit suite 'classic', task 'Pendulum-v1': .*default for this task is learner=sac",
         ),
         (
             ["task=Pendulum-v1,CartPole-v1", "learner=sac"],
-            r"learner 'sac' does not fit suite 'classic', task 'CartPole-v1': .*; the suite's own there is learner=dqn",
+            r"learner 'sac' does not fit suite 'classic', task 'CartPole-v1': .*default for this task is learner=dqn",
         ),
         (["task=Pendulum-v1", "learner.channels=8"], r"unknown setting 'learner.channels'"),
     ],

@@ -92,7 +92,8 @@ class Judging:
         return inputs
 
     def next_token(self, inputs: Mapping[str, Any], clips: Sequence[Array]) -> torch.Tensor:
-        """Return float32 logits [n, vocabulary] of the next token, by the fast computation if it is exact."""
+        """Return float32 logits [n, vocabulary] of the next token, by the faster computation if it agreed with the full
+        one at its first use."""
         length = self._shared(inputs["input_ids"])
         kept = length if length > self._worth * inputs["input_ids"].shape[1] else 0
         if self._exact.get(kept > 0):
