@@ -289,7 +289,7 @@ def _misplaced(key: str, cells: Iterable[Cell]) -> UserError | None:
         return None
     drawn = [cell.names.suite for cell in cells if cell.section("drawing") is not None]
     if not drawn:
-        return UserError(f"{key}= is given, but none of the chosen methods has a judge that looks at frames")
+        return UserError(f"{key}= is given, but none of the chosen methods has a part that looks at frames")
     if key not in _drawing_settings():
         return None
     suites = " and ".join(map(repr, _distinct(drawn)))

@@ -96,8 +96,8 @@ class Furl(LivProj):
     while the agent learns (FuRL)."""
 
     goal: bool = True
-    """Whether the heads are trained to rank frames by distance to the goal image until the first success (FuRL). If
-    false, the heads stay as initialised until then (FuRL's ablation)."""
+    """Whether the heads are trained to rank frames by distance to the goal image until the first success. If
+    false, the heads stay as initialised until then (FuRL; false: its ablation)."""
     margin: Annotated[float, Bounds(0)] = 0.1
     """Margin by which the cosine of the better frame should exceed that of the other (FuRL, released code, which does
     not pass on the .25 of its configuration)."""
@@ -140,7 +140,7 @@ _method(
 _method("liv_proj", "reward from LIV through random, fixed projections", "liv_proj", "furl.bib", ablations=EVERY)
 _method(
     "relay",
-    "reward from LIV, and a second learner, of the task's reward alone, that takes turns to act",
+    "reward from LIV, and a second learner that sees the task's reward alone; the two take turns to act",
     "liv",
     "furl.bib",
     relay=True,
@@ -162,7 +162,7 @@ _method(
 )
 _method(
     "furl",
-    "LIV's reward, whose projections are trained meanwhile, and a second learner that takes turns to act",
+    "LIV's reward through trained projections, and a second learner; the two take turns to act",
     "furl",
     "furl.bib",
     relay=True,

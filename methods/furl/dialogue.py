@@ -1,4 +1,4 @@
-"""What FuRL asks its embedder: the instruction, the goal image, and the frames of transitions."""
+"""FuRL's calls to its embedder, which embed the instruction, the goal image, and the frames of transitions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Call, CallResult, EmbedCall
 
 INSTRUCTION, GOAL = "instruction", "goal"
-"""The contents of the questions that are not about transitions."""
+"""Contents of the questions about the instruction and the goal image."""
 
 
 class Vectors:

@@ -1,4 +1,6 @@
-"""Guides that add the cosine of a frame and the instruction to the task's reward: raw, projected, or aligned."""
+"""Guides that add the cosine of a frame and the instruction to the task's reward: of LIV's vectors, of random
+projections, or of projections trained while the agent learns.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +35,14 @@ from guidebench.methods.furl.losses import cosine, ranking, successes
 from guidebench.methods.furl.memory import Memory
 
 STREAM = "furl"
-"""The random stream of each seed from which the frames of the losses are drawn."""
+"""Name of each seed's random stream from which the losses draw frames."""
 
 
 class LivGuide(BaseGuide):
     """r = r_task + ρ·cos(x, y): x is the frame's vector, y the instruction's (LIV, as FuRL's baseline).
 
-    The reward of a batch follows from the vectors that are there when it is drawn. A transition without a vector, and
-    every transition before the instruction's vector is there, has r_task alone (choice: FuRL waits for its encoder).
+    The reward is computed when a batch is drawn. Transitions whose vector has not arrived, and all transitions before
+    the instruction's vector has arrived, have r_task alone (choice: FuRL waits for its encoder).
     """
 
     wants_snapshots = True
@@ -50,9 +52,9 @@ class LivGuide(BaseGuide):
         self.vectors = FrameVectors(build.rows, config.width, config.every, config.stretch)
         self.columns = (self.vectors.column,)
         self._texts = np.full((build.rows, config.width), np.nan, np.float32)
-        """y of each seed, [S, W]; NaN before it is there."""
+        """The instruction's vector y of each seed, [S, W]; NaN until it arrives."""
         self._asked = np.zeros(build.rows, bool)
-        """[S], whether the questions that are not about transitions were sent."""
+        """Whether each seed's questions about instruction and goal image were sent, bool [S]."""
         self._rewards = np.zeros(build.rows)
 
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
@@ -96,7 +98,8 @@ class LivGuide(BaseGuide):
         return cosine(frames, text).numpy()
 
     def metrics(self) -> Metrics:
-        """`guide/reward`: mean r_VLM of the last batch. `guide/failed`: frames that could not be embedded."""
+        """Return `guide/reward`, the mean r_VLM of the last batch, and `guide/failed`, the frames that could not be
+        embedded."""
         return {"guide/reward": self._rewards, "guide/failed": self.vectors.failed.astype(np.float64)}
 
     def state(self, row: int) -> State:
@@ -110,7 +113,7 @@ class LivGuide(BaseGuide):
 
 
 class LivProjGuide(LivGuide):
-    """r = r_task + ρ·cos(E_i(x), E_t(y)), with heads that stay as they were initialised (FuRL's baseline LIV-Proj)."""
+    """r = r_task + ρ·cos(E_i(x), E_t(y)), with randomly initialised, untrained heads (FuRL's baseline LIV-Proj)."""
 
     def __init__(self, build: Build, config: LivProj) -> None:
         super().__init__(build, config)
@@ -135,10 +138,10 @@ class LivProjGuide(LivGuide):
 
 
 class FurlGuide(LivProjGuide):
-    """Aligns the heads while the agent learns (FuRL, released code).
+    """Trains the heads while the agent learns (FuRL, released code).
 
-    Each gradient step of the learner is preceded by one of the heads: before a seed's first success by the ranking of
-    frames by their distance to the goal image, afterwards by successes against failures and against earlier frames.
+    Each gradient step of the learner is preceded by one of the heads. Before a seed's first success, its loss ranks
+    frames by their distance to the goal image; afterwards, it contrasts successes with failures and earlier frames.
     """
 
     def __init__(self, build: Build, config: Furl) -> None:
@@ -147,7 +150,7 @@ class FurlGuide(LivProjGuide):
         self._streams = [streams.named(STREAM) for streams in build.streams]
         self.memory = [Memory(config.kept, config.gap) for _ in range(build.rows)]
         self._goals = np.full((build.rows, config.width), np.nan, np.float32)
-        """The goal image's vector of each seed, [S, W]; NaN before it is there, and without a goal image."""
+        """The goal image's vector of each seed, [S, W]; NaN until it arrives, or if no goal image is used."""
         self._images = [_goal(build, row) for row in range(build.rows)] if config.goal else None
         self._losses = np.full(build.rows, np.nan)
 
@@ -187,7 +190,7 @@ class FurlGuide(LivProjGuide):
             self._contrast(store, aligned)
 
     def _rank(self, store: Store, active: Array) -> None:
-        """One step on the ranking loss, for the seeds `active` [S]; each draws stored transitions uniformly."""
+        """Take one step on the ranking loss, for the seeds `active` [S]; each draws stored transitions uniformly."""
         offsets = self._drawn(active, [store.live.count] * len(active))
         vectors = store.column(FRAME, store.live.slots(offsets))
         there = torch.from_numpy(np.isfinite(vectors[..., 0])).to(self._device)
@@ -202,7 +205,7 @@ class FurlGuide(LivProjGuide):
         self.heads.step(loss, active)
 
     def _contrast(self, store: Store, active: Array) -> None:
-        """One step on the losses of successes, for the seeds `active` [S]."""
+        """Take one step on the losses of successes, for the seeds `active` [S]."""
         memory = self.memory
         drawn = self._drawn(active, [max(len(each.valid), 1) for each in memory])
         numbers = {
@@ -246,7 +249,8 @@ class FurlGuide(LivProjGuide):
         )
 
     def metrics(self) -> Metrics:
-        """As of LIV, and `guide/loss`: of the heads' last step; `guide/positives`, `guide/negatives`: frames kept."""
+        """Return the metrics of LIV; `guide/loss`, that of the heads' last step; and `guide/positives` and
+        `guide/negatives`, the numbers of frames kept."""
         kept = {
             "guide/positives": np.array([len(memory.positives) for memory in self.memory], np.float64),
             "guide/negatives": np.array([len(memory.negatives) for memory in self.memory], np.float64),
@@ -263,7 +267,7 @@ class FurlGuide(LivProjGuide):
 
 
 def _goal(build: Build, row: int) -> Array:
-    """Return the snapshot of the goal image of a seed; UserError where the suite's solver never succeeds."""
+    """Return the snapshot of a seed's goal image; raise UserError if the suite's solver never succeeds."""
     suite, seed = build.suite(row), build.seeds[row]
     found: Array | None = suite.goal_snapshot(build.task, seed)
     if found is None:
@@ -275,5 +279,5 @@ def _goal(build: Build, row: int) -> Array:
 
 
 def _filled(vectors: Array) -> Array:
-    """Return the vectors with 0 where they are not there."""
+    """Return the vectors, with 0 for those that have not arrived."""
     return np.nan_to_num(vectors.astype(np.float32))

@@ -1,7 +1,7 @@
 """FuRL's rewards and losses, as functions of cosines between projected frames and the projected instruction.
 
-Cosines are tensors [S, B]; losses are [S], the mean over the batch, so that gradients of seeds stay apart. Transitions
-whose vectors are not there are left out by a mask.
+Cosines are tensors [S, B]; losses are [S], the mean over the batch, so that each seed has its own gradient. A mask
+excludes transitions whose vectors have not arrived.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ def cosine(frames: Tensor, text: Tensor) -> Tensor:
 
 
 def ranking(cosines: Tensor, distances: Tensor, there: Tensor, margin: float, gap: float) -> Tensor:
-    """Mean over i of Σ_j [d_i < d_j − gap]·max(0, margin − (c_i − c_j)), [S] (FuRL, before the first success).
+    """Return the mean over i of Σ_j [d_i < d_j − gap]·max(0, margin − (c_i − c_j)), [S]
+    (FuRL, before the first success).
 
     A frame that is nearer to the goal image by more than `gap` should have a cosine that is larger by `margin`.
     `distances` [S, B] are Euclidean, between raw vectors; `there` bool [S, B] tells which frames have a vector.
@@ -29,9 +30,10 @@ def ranking(cosines: Tensor, distances: Tensor, there: Tensor, margin: float, ga
 
 
 def successes(positive: Tensor, other: Tensor, there: Tensor, margin: float) -> Tensor:
-    """Mean of [o − p + margin > 0]·(o − p), [S] (FuRL, after the first success, once with negatives, once with lags).
+    """Return the mean of [o − p + margin > 0]·(o − p), [S] (FuRL, after the first success; used
+    once with negatives, once with lags).
 
-    Frames of a success, `positive` [S, B], should have a larger cosine than the `other` frame beside them [S, B]. The
+    Frames of a success, `positive` [S, B], should have a larger cosine than their `other` frame [S, B]. The
     margin only decides which pairs count, as in FuRL's released code; a hinge has the same gradient. `there` bool
     [S, B] tells which pairs have both vectors.
     """

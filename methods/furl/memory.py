@@ -1,4 +1,4 @@
-"""Which stored frames FuRL's losses take for frames of a success, and which for frames of a failure."""
+"""Which stored frames FuRL's losses treat as success frames, and which as failure frames."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from guidebench.harness.interfaces import Array, State
 
 
 class Memory:
-    """The numbers of one seed's transitions by what became of their episodes, the newest `kept` of each kind.
+    """Numbers of one seed's transitions, sorted by their episodes' outcome; the newest `kept` of each kind.
 
-    Of an episode with a success, the steps up to the first success and the run of successes that follows it are
-    positive, the rest belongs to nothing. Of an episode without one, all steps are negative. A positive step is valid
+    In an episode with a success, the steps up to the first success and the run of successes that follows it are
+    positive, and the rest is not used. In an episode without one, all steps are negative. A positive step is valid
     if its episode had `gap` steps before it: the frame of that earlier step is its lag (FuRL, released code, whose
     index of the lag wraps at the number of valid frames instead, a slip that is not repeated here).
     """
@@ -25,11 +25,11 @@ class Memory:
 
     @property
     def succeeded(self) -> bool:
-        """Whether there is a frame of a success to learn from."""
+        """Return whether any valid success frame is stored."""
         return len(self.valid) > 0
 
     def add(self, number: int, success: bool) -> None:
-        """Take the next step of the episode that is under way."""
+        """Add the next step of the current episode."""
         if self._first < 0:
             self._first = number
         self._successes.append(success)

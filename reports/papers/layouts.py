@@ -30,9 +30,9 @@ class Layout:
     lines: tuple[str, ...] = ("task",)
     columns: tuple[str, ...] = ("method",)
     composed: tuple[JoinedColumn, ...] = ()
-    """Used instead of `columns` where a column holds several numbers."""
+    """Columns that hold several numbers each; used instead of `columns`."""
     note: str = ""
-    """How we define what the paper leaves open."""
+    """Definitions, chosen here, of what the paper leaves open."""
 
 
 class Panels(NamedTuple):
@@ -46,12 +46,12 @@ class Panels(NamedTuple):
     """Curves in the order of the legend."""
     learners: tuple[str, ...] = ("",)
     reference: str = ""
-    """A method of which only the final level is drawn, dashed."""
+    """Method of which only the final level is drawn, as a dashed line."""
     arrows: bool = False
     """Whether to mark how much sooner and higher the first curve is than the best baseline."""
     of: Literal["success", "return"] = "success"
     least: int = 1
-    """Fewest curves of a panel."""
+    """Minimum number of curves in a panel."""
     schedule: bool = False
     """Whether to also draw the share λ of draws over training."""
 
@@ -130,7 +130,7 @@ class Paper:
     models: tuple[str, ...] = ()
     """The foundation models that it used, by this project's names."""
     seeds: int | None = None
-    """Runs behind a number without a stated count; None where the paper states no count at all."""
+    """Number of runs assumed where the paper states none for a number; None if it states no count at all."""
     budgets: Mapping[str, int] = field(default_factory=dict)
     """Suite -> environment steps of a run."""
     robots: tuple[str, ...] = ("real_robot",)

@@ -32,8 +32,8 @@ COUNTS = 32
 @register.embedder("scripted")
 @dataclass(frozen=True)
 class Scripted(ModelPart):
-    """Turns frames into random projections of a few pixels and texts into those of hashed letters; hand-written, so it
-    checks the instrument and is no foundation model. Frames and texts are not mapped into one space: a cosine
+    """Turns frames into random projections of a few pixels and texts into those of hashed letters; hand-written, to
+    test the benchmark without a foundation model. Frames and texts are not mapped into one space: a cosine
     between them means nothing."""
 
     width: Annotated[int, Bounds(16), Unit("numbers")] = 1024

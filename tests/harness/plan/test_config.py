@@ -50,12 +50,12 @@ def test_a_record_keeps_the_drawing() -> None:
         (
             "minigrid_doorkey",
             ["method=uer", "drawing.perturbation=texture"],
-            "drawing.perturbation= is given, but none of the chosen methods has a judge that looks at frames",
+            "drawing.perturbation= is given, but none of the chosen methods has a part that looks at frames",
         ),
         (
             "minigrid_doorkey",
             ["method=vlm_rb", "judge=oracle", "drawing.perturbation=texture"],
-            "none of the chosen methods has a judge that looks at frames",
+            "none of the chosen methods has a part that looks at frames",
         ),
         (
             "classic",
