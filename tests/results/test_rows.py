@@ -107,7 +107,7 @@ def test_a_log_in_parquet_that_lacks_a_column_or_holds_another_type_is_refused(d
 
 def test_a_column_of_a_log_that_holds_two_kinds_is_an_error_by_name(tmp_path: Path) -> None:
     log = write_rows(tmp_path, "metrics", [{"step": 1, "loss": 0.5}, {"step": 2, "loss": "much"}])
-    with pytest.raises(UserError, match=r"metrics\.jsonl, column 'loss': it holds float, str"):
+    with pytest.raises(UserError, match=r"metrics\.jsonl, column 'loss' holds float, str"):
         log_to_parquet(log, tmp_path / "metrics.parquet")
 
 
