@@ -123,7 +123,7 @@ def section(words: str, name: str = "bad") -> str:
             "those who wrote it (bad_report.py, line 4)",
         ),
         (section("load=lambda s: __import__('json').loads('}')"), "who wrote it (bad_report.py, line 4)"),
-        (section("load=lambda s: s.rows('labels'), needs=('probes',)"), "declare needs=('probes', 'labels',)"),
+        (section("load=lambda s: s.rows('labels'), needs=('probes',)"), "add needs=('probes', 'labels',)"),
         (section("load=lambda s: [1], tables=lambda f: f"), "tables holds int"),
         (section("load=lambda s: {1}, plain=lambda f: f"), "TypeError: Object of type set"),
         (section("load=lambda s: 1, plain=lambda f: float('nan')"), "tell those who wrote it"),
