@@ -73,9 +73,10 @@ class LivGuide(BaseGuide):
             self.vectors.answered(answer, store)
         for answer in others:
             if answer.value is None:
+                which = "instruction" if answer.key[0] == -1 else "goal image"
                 raise UserError(
-                    "the embedder gave no vector of what every reward needs (the instruction, or the goal image); see "
-                    "the run's model log, then run the same command again"
+                    f"the embedder gave no vector of the {which}, which every reward needs; check it with `bench "
+                    f"doctor embedder=…` and choose another output=…, since this study's record holds the failure"
                 )
             self._told(answer)
 
