@@ -35,6 +35,9 @@ class BaseGuide:
     def phases(self, steps: int) -> tuple[RunPhase, ...]:
         return (RunPhase("train", steps),)
 
+    def begun(self, rows: Array, store: Store, ctx: Context) -> None:
+        """Do nothing."""
+
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
         """Do nothing."""
 
@@ -49,6 +52,10 @@ class BaseGuide:
         return 0
 
     def shape(self, batch: Batch) -> Batch:
+        return batch
+
+    def unguided(self, batch: Batch) -> Batch:
+        """Return the batch as it was drawn."""
         return batch
 
     def losses(self, batch: Tensors, networks: Any) -> Mapping[str, Tensor]:

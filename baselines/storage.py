@@ -179,6 +179,7 @@ class Storage:
             columns={name: self.column(name, index) for name in self._batched},
             success=self._take("success", index),
             task_reward=reward,
+            number=self.written - 1 - (newest - index) % self.size,
         )
 
     def _observation(self, index: Array) -> Array:

@@ -345,6 +345,10 @@ class Context(Protocol):
         """Return the observation that each seed acts on next, [S, …]; in training only. Before a task's first step it
         is the first observation of its first episode."""
 
+    def snapshot(self, row: int) -> Array:
+        """Return the snapshot, uint8 [n], of the state that a seed acts on next; in training only. A transition holds
+        the snapshot of the state after it, so the first state of an episode is drawn from here."""
+
     def ask(self, ask: Question) -> None:
         """Send a question; its response is passed to `answered` after the model's delay."""
 
@@ -483,6 +487,9 @@ class Batch(NamedTuple):
     task_reward: Array | None = None
     """The task reward, [S, B], independent of a guide's changes to `reward`; None in a batch that was not drawn from a
     store. It may be the same array as `reward`, so a guide must replace `reward` and never write into it."""
+    number: Array | None = None
+    """Numbers of the transitions in the order of storage, from 0, int64 [S, B] (`Store.slot`); None in a batch that was
+    not drawn from a store."""
 
 
 class Tensors(NamedTuple):
@@ -543,6 +550,10 @@ class Guide(Protocol):
     def phases(self, steps: int) -> tuple[RunPhase, ...]:
         """Return the run phases of a run of `steps` steps."""
 
+    def begun(self, rows: Array, store: Store, ctx: Context) -> None:
+        """Receive that episodes of these seed rows begin (`ctx.snapshot` shows their first states). Not called for
+        demonstrations and datasets."""
+
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
         """Receive a transition that every seed has stored at `slot`; questions about it may be sent."""
 
@@ -559,6 +570,9 @@ class Guide(Protocol):
 
     def shape(self, batch: Batch) -> Batch:
         """Return the batch that the learner learns from."""
+
+    def unguided(self, batch: Batch) -> Batch:
+        """Return the batch that a learner without guidance learns from (`baselines/agents/relay.py`)."""
 
     def losses(self, batch: Tensors, networks: Any) -> Mapping[str, Tensor]:
         """Return group -> loss term [S], the mean over the batch per seed, with gradients; it is added to the learner's

@@ -243,15 +243,15 @@ class RelayAgent(StandardAgent):
         return {**told, **self._progress()} if told else told
 
     def _update_due(self, ctx: Context) -> tuple[Drawn, Metrics]:
-        """Update the learner, then the explorer on the same batch before the guide shaped it. Further gradient steps
-        that a guide asks for are the learner's alone."""
+        """Update the learner, then the explorer on the same batch without guidance (`Guide.unguided`). Further gradient
+        steps that a guide asks for are the learner's alone."""
         drawn, told = super()._update_due(ctx)
         relaying = self.active & drawn.ready & ~np.array([turns.over for turns in self.turns])
         if not relaying.any():
             return drawn, told
         # an update draws the random numbers of all seeds; those whose relay is over get theirs back
         kept = {row: self._branches[row].state() for row in np.flatnonzero(~relaying).tolist()}
-        update = self.learn_from(self.explorer, drawn.batch, relaying, ctx.step)
+        update = self.learn_from(self.explorer, self.guide.unguided(drawn.batch), relaying, ctx.step)
         for row, state in kept.items():
             self._branches[row].load_state(state)
         own = {f"explorer/{name}": np.where(relaying, values, np.nan) for name, values in update.metrics.items()}

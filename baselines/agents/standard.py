@@ -85,6 +85,9 @@ class StandardAgent(BaseAgent):
     def phases(self) -> tuple[RunPhase, ...]:
         return self.guide.phases(self._steps)
 
+    def begin(self, rows: Array, observation: Array, ctx: Context) -> None:
+        self.guide.begun(rows, self.experience.store, ctx)
+
     def end(self, episodes: Sequence[Episode], ctx: Context) -> None:
         self.guide.ended(episodes, self.experience.store, ctx)
 

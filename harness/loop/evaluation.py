@@ -72,6 +72,9 @@ class EvaluationContext:
     def observation(self) -> Array:
         raise RuntimeError("Context.observation is not available during an evaluation; use the one passed to act")
 
+    def snapshot(self, row: int) -> Array:
+        raise RuntimeError("Context.snapshot is not available during an evaluation, which draws no frames")
+
     def ask(self, ask: Question) -> None:
         raise RuntimeError("Context.ask is not available during an evaluation; use Context.consult")
 

@@ -171,6 +171,10 @@ class Loop:
             self._observation = np.stack([task.reset() for task in self.tasks])
         return self._observation
 
+    def snapshot(self, row: int) -> Array:
+        """Return the snapshot of the state that a seed acts on next."""
+        return self.tasks[row].snapshot()
+
     def run(self) -> None:
         """Train to the end of the agent's last run phase. Raise Stopped if a stop is requested: between two steps after
         writing a checkpoint, or within a step that waits for an answer without writing one."""

@@ -71,6 +71,8 @@ def test_the_ring_wraps_and_only_its_capacity_is_live(tmp_path: Path) -> None:
     batch = storage.gather(np.stack([slots, slots]))
     assert batch.observation[0, :, 0].tolist() == list(range(14, 20))
     assert batch.next_observation[1, :, 0].tolist() == [-14, 16, 17, -17, 19, 20]
+    assert batch.number is not None and batch.number.tolist() == [list(range(14, 20))] * 2
+    np.testing.assert_array_equal(storage.slot(batch.number), np.stack([slots, slots]))
     assert storage.holds(np.array([13, 14, 19, 20])).tolist() == [False, True, True, False]
 
 

@@ -1,0 +1,1 @@
+"""Tests, in the tree of the folders that they test."""
