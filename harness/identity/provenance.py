@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PACKAGES = (
     "guidebench", "torch", "numpy", "gymnasium", "minigrid", "mujoco", "gymnasium-robotics", "ogbench", "safetensors",
-    "pyarrow",
+    "pyarrow", "crafter", "opensimplex",
 )  # fmt: skip
 
 

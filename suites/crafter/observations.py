@@ -1,0 +1,164 @@
+"""The kinds of observation of Crafter: their spaces, and how a game's state becomes one."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Protocol, get_args
+
+import numpy as np
+
+from guidebench.harness.interfaces import Array, Observations, State
+
+Kind = Literal["symbols", "semantic", "text", "pixels", "grey"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+MATERIALS, THINGS, ITEMS = 12, 15, 16
+"""Number of materials, of pictures of objects and of items in the package."""
+STATUS = 4
+"""Items that are health, food, drink and energy; the others are carried."""
+AMOUNTS = 10
+"""Amounts that an item can have, 0 to 9."""
+OBJECTS = 6
+"""Classes of objects in the semantic view."""
+LONGEST_TEXT = 384
+"""Bytes of the longest text, rounded up."""
+FRAMES = 4
+"""Grey pictures in a stack (ELLM)."""
+
+
+def rows(view: int) -> int:
+    """Return the height in cells of the part of the world that is seen; the inventory takes the other rows."""
+    return view - -(-ITEMS // view)
+
+
+def space(kind: Kind, area: int, view: int, size: int) -> Observations:
+    """Return the observation space of a kind, for a world of `area` cells, a view of `view` cells and a picture of
+    `size` pixels a side.
+
+    `pixels`: uint8 [size, size, 3]; `grey`: uint8 [size, size, 4], the four newest pictures. The other kinds are
+    records of `inventory` uint8 [12] and `status` uint8 [4], amounts from 0 to 9; `daylight` float32 [1] in [0, 1];
+    and `local` uint8 [view, rows, 2], by column and row the codes of material and object, 0 being none; or, for
+    `semantic`, `world` uint8 [area, area, 1], the package's semantic codes of the whole world. The kind `text` adds
+    `text` uint8 [384] to the parts of `symbols`: UTF-8, filled up with zeros.
+    """
+    if kind == "pixels":
+        return Observations((size, size, 3), "uint8")
+    if kind == "grey":
+        return Observations((size, size, FRAMES), "uint8", stack=FRAMES)
+    if kind == "semantic":
+        seen = {"world": Observations((area, area, 1), "uint8", categories=(1 + MATERIALS + OBJECTS,))}
+    else:
+        seen = {"local": Observations((view, rows(view), 2), "uint8", categories=(1 + MATERIALS, 1 + THINGS))}
+    text = {"text": Observations((LONGEST_TEXT,), "uint8")} if kind == "text" else {}
+    return Observations(
+        parts={
+            **seen,
+            "inventory": Observations((ITEMS - STATUS,), "uint8", categories=(AMOUNTS,) * (ITEMS - STATUS)),
+            "status": Observations((STATUS,), "uint8", categories=(AMOUNTS,) * STATUS),
+            "daylight": Observations((1,), "float32"),
+            **text,
+        }
+    )
+
+
+class Observed(Protocol):
+    """Makes observations of a game; one object follows one game."""
+
+    def first(self, game: Any) -> Array:
+        """Return the first observation of an episode."""
+
+    def next(self, game: Any) -> Array:
+        """Return the observation after a step."""
+
+    def state(self) -> State: ...
+
+    def load_state(self, state: State) -> None: ...
+
+
+class Records:
+    """Records of named parts: `symbols`, `semantic` or `text`."""
+
+    def __init__(self, kind: Kind, dtype: np.dtype[Any]) -> None:
+        self._kind, self._dtype = kind, dtype
+
+    def next(self, game: Any) -> Array:
+        record = np.zeros((), self._dtype)
+        if self._kind == "semantic":
+            record["world"] = game.semantic()[..., None]
+        else:
+            local = record["local"]
+            local[..., 0], local[..., 1] = game.seen()
+        levels = np.frombuffer(game.levels(), np.uint8)
+        record["status"], record["inventory"] = levels[:STATUS], levels[STATUS:]
+        record["daylight"] = game.daylight
+        if self._kind == "text":
+            from guidebench.suites.crafter.words import text
+
+            told = text(game).encode()
+            record["text"][: len(told)] = np.frombuffer(told, np.uint8)
+        return record
+
+    first = next
+
+    def state(self) -> State:
+        return {}
+
+    def load_state(self, state: State) -> None:
+        pass
+
+
+class Pictures:
+    """The package's picture in colours."""
+
+    def __init__(self, size: int) -> None:
+        from guidebench.suites.crafter.drawing import CrafterDrawer
+
+        self._drawer = CrafterDrawer(size)
+
+    def next(self, game: Any) -> Array:
+        return self._drawer.draw(game.scene())
+
+    first = next
+
+    def state(self) -> State:
+        return {}
+
+    def load_state(self, state: State) -> None:
+        pass
+
+
+class GreyPictures:
+    """The four newest of the package's pictures in grey (ITU-R 601), the oldest first; an episode begins with four
+    equal ones."""
+
+    def __init__(self, size: int) -> None:
+        from guidebench.suites.crafter.drawing import CrafterDrawer
+
+        self._drawer = CrafterDrawer(size)
+        self._stack = np.zeros((size, size, FRAMES), np.uint8)
+
+    def first(self, game: Any) -> Array:
+        self._stack = np.repeat(self._grey(game)[..., None], FRAMES, axis=-1)
+        return self._stack.copy()
+
+    def next(self, game: Any) -> Array:
+        self._stack = np.concatenate([self._stack[..., 1:], self._grey(game)[..., None]], axis=-1)
+        return self._stack.copy()
+
+    def _grey(self, game: Any) -> Array:
+        from PIL import Image
+
+        return np.asarray(Image.fromarray(self._drawer.draw(game.scene())).convert("L"))
+
+    def state(self) -> State:
+        return {"stack": self._stack.copy()}
+
+    def load_state(self, state: State) -> None:
+        self._stack = np.array(state["stack"], np.uint8)
+
+
+def observed(kind: Kind, area: int, view: int, size: int) -> Observed:
+    """Return what makes observations of this kind."""
+    if kind == "pixels":
+        return Pictures(size)
+    if kind == "grey":
+        return GreyPictures(size)
+    return Records(kind, space(kind, area, view, size).numpy)

@@ -1,0 +1,66 @@
+"""What the player sees, carries and feels, as sentences in the form of ELLM (Du et al. 2023, released code)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from guidebench.suites.crafter.game import ITEMS, MATERIALS, SHOWN, Game
+
+NAMES = {"table": "crafting table", "plant-ripe": "plant", "sapling": "plant"}
+"""Name in the package -> name in sentences, where it differs."""
+UNMENTIONED = ("sand",)
+"""Materials that are not mentioned."""
+UNTARGETED = ("path", "sand", "lava")
+"""Materials that are not named as the player's target."""
+FEELINGS = {"health": "hurt", "food": "hungry", "drink": "thirsty", "energy": "sleepy"}
+FULL = 9
+"""Level below which a feeling is mentioned."""
+LONGEST = 384
+"""Bytes that hold the longest text: every material, creature, item and feeling named at once."""
+
+
+def plain(name: str) -> str:
+    """Return the name of a material, object or item in sentences."""
+    return NAMES.get(name, name).replace("_", " ")
+
+
+SIGHTS = {code: plain(name) for code, name in enumerate(MATERIALS, 1) if name not in UNMENTIONED}
+THINGS = {code: plain(name) for code, name in enumerate(SHOWN, 1) if not name.startswith(("player", "arrow"))}
+
+
+def text(game: Game) -> str:
+    """Return sentences in lower case: what is in view, sorted by name; what the player faces; what it has; how it
+    feels. Sand, arrows and the player itself are not mentioned (ELLM's code)."""
+    materials, things = game.seen()
+    empty = things == 0
+    names = {SIGHTS[code] for code in set(materials[empty].tobytes()) if code in SIGHTS}
+    names |= {THINGS[code] for code in set(things.tobytes()) if code in THINGS}
+    told = [f"you see {listed(sorted(names))}."] if names else []
+    if target := facing(game):
+        told.append(f"you are targeting {target}.")
+    inventory = game.player.inventory
+    if carried := [plain(name) for name in ITEMS[4:] if inventory[name] > 0]:
+        told.append(f"you have in your inventory {listed(carried)}.")
+    if felt := [feeling for name, feeling in FEELINGS.items() if inventory[name] < FULL]:
+        told.append(f"you feel {listed(felt)}.")
+    return " ".join(told)
+
+
+def facing(game: Game) -> str:
+    """Return the name of the object or material in front of the player, or "" for one that is not named."""
+    player = game.player
+    material, thing = game.world[player.pos[0] + player.facing[0], player.pos[1] + player.facing[1]]
+    if thing is not None:
+        return plain(thing.texture.partition("-")[0])
+    return "" if material is None or material in UNTARGETED else plain(material)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a list in a sentence.
+
+    >>> listed(["cow"]), listed(["cow", "tree"]), listed(["cow", "grass", "tree"])
+    ('cow', 'cow and tree', 'cow, grass, and tree')
+    """
+    if len(names) < 3:
+        return " and ".join(names)
+    return f"{', '.join(names[:-1])}, and {names[-1]}"

@@ -1,0 +1,124 @@
+"""What the suite declares, held against what its task does; and runs of it."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("crafter")
+
+from crafter import constants
+
+from guidebench import testing
+from guidebench.harness.errors import UserError
+from guidebench.harness.loop.evaluation import scored
+from guidebench.harness.plan import matrix
+from guidebench.harness.settings import Cited, fields
+from guidebench.suites.crafter import ACTIONS, EVENTS, Crafter
+from guidebench.suites.crafter import settings as shared
+from guidebench.suites.crafter.settings import CrafterDrawing
+
+
+def test_actions_and_events_are_the_packages():
+    assert len(constants.actions) == ACTIONS == Crafter().spaces("game")[1].count
+    assert tuple(constants.achievements) == EVENTS
+
+
+def test_reward_events_and_score_are_the_packages(peer):
+    task, other, random = Crafter().make("game"), peer(11), np.random.default_rng(2)
+    task.reset(11)
+    other.reset()
+    unlocked, rewarded = set(), 0
+    while True:
+        action = int(random.integers(17))
+        step = task.step(action)
+        _, reward, done, info = other.step(action)
+        assert step.reward == reward and step.terminated == (info["discount"] == 0) == done and not step.truncated
+        new = {name for name, count in info["achievements"].items() if count and name not in unlocked}
+        assert {name for name, met in zip(EVENTS, task.events(), strict=True) if met} == new
+        unlocked |= new
+        rewarded += bool(new)
+        if done:
+            break
+    assert rewarded and {name for name, met in task.subgoals().items() if met} == unlocked
+    assert task.score() == len(unlocked) and not step.success
+    assert scored(Crafter.scores["game"], task, False, 0.0) == len(unlocked)
+
+
+def test_an_episode_is_truncated_at_its_length_and_succeeds_with_all_achievements():
+    task = Crafter(length=3).make("game")
+    task.reset(0)
+    assert [task.step(0).truncated for _ in range(3)] == [False, False, True]
+    task.reset()
+    player = task._game.player
+    player.achievements.update(dict.fromkeys(EVENTS[1:], 1))
+    assert not task.step(0).success
+    player.achievements[EVENTS[0]] = 1
+    step = task.step(0)
+    assert step.success and task.score() == 22 and task.events().tolist() == [True] + [False] * 21
+
+
+def test_the_second_episode_follows_from_the_first_seed(peer):
+    task, other = Crafter().make("game"), peer(8)
+    for seed in (8, None, None):
+        task.reset(seed)
+        other.reset()
+        assert np.array_equal(task._game.semantic(), other._sem_view())
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"area": 10, "view": 11}, r"suite.area=10 is smaller than suite.view=11"),
+        ({"size": 17}, r"suite.size=17 pixels are too few for suite.view=9 cells.*at least 18"),
+        ({"view": 4}, r"suite.view=4: expected int in \[5, 63\]"),
+        ({"observation": "words"}, r"suite.observation=words: expected one of 'symbols'"),
+    ],
+)
+def test_a_world_that_cannot_be_is_refused(settings, message):
+    with pytest.raises(UserError, match=message):
+        Crafter(**settings)
+
+
+@pytest.mark.parametrize("call", ["make", "spaces", "horizon", "ready", "seconds_per_step"])
+def test_an_unknown_task_is_named(call):
+    with pytest.raises(UserError, match="unknown task 'games'; did you mean 'game'"):
+        getattr(Crafter(), call)("games")
+
+
+def test_a_missing_package_is_named_with_its_extra(monkeypatch):
+    monkeypatch.setattr(shared.importlib.util, "find_spec", lambda name: None)
+    for call in (lambda: Crafter().ready("game"), CrafterDrawing().ready):
+        with pytest.raises(UserError, match=r"needs the package crafter: pip install 'guidebench\[crafter\]'"):
+            call()
+
+
+def test_every_setting_and_value_has_a_source():
+    for config in (Crafter, CrafterDrawing):
+        assert all(field.meaning and field.source for field in fields(config).values())
+    for layer in (Crafter.defaults, *Crafter.profiles.values()):
+        assert all(isinstance(value, Cited) and value.source for value in layer.values())
+
+
+def test_naming_the_suite_imports_no_environment():
+    code = "import sys, guidebench.suites.crafter; print(sorted({'crafter', 'PIL', 'torch'} & set(sys.modules)))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_profiles_observe_symbols_and_the_papers_pixels():
+    for profile, kind in (("paper", "pixels"), ("quick", "symbols"), ("smoke", "symbols")):
+        (cell,) = matrix.plan(["suite=crafter", f"profile={profile}", "seeds=1"]).cells
+        assert cell.section("suite").observation == kind
+
+
+def test_a_learner_that_cannot_read_text_is_refused():
+    with pytest.raises(UserError, match="part 'text' of the observations"):
+        matrix.plan(["suite=crafter", "suite.observation=text", "profile=smoke"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["symbols", "grey"])
+def test_runs_do_not_depend_on_packing_nor_on_a_kill(tmp_path, kind):
+    testing.check_method("uer", tmp_path, "suite=crafter", f"suite.observation={kind}", "suite.area=32")
