@@ -6,14 +6,19 @@ method are accepted as well (planner=openai planner.model=…):
   bench doctor judge=transformers judge.model=PATH                                files, memory, loading, a small call
   bench doctor chat=openai chat.model=NAME                                      a language model, as a teacher calls it
   bench doctor judge=openai judge.model=NAME judge.base_url=http://localhost:8000/v1    the server and how it scores
+
+Given a suite, also check the packages that its tasks and their frames need:
+
+  bench doctor suite=crafter
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from guidebench.harness.findings import Finding
 from guidebench.harness.machine import cores, visible_gpus
@@ -24,7 +29,7 @@ EXTRAS = {"transformers": "vlm", "openai": "openai"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    told = "judge=…, chat=…, embedder=… or another role of a model, and its settings: check that model too"
+    told = "judge=…, chat=…, embedder=… or another role of a model, and its settings: check that model too; suite=…"
     parser.add_argument("overrides", nargs="*", metavar="key=value", help=told)
     parser.add_argument("--json", action="store_true", help="as JSON")
 
@@ -51,6 +56,8 @@ def _model(overrides: Sequence[str]) -> list[Finding]:
     if not overrides:
         return []
     given = matrix.single(overrides)
+    if set(given) <= {"suite", "task"} and "suite" in given:
+        return _suite(given)
     roles = {kind: {kind} for kind in registry.MODELS} | registry.roles()
     found = [(role, kind) for role in given for kind in roles.get(role, ()) if kind in registry.MODELS]
     if not found:
@@ -63,6 +70,25 @@ def _model(overrides: Sequence[str]) -> list[Finding]:
     config = once.model(kind, given, role)
     told = [each._replace(text=in_role(each.text, kind, role)) for each in checkup.findings(config, kind)]
     return [*_packages(EXTRAS.get(config.backend, "none")), *told]
+
+
+def _suite(given: Mapping[str, Any]) -> list[Finding]:
+    """Check what the tasks of a suite, or one of them, and their frames need."""
+    from guidebench.harness import registry
+    from guidebench.harness.errors import UserError, count
+    from guidebench.harness.plan.config import task_of
+
+    name = str(given["suite"])
+    suite = registry.get("suite", name)()
+    tasks = (task_of(name, str(given["task"])),) if "task" in given else suite.tasks
+    missing: dict[str, None] = {}
+    for check in (*(lambda task=task: suite.ready(task) for task in tasks), suite.drawing().ready):
+        try:
+            check()
+        except UserError as error:
+            missing[str(error)] = None
+    told = f"{count(len(tasks), 'task')} and {'its' if len(tasks) == 1 else 'their'} frames can be made"
+    return [Finding(name, False, text) for text in missing] or [Finding(name, True, told)]
 
 
 def _packages(extra: str = "") -> list[Finding]:

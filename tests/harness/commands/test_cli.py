@@ -411,6 +411,22 @@ def test_doctor_names_what_is_missing_or_too_old(bench, monkeypatch: pytest.Monk
     assert not re.search(r"^ *\w+ +x ", out, re.MULTILINE)
 
 
+def test_doctor_names_what_a_suite_lacks(bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    from guidebench.suites.crafter import settings
+
+    assert re.search(
+        r"ok +minigrid_doorkey +5 tasks and their frames can be made", bench("doctor", "suite=minigrid_doorkey")[1]
+    )
+    find = settings.importlib.util.find_spec
+    monkeypatch.setattr(settings.importlib.util, "find_spec", lambda name: None if name == "crafter" else find(name))
+    code, out, _ = bench("doctor", "suite=crafter", "task=game")
+    assert code == 1
+    assert (
+        len(re.findall(r"PROBLEM +crafter .*needs the package crafter: pip install 'guidebench\[crafter\]'", out)) == 1
+    )
+    assert bench("doctor", "suite=crafte")[0] == 2
+
+
 def test_one_is_singular_in_a_plan(bench, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     out = bench("run", *SMOKE, "method=uer", "task=5x5", "seeds=1", "workers=1", "device=cpu", "--dry-run")[1]
