@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from guidebench.reports import statistics
 from guidebench.reports.statistics import Interval
 from guidebench.reports.summary import export
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 HEADING = "subgoals met at the end of an episode"
+ACHIEVEMENTS = "achievements"
+"""Score of tasks whose subgoals are achievements, which have one score together (`geometric`)."""
+TOGETHER = "Crafter's score"
 
 
 class Subgoals(NamedTuple):
@@ -41,8 +47,17 @@ def subgoals(
         if len(shared):
             last = mine[mine["step"] == shared.index.max()]
             rates = last.groupby(["seed", "subgoal"], sort=False)["met"].mean().unstack()
+            if cell.score.name == ACHIEVEMENTS:
+                rates[TOGETHER] = geometric(rates.to_numpy(float))
             by_task.setdefault(f"{cell.suite}/{cell.task}", {})[labels.get(cell.id, cell.label)] = rates
     return [_table(where, rates, reps) for where, rates in by_task.items()]
+
+
+def geometric(rates: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return Crafter's score, as a share, of success rates [seeds, achievements]: with s the rates in per cent,
+    exp(mean ln(1 + s)) - 1 per cent (Hafner 2022, eq. 1)."""
+    score: NDArray[np.float64] = np.expm1(np.log1p(100 * rates).mean(axis=1)) / 100
+    return score
 
 
 def tables(found: Sequence[Subgoals]) -> list[Grid]:

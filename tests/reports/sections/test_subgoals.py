@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from guidebench import results
+from guidebench.harness.interfaces import Score
 from guidebench.reports.commands import report as command
 from guidebench.reports.sections import subgoals
 from tests.reports.conftest import Writer, write_rows
@@ -53,6 +54,18 @@ def test_an_evaluation_that_only_some_seeds_have_does_not_count(writer: Writer) 
     (found,) = met_in(results.study(writer.finish()), 200)
     ((drawer, window),) = found.rates.values()
     assert [float(drawer.estimate), float(window.estimate)] == [1.0, 0.0]
+
+
+def test_achievements_have_crafter_s_score_of_each_seed_s_rates(writer: Writer) -> None:
+    """Rates of 1 and 0 give sqrt(101) - 1 = 9.0499 %, rates of 1/2 and 1 give sqrt(51 * 101) - 1 = 70.7705 %."""
+    root = writer.cell("a", CURVES, steps=200, score=Score("achievements", low=0.0, high=22.0))
+    write_rows(root / "seed-0", "subgoals", met(200, (True, False), (True, False)))
+    write_rows(root / "seed-1", "subgoals", met(200, (True, True), (False, True)))
+    (found,) = met_in(results.study(writer.finish()), 200)
+    assert found.names == ("drawer", "window", "Crafter's score")
+    ((_, _, score),) = found.rates.values()
+    assert float(score.estimate) == pytest.approx((0.090499 + 0.707705) / 2, abs=1e-6)
+    assert [float(score.low), float(score.high)] == pytest.approx([0.090499, 0.707705], abs=1e-6)
 
 
 def test_terminal_page_and_json_show_them(study: results.StudyRecord, capsys: pytest.CaptureFixture[str]) -> None:
