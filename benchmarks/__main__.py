@@ -29,6 +29,7 @@ HERE = (
     "command_line",
     "engine",
     "doorkey_steps",
+    "crafter_steps",
     "frames",
     "statistics",
     "report",
@@ -51,6 +52,7 @@ SMALL = {
     "continuous_metaworld": ["--rounds", "1", "--turn", "8", "--warm-up", "8"],
     "engine": ["--repeats", "1", "--run-steps", "600", "--slots", "2000", "--transitions", "500"],
     "doorkey_steps": ["--rounds", "1"],
+    "crafter_steps": ["--rounds", "1", "--steps", "40"],
     "frames": ["--rounds", "1"],
     "statistics": ["--reps", "200", "--rliable-reps", "5", "2", "2"],
     "report": ["--methods", "2", "--tasks", "2", "--seeds", "2", "--evaluations", "3", "--repeats", "1"],
@@ -110,6 +112,18 @@ def lines(results: dict[str, Any]) -> list[Line]:
                 row = entry[kind]
                 rates = [f"{row[key]:,.0f}/s" for key in ("ours_per_second", "peer_per_second")]
                 found.append(Line(f"DoorKey {name}, {kind}: MiniGrid", *rates, row["ratio"], goal))
+    if steps := results.get("crafter_steps"):
+        for kind, goal in (("symbols", "4"), ("pixels", ""), ("pictures", "1.5")):
+            row = steps["kinds"][kind]
+            found.append(
+                Line(
+                    f"Crafter, steps with {kind}: package",
+                    f"{row['per_second']:,.0f}/s",
+                    f"{steps['package_per_second']:,.0f}/s",
+                    row["ratio"],
+                    goal,
+                )
+            )
     if frames := results.get("frames"):
         times = [f"{1e3 * frames[f'{name}_seconds']:.0f} ms" for name in ("ours", "peer")]
         what = f"OGBench frame from a snapshot, {frames['size']} px, {frames['opengl']}: env.render()"

@@ -1,0 +1,115 @@
+"""Crafter's steps per second beside the package's `env.step`, and the time of a text.
+
+    python -m benchmarks.crafter_steps [--json] [--rounds 5] [--steps 2000]
+
+Each round steps every kind of observation and then the package on one thread, with the same random actions; resets are
+left out, and measured apart. A ratio is the median of the rounds' ratios. The package makes its worlds with numba's
+noise in both. Beside the observations, `pictures` draws one picture per step from snapshots, as a model is shown them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from typing import Any
+
+import crafter
+import numpy as np
+
+from guidebench.suites.crafter import Crafter
+from guidebench.suites.crafter.drawing import CrafterDrawer
+
+KINDS = ("symbols", "text", "semantic", "pixels", "grey")
+
+
+def ours(task: Any, actions: list[int], drawer: Any = None) -> float:
+    """Return steps per second without resets; with a drawer, a picture is drawn for each."""
+    spent = 0.0
+    task.reset(0)
+    for action in actions:
+        start = time.perf_counter()
+        step = task.step(action)
+        if drawer is not None:
+            drawer(task.snapshot()[None])
+        spent += time.perf_counter() - start
+        if step.terminated or step.truncated:
+            task.reset()
+    return len(actions) / spent
+
+
+def package(environment: Any, actions: list[int]) -> float:
+    spent = 0.0
+    environment._episode = 0
+    environment.reset()
+    for action in actions:
+        start = time.perf_counter()
+        done = environment.step(action)[2]
+        spent += time.perf_counter() - start
+        if done:
+            environment.reset()
+    return len(actions) / spent
+
+
+def seconds(work: Any, count: int) -> float:
+    start = time.perf_counter()
+    for _ in range(count):
+        work()
+    return (time.perf_counter() - start) / count
+
+
+def measure(rounds: int, steps: int) -> dict[str, Any]:
+    actions = np.random.default_rng(0).integers(0, 17, steps).tolist()
+    tasks = {kind: Crafter(observation=kind).make("game") for kind in KINDS}  # type: ignore[arg-type]
+    drawer, environment = CrafterDrawer(64), crafter.Env(seed=0)
+    package(environment, actions[:100])  # numba compiles
+    rates: dict[str, list[float]] = {name: [] for name in (*KINDS, "pictures")}
+    peers = []
+    for _ in range(rounds):
+        for kind, task in tasks.items():
+            rates[kind].append(ours(task, actions))
+        rates["pictures"].append(ours(tasks["symbols"], actions, drawer))
+        peers.append(package(environment, actions))
+    task = tasks["symbols"]
+    task.reset(0)
+    return {
+        "steps": steps,
+        "rounds": rounds,
+        "package_per_second": statistics.median(peers),
+        "kinds": {
+            name: {
+                "per_second": statistics.median(found),
+                "ratio": statistics.median(a / b for a, b in zip(found, peers, strict=True)),
+                "ratio_lowest": min(a / b for a, b in zip(found, peers, strict=True)),
+            }
+            for name, found in rates.items()
+        },
+        "text_seconds": statistics.median(seconds(task.text, 200) for _ in range(rounds)),
+        "snapshot_seconds": statistics.median(seconds(task.snapshot, 200) for _ in range(rounds)),
+        "reset_seconds": statistics.median(seconds(task.reset, 2) for _ in range(rounds)),
+        "transition_bytes": {kind: Crafter(observation=kind).spaces("game")[0].numpy.itemsize for kind in KINDS[:3]}  # type: ignore[arg-type]
+        | {kind: int(np.prod(Crafter(observation=kind).spaces("game")[0].shape)) for kind in KINDS[3:]},  # type: ignore[arg-type]
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds (default 5)")
+    parser.add_argument("--steps", type=int, default=2000, help="steps of each contender in a round (default 2000)")
+    given = parser.parse_args()
+    found = measure(given.rounds, given.steps)
+    if given.json:
+        print(json.dumps(found, indent=2))
+        return
+    print(f"package: {found['package_per_second']:,.0f} steps/s")
+    for name, row in found["kinds"].items():
+        print(f"{name:10}{row['per_second']:10,.0f} steps/s{row['ratio']:8.2f}{row['ratio_lowest']:8.2f}")
+    for name in ("text", "snapshot", "reset"):
+        print(f"{name:10}{1e6 * found[f'{name}_seconds']:10,.1f} µs")
+    print("bytes of an observation: " + ", ".join(f"{k} {v:,}" for k, v in found["transition_bytes"].items()))
+
+
+if __name__ == "__main__":
+    main()
