@@ -52,6 +52,7 @@ class BaseAgent:
                 f"files and its random numbers; give each a `name` of its own"
             )
         self.active = np.ones(build.rows, bool)
+        self.wants_measures = False
         self.wants_snapshots = any(experience.judged for experience in experiences.values())
         self._steps = build.steps
 

@@ -31,6 +31,7 @@ class BaseGuide:
 
     columns: tuple[TransitionColumn, ...] = ()
     wants_snapshots = False
+    wants_measures = False
 
     def phases(self, steps: int) -> tuple[RunPhase, ...]:
         return (RunPhase("train", steps),)

@@ -57,7 +57,23 @@ class HasRewards(Protocol):
         for diagnostics only."""
 
 
+@runtime_checkable
+class HasMeasures(Protocol):
+    def measures(self, task: str) -> Mapping[str, str]:
+        """Return name -> meaning, with its unit, of the P numbers that the task's `measures()` holds, in order.
+        Privileged: for oracles only."""
+
+
 # Capabilities of tasks
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """A task of a suite that `HasMeasures`."""
+
+    def measures(self) -> Array:
+        """Return measurements of the state after the last step, finite float32 [P]; zeros before an episode's first
+        step. Privileged: for oracles only."""
 
 
 @runtime_checkable

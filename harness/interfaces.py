@@ -236,6 +236,9 @@ class Transition(NamedTuple):
     events: Array  # [S, E] bool, events that occurred in this step; for oracles and diagnostics only
     snapshot: Array | None  # [S, n] uint8, of the state after the step, if the agent asked for snapshots
     success: Array  # [S] bool, whether the task counts as solved after this step
+    measures: Array | None = None
+    """The tasks' `measures()` (`harness.capabilities.HasMeasures`) after the step, float32 [S, P], if the agent asked
+    for them on behalf of an oracle; None for a step that no task took, such as a demonstration's."""
 
 
 class Episode(NamedTuple):
@@ -282,6 +285,8 @@ class Question(NamedTuple):
     """The role that receives the question, a key of the sending part's `needs`."""
     episode: int = 0
     """The seed's episode that the question concerns, if it is sent during an evaluation (`Place.episode`)."""
+    measures: Array | None = None
+    """`Transition.measures` of these transitions, float32 [m, P]; only an oracle may read them."""
 
 
 class Response(NamedTuple):
@@ -392,6 +397,8 @@ class Agent(Protocol):
 
     wants_snapshots: bool
     """Whether transitions must carry snapshots."""
+    wants_measures: bool
+    """Whether transitions must carry measures, which an oracle will read."""
     deterministic: bool
     """Whether evaluation actions are a function of the observation alone, so that a repeated state is a cycle. False
     for an actor with memory."""
@@ -546,6 +553,8 @@ class Guide(Protocol):
     """Columns that the guide adds to every transition."""
     wants_snapshots: bool
     """Whether transitions must carry snapshots."""
+    wants_measures: bool
+    """Whether transitions must carry measures, which it sends to an oracle (`Question.measures`) and does not read."""
 
     def phases(self, steps: int) -> tuple[RunPhase, ...]:
         """Return the run phases of a run of `steps` steps."""
@@ -795,7 +804,7 @@ class Judge(Protocol):
 
     - scripted, hand-written code: `timeout` and `spawn(suite, task)`, which returns a Judge;
     - oracle: `spawn(suite, task)`, which returns a `guidebench.harness.models.oracle.Oracle`, which reads events and
-      sees no frame;
+      measures and sees no frame;
     - any other, a foundation model: `model`, `prompt`, `in_flight`; `spawn_model(device)`, which returns a
       `guidebench.harness.models.calls.Model`; `policy()`, the retry and timeout policy of its
       `guidebench.harness.models.desk.Desk`; and `ready()`, which raises UserError, before training begins, if something

@@ -237,7 +237,7 @@ class ModelPart(Part):
 
     backend: ClassVar[str]
     """`openai` or `transformers` for foundation models, `scripted` for hand-written code, `oracle` for a model that
-    reads the task's events."""
+    reads the task's events or measures."""
     answers: ClassVar[tuple[str, ...]] = ()
     """Kinds of calls that the model answers, registered with `@register.call`; () is the default of its kind of
     part."""

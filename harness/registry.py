@@ -217,13 +217,7 @@ register = Register()
 
 def get(kind: str, name: str) -> Any:
     """Return the object registered as `name`. Raise UserError with the nearest names if there is none."""
-    if name not in _entries[kind]:
-        _load_built_in()
-    if name not in _entries[kind]:
-        for entry in _outside(kind):
-            if entry.name == name:
-                _load_outside(kind, entry)
-    if name not in _entries[kind]:
+    if not _found(kind, name):
         known = names(kind)
         if why := _broken.get((kind, name)) or _broken.get(("", name)):
             raise UserError(f"{kind} {name!r} is broken and cannot be used: {why}")
@@ -235,6 +229,25 @@ def get(kind: str, name: str) -> Any:
             )
         raise unknown(kind, name, known)
     return _entries[kind][name]
+
+
+def _found(kind: str, name: str) -> bool:
+    """Return whether a name is registered, after loading the built-in modules and the plug-in of that name."""
+    if name not in _entries[kind]:
+        _load_built_in()
+    if name not in _entries[kind]:
+        for entry in _outside(kind):
+            if entry.name == name:
+                _load_outside(kind, entry)
+    return name in _entries[kind]
+
+
+def meant(kind: str, name: str, role: str) -> str:
+    """Return the registered name of the part that `name` means in a role: NAME_ROLE if there is one, else the name
+    itself. So each role of a chat may have a hand-written `scripted` of its own: `planner=scripted` means the chat
+    `scripted_planner` where that is registered."""
+    own = f"{name}_{role}"
+    return own if role != kind and _found(kind, own) else name
 
 
 def home(kind: str, name: str) -> str:

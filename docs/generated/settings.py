@@ -118,7 +118,8 @@ def _parts(method: Method) -> dict[str, tuple[str, str]]:
         kind, name = found[waiting.pop(0)]
         for role, other in registry.get(kind, name).needs.items() if name else ():
             if role not in found and other != registry.HUMAN:
-                found[role] = other, method.named(role, other)
+                name = method.named(role, other)
+                found[role] = other, registry.meant(other, name, role) if name else ""
                 waiting.append(role)
     return found
 

@@ -1,4 +1,10 @@
-"""List suites, methods and the parts of methods by kind, plug-ins included."""
+"""List suites, methods and the parts of methods by kind, plug-ins included.
+
+  bench list chat      only the chats
+
+A part whose name ends with a role's name is the one that the short name means in that role: where there is a chat
+`scripted_feedback`, `feedback=scripted` means it.
+"""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ ATTEMPTS = 10
 
 def together(episodes: Sequence[Demonstration], step: int) -> Transition:
     """Return one step of a worker's seeds as a transition, from one episode per seed."""
-    columns = ([getattr(episode, name)[step] for episode in episodes] for name in Transition._fields)
-    return Transition(*(np.array(column) for column in columns))
+    columns = {name: np.array([getattr(episode, name)[step] for episode in episodes]) for name in ARRAYS}
+    return Transition(**columns)
 
 
 ARRAYS = Demonstration._fields[1:]

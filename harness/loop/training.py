@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from guidebench.harness.capabilities import Measured
 from guidebench.harness.episodes.datasets import Dataset, transitions
 from guidebench.harness.episodes.demonstrations import together
 from guidebench.harness.errors import BudgetReached, Stopped, UserError
@@ -61,6 +62,11 @@ def phases_of(agent: Agent, steps: int, datasets: Collection[str] = ()) -> tuple
                 f"{name} takes the dataset {phase.source!r}, which holds no snapshots and no events, and a part of the "
                 f"cell needs frames or events of stored transitions (`wants_snapshots`); choose a replay, a guide and "
                 f"an agent that do not need them"
+            )
+        if phase.source in datasets and agent.wants_measures:
+            raise UserError(
+                f"{name} takes the dataset {phase.source!r}, which holds no measures, and an oracle of the cell reads "
+                f"measures of stored transitions; choose another model in its role"
             )
     if (total := sum(phase.steps for phase in phases)) != steps:
         told = ", ".join(f"{phase.name} {phase.steps:,}" for phase in phases) or "none"
@@ -115,6 +121,12 @@ class Loop:
         probe: Callable[[Agent, int, Sequence[int]], None] = lambda agent, step, rows: None,
         stop: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._measured = [task for task in tasks if isinstance(task, Measured)] if agent.wants_measures else []
+        """The tasks whose measures the agent asks for; all or none."""
+        if agent.wants_measures and len(self._measured) < len(tasks):
+            raise UserError(
+                "an oracle of the cell reads measures, and the task has none; choose another model in its role"
+            )
         self.agent, self.tasks, self.streams = agent, tasks, streams
         self.rows = np.arange(len(tasks))
         self.step = 0
@@ -246,6 +258,7 @@ class Loop:
             events=np.array([task.events() for task in self.tasks]),
             snapshot=np.array([task.snapshot() for task in self.tasks]) if self.agent.wants_snapshots else None,
             success=np.array([step.success for step in steps], bool),
+            measures=np.array([task.measures() for task in self._measured]) if self._measured else None,
         )
         self._returns += [step.reward for step in steps]
         self._lengths += 1

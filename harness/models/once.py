@@ -25,7 +25,7 @@ def model(kind: str, given: Mapping[str, Any], role: str = "") -> Any:
     """Return the built configuration of a judge, chat or embedder, as `judge` does; `role` is the name of its settings
     if that differs from `kind`."""
     role = role or kind
-    name = str(given.get(role, ""))
+    name = registry.meant(kind, str(given.get(role, "")), role)
     config = registry.get(kind, name)
     if not keeping.recorded(config):
         models = [each for each in registry.names(kind) if keeping.recorded(registry.get(kind, each))]

@@ -1,22 +1,24 @@
-"""Answers from the task's own events, computed in the worker without rendering or a model process.
+"""Answers from the task's own events and measures, computed in the worker without rendering or a model process.
 
-Only a judge whose backend is `oracle` gets events, so that no other model sees privileged state.
+Only a model whose backend is `oracle` gets them, so that no other model sees privileged state.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-from guidebench.harness.interfaces import Array
+from guidebench.harness.interfaces import Question
 from guidebench.harness.models.calls import CallResult, Usage
 from guidebench.harness.models.questions import InFlight, Memory
 from guidebench.harness.streams import Streams
 
-Oracle = Callable[[Array, np.random.Generator], float]
-"""The events of a clip, bool [m, E], and the question's own generator -> P(yes), in [0, 1]."""
+Oracle = Callable[[Question, np.random.Generator], Any]
+"""A question and its own generator -> the value of its response: a judge's P(yes), in [0, 1], or, for a chat, the JSON
+value that the dialogue of the asking part would return, or None if it has no answer."""
 
 
 class OracleBackend:
@@ -35,9 +37,9 @@ class OracleBackend:
     def ask(self, item: InFlight, ahead: bool = False) -> None:
         started = time.perf_counter()
         generator = self._streams[item.ask.row].of_question(item.ordinal, item.ask.to)
-        score = self._oracle(item.ask.events, generator)
+        value = self._oracle(item.ask, generator)
         usage = Usage(calls=1, seconds=time.perf_counter() - started)
-        self._answers[item.number] = CallResult(score, usage=usage, billed=usage)
+        self._answers[item.number] = CallResult(value, "empty" if value is None else "", usage, usage)
         self.clips += 1
         self.seconds += usage.seconds
 
@@ -48,7 +50,7 @@ class OracleBackend:
         return True
 
     def take(self, number: int, stop: Callable[[], bool] | None = None) -> tuple[CallResult, float]:
-        """Return the answer about a clip and a wait of 0 seconds."""
+        """Return the answer to a question and a wait of 0 seconds."""
         return self._answers.pop(number), 0.0
 
     def poll(self) -> None:

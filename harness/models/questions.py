@@ -47,7 +47,7 @@ class Memory(NamedTuple):
 
 
 class Backend(Protocol):
-    """Source of answers: a model process that gets snapshots, an oracle that reads events, or a person at a
+    """Source of answers: a model process that gets snapshots, an oracle that reads the task's state, or a person at a
     terminal."""
 
     seconds: float
@@ -208,7 +208,8 @@ class QuestionQueue:
         return sum(len(queue) for queue in self._flight)
 
     def state(self, row: int) -> State:
-        """Return the account of one seed and its unanswered questions, including their snapshots and events."""
+        """Return the account of one seed and its unanswered questions, including their snapshots, events and
+        measures."""
         account = self.accounts[row]
         return {
             "ordinal": self._ordinals[row],
@@ -221,6 +222,7 @@ class QuestionQueue:
                     "snapshots": item.ask.snapshots,
                     "events": item.ask.events,
                     "content": item.ask.content,
+                    **({} if item.ask.measures is None else {"measures": item.ask.measures}),
                 }
                 for item in self._flight[row]
             ],
@@ -236,7 +238,8 @@ class QuestionQueue:
         for item in state["asks"]:
             snapshots = None if item["snapshots"] is None else np.asarray(item["snapshots"])
             key, events = np.asarray(item["key"]), np.asarray(item["events"])
-            ask = Question(row, key, snapshots, events, item["content"], self.role)
+            measured = np.asarray(item["measures"]) if "measures" in item else None
+            ask = Question(row, key, snapshots, events, item["content"], self.role, measures=measured)
             self._put(ask, int(item["step"]), int(item["ordinal"]))
 
 

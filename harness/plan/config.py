@@ -266,6 +266,7 @@ def _class(kind: str, name: str) -> type:
 
 def parts_of(suite: str, task: str, method: str, profile: str, chosen: Mapping[str, str]) -> tuple[Chosen, ...]:
     """Return the parts of a cell in the order of `Names`; `chosen`: role -> name, for parts named on the command line.
+    A name means the part that is registered for the role, if there is one (`registry.meant`).
 
     The roles follow from the `needs` of the agent, and recursively from those of its parts. A part that neither the
     command line nor the method names is the suite's default. The default judge depends on the profile: a quick profile
@@ -297,7 +298,7 @@ def parts_of(suite: str, task: str, method: str, profile: str, chosen: Mapping[s
                 f"suite {suite!r} names none in its profile {profile!r}; name "
                 f"one with {role}=… (known: {', '.join(registry.names(kind))})"
             )
-        part = Chosen(role, kind, name)
+        part = Chosen(role, kind, name := registry.meant(kind, name, role))
         found[role] = part, who
         needs = registry.get(kind, name).needs
         waiting += [(other, of, f"{kind} {name!r}") for other, of in needs.items()]
@@ -360,7 +361,7 @@ def _targets(names: Names, layer: Layer, key: str) -> list[str]:
         target = target_of(names, key)
         return [] if target is None else [target]
     kind, name, field = pieces
-    filled = [part for part in names.parts if part.name == name and kind in (part.role, part.kind)]
+    filled = [part for part in names.parts if (part.kind, part.name) == (kind, name) or part.named(kind, name)]
     own = {part.role for part in filled if part.role != kind and f"{part.role}.{name}.{field}" in layer}
     return [f"{part.role}.{field}" for part in filled if part.role not in own]
 
@@ -388,7 +389,7 @@ def target_of(names: Names, key: str) -> str | None:
     pieces = key.split(".")
     if len(pieces) == 3:
         role, name, field = pieces
-        return f"{role}.{field}" if name and names.part(role) == name else None
+        return f"{role}.{field}" if any(part.named(role, name) for part in names.parts) else None
     return key if len(pieces) == 2 else None
 
 

@@ -343,7 +343,7 @@ def _needed(recipe: Method) -> dict[str, str]:
         if role not in found and kind != registry.HUMAN:
             found[role] = kind
             name = recipe.named(role, kind)
-            waiting += registry.get(kind, name).needs.items() if name else []
+            waiting += registry.get(kind, registry.meant(kind, name, role)).needs.items() if name else []
     return found
 
 
@@ -366,7 +366,7 @@ def _named(
             names = Names(suite, task, method, profile, config.parts_of(suite, task, method, profile, chosen))
             if names not in seen:
                 seen.add(names)
-                yield names, {role: name for role, name in chosen.items() if names.part(role) == name}
+                yield names, {role: name for role in chosen if (name := names.part(role))}
 
 
 def _cells(

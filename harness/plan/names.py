@@ -15,6 +15,11 @@ class Chosen(NamedTuple):
     def __str__(self) -> str:
         return f"{self.role} {self.name!r}"
 
+    def named(self, role: str, name: str) -> bool:
+        """Return whether this is the part that `role.name` means in a command or a layer of settings: the part of that
+        role, by its registered name or by the short one of `registry.meant`."""
+        return role == self.role and self.name in (name, f"{name}_{role}")
+
     @property
     def words(self) -> str:
         """Return role and name, with the kind if it differs from the role: `planner openai (chat)`."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from guidebench.harness.errors import UserError
-from guidebench.harness.interfaces import Array, Task
+from guidebench.harness.interfaces import Array, Question, Task
 from guidebench.harness.loop.evaluation import Result
 from guidebench.harness.loop.probes import ORDINALS, STRETCH
 from guidebench.harness.parts import clip_length
@@ -101,7 +101,12 @@ class Filmstrips:
             return None, f"{role} {self._cell.names.part(role)} cannot answer there: {reason}"
         if judge.backend == "oracle":
             oracle, streams = judge.spawn(suite, task), Streams(self._seed + SHIFT)
-            return lambda number, frames, events: oracle(events, streams.of_question(ORDINALS + number, role)), ""
+
+            def told(number: int, frames: Array, events: Array) -> float:
+                question = Question(0, np.zeros(0, np.int64), None, events, to=role)
+                return float(oracle(question, streams.of_question(ORDINALS + number, role)))
+
+            return told, ""
         if judge.backend != "scripted":
             return None, f"{role} {self._cell.names.part(role)} is a foundation model, which is not asked for this"
         from guidebench.harness.models.serving import padded

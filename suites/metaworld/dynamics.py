@@ -16,6 +16,7 @@ import numpy as np
 from metaworld.env_dict import ALL_V3_ENVIRONMENTS
 
 from guidebench.harness.interfaces import Array, State
+from guidebench.suites.metaworld import MEASURES
 from guidebench.suites.mujoco import state as simulation
 
 WRITTEN = ("body_pos", "site_pos")
@@ -38,6 +39,8 @@ class Dynamics:
     data: mujoco.MjData
     fullpath: str
     frame_skip: int
+    measured: Array
+    """What the package measured after the last step (`MEASURES`), float32 [3]; zeros before an episode's first."""
     written: dict[str, Array]
     """This environment's values of the model fields `WRITTEN`; environments that share the model also write to them."""
     _prev_obs: Array
@@ -62,6 +65,7 @@ class Dynamics:
         self._prev_obs = seen[:WIDTH].copy()
         seen[WIDTH : 2 * WIDTH] = self._prev_obs
         self._keep()
+        self.measured = np.zeros(len(MEASURES), np.float32)
         return np.asarray(seen, np.float64)
 
     def advance(self, action: Array) -> tuple[Array, float, bool]:
@@ -74,6 +78,7 @@ class Dynamics:
         mujoco.mj_forward(self.model, self.data)
         seen = np.minimum(np.maximum(env._get_obs(), self._bounds[0]), self._bounds[1])
         reward, info = env.evaluate_state(seen, action)
+        self.measured = np.array([info[name] for name in MEASURES], np.float32)
         return seen, float(reward), bool(info["success"])
 
     def state(self) -> State:

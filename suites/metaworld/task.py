@@ -78,6 +78,12 @@ class MetaWorldTask:
         """Return bool [1]: whether the last step was a success and the one before was not."""
         return self._events
 
+    def measures(self) -> Array:
+        """Return the package's measurements after the last step, float32 [3] (`MetaWorld.measures`); zeros before an
+        episode's first. Privileged: for oracles only."""
+        measured: Array = self._env.measured.copy()
+        return measured
+
     def subgoals(self) -> dict[str, bool]:
         """Return `success_any`, whether any step of the episode so far was a success; for several tasks also, under the
         name of this episode's task, whether the last step was. Privileged, for evaluation only."""

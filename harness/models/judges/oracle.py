@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from guidebench.harness.interfaces import Array, Suite
+from guidebench.harness.interfaces import Question, Suite
 from guidebench.harness.models.oracle import Oracle
 from guidebench.harness.parts import ModelPart, There
 from guidebench.harness.registry import register
@@ -41,9 +41,9 @@ class EventOracle(ModelPart):
         """Return the function that answers for a clip with P(yes), 0 or 1."""
         return self._answer
 
-    def _answer(self, events: Array, generator: np.random.Generator) -> float:
-        """Return 1.0 if any of the bool events [m, E] happened, else 0.0, inverted with the configured error
+    def _answer(self, question: Question, generator: np.random.Generator) -> float:
+        """Return 1.0 if any of the question's bool events [m, E] happened, else 0.0, inverted with the configured error
         probability."""
-        happened = bool(events.any())
+        happened = bool(question.events.any())
         wrong = generator.random() < (self.false_negative if happened else self.false_positive)
         return float(happened != wrong)

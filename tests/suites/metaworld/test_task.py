@@ -84,6 +84,36 @@ def test_so_are_those_of_experts_that_grasp(name: str) -> None:
     assert touched > 10 and step.success
 
 
+@pytest.mark.parametrize("name", TASKS)
+def test_measures_are_the_packages_for_every_task(name: str) -> None:
+    suite = MetaWorld()
+    env, task = package(name, 3), suite.make(name)
+    env.reset()
+    task.reset(3)
+    names = list(suite.measures(name))
+    assert names == ["near_object", "grasp_success", "obj_to_target"]
+    assert np.array_equal(task.measures(), np.zeros(3, np.float32))  # type: ignore[attr-defined]
+    for action in moves(5):
+        info = env.step(action)[-1]
+        task.step(action)
+        told = task.measures()  # type: ignore[attr-defined]
+        assert told.dtype == np.float32 and np.isfinite(told).all()
+        assert np.array_equal(told, np.array([info[name] for name in names], np.float32))
+
+
+def test_measures_are_part_of_a_state_and_zero_in_the_next_episode() -> None:
+    task, fresh = MetaWorld().make("push"), MetaWorld().make("push")
+    task.reset(3)
+    for action in moves(5):
+        task.step(action)
+    told = task.measures()  # type: ignore[attr-defined]
+    assert told[2] > 0.1, "the puck is away from its target"
+    fresh.load_state(task.state())
+    assert np.array_equal(fresh.measures(), told)  # type: ignore[attr-defined]
+    fresh.reset(4)
+    assert not fresh.measures().any() and np.array_equal(task.measures(), told)  # type: ignore[attr-defined]
+
+
 def test_a_hidden_goal_is_the_packages_and_zero() -> None:
     env, task = package("reach", 3, hidden=True), MetaWorld(goal="hidden").make("reach")
     assert np.array_equal(task.reset(3)[:36], np.float32(env.reset()[0][:36]))

@@ -35,6 +35,10 @@ def events(*happened: tuple[int, int], length: int = 4) -> np.ndarray:
     return found
 
 
+def about(*happened: tuple[int, int]) -> Question:
+    return Question(0, np.arange(4), None, events(*happened))
+
+
 def question(row: int, happened: bool) -> Question:
     return Question(row, np.arange(4), np.zeros((4, 2), np.uint8), events((2, 1)) if happened else events())
 
@@ -52,10 +56,10 @@ def scores(asks: QuestionQueue, step: int) -> dict[tuple[int, int], float]:
 def test_at_rate_0_it_tells_the_truth_and_at_rate_1_the_opposite(rate: float) -> None:
     for seed in range(20):
         generator = np.random.default_rng(seed)
-        assert oracle(false_negative=rate)(events((0, 0)), generator) == 1.0 - rate
-        assert oracle(false_negative=rate)(events(), generator) == 0.0
-        assert oracle(false_positive=rate)(events(), generator) == rate
-        assert oracle(false_positive=rate)(events((3, 2), (1, 0)), generator) == 1.0
+        assert oracle(false_negative=rate)(about((0, 0)), generator) == 1.0 - rate
+        assert oracle(false_negative=rate)(about(), generator) == 0.0
+        assert oracle(false_positive=rate)(about(), generator) == rate
+        assert oracle(false_positive=rate)(about((3, 2), (1, 0)), generator) == 1.0
 
 
 @pytest.mark.parametrize(("happened", "share_of_yes"), [(True, 0.7), (False, 0.1)])
@@ -117,7 +121,7 @@ def test_an_answer_counts_after_its_delay_or_at_once_without_one() -> None:
     assert scores(asks, 10) == {(0, 0): 1.0}
 
 
-def test_it_is_told_events_and_never_a_frame() -> None:
+def test_it_is_given_the_question_and_its_generator() -> None:
     told: list[Any] = []
 
     def listen(*given: Any) -> float:
@@ -127,7 +131,7 @@ def test_it_is_told_events_and_never_a_frame() -> None:
     asks = asking((0,), listen)
     asks.submit(question(0, True), step=0)
     ((given, generator),) = told
-    assert np.array_equal(given, events((2, 1))) and isinstance(generator, np.random.Generator)
+    assert np.array_equal(given.events, events((2, 1))) and isinstance(generator, np.random.Generator)
 
 
 def test_its_name_and_kind_say_that_it_is_privileged() -> None:

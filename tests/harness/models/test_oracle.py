@@ -1,0 +1,274 @@
+"""An oracle that answers a chat from privileged measures, named by the short name of its role."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench.harness import registry
+from guidebench.harness.commands import cli
+from guidebench.harness.errors import Stopped, UserError
+from guidebench.harness.identity.cells import record
+from guidebench.harness.interfaces import Question
+from guidebench.harness.models.messages import Assignment, Registered, Voice
+from guidebench.harness.models.oracle import OracleBackend
+from guidebench.harness.models.process import ModelProcess
+from guidebench.harness.models.questions import InFlight, QuestionQueue
+from guidebench.harness.plan import matrix
+from guidebench.harness.run import estimates
+from guidebench.harness.streams import Streams
+from tests.logs import logged
+
+# A guide asks its critic about stretches of ten steps. An oracle is sent what was measured, a scripted chat only says
+# what it can see of the question.
+SOURCE = """
+    import json
+    from dataclasses import dataclass
+    from typing import ClassVar
+
+    import numpy as np
+
+    from guidebench.baselines.guiding import BaseGuide
+    from guidebench.harness.capabilities import HasMeasures
+    from guidebench.harness.interfaces import Question
+    from guidebench.harness.logs import Column, Log
+    from guidebench.harness.models.calls import ChatCall, Message
+    from guidebench.harness.parts import AskingPart, ModelPart
+    from guidebench.harness.recipes import Method
+    from guidebench.harness.registry import register
+
+
+    @register.chat("oracle_critic")
+    @dataclass(frozen=True)
+    class Knows(ModelPart):
+        '''Says how far the object was from the target on average.'''
+
+        delay: int = 40
+        silent: bool = False
+
+        version: ClassVar[int] = 1
+        citation: ClassVar[str] = "% a test"
+        backend: ClassVar[str] = "oracle"
+        privileged: ClassVar[bool] = True
+
+        def fits(self, there):
+            return "" if isinstance(there.suite, HasMeasures) else "its suite measures nothing"
+
+        def spawn(self, suite, task):
+            def answer(question, generator):
+                if self.silent:
+                    return None
+                far = question.measures[:, list(suite.measures(task)).index("obj_to_target")]
+                about = json.loads(question.content)["step"]
+                return {"far": float(far.mean()), "steps": len(far), "about": about, "drawn": generator.random()}
+            return answer
+
+
+    @register.chat("scripted_critic")
+    @dataclass(frozen=True)
+    class Sees(ModelPart):
+        '''Says what it was asked.'''
+
+        delay: int = 40
+        timeout: float = 20.0
+
+        version: ClassVar[int] = 1
+        citation: ClassVar[str] = "% a test"
+        backend: ClassVar[str] = "scripted"
+
+        def spawn(self, suite, task):
+            return lambda messages: messages[-1].content[0]
+
+
+    class Asks:
+        calls = 1
+
+        async def __call__(self, content, frames, ask):
+            told = await ask(ChatCall((Message("user", (json.dumps(content),)),)))
+            return {"far": -1.0, "steps": 0, "about": json.loads(told.value)["step"], "drawn": 0.0}
+
+
+    @register.guide("criticised")
+    @dataclass(frozen=True)
+    class Criticised(AskingPart):
+        '''Has every stretch of ten steps criticised.'''
+
+        version: ClassVar[int] = 1
+        citation: ClassVar[str] = "% a test"
+        needs: ClassVar = {"critic": "chat"}
+        logs: ClassVar = {
+            "heard": Log("an answer", {
+                "far": Column(float, "m"), "steps": Column(int, "n"), "about": Column(int, "step"),
+                "drawn": Column(float, "of it"),
+            })
+        }
+
+        def spawn(self, build):
+            return Critic(build.rows, build.parts["critic"].privileged)
+
+        def dialogue(self, suite, task, role):
+            return Asks()
+
+
+    class Critic(BaseGuide):
+        def __init__(self, rows, privileged):
+            self.rows, self.wants_measures = rows, privileged
+            self.held = [[] for _ in range(rows)]
+
+        def observed(self, slot, transition, store, ctx):
+            assert (transition.measures is not None) == self.wants_measures
+            for row in range(self.rows):
+                if self.wants_measures:
+                    self.held[row] = [*self.held[row], transition.measures[row]][-10:]
+                if ctx.step % 10 == 0:
+                    measures = np.array(self.held[row]) if self.wants_measures else None
+                    ctx.ask(Question(
+                        row, np.arange(1), None, np.zeros((1, 0), bool), json.dumps({"step": ctx.step}), "critic",
+                        measures=measures,
+                    ))
+
+        def answered(self, answers, store, ctx):
+            for answer in answers:
+                ctx.note("heard", answer.row, answer.value or {"far": -2.0, "steps": 0, "about": 0, "drawn": 0.0})
+
+        def state(self, row):
+            return {"held": np.array(self.held[row])}
+
+        def load_state(self, row, state):
+            self.held[row] = list(state["held"])
+
+
+    register.method("criticised")(Method(
+        summary="asks a critic", suite="metaworld", guide="criticised", chat="oracle", citation="% a test",
+        defaults={"critic.scripted.delay": 7},
+    ))
+"""
+SHORT = ("method=criticised", "suite=metaworld", "task=reach", "training.steps=160", "evaluation.every=160")
+
+
+@pytest.fixture
+def criticised(plugin: Callable[..., Path]) -> None:
+    chats = "oracle_critic = criticising\nscripted_critic = criticising"
+    plugin(
+        "criticising",
+        SOURCE,
+        {"guide": "criticised = criticising", "method": "criticised = criticising", "chat": chats},
+    )
+
+
+def planned(*words: str) -> Any:
+    (cell,) = matrix.plan(["profile=smoke", *SHORT, *words]).cells
+    return cell
+
+
+def test_a_name_means_the_part_of_that_role_and_records_hold_the_registered_one(criticised: None) -> None:
+    cell = planned()
+    assert cell.names.part("critic") == "oracle_critic", "the method's own chat is `oracle`"
+    assert cell.id == planned("critic=oracle").id == planned("critic=oracle_critic").id
+    assert record(cell)["parts"]["critic"]["name"] == "oracle_critic"
+    assert planned("critic=oracle", "critic.oracle.delay=3").section("critic").delay == 3
+    assert planned("critic.oracle_critic.delay=4").section("critic").delay == 4
+    scripted = planned("critic=scripted")
+    assert scripted.names.part("critic") == "scripted_critic" and scripted.section("critic").delay == 7
+    both = matrix.plan(["profile=smoke", *SHORT, "critic=scripted,oracle,oracle_critic"]).cells
+    assert [each.names.part("critic") for each in both] == ["scripted_critic", "oracle_critic"]
+
+
+def test_an_unknown_name_is_told_with_the_known_ones(criticised: None, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UserError, match="unknown chat 'scriptet'; did you mean 'scripted' or 'scripted_critic'"):
+        planned("critic=scriptet")
+    with pytest.raises(UserError, match=r"critic=scripted_critic .scripted. stands for no foundation model"):
+        from guidebench.harness.models import once
+
+        once.model("chat", {"critic": "scripted"}, "critic")
+    assert cli.main(["list", "chat"]) == 0
+    assert "  oracle_critic        Says how far the object was from the target on average.  [oracle]" in (
+        capsys.readouterr().out
+    )
+
+
+def test_a_run_with_an_oracle_chat_is_the_same_after_a_stop_in_another_packing(
+    criticised: None, train: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise AssertionError("an oracle needs no process")
+
+    monkeypatch.setattr("guidebench.harness.loop.asking.ModelProcess", refuse)
+    words = (*SHORT, "seeds=[0,1]")
+    whole = train(*words, packs=[(0, 1)])
+    broken = whole.with_name("broken")
+    stop = (call == 77 for call in range(1, 10_000)).__next__
+    with pytest.raises(Stopped):
+        train(*words, packs=[(0, 1)], directory=broken, stop=stop)
+    train(*words, packs=[(1,), (0,)], directory=broken)
+    for seed in (0, 1):
+        (one,), (other,) = (list(study.glob(f"*/*/*/seed-{seed}")) for study in (whole, broken))
+        heard = logged(one, "heard")
+        assert heard == logged(other, "heard")
+        assert [row["about"] for row in heard] == list(range(10, 130, 10)), "answers to later questions are not due"
+        assert all(row["steps"] == 10 and 0.04 < row["far"] < 1 for row in heard)
+        assert (one / "evaluations.parquet").read_bytes() == (other / "evaluations.parquet").read_bytes()
+
+
+def test_a_chat_that_is_no_oracle_gets_no_measures(criticised: None, train: Callable[..., Path]) -> None:
+    study = train(*SHORT, "critic=scripted", "seeds=[0]", packs=[(0,)])
+    heard = logged(next(study.glob("*/*/*/seed-0")), "heard")
+    assert [row["about"] for row in heard] == list(range(10, 160, 10)) and {row["far"] for row in heard} == {-1.0}
+
+
+def test_measures_are_not_sent_to_a_model_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ModelProcess, "_send", lambda self: None)
+    voices = {"critic": Voice(Registered("chat", "scripted"))}
+    process = ModelProcess(Assignment(Registered("suite", "metaworld"), "reach", voices), 1.0)
+    measures = np.random.default_rng(0).random((5, 3)).astype(np.float32)
+    shots = np.arange(64, dtype=np.uint8).reshape(4, 16)
+    ask = Question(0, np.arange(5), shots, np.zeros((5, 1), bool), "{}", "critic", measures=measures)
+    process.ask(InFlight(0, 0, 0, ask))
+    (sent,) = process._waiting
+    assert shots.tobytes() in pickle.dumps(sent) and measures.tobytes() not in pickle.dumps(sent)
+
+
+def test_an_oracle_without_an_answer_is_a_counted_failure() -> None:
+    asks = QuestionQueue(1, 0, OracleBackend(lambda question, rng: None, [Streams(0)]), role="critic", kind="chat")
+    asks.submit(Question(0, np.arange(1), None, np.zeros((1, 0), bool), "{}", "critic"), 1)
+    (due,) = asks.due(1)
+    assert due.answer.value is None and due.told.failure == "empty" and asks.accounts[0].failures == 1
+
+
+def test_measures_of_questions_in_flight_are_in_their_state_and_absent_without_any() -> None:
+    answers: list[Any] = []
+    backend = OracleBackend(lambda question, rng: answers.append(question.measures) or 1, [Streams(0)])
+    asks = QuestionQueue(1, 5, backend, role="critic", kind="chat")
+    measures = np.array([[0.0, 1.0, 0.25]], np.float32)
+    for measured in (measures, None):
+        asks.submit(Question(0, np.arange(1), None, np.zeros((1, 0), bool), "{}", "critic", measures=measured), 1)
+    state = asks.state(0)
+    assert ["measures" in item for item in state["asks"]] == [True, False]
+    resumed = QuestionQueue(1, 5, backend, role="critic", kind="chat")
+    resumed.load_state(0, state)
+    assert len(answers) == 4 and answers[3] is None
+    assert np.array_equal(answers[2], measures) and answers[2].dtype == np.float32
+
+
+def test_planning_and_readiness_accept_it_and_another_suite_is_refused(
+    criticised: None, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert estimates.by_model(planned()) == []
+    assert cli.main(["run", *SHORT, "profile=smoke", "seeds=1", f"output={tmp_path / 'study'}", "--dry-run"]) == 0
+    assert "oracle_critic" in capsys.readouterr().out
+    with pytest.raises(UserError, match=r"critic 'oracle_critic' does not fit suite 'classic'.*measures nothing"):
+        matrix.plan(["profile=smoke", "method=criticised", "suite=classic", "task=CartPole-v1"])
+
+
+def test_an_agent_that_wants_measures_of_a_task_without_any_is_refused(
+    criticised: None, train: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry.get("chat", "oracle_critic"), "fits", lambda self, there: "")
+    words = ("method=criticised", "suite=classic", "task=CartPole-v1", "training.steps=1500", "seeds=[0]")
+    with pytest.raises(UserError, match="an oracle of the cell reads measures, and the task has none"):
+        train(*words, packs=[(0,)])
