@@ -171,9 +171,11 @@ class Parameters:
             self.block_gradient(block, loss, out)
         return out.flat
 
-    def block_gradient(self, block: int, loss: Tensor, out: Parameters) -> Tensor:
-        """Write the gradient of one block, as `gradient` does; return its rows of `out.flat`."""
-        gradients_of(block, loss, (self, out))
+    def block_gradient(self, block: int, loss: Tensor, out: Parameters, partial: bool = False) -> Tensor:
+        """Write the gradient of one block, as `gradient` does; return its rows of `out.flat`.
+
+        With `partial`, parameters on which the loss does not depend have the gradient 0; else they are an error."""
+        gradients_of(block, loss, (self, out), partial=partial)
         return out.flat[self.blocks[block].rows]
 
     def add(self, block: int, values: Sequence[Tensor | None]) -> None:
@@ -208,12 +210,13 @@ class Parameters:
             networks[:, piece] = torch.from_numpy(values).to(self.flat.device)
 
 
-def gradients_of(block: int, loss: Tensor, *networks: tuple[Parameters, Parameters]) -> None:
+def gradients_of(block: int, loss: Tensor, *networks: tuple[Parameters, Parameters], partial: bool = False) -> None:
     """Write the gradients of a block's loss [seeds] for several networks: pairs of a network and the `Parameters` for
-    its gradient."""
+    its gradient. `partial` is that of `Parameters.block_gradient`."""
     leaves = [view for parameters, _ in networks for view in parameters.blocks[block].views.values()]
     wanted = [view for _, out in networks for view in out.blocks[block].views.values()]
-    for view, gradient in zip(wanted, torch.autograd.grad(loss.sum(), leaves), strict=True):
+    found = torch.autograd.grad(loss.sum(), leaves, allow_unused=partial, materialize_grads=partial)
+    for view, gradient in zip(wanted, found, strict=True):
         view.copy_(gradient)
 
 

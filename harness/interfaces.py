@@ -627,7 +627,7 @@ class Store(Protocol):
 
     def column(self, name: str, index: Array) -> Array:
         """Return values [S, B, …] at slots [S, B] of an added column, or of `observation`, `action`, `reward`,
-        `terminated` or `ended`. A late value that is not written yet reads as the column's initial value."""
+        `terminated`, `success` or `ended`. A late value that is not written yet reads as the column's initial value."""
 
     def read(self, column: str, row: int, slots: Array) -> Array:
         """Return values [n, …] of a column at slots [n] of one seed row."""

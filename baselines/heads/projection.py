@@ -40,16 +40,27 @@ class Heads:
         """Return E_kind of vectors [seeds of the block, B, width], [seeds of the block, B, out], with gradients."""
         return self.networks[kind](self.parameters.blocks[block].views, vectors)
 
+    def of_row(self, row: int, kind: str, vectors: Tensor) -> Tensor:
+        """Return E_kind of vectors [n, width] of one seed row, [n, out], without gradients."""
+        block, rows = next((block, rows) for block, rows in enumerate(self.blocks) if rows.start <= row < rows.stop)
+        own = {
+            name: view[row - rows.start : row - rows.start + 1]
+            for name, view in self.parameters.blocks[block].views.items()
+        }
+        with torch.no_grad():
+            return self.networks[kind](own, vectors.unsqueeze(0))[0]
+
     def evaluate(self, function: Callable[[int, slice], Tensor]) -> Tensor:
         """Return `function(block, its seed rows)` of all blocks side by side, [S, …], without gradients."""
         with torch.no_grad():
             return torch.cat([function(block, rows) for block, rows in enumerate(self.blocks)])
 
     def step(self, loss: Callable[[int, slice], Tensor], active: Array) -> None:
-        """Take one step of Adam on `loss(block, its seed rows)` [seeds of the block] for the seeds `active` [S]."""
+        """Take one step of Adam on `loss(block, its seed rows)` [seeds of the block] for the seeds `active` [S]; the
+        gradient of heads that the loss does not use is 0."""
         for block, rows in enumerate(self.blocks):
             if active[rows].any():
-                self.parameters.block_gradient(block, loss(block, rows), self._gradient)
+                self.parameters.block_gradient(block, loss(block, rows), self._gradient, partial=True)
         self.optimiser.step(self._gradient.flat, active)
 
     def state(self, row: int) -> State:

@@ -61,7 +61,7 @@ class Liv(AskingPart):
 
         return Vectors(suite.make(task).instruction, self.crop)
 
-    def array(self, there: There, role: str) -> ArraySpec:
+    def array(self, there: There, role: str) -> ArraySpec | None:
         """Return the declaration of its answers, one vector per frame or text."""
         from guidebench.baselines.frame_vectors import spec
 

@@ -73,12 +73,17 @@ class LivGuide(BaseGuide):
             self.vectors.answered(answer, store)
         for answer in others:
             if answer.value is None:
-                which = "instruction" if answer.key[0] == -1 else "goal image"
-                raise UserError(
-                    f"the embedder gave no vector of the {which}, which every reward needs; check it with `bench "
-                    f"doctor embedder=…` and choose another output=…, since this study's record holds the failure"
-                )
-            self._told(answer)
+                self._lost(answer)
+            else:
+                self._told(answer)
+
+    def _lost(self, answer: Response) -> None:
+        """Raise UserError, because the embedder failed on the instruction or the goal image."""
+        which = "instruction" if answer.key[0] == -1 else "goal image"
+        raise UserError(
+            f"the embedder gave no vector of the {which}, which every reward needs; check it with `bench doctor "
+            f"embedder=…` and choose another output=…, since this study's record holds the failure"
+        )
 
     def _told(self, answer: Response) -> None:
         """Keep the vector of the instruction."""
@@ -88,14 +93,14 @@ class LivGuide(BaseGuide):
         """Return the batch with r_task + ρ·r_VLM."""
         vectors = batch.columns[FRAME]
         there = np.isfinite(vectors[..., 0]) & np.isfinite(self._texts[:, :1])
-        found = np.where(there, self.cosines(_filled(vectors)), 0.0)
+        found = np.where(there, self.cosines(filled(vectors)), 0.0)
         self._rewards = found.sum(1) / np.maximum(there.sum(1), 1)
         reward = batch.reward + np.float32(self.config.rho) * found.astype(np.float32)
         return batch._replace(reward=reward)
 
     def cosines(self, vectors: Array) -> Array:
         """Return r_VLM of frames' vectors [S, B, W], [S, B]."""
-        frames, text = tensor(vectors, "cpu"), tensor(_filled(self._texts), "cpu").unsqueeze(1)
+        frames, text = tensor(vectors, "cpu"), tensor(filled(self._texts), "cpu").unsqueeze(1)
         return cosine(frames, text).numpy()
 
     def metrics(self) -> Metrics:
@@ -122,7 +127,7 @@ class LivProjGuide(LivGuide):
         self.heads = Heads(build, widths, config.hidden, config.out, config.learning_rate)
 
     def cosines(self, vectors: Array) -> Array:
-        frames, texts = tensor(vectors, self._device), tensor(_filled(self._texts), self._device).unsqueeze(1)
+        frames, texts = tensor(vectors, self._device), tensor(filled(self._texts), self._device).unsqueeze(1)
         found = self.heads.evaluate(lambda block, rows: self._cosine(block, frames[rows], texts[rows]))
         return found.cpu().numpy()
 
@@ -177,10 +182,10 @@ class FurlGuide(LivProjGuide):
     def before_update(self, store: Store, learner: Learner, ctx: Context) -> int:
         """Take as many steps of the heads as the learner has gradient steps due."""
         for _ in range(learner.updates_due(ctx.step, ctx.phase.updates)):
-            self._align(store)
+            self._align(store, ctx)
         return 0
 
-    def _align(self, store: Store) -> None:
+    def _align(self, store: Store, ctx: Context) -> None:
         known = np.isfinite(self._texts[:, 0])
         aligned = known & [memory.succeeded for memory in self.memory]
         ranked = known & ~aligned & np.isfinite(self._goals[:, 0])
@@ -195,8 +200,8 @@ class FurlGuide(LivProjGuide):
         offsets = self._drawn(active, [store.live.count] * len(active))
         vectors = store.column(FRAME, store.live.slots(offsets))
         there = torch.from_numpy(np.isfinite(vectors[..., 0])).to(self._device)
-        frames, texts = tensor(_filled(vectors), self._device), tensor(_filled(self._texts), self._device).unsqueeze(1)
-        goals = tensor(_filled(self._goals), self._device).unsqueeze(1)
+        frames, texts = tensor(filled(vectors), self._device), tensor(filled(self._texts), self._device).unsqueeze(1)
+        goals = tensor(filled(self._goals), self._device).unsqueeze(1)
         distances = torch.linalg.vector_norm(frames - goals, dim=2)
 
         def loss(block: int, rows: slice) -> Tensor:
@@ -220,8 +225,8 @@ class FurlGuide(LivProjGuide):
             held = store.holds(chosen)
             vectors = store.column(FRAME, np.where(held, store.slot(chosen), 0))
             there[kind] = torch.from_numpy(held & np.isfinite(vectors[..., 0])).to(self._device)
-            frames[kind] = tensor(_filled(vectors), self._device)
-        texts = tensor(_filled(self._texts), self._device).unsqueeze(1)
+            frames[kind] = tensor(filled(vectors), self._device)
+        texts = tensor(filled(self._texts), self._device).unsqueeze(1)
 
         def loss(block: int, rows: slice) -> Tensor:
             cosines = {kind: self._cosine(block, each[rows], texts[rows]) for kind, each in frames.items()}
@@ -279,6 +284,9 @@ def _goal(build: Build, row: int) -> Array:
     return found
 
 
-def _filled(vectors: Array) -> Array:
-    """Return the vectors, with 0 for those that have not arrived."""
-    return np.nan_to_num(vectors.astype(np.float32))
+def filled(vectors: Array) -> Array:
+    """Return vectors [..., n], or numbers, as float32, with 0 for what has not arrived, which is NaN."""
+    found: Array = vectors.astype(np.float32)
+    if not np.isfinite(found.sum()):  # cheaper than looking at every number, and few batches lack one
+        np.nan_to_num(found, copy=False)
+    return found
