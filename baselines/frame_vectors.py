@@ -1,4 +1,5 @@
-"""A vector of an embedder for the frame of every stored transition, filled in late and never asked for twice."""
+"""A vector of an embedder for the frame of every stored transition, filled in late and never asked for twice; and the
+crop of frames before they are embedded."""
 
 from __future__ import annotations
 
@@ -106,3 +107,9 @@ def pieces(answers: Sequence[Response]) -> tuple[list[Response], list[Response]]
     """Return the answers about transitions, and those to `about`."""
     frames = [answer for answer in answers if answer.key[0] >= 0]
     return frames, [answer for answer in answers if answer.key[0] < 0]
+
+
+def cropped(frames: Array, share: float) -> Array:
+    """Return frames [n, height, width, 3] without this share of their height and width at each edge."""
+    rows, columns = (round(share * side) for side in frames.shape[1:3])
+    return frames[:, rows : frames.shape[1] - rows, columns : frames.shape[2] - columns]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from guidebench.baselines.frame_vectors import cropped
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import Call, CallResult, EmbedCall
 
@@ -35,9 +36,3 @@ class Vectors:
             items = tuple(cropped(frames, self._crop))
         found = await ask(EmbedCall(items))
         return None if found.failure else np.asarray(found.value)
-
-
-def cropped(frames: Array, share: float) -> Array:
-    """Return frames [n, height, width, 3] without this share of their height and width at each edge."""
-    rows, columns = (round(share * side) for side in frames.shape[1:3])
-    return frames[:, rows : frames.shape[1] - rows, columns : frames.shape[2] - columns]

@@ -23,10 +23,6 @@ BASELINES = {
 }
 
 
-REWARD = ArraySpec("frame_reward")
-"""The embedder's answers: one number per frame."""
-
-
 @register.guide("vlm_rm")
 @dataclass(frozen=True)
 class VlmRm(AskingPart):
@@ -60,7 +56,7 @@ class VlmRm(AskingPart):
         return ""
 
     def spawn(self, build: Build) -> Guide:
-        from guidebench.methods.vlm_rm.guide import FrameRewardGuide
+        from guidebench.baselines.frame_rewards import FrameRewardGuide
 
         return FrameRewardGuide(build.rows, self.stretch)
 
@@ -71,6 +67,8 @@ class VlmRm(AskingPart):
         return GoalBaseline(self.goal or suite.make(task).instruction, self.baseline, self.alpha)
 
     def array(self, there: There, role: str) -> ArraySpec:
+        from guidebench.baselines.frame_rewards import REWARD
+
         return REWARD
 
 

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from guidebench.baselines.frame_vectors import FRAME
+from guidebench.baselines.frame_vectors import FRAME, cropped
 from guidebench.baselines.storage import Storage
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array, Response
 from guidebench.methods.furl import Furl, Liv, LivProj
-from guidebench.methods.furl.dialogue import GOAL, INSTRUCTION, cropped
+from guidebench.methods.furl.dialogue import GOAL, INSTRUCTION
 from guidebench.methods.furl.guide import FurlGuide, LivGuide, LivProjGuide
 from tests.baselines.test_experience import build, ctx, happened
 

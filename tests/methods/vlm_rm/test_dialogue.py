@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from guidebench.baselines.frame_rewards import REWARD
 from guidebench.harness.errors import UserError
 from guidebench.harness.models.calls import Call, CallResult, EmbedCall
 from guidebench.harness.plan.arrays import Declared, fitted
-from guidebench.methods.vlm_rm import REWARD
 from guidebench.methods.vlm_rm.dialogue import GoalBaseline, reward
 
 GOAL, BASELINE = np.array([1.0, 0.0]), np.array([0.0, 1.0])

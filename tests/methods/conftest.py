@@ -1,4 +1,4 @@
-"""Tiny real models, made once for the session."""
+"""Tiny real models, made once for the session, as the configurations of embedders name them."""
 
 from __future__ import annotations
 

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from guidebench.baselines.frame_rewards import FrameRewardGuide
 from guidebench.baselines.storage import Storage
 from guidebench.harness.interfaces import Actions, Build, Observations, Question, Response, Transition
 from guidebench.harness.streams import Streams
-from guidebench.methods.vlm_rm.guide import FrameRewardGuide
 
 
 class World:
