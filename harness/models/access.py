@@ -94,7 +94,7 @@ class Local(ModelPart):
 
     citation: ClassVar[str | Path] = Path(__file__).with_name("transformers.bib")
     backend: ClassVar[str] = "transformers"
-    answers: ClassVar[tuple[str, ...]] = ("judge", "chat", "embed")
+    answers: ClassVar[tuple[str, ...]] = ("judge", "chat", "embed", "video")
     privileged: ClassVar[bool] = False
 
     def ready(self) -> None:

@@ -96,7 +96,8 @@ def _weights(config: Any) -> Generator[Finding, None, bool]:
     if place is None:
         yield Finding("files", None, missing(name))
         return False
-    files = [place] if place.is_file() else sorted(place.glob("*.safetensors"))
+    pattern = "*/*.safetensors" if (place / "model_index.json").is_file() else "*.safetensors"
+    files = [place] if place.is_file() else sorted(place.glob(pattern))
     try:
         lacking = _lacking(place, files)
         count, size = sum(_parameters(file) for file in files), sum(file.stat().st_size for file in files)
@@ -119,7 +120,7 @@ def _lacking(place: Path, files: list[Path]) -> str:
         return (
             "" if place.suffix == ".safetensors" else f"{place} is no safetensors file; see `bench models convert -h`"
         )
-    if not (place / "config.json").is_file():
+    if not (place / "config.json").is_file() and not (place / "model_index.json").is_file():
         return f"{place} has no config.json; name the directory that a model was saved into"
     index = place / "model.safetensors.index.json"
     listed = set(json.loads(index.read_text())["weight_map"].values()) if index.is_file() else set()

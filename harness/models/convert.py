@@ -14,6 +14,12 @@ WRAPPINGS = ("module.", "model.")
 """Prefixes of all tensor names that DataParallel or a wrapper class adds in training."""
 RN50 = "RN50-quickgelu"
 """open_clip's name for the CLIP ResNet-50 that OpenAI published and that LIV fine-tunes."""
+S3D = "s3d"
+"""Our name for the S3D of videos and texts that was learnt from HowTo100M."""
+WORDS = "words"
+"""Name of the tensor that holds S3D's word list, uint8: UTF-8, one word a line."""
+MOST_WORDS = 10**6
+"""Words of a list at most; the published one has 66,249."""
 
 LONGEST_HEADER = 10**8
 """Bytes of a safetensors header at most, as the format's own reader has it."""
@@ -25,12 +31,12 @@ class Converted(NamedTuple):
     tensors: int
     parameters: int
     architecture: str
-    """open_clip's name of the architecture; "" if unknown, and then the file cannot be used as a model."""
+    """open_clip's name of the architecture, or `s3d`; "" if unknown, and then the file cannot be used as a model."""
 
 
-def convert(source: Path, target: Path, architecture: str = "") -> Converted:
+def convert(source: Path, target: Path, architecture: str = "", words: Path | None = None) -> Converted:
     """Write the tensors of `source` to the new file `target`; raise UserError unless `source` is a checkpoint of
-    tensors only."""
+    tensors only. `words` is the word list that a checkpoint of S3D needs, as `word_list` reads it."""
     import torch
     from safetensors.torch import save_file
 
@@ -50,16 +56,49 @@ def convert(source: Path, target: Path, architecture: str = "") -> Converted:
     tensors = _unwrapped(max(_mappings(read), key=len, default={}))
     if not tensors:
         raise UserError(f"{source} holds no named tensors")
-    architecture = architecture or (RN50 if _is_rn50(tensors) else "")
+    architecture = architecture or (RN50 if _is_rn50(tensors) else S3D if _is_s3d(tensors) else "")
+    if (architecture == S3D) != (words is not None):
+        raise UserError(
+            f"{source} is S3D, which needs the list of its words; give the list that is published beside it with "
+            f"--words s3d_dict.npy"
+            if words is None
+            else f"{source} is not S3D, and only S3D has a word list; leave --words out"
+        )
+    if words is not None:
+        listed = "\n".join(word_list(words)).encode("utf-8")
+        tensors[WORDS] = torch.frombuffer(bytearray(listed), dtype=torch.uint8)
     # A tensor may be a view of another; safetensors needs separate copies.
     whole = {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
-    save_file(whole, target, {"format": "pt"} | ({"open_clip": architecture} if architecture else {}))
+    kind = "network" if architecture == S3D else "open_clip"
+    save_file(whole, target, {"format": "pt"} | ({kind: architecture} if architecture else {}))
     return Converted(len(whole), sum(tensor.numel() for tensor in whole.values()), architecture)
 
 
+def word_list(file: Path) -> list[str]:
+    """Return the words of a NumPy file of texts, which is never unpickled, or of a text file with one word a line;
+    raise UserError for any other file."""
+    import numpy as np
+
+    if not file.is_file():
+        raise UserError(f"{file} is no file; expected a list of words, as .npy or as text with one word a line")
+    try:
+        if file.suffix == ".npy":
+            listed = np.load(file, allow_pickle=False)
+            if listed.ndim != 1 or listed.dtype.kind != "U":
+                raise ValueError(f"it holds {listed.dtype} {[*listed.shape]}, not a list of texts")
+            words = [str(word) for word in listed]
+        else:
+            words = file.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    except (ValueError, OSError, EOFError) as error:
+        raise UserError(f"{file} is no list of words ({_first_line(error)}); a pickled list is not opened") from None
+    if len(words) > MOST_WORDS or not all(words) or any("\n" in word for word in words):
+        raise UserError(f"{file} is no list of words: expected at most {MOST_WORDS:,}, none empty or with a line break")
+    return words
+
+
 def width(file: Path) -> int | None:
-    """Numbers in a vector of the CLIP model in a safetensors file, by the file's header alone; None where there is no
-    such file, or another model in it."""
+    """Numbers in a vector of the CLIP model or S3D in a safetensors file, by the file's header alone; None where there
+    is no such file, or another model in it."""
     try:
         with file.open("rb") as opened:
             length = int.from_bytes(opened.read(8), "little")
@@ -67,7 +106,7 @@ def width(file: Path) -> int | None:
     except (OSError, ValueError):
         return None
     match header:
-        case {"text_projection": {"shape": [_, int(found)]}}:
+        case {"text_projection": {"shape": [_, int(found)]}} | {"text_module.fc2.weight": {"shape": [int(found), _]}}:
             return found
     return None
 
@@ -96,6 +135,11 @@ def _is_rn50(tensors: Mapping[str, Any]) -> bool:
     ]
     features = tensors.get("visual.attnpool.c_proj.weight")
     return blocks == [3, 4, 6, 3] and features is not None and features.shape[0] == 1024
+
+
+def _is_s3d(tensors: Mapping[str, Any]) -> bool:
+    """Return whether tensors have S3D's names of its first convolution, last block and table of words."""
+    return {"conv1.conv1.weight", "mixed_5c.conv_b0.conv1.weight", "text_module.word_embd.weight"} <= set(tensors)
 
 
 def _first_line(error: Exception) -> str:

@@ -1,6 +1,7 @@
-"""Convert a published torch.save checkpoint, such as LIV's, to safetensors. No code in the checkpoint is executed.
+"""Convert a published torch.save checkpoint, such as LIV's or S3D's, to safetensors. No code in it is executed.
 
 bench models convert model.pt liv.safetensors      then set liv.safetensors as the model
+bench models convert s3d_howto100m.pth s3d.safetensors --words s3d_dict.npy
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", type=Path, metavar="CHECKPOINT", help="file written by torch.save")
     parser.add_argument("target", type=Path, metavar="FILE", help="safetensors file to write; must not exist")
     parser.add_argument(
-        "--architecture", default="", help="name of the architecture in open_clip; detected for CLIP RN50"
+        "--architecture", default="", help="name of the architecture in open_clip; detected for CLIP RN50 and S3D"
+    )
+    parser.add_argument(
+        "--words", type=Path, metavar="LIST", help="S3D's word list: the published .npy, or text with one word a line"
     )
 
 
 def run(args: argparse.Namespace) -> int:
     from guidebench.harness.models.convert import convert
 
-    done = convert(args.source, args.target, args.architecture)
+    done = convert(args.source, args.target, args.architecture, args.words)
     known = f", {done.architecture}: name it as a model that embeds" if done.architecture else ""
     print(f"{args.target}: {done.tensors} tensors, {done.parameters:,} numbers{known}")
     return 0

@@ -20,8 +20,10 @@ from guidebench.harness.models.calls.base import (
     part,
 )
 from guidebench.harness.models.calls.chat import CUT_OFF, ChatCall, Message
+from guidebench.harness.models.calls.denoise import DenoiseCall
 from guidebench.harness.models.calls.embed import EmbedCall
 from guidebench.harness.models.calls.judge import JudgeCall
+from guidebench.harness.models.calls.video import VideoCall
 
 __all__ = [
     "CUT_OFF",
@@ -31,6 +33,7 @@ __all__ = [
     "Call",
     "CallResult",
     "ChatCall",
+    "DenoiseCall",
     "EmbedCall",
     "Failure",
     "FailureKind",
@@ -41,5 +44,6 @@ __all__ = [
     "Model",
     "Reply",
     "Usage",
+    "VideoCall",
     "part",
 ]

@@ -53,15 +53,21 @@ class EmbedCall(Call):
     def distance(self, recorded: Any, now: Any) -> float:
         """Return 1 minus the smallest cosine between corresponding vectors; infinite if their shapes differ or only one
         of a pair is zero."""
-        if np.shape(recorded) != np.shape(now):
-            return float("inf")
-        lengths = np.linalg.norm(recorded, axis=1), np.linalg.norm(now, axis=1)
-        if ((lengths[0] == 0) != (lengths[1] == 0)).any():
-            return float("inf")
-        product = np.where(lengths[0] == 0, 1.0, lengths[0] * lengths[1])
-        cosine = np.where(lengths[0] == 0, 1.0, np.einsum("nd,nd->n", recorded, now) / product)
-        return float((1.0 - cosine).max(initial=0.0))
+        return cosine_distance(recorded, now)
 
     @classmethod
     def words(cls, value: Any) -> str:
         return f"{len(value)} vectors of {value.shape[1]} numbers"
+
+
+def cosine_distance(recorded: Array, now: Array) -> float:
+    """Return 1 minus the smallest cosine between corresponding vectors [n, d]; infinite if the shapes differ or only
+    one of a pair is zero."""
+    if np.shape(recorded) != np.shape(now):
+        return float("inf")
+    lengths = np.linalg.norm(recorded, axis=1), np.linalg.norm(now, axis=1)
+    if ((lengths[0] == 0) != (lengths[1] == 0)).any():
+        return float("inf")
+    product = np.where(lengths[0] == 0, 1.0, lengths[0] * lengths[1])
+    cosine = np.where(lengths[0] == 0, 1.0, np.einsum("nd,nd->n", recorded, now) / product)
+    return float((1.0 - cosine).max(initial=0.0))

@@ -1,4 +1,7 @@
-"""The embedder `scripted`: hand-written features of pixels and words, which check a method's plumbing for nothing."""
+"""The embedder `scripted`: hand-written features of pixels and words, which check a method's plumbing for nothing.
+
+It also answers for a video encoder and for a diffusion model, by arithmetic on the same features.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from guidebench.harness.registry import register
 from guidebench.harness.settings import Bounds, Transport, Unit
 
 if TYPE_CHECKING:
-    from guidebench.harness.models.calls import EmbedCall
+    from guidebench.harness.models.calls import DenoiseCall, EmbedCall, VideoCall
 
 SIDE = 16
 """Pixels along each edge of the picture that a frame is reduced to."""
@@ -34,7 +37,7 @@ COUNTS = 32
 class Scripted(ModelPart):
     """Turns frames into random projections of a few pixels and texts into those of hashed letters; hand-written, to
     test the benchmark without a foundation model. Frames and texts are not mapped into one space: a cosine
-    between them means nothing."""
+    between them means nothing, and neither do its errors as a diffusion model."""
 
     width: Annotated[int, Bounds(16), Unit("numbers")] = 1024
     """Dimension of the vectors (choice: as LIV's)."""
@@ -47,14 +50,15 @@ class Scripted(ModelPart):
     version: ClassVar[int] = 1
     citation: ClassVar[str] = "% hand-written: random projections of a few pixels, and of hashed letters and words"
     backend: ClassVar[str] = "scripted"
+    answers: ClassVar[tuple[str, ...]] = ("embed", "video", "denoise")
     title: ClassVar[str] = "hand-written: random projections of pixels and of words"
 
     def dimensions(self) -> int:
         """Return the width that was set."""
         return self.width
 
-    def spawn(self, suite: Suite, task: str) -> Callable[[EmbedCall], Array]:
-        """What answers: it is told neither suite nor task, and sees the frames or texts of a call alone."""
+    def spawn(self, suite: Suite, task: str) -> Callable[[EmbedCall | VideoCall | DenoiseCall], Array]:
+        """What answers: it is told neither suite nor task, and sees the content of a call alone."""
         return Projection(self.width)
 
 
@@ -72,9 +76,38 @@ class Projection:
     def __init__(self, width: int) -> None:
         self._of_frames, self._of_texts = signs("frames", width), signs("texts", width)
 
-    def __call__(self, call: EmbedCall) -> Array:
-        """Return the vectors of a call's items, float32 [n, width]."""
+    def __call__(self, call: EmbedCall | VideoCall | DenoiseCall) -> Array:
+        """Return the vectors of a call's items, float32 [n, width]; that of its video, float32 [width]; or the errors
+        of its frames, float32 [n, 3]."""
+        from guidebench.harness.models.calls import DenoiseCall, VideoCall
+
+        if isinstance(call, VideoCall):
+            return self._video(call.frames)
+        if isinstance(call, DenoiseCall):
+            return self._errors(call)
         return np.stack([self._text(item) if isinstance(item, str) else self._frame(item) for item in call.items])
+
+    def _video(self, frames: Array) -> Array:
+        """Return the mean of the vectors of frames [n, height, width, 3], float32 [width]."""
+        mean: Array = np.stack([self._frame(frame) for frame in frames]).mean(0, np.float64).astype(np.float32)
+        return mean
+
+    def _errors(self, call: DenoiseCall) -> Array:
+        """Return the errors of a made-up denoiser, float32 [n, 3].
+
+        The vector of a frame is noised to x = √(1 - s) f + √s ε with s = t / 1,000. The prediction without the text is
+        x; the prediction with it is x without its part along the text's vector.
+        """
+        share = min(call.level / 1000, 1.0)
+        text = self._text(call.text).astype(np.float64)
+        errors = []
+        for frame, seed in zip(call.frames, call.seeds, strict=True):
+            noise = np.random.default_rng(seed).standard_normal(len(text))
+            without = np.sqrt(1 - share) * self._frame(frame) + np.sqrt(share) * noise
+            along = (without * text).sum() / (text * text).sum() * text
+            apart, wrong = along, without - noise
+            errors.append([(apart**2).mean(), (wrong**2).mean(), ((wrong - along) ** 2).mean()])
+        return np.array(errors, np.float32)
 
     def _frame(self, frame: Array) -> Array:
         """Return the vector of a frame uint8 [height, width, 3], float32 [width]."""

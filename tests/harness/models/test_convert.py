@@ -201,3 +201,61 @@ def test_a_single_file_that_does_not_say_what_it_is_is_refused(tmp_path: Path) -
         load(Source(str(tmp_path / "out.safetensors")))
     with pytest.raises(UserError, match="is no file"):
         load(Source(str(tmp_path / "none.safetensors")))
+
+
+def of_s3d(path: Path) -> Path:
+    """Three tensors by which S3D is known."""
+    names = ("conv1.conv1.weight", "mixed_5c.conv_b0.conv1.weight", "text_module.word_embd.weight")
+    return saved(path, {name: torch.ones(2, 2) for name in names})
+
+
+@pytest.mark.parametrize("form", ["npy", "txt"])
+def test_s3d_takes_its_words_along(tmp_path: Path, form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    import numpy as np
+
+    words, source, target = tmp_path / f"words.{form}", of_s3d(tmp_path / "s3d.pth"), tmp_path / "s3d.safetensors"
+    if form == "npy":
+        np.save(words, np.array(["robot", "Tür"]))
+    else:
+        words.write_text("robot\nTür\n", encoding="utf-8")
+    assert main(["models", "convert", str(source), str(target), "--words", str(words)]) == 0
+    assert "s3d: name it as a model that embeds" in capsys.readouterr().out
+    with safe_open(target, "pt") as read:
+        assert read.metadata()["network"] == "s3d" and "open_clip" not in read.metadata()
+        assert bytes(read.get_tensor("words").numpy()).decode() == "robot\nTür"
+
+
+def test_s3d_without_words_and_words_without_s3d_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text("robot")
+    with pytest.raises(UserError, match=r"needs the list of its words.*--words s3d_dict\.npy"):
+        convert(of_s3d(tmp_path / "s3d.pth"), tmp_path / "out.safetensors")
+    with pytest.raises(UserError, match="is not S3D"):
+        convert(
+            saved(tmp_path / "m.pt", {"a": torch.ones(1)}), tmp_path / "out.safetensors", words=tmp_path / "words.txt"
+        )
+    assert not (tmp_path / "out.safetensors").exists()
+
+
+def test_a_word_list_that_would_run_code_is_refused_and_runs_nothing(tmp_path: Path) -> None:
+    import numpy as np
+
+    np.save(tmp_path / "words.npy", np.array([Opened(tmp_path / "ran")], object), allow_pickle=True)
+    with pytest.raises(UserError, match=r"is no list of words .* a pickled list is not opened"):
+        convert(of_s3d(tmp_path / "s3d.pth"), tmp_path / "out.safetensors", words=tmp_path / "words.npy")
+    assert not (tmp_path / "ran").exists() and not (tmp_path / "out.safetensors").exists()
+
+
+def test_what_is_no_word_list_is_named(tmp_path: Path) -> None:
+    import numpy as np
+
+    np.save(tmp_path / "numbers.npy", np.arange(3))
+    np.save(tmp_path / "breaks.npy", np.array(["a\nb"]))
+    (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe")
+    for name, said in (
+        ("numbers.npy", "int64"),
+        ("breaks.npy", "line break"),
+        ("bytes.txt", "decode"),
+        ("no", "no file"),
+    ):
+        with pytest.raises(UserError, match=said):
+            convert(of_s3d(tmp_path / "s3d.pth"), tmp_path / "out.safetensors", words=tmp_path / name)

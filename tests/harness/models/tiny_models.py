@@ -12,6 +12,7 @@ from typing import Any
 
 WORDS = (" Yes", " yes", " YES", " No", " no", " NO")
 """Single tokens, with and without the space, as in the tokenizers of published models."""
+S3D_WORDS = ("robot", "opens", "the", "door", "a", "drawer", "it's", "push", "cut", "onion", "pan", "water")
 CHAT = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n"
     "{% if message.content is string %}{{ message.content }}{% else %}{% for part in message.content %}"
@@ -152,6 +153,99 @@ def clip(directory: Path) -> Path:
         text_config=text, vision_config=shared | {"image_size": 28, "patch_size": 14}, projection_dim=16
     )
     return _save(CLIPModel, config, processor, directory)
+
+
+def xclip(directory: Path) -> Path:
+    """X-CLIP: videos of 8 frames of 32 x 32 pixels and texts to 16 numbers."""
+    if (directory / "config.json").exists():
+        return directory
+    from transformers import VideoMAEImageProcessor, XCLIPConfig, XCLIPModel, XCLIPProcessor
+
+    around = ("<|startoftext|>", "<|endoftext|>")
+    words = tokenizer(list(around), eos=around[1], pad=around[1], bos=around[0], around=around)
+    side = {"height": 32, "width": 32}
+    processor = XCLIPProcessor(VideoMAEImageProcessor(size={"shortest_edge": 32}, crop_size=side), words)
+    shared: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
+    shared |= {"num_attention_heads": 2}
+    text = shared | {"vocab_size": len(words), "max_position_embeddings": 64}
+    text |= {"bos_token_id": words.bos_token_id, "eos_token_id": words.eos_token_id}
+    vision = shared | {"image_size": 32, "patch_size": 16, "num_frames": 8, "drop_path_rate": 0.0}
+    vision |= {"mit_hidden_size": 16, "mit_intermediate_size": 32, "mit_num_attention_heads": 2}
+    config = XCLIPConfig(text_config=text, vision_config=vision, projection_dim=16, prompt_num_attention_heads=2)
+    return _save(XCLIPModel, config, processor, directory)
+
+
+def diffusion(directory: Path, prediction: str = "epsilon") -> Path:
+    """A latent diffusion pipeline of images of 32 x 32 pixels and latents of 16 x 16, saved by diffusers; `prediction`:
+    what its network predicts. Its texts have at most 12 tokens."""
+    if (directory / "model_index.json").exists():
+        return directory
+    import torch
+    from diffusers import AutoencoderKL, DDIMScheduler, StableDiffusionPipeline, UNet2DConditionModel
+    from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
+
+    around = ("<|startoftext|>", "<|endoftext|>")
+    letters = [letter + end for letter in map(chr, range(33, 127)) for end in ("", "</w>")]
+    words = CLIPTokenizer(
+        vocab={token: at for at, token in enumerate([*letters, *around])}, merges=[], model_max_length=12,
+        pad_token=around[1],
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        pipeline = StableDiffusionPipeline(
+            unet=UNet2DConditionModel(
+                sample_size=16, in_channels=4, out_channels=4, layers_per_block=1, block_out_channels=(16, 32),
+                norm_num_groups=8, cross_attention_dim=16, attention_head_dim=4,
+                down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
+                up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"),
+            ),
+            vae=AutoencoderKL(
+                block_out_channels=(16, 16), down_block_types=("DownEncoderBlock2D",) * 2, norm_num_groups=8,
+                up_block_types=("UpDecoderBlock2D",) * 2, latent_channels=4, sample_size=32,
+            ),
+            text_encoder=CLIPTextModel(
+                CLIPTextConfig(
+                    vocab_size=len(words), hidden_size=16, intermediate_size=32, num_hidden_layers=2,
+                    num_attention_heads=2, max_position_embeddings=12, bos_token_id=words.bos_token_id,
+                    eos_token_id=words.eos_token_id, initializer_range=0.2,
+                )
+            ),
+            tokenizer=words,
+            scheduler=DDIMScheduler(
+                beta_start=0.00085, beta_end=0.012, beta_schedule="scaled_linear", prediction_type=prediction,
+                clip_sample=False, steps_offset=1,
+            ),
+            safety_checker=None, feature_extractor=None, requires_safety_checker=False,
+        )  # fmt: skip
+    pipeline.save_pretrained(directory)
+    return directory
+
+
+def s3d(directory: Path) -> Path:
+    """S3D as published, but for a text tower of 8 and 16 features over a dozen words, converted to one file; the
+    checkpoint and its word list lie beside it."""
+    file = directory / "s3d.safetensors"
+    if file.exists():
+        return file
+    import numpy as np
+    import torch
+
+    from guidebench.harness.models.backends.transformers_.s3d import S3D
+    from guidebench.harness.models.convert import convert
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = S3D(len(S3D_WORDS) + 1, word_width=8, hidden=16, width=24)
+        for name, tensor in model.state_dict().items():
+            if "bn" in name and tensor.is_floating_point():
+                tensor.uniform_(0.5, 1.5) if name.endswith(("weight", "var")) else tensor.uniform_(-0.1, 0.2)
+            elif tensor.ndim == 5:
+                tensor.mul_(3.0)  # else activations vanish on their way through the layers
+    directory.mkdir(parents=True, exist_ok=True)
+    torch.save(model.state_dict(), directory / "s3d.pth")
+    np.save(directory / "words.npy", np.array(S3D_WORDS))
+    convert(directory / "s3d.pth", file, words=directory / "words.npy")
+    return file
 
 
 def gpt2(directory: Path) -> Path:

@@ -92,8 +92,8 @@ def test_seeds_as_a_number_a_list_or_a_range(text: str, seeds: tuple[int, ...]) 
         ),
         (
             "embedder.revision=x",
-            r"unknown setting 'embedder.revision' of the chosen methods \(uer\): it is a setting of embedder "
-            r"transformers; choose method=furl \(or .*vlm_rm\), or leave it out",
+            r"unknown setting 'embedder.revision' of the chosen methods \(uer\): it is a setting of embedders "
+            r"diffusers, transformers; choose method=furl \(or .*vlm_rm\), or leave it out",
         ),
         ("lr=1", r"unknown setting 'lr'; did you mean .*'learner\.lr'"),
         (f"seeds={'9' * 5_000}", "cannot be read: Exceeds the limit"),

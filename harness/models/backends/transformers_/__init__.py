@@ -1,1 +1,1 @@
-"""Models that run here, by name or local path: loading, batching, and the three calls, a module each."""
+"""Models that run here, by name or local path: loading, batching, and the kinds of call, a module each."""

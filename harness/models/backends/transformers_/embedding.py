@@ -1,4 +1,5 @@
-"""Embedding of texts and images: CLIP's features, sentence-transformers' pooling, or the mean of last hidden states."""
+"""Embedding of texts, images and videos: CLIP's and X-CLIP's features, sentence-transformers' pooling, or the mean of
+last hidden states."""
 
 from __future__ import annotations
 
@@ -19,14 +20,14 @@ Pool = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class Vector(NamedTuple):
-    """One item's vector, float32 [d], and its tokens; 0 for an image."""
+    """One item's vector, float32 [d], and its tokens; 0 for an image or a video."""
 
     value: Array
     tokens: int
 
 
 class Embedding:
-    """Embeds items of one kind together: texts, or images."""
+    """Embeds items of one kind together: texts, images [height, width, 3], or videos [n, height, width, 3]."""
 
     def __init__(self, loaded: Loaded, source: Source) -> None:
         self._loaded = loaded
@@ -35,12 +36,14 @@ class Embedding:
         self._limit = min(limit for limit in limits if limit is not None)
 
     def kind(self, item: str | Array) -> Hashable:
+        if not isinstance(item, str) and item.ndim == 4:
+            return "video"
         return "embed", isinstance(item, str)
 
     def __call__(self, items: Sequence[Any]) -> list[Vector]:
         if isinstance(items[0], str):
             return self._texts(items)
-        return self._images(items)
+        return self._videos(items) if items[0].ndim == 4 else self._images(items)
 
     def _texts(self, texts: Sequence[str]) -> list[Vector]:
         """Embed texts, truncated to the model's limit as in the authors' own code."""
@@ -71,12 +74,35 @@ class Embedding:
         pixels = inputs["pixel_values"].to(loaded.device, loaded.model.dtype)
         return self._vectors(_pooled(features(pixel_values=pixels)), [0] * len(images))
 
+    def _videos(self, videos: Sequence[Array]) -> list[Vector]:
+        """Embed videos by the frames that `spread` chooses. X-CLIP's vector of a text, which its classifier adapts to
+        the video, is taken without that."""
+        loaded = self._loaded
+        features = getattr(loaded.model, "get_video_features", None)
+        length = getattr(getattr(loaded.model.config, "vision_config", None), "num_frames", None)
+        if features is None or length is None or loaded.kind != "embedding":
+            raise UserError(f"model {loaded.name!r} turns no videos into vectors; choose one such as X-CLIP")
+        prepare = loaded.processor.image_processor
+        shown = [list(video[spread(len(video), length)]) for video in videos]
+        pixels = torch.cat([prepare(frames, return_tensors="pt")["pixel_values"] for frames in shown])
+        pixels = pixels.reshape(len(videos), length, *pixels.shape[-3:]).to(loaded.device, loaded.model.dtype)
+        return self._vectors(_pooled(features(pixel_values=pixels)), [0] * len(videos))
+
     def _vectors(self, found: torch.Tensor, tokens: Sequence[int]) -> list[Vector]:
         found = found.float()
         if self._normalised:
             found = torch.nn.functional.normalize(found, dim=-1)
         values = found.cpu().numpy().astype(np.float32)
         return [Vector(value, int(count)) for value, count in zip(values, tokens, strict=True)]
+
+
+def spread(frames: int, length: int) -> Array:
+    """Return `length` indices of `frames` frames, evenly spread from the first to the last (choice).
+
+    >>> spread(9, 3).tolist(), spread(2, 4).tolist()
+    ([0, 4, 8], [0, 0, 1, 1])
+    """
+    return np.round(np.linspace(0, frames - 1, length)).astype(np.int64)
 
 
 def _pooled(features: Any) -> torch.Tensor:

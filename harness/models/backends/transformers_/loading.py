@@ -21,11 +21,9 @@ def load(source: Source) -> Loaded:
     name = recipes.repository(source.model)
     if name.endswith(PICKLED):
         raise UserError(f"model {_pickled(name)}")
-    device = _device(source.device)
+    device = device_of(source.device)
     if name.endswith(".safetensors"):
-        from guidebench.harness.models.backends.transformers_.open_clip_ import OpenClipEmbedding
-
-        return Loaded(source.model, "embedding", OpenClipEmbedding(name, source.dtype, device), None)
+        return Loaded(source.model, "embedding", _single_file(name, source.dtype, device), None)
     transformers = _transformers()
     from huggingface_hub.errors import StrictDataclassError
     from safetensors import SafetensorError
@@ -39,20 +37,31 @@ def load(source: Source) -> Loaded:
         ).eval()
         processor = _processor(transformers, name, kind, named)
     except ImportError as error:
-        raise _needs_extra(f"model {name!r} needs a package that is missing ({error})") from None
+        raise needs_extra(f"model {name!r} needs a package that is missing ({error})") from None
     except (OSError, ValueError, SafetensorError, StrictDataclassError) as error:
-        raise UserError(_unloadable(name, source, error)) from None
+        raise UserError(unloadable(name, source, error)) from None
     tokenizer = getattr(processor, "tokenizer", processor)
     if getattr(tokenizer, "pad_token", "") is None:
         tokenizer.pad_token = tokenizer.eos_token  # GPT-2 has none; padded positions are masked
     return Loaded(source.model, kind, model.requires_grad_(False).to(device), processor)
 
 
+def _single_file(file: str, dtype: str, device: Any) -> Any:
+    """Return the embedding model in a file of `bench models convert`; raise UserError for any other file."""
+    from guidebench.harness.models.backends.transformers_ import open_clip_, s3d
+    from guidebench.harness.models.backends.transformers_.single_files import read
+
+    network = read(file).network
+    if network not in ("", "s3d"):
+        raise UserError(f"{file} holds a network {network!r}, which is not known here; update guidebench")
+    return (s3d.S3DEmbedding if network else open_clip_.OpenClipEmbedding)(file, dtype, device)
+
+
 def check(model: str, revision: str | None = None) -> None:
     """Raise UserError if `transformers` is not installed, a local path does not exist, or a repository's files are not
     on this machine; download nothing."""
     if importlib.util.find_spec("transformers") is None:
-        raise _needs_extra("transformers is missing")
+        raise needs_extra("transformers is missing")
     name = recipes.repository(model)
     if name.startswith(("/", ".")) and not Path(name).exists():
         raise UserError(f"model={model}: there is nothing at this path; name a model's directory")
@@ -99,12 +108,20 @@ def where(name: str, revision: str | None) -> Path | None:
     try:
         from huggingface_hub import try_to_load_from_cache
 
-        found = try_to_load_from_cache(name, "config.json", revision=revision)
+        # A pipeline of several models has an index in place of a configuration.
+        found = next(
+            (
+                file
+                for config in ("config.json", "model_index.json")
+                if isinstance(file := try_to_load_from_cache(name, config, revision=revision), str)
+            ),
+            None,
+        )
     except ImportError:
-        raise _needs_extra("transformers is missing") from None
+        raise needs_extra("transformers is missing") from None
     except ValueError:
         raise UserError(f"{name!r} is neither a directory here nor the name of a repository") from None
-    return Path(found).parent if isinstance(found, str) else None
+    return None if found is None else Path(found).parent
 
 
 def _transformers() -> Any:
@@ -112,12 +129,13 @@ def _transformers() -> Any:
     try:
         import transformers
     except ImportError as error:
-        raise _needs_extra(f"transformers is missing ({error})") from None
+        raise needs_extra(f"transformers is missing ({error})") from None
     transformers.utils.logging.disable_progress_bar()
     return transformers
 
 
-def _needs_extra(what: str) -> UserError:
+def needs_extra(what: str) -> UserError:
+    """Return the error that something of the extra `vlm` is missing."""
     return UserError(f"{what}; install the extra vlm: pip install 'guidebench[vlm]'")
 
 
@@ -140,7 +158,8 @@ def _processor(transformers: Any, name: str, kind: Kind, named: dict[str, Any]) 
     return processor
 
 
-def _device(name: str) -> Any:
+def device_of(name: str) -> Any:
+    """Return the torch device of a name; raise UserError if it cannot be used."""
     import torch
 
     try:
@@ -154,7 +173,8 @@ def _device(name: str) -> Any:
     return device
 
 
-def _unloadable(name: str, source: Source, error: Exception) -> str:
+def unloadable(name: str, source: Source, error: Exception) -> str:
+    """Return the message that a model's files could not be loaded, and what to do."""
     revision = f" at revision {source.revision!r}" if source.revision else ""
     said = " ".join(str(error).split())[:300]
     found = recipes.recipe(source.model)

@@ -1,4 +1,4 @@
-"""A local model's three kinds of call; calls that wait at the same time are computed in batches."""
+"""A local model's kinds of call; calls that wait at the same time are computed in batches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from guidebench.harness.models.backends.transformers_.judging import Clips, Judg
 from guidebench.harness.models.backends.transformers_.loaded import Source
 from guidebench.harness.models.backends.transformers_.loading import load
 from guidebench.harness.models.backends.transformers_.open_clip_ import OpenClipEmbedding
-from guidebench.harness.models.calls import Call, ChatCall, EmbedCall, JudgeCall, Reply, Usage
+from guidebench.harness.models.backends.transformers_.s3d import S3DEmbedding
+from guidebench.harness.models.calls import Call, ChatCall, EmbedCall, JudgeCall, Reply, Usage, VideoCall
 
 
 class TransformersModel:
@@ -44,6 +45,8 @@ class TransformersModel:
             reply = await self._chatting.answer(call)
         elif isinstance(call, EmbedCall):
             reply = await self._embed(call)
+        elif isinstance(call, VideoCall):
+            reply = await self._watch(call)
         else:
             raise UserError(f"{self._source.model} runs in transformers, which answers no call of kind {call.kind!r}")
         self._slowest = max(self._slowest, reply.usage.seconds)
@@ -72,6 +75,11 @@ class TransformersModel:
         usage = Usage(1, tokens, images=images, seconds=sum(done.seconds for done in found))
         return Reply(np.stack([done.value.value for done in found]), usage)
 
+    async def _watch(self, call: VideoCall) -> Reply:
+        embedding = self._embedding
+        done = await self._batcher.put(embedding.kind(call.frames), embedding, call.frames)
+        return Reply(done.value.value, Usage(1, images=len(call.frames), seconds=done.seconds))
+
     @functools.cached_property
     def _judging(self) -> Judging:
         return Judging(self._loaded, self._scoring, self._clips)
@@ -81,6 +89,6 @@ class TransformersModel:
         return Chatting(self._loaded, self._batcher)
 
     @functools.cached_property
-    def _embedding(self) -> Embedding | OpenClipEmbedding:
+    def _embedding(self) -> Embedding | OpenClipEmbedding | S3DEmbedding:
         whole = self._loaded.model
-        return whole if isinstance(whole, OpenClipEmbedding) else Embedding(self._loaded, self._source)
+        return whole if isinstance(whole, (OpenClipEmbedding, S3DEmbedding)) else Embedding(self._loaded, self._source)

@@ -6,7 +6,6 @@ The weights must be a file from `bench models convert`, which stores the archite
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,6 +13,7 @@ import torch
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.backends.transformers_.embedding import Vector
+from guidebench.harness.models.backends.transformers_.single_files import read
 
 
 class OpenClipEmbedding:
@@ -25,7 +25,7 @@ class OpenClipEmbedding:
             import open_clip
         except ImportError as error:
             raise UserError(f"{file} needs open_clip ({error}); pip install open_clip_torch") from None
-        architecture, weights = _read(file)
+        architecture, _, weights = read(file)
         try:
             model = open_clip.create_model(architecture, load_weights=False).eval().requires_grad_(False)
             model.load_state_dict(weights)
@@ -38,12 +38,14 @@ class OpenClipEmbedding:
         self.device, self._dtype = device, getattr(torch, dtype)
 
     def kind(self, item: str | Array) -> Hashable:
-        return "embed", isinstance(item, str)
+        return "embed", isinstance(item, str), *(item.shape if not isinstance(item, str) and item.ndim == 4 else ())
 
     def __call__(self, items: Sequence[Any]) -> list[Vector]:
         if isinstance(items[0], str):
             words = self._words(list(items)).to(self.device)
             found, tokens = self._model.encode_text(words), (words != 0).sum(1).tolist()
+        elif items[0].ndim == 4:
+            raise UserError("CLIP turns no videos into vectors; choose a model such as X-CLIP (embedder.model=xclip)")
         else:
             from PIL import Image
 
@@ -51,22 +53,3 @@ class OpenClipEmbedding:
             found, tokens = self._model.encode_image(pixels.to(self.device, self._dtype)), [0] * len(items)
         values = found.float().cpu().numpy()
         return [Vector(value, int(count)) for value, count in zip(values, tokens, strict=True)]
-
-
-def _read(file: str) -> tuple[str, dict[str, torch.Tensor]]:
-    from safetensors import SafetensorError, safe_open
-
-    if not Path(file).is_file():
-        raise UserError(f"model {file!r} is no file")
-    try:
-        with safe_open(file, "pt") as opened:
-            architecture = (opened.metadata() or {}).get("open_clip", "")
-            weights = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118, not a mapping
-    except SafetensorError as error:
-        raise UserError(f"{file} is no safetensors file ({error})") from None
-    if not architecture:
-        raise UserError(
-            f"{file} does not say what it is; a single file has to be one of `bench models convert`, and other models "
-            f"are named by the directory of their config.json"
-        )
-    return architecture, weights

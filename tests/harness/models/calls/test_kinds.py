@@ -10,7 +10,17 @@ import pytest
 
 from guidebench.harness import registry
 from guidebench.harness.models import keys
-from guidebench.harness.models.calls import Call, ChatCall, EmbedCall, Form, JudgeCall, Message, arrays
+from guidebench.harness.models.calls import (
+    Call,
+    ChatCall,
+    DenoiseCall,
+    EmbedCall,
+    Form,
+    JudgeCall,
+    Message,
+    VideoCall,
+    arrays,
+)
 from guidebench.harness.models.cassette_file import NotKept, decoded, encoded
 
 CLIP = np.arange(2 * 3 * 4 * 3, dtype=np.uint8).reshape(2, 3, 4, 3)
@@ -21,6 +31,8 @@ ASKED: list[tuple[Call, Any]] = [
     (ChatCall((Message("user", ("a plan?",)),), SCHEMA, 64, 0.5), {"steps": ["key", 1, None]}),
     (EmbedCall((CLIP[0], CLIP[1])), np.eye(2, 3, dtype=np.float32)),
     (EmbedCall(("a",)), np.zeros((1, 4), np.float32)),
+    (VideoCall(CLIP), np.arange(3, dtype=np.float32)),
+    (DenoiseCall((CLIP[0], CLIP[1]), "a door", 512, (0, 2**32 - 1)), np.eye(2, 3, dtype=np.float32)),
 ]
 ANSWERS = [0.25, 1, 1.5, float("nan"), "because", {"steps": []}, {"steps": 1}, np.eye(2, 3), np.eye(2), None, [0.5]]
 
@@ -36,7 +48,7 @@ def test_a_call_comes_back_from_its_form_and_an_answer_from_the_cassette(call: C
     assert call.distance(value, again) <= 0 <= call.tolerance
 
 
-@pytest.mark.parametrize("name", ["chat", "embed", "judge"])
+@pytest.mark.parametrize("name", ["chat", "denoise", "embed", "judge", "video"])
 def test_a_small_call_of_each_kind_is_one_of_it(name: str) -> None:
     kind = registry.get("call", name)
     small = kind.small()
@@ -69,6 +81,14 @@ def test_answers_of_other_types_and_shapes_do_not_count(call: Call, fits: list[A
         ("chat", {"messages": [], "schema": {"pattern": "^(a|a)*$"}, "max_tokens": 9, "temperature": 0}),
         ("embed", {"items": "abc"}),
         ("embed", {"items": [7]}),
+        ("video", {"frames": []}),
+        ("video", {"frames": ["text"]}),
+        ("denoise", {"frames": [], "text": "a", "level": 1, "seeds": []}),
+        ("denoise", {"frames": [{"image": "0"}], "text": "a", "level": 1, "seeds": [1, 2]}),
+        ("denoise", {"frames": [{"image": "0"}], "text": "a", "level": -1, "seeds": [1]}),
+        ("denoise", {"frames": [{"image": "0"}], "text": "a", "level": True, "seeds": [1]}),
+        ("denoise", {"frames": [{"image": "0"}], "text": "a", "level": 1, "seeds": [2**32]}),
+        ("denoise", {"frames": [{"image": "0"}], "text": "a", "level": 1, "seeds": [0.5]}),
     ],
 )
 def test_a_form_that_no_call_has_is_none(kind: str, form: Any) -> None:
@@ -136,3 +156,28 @@ def test_an_answer_in_words_is_no_list_of_its_numbers() -> None:
 
     assert Plain.words(np.zeros((2, 3), np.float32)) == "float32 [2, 3]"
     assert EmbedCall.words(np.zeros((2, 3), np.float32)) == "2 vectors of 3 numbers"
+
+
+@pytest.mark.parametrize(
+    ("call", "value", "said"),
+    [
+        (VideoCall(CLIP), np.zeros((1, 3), np.float32), "expected float32 [d]"),
+        (VideoCall(CLIP), np.zeros(0, np.float32), "expected float32 [d]"),
+        (VideoCall(CLIP), np.array([1, np.inf], np.float32), "not finite"),
+        (ASKED[-1][0], np.zeros((1, 3), np.float32), "expected float32 [2, 3]"),
+        (ASKED[-1][0], np.full((2, 3), np.nan, np.float32), "not finite"),
+        (ASKED[-1][0], np.full((2, 3), -0.5, np.float32), "negative"),
+    ],
+)
+def test_answers_about_videos_and_noise_are_checked(call: Call, value: Any, said: str) -> None:
+    assert said in call.fault(value)
+
+
+def test_answers_about_videos_and_noise_have_distances() -> None:
+    video, noise = VideoCall(CLIP), ASKED[-1][0]
+    one, same, other = (np.array(each, np.float32) for each in ([3, 0], [6, 0], [0, 1]))
+    assert video.distance(one, same) == 0 and video.distance(one, other) == 1
+    assert video.distance(one, np.zeros(2, np.float32)) == video.distance(one, np.ones(3, np.float32)) == np.inf
+    errors = np.array([[4, 0, 1], [2, 2, 2]], np.float32)
+    assert noise.distance(errors, errors + np.array([[0, 0, 1], [0, 0, 0]], np.float32)) == 0.5
+    assert noise.distance(errors, errors[:1]) == np.inf

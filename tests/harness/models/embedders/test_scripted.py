@@ -13,7 +13,7 @@ import pytest
 from guidebench.harness import registry, settings
 from guidebench.harness.errors import UserError
 from guidebench.harness.interfaces import Array
-from guidebench.harness.models.calls import EmbedCall
+from guidebench.harness.models.calls import DenoiseCall, EmbedCall, VideoCall
 from guidebench.harness.models.embedders.scripted import FEATURES, Projection, Scripted, pieces, place, signs
 
 FRAMES = tuple(np.random.default_rng(0).integers(0, 256, (3, 40, 56, 3), np.uint8))
@@ -109,3 +109,29 @@ def test_its_configuration_imports_nothing_heavy() -> None:
     )
     said = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "[]"
+
+
+def test_a_videos_vector_is_the_mean_of_its_frames() -> None:
+    video, answers = np.stack(FRAMES), Scripted(width=32).spawn(None, "")  # type: ignore[arg-type]
+    call = VideoCall(video)
+    found = call.answered_by(answers)
+    assert call.fault(found) == "" and np.allclose(found, embed(*FRAMES, width=32).mean(0), rtol=1e-6)
+    assert found.tobytes() == VideoCall(video).answered_by(answers).tobytes()
+
+
+def test_the_errors_of_its_denoiser_are_those_of_its_vectors() -> None:
+    """With f, y and ε of frame, text and noise: x = √.75 f + √.25 ε, and the text takes x's part along y away."""
+    answers = Scripted(width=32).spawn(None, "")  # type: ignore[arg-type]
+    call = DenoiseCall(FRAMES[:2], "open the drawer", 250, (7, 8))
+    found = call.answered_by(answers)
+    assert call.fault(found) == ""
+    frames, (text,) = embed(*FRAMES[:2], width=32), embed("open the drawer", width=32)
+    for row, frame, seed in zip(found, frames, (7, 8), strict=True):
+        noise = np.random.default_rng(seed).standard_normal(32)
+        x = np.sqrt(0.75) * frame + 0.5 * noise
+        given = x - (x @ text) / (text @ text) * text
+        assert row == pytest.approx(
+            [((given - x) ** 2).mean(), ((x - noise) ** 2).mean(), ((given - noise) ** 2).mean()]
+        )
+    alone = DenoiseCall(FRAMES[1:2], "open the drawer", 250, (8,)).answered_by(answers)
+    assert alone[0].tobytes() == found[1].tobytes(), "a frame's errors depend on its own seed alone"

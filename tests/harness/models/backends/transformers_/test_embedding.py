@@ -84,3 +84,31 @@ def test_a_convention_that_is_not_ours_is_refused_by_name(tmp_path: Path, change
         (directory / name).write_text(json.dumps(content))
     with pytest.raises(UserError, match=said):
         vectors(directory, TEXTS)
+
+
+def test_x_clip_embeds_videos_by_eight_frames_and_texts_as_its_own_features(tiny: Callable[..., Path]) -> None:
+    directory = tiny("xclip")
+    loaded = load(Source(str(directory), dtype="float32"))
+    long, short = (
+        np.random.default_rng(at).integers(0, 256, (n, 40, 56, 3), dtype=np.uint8) for at, n in ((0, 15), (1, 3))
+    )
+    expected = []
+    for video, chosen in ((long, [0, 2, 4, 6, 8, 10, 12, 14]), (short, [0, 0, 1, 1, 1, 1, 2, 2])):
+        pixels = loaded.processor.image_processor([video[at] for at in chosen], return_tensors="pt")["pixel_values"]
+        assert pixels.shape == (1, 8, 3, 32, 32)
+        expected.append(loaded.model.get_video_features(pixel_values=pixels).pooler_output[0].numpy())
+    found = vectors(directory, [long, short])
+    assert np.allclose(found, expected, atol=1e-5) and not np.allclose(found[0], found[1], atol=1e-3)
+    alone = [
+        loaded.model.get_text_features(**loaded.tokenizer(text, return_tensors="pt")).pooler_output[0].numpy()
+        for text in TEXTS
+    ]
+    assert np.allclose(vectors(directory, TEXTS), alone, atol=1e-5)
+    with pytest.raises(UserError, match="turns no images into vectors"):
+        vectors(directory, [long[0]])
+
+
+@pytest.mark.parametrize("name", ["clip", "gpt2"])
+def test_a_model_of_single_images_or_of_texts_embeds_no_videos(tiny: Callable[..., Path], name: str) -> None:
+    with pytest.raises(UserError, match="turns no videos into vectors; choose one such as X-CLIP"):
+        vectors(tiny(name), [np.zeros((8, 32, 32, 3), np.uint8)])
