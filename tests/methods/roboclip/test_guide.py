@@ -1,0 +1,113 @@
+"""Which frames are asked about and when, where rewards go, and what counts until they are there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from guidebench.baselines.storage import Storage
+from guidebench.harness.interfaces import Actions, Build, Observations, Question, Response, Transition
+from guidebench.harness.streams import Streams
+from guidebench.methods.roboclip.guide import VideoRewardGuide
+
+
+class World:
+    """Two seeds on a ring of 16 slots, 12 of them live; episodes of the first end after 5 steps, of the second after
+    3."""
+
+    def __init__(self, path: Path, every: int = 2) -> None:
+        self.guide = VideoRewardGuide(2, every)
+        build = Build(
+            seeds=(0, 1), observations=Observations((1,), "float32"), actions=Actions(count=2), horizon=100,
+            events=("x",), steps=100, device="cpu", streams=[Streams(0), Streams(1)],
+            directories=(path / "0", path / "1"), capacity=12, slots=16,
+        )  # fmt: skip
+        self.storage = Storage(build, self.guide.columns)
+        self.asked: list[Question] = []
+        self.number = 0
+
+    def play(self, steps: int) -> None:
+        for t in range(self.number, self.number + steps):
+            observed, none = np.full((2, 1), t, np.float32), np.zeros(2, bool)
+            # The first seed's episodes end by termination, the second's by truncation.
+            transition = Transition(
+                observed, np.zeros(2, np.int16), np.full(2, 9, np.float32), np.array([t % 5 == 4, False]),
+                np.array([False, t % 3 == 2]), observed, np.ones((2, 1), bool), np.full((2, 5), t, np.uint8), none,
+            )  # fmt: skip
+            slot = self.storage.append(transition)
+            self.guide.observed(slot, transition, self.storage, SimpleNamespace(ask=self.asked.append))
+        self.number += steps
+
+    def answer(self, row: int, number: int, reward: float | None) -> None:
+        value = None if reward is None else np.array([reward], np.float32)
+        self.guide.answered([Response(row, np.array([number]), value, "embedder")], self.storage, SimpleNamespace())
+
+    def shaped(self, numbers: list[int]) -> list[list[float]]:
+        index = np.array(numbers) % 16
+        return self.guide.shape(self.storage.gather(np.stack([index, index]))).reward.tolist()
+
+
+def test_an_episodes_end_asks_about_every_kth_frame_from_the_first_on(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.play(9)
+    frames = [(ask.row, ask.key.tolist(), ask.snapshots[:, 0].tolist()) for ask in world.asked]
+    assert frames == [(1, [2], [0, 2]), (0, [4], [0, 2, 4]), (1, [5], [3, 5]), (1, [8], [6, 8])]
+    assert all(ask.to == "embedder" and ask.events.shape == (1, 0) for ask in world.asked), (
+        "events are no model's to see"
+    )
+    sparse = World(tmp_path / "sparse", every=4)
+    sparse.play(5)
+    assert [ask.snapshots[:, 0].tolist() for ask in sparse.asked] == [[0], [0, 4]]
+
+
+def test_only_the_last_step_is_paid_and_never_by_the_task(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.play(6)
+    assert world.shaped([0, 1, 2, 3, 4, 5]) == [[0] * 6, [0] * 6], "none is known yet; the task pays 9"
+    world.answer(0, 4, 7.5)
+    world.answer(1, 2, -2.0)
+    assert world.shaped([3, 4, 5]) == [[0, 7.5, 0], [0, 0, -2.0]], "5 ends an episode of the second: the mean so far"
+    world.answer(1, 5, 4.0)
+    assert world.shaped([2, 5]) == [[0, 0], [-2.0, 4.0]]
+    assert world.guide.metrics()["guide/reward"].tolist() == [7.5, 1.0]
+
+
+def test_a_failure_leaves_its_episode_to_the_mean_and_is_counted(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.play(6)
+    world.answer(1, 2, None)
+    assert world.shaped([2]) == [[0], [0]]
+    world.answer(1, 5, 3.0)
+    assert world.shaped([2, 5])[1] == [3.0, 3.0]
+    assert world.guide.metrics()["guide/failed"].tolist() == [0, 1]
+
+
+def test_a_slot_that_is_used_again_is_paid_by_its_own_episode(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.play(6)
+    world.answer(0, 4, 5.0)
+    world.play(15)  # 20 is in the slot of 4
+    assert world.shaped([20, 19])[0] == [0, 5.0], "20 ends no episode of the first seed; 19 does and has the mean"
+    world.answer(1, 2, 8.0)
+    assert world.shaped([20])[1] == [8.0], "what is stored no longer counts in the mean"
+
+
+def test_the_state_of_each_seed_continues_in_a_new_guide(tmp_path: Path) -> None:
+    world, other = World(tmp_path / "one"), World(tmp_path / "other")
+    for each in (world, other):
+        each.play(7)
+    world.answer(0, 4, 3.0)
+    other.guide = VideoRewardGuide(2, 2)
+    for row in (0, 1):
+        other.guide.load_state(row, world.guide.state(row))
+    for each in (world, other):
+        each.asked.clear()
+        each.play(3)
+    assert len(other.asked) == len(world.asked) == 2
+    for mine, theirs in zip(world.asked, other.asked, strict=True):
+        assert (mine.row, mine.key.tolist()) == (theirs.row, theirs.key.tolist())
+        assert np.array_equal(mine.snapshots, theirs.snapshots)
+    assert other.guide.metrics()["guide/reward"] == pytest.approx([3.0, 0])
