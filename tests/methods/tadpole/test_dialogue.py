@@ -1,0 +1,81 @@
+"""The reward against values worked by hand and TADPoLe's own order of operations, and the call of a dialogue."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from math import log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from guidebench.harness.models.calls import Call, CallResult, DenoiseCall
+from guidebench.methods.tadpole.dialogue import Denoising, reward, symlog
+
+FRAMES = np.random.default_rng(0).integers(0, 256, (2, 40, 40, 3), dtype=np.uint8)
+CONTENT = {"level": 520, "seeds": [3, 4]}
+
+
+def test_symlog_is_the_logarithm_on_both_sides() -> None:
+    assert symlog(np.array([0, 1, -1, np.e - 1, 1 - np.e, 99])) == pytest.approx([0, log(2), -log(2), 1, -1, log(100)])
+
+
+def test_rewards_are_worked_by_hand() -> None:
+    errors = np.array([[0.001, 0.5, 0.48], [0.0, 0.3, 0.35], [0.0005, 0.2, 0.2]])
+    # 2000 · .001 = 2 and 200 · .02 = 4; 0 and 200 · -.05 = -10; 2000 · .0005 = 1 and 0.
+    assert reward(errors, 2000, 200) == pytest.approx([log(3) + log(5), -log(11), log(2)])
+    assert reward(errors, 2000, 0) == pytest.approx([log(3), 0, log(2)])
+    assert reward(errors, 0, 200) == pytest.approx([log(5), -log(11), 0])
+
+
+class Asked:
+    def __init__(self, value: Any) -> None:
+        self._value = value
+        self.calls: list[Call] = []
+
+    async def __call__(self, call: Call) -> CallResult:
+        self.calls.append(call)
+        return CallResult(None, "timeout") if self._value is None else CallResult(self._value)
+
+
+def test_it_asks_once_with_the_episodes_level_and_a_seed_for_each_frame() -> None:
+    asked = Asked(np.array([[0.001, 0.5, 0.48], [0, 0.3, 0.3]], np.float32))
+    dialogue = Denoising("a door", 2000, 200)
+    assert asyncio.run(dialogue(CONTENT, FRAMES, asked)) == pytest.approx([log(15), 0], abs=1e-5)
+    (call,) = asked.calls
+    assert isinstance(call, DenoiseCall) and len(asked.calls) == dialogue.calls
+    assert (call.text, call.level, call.seeds) == ("a door", 520, (3, 4))
+    assert np.array_equal(np.stack(call.frames), FRAMES)
+    assert asyncio.run(dialogue(CONTENT, FRAMES, Asked(None))) is None
+
+
+def test_with_a_real_model_it_is_the_released_formula_over_the_predictions(tiny: Callable[..., Path]) -> None:
+    """The formula is written again over whole predictions, which are caught as the network makes them."""
+    pytest.importorskip("diffusers")
+    from guidebench.harness.models.embedders.diffusers_ import Diffusers
+
+    model: Any = Diffusers(model=str(tiny("diffusion"))).spawn_model("cpu")
+    network, caught = model._pipeline.network, []
+    network.register_forward_hook(lambda module, given, made: caught.append(made.sample))
+
+    async def ask(call: Call) -> CallResult:
+        reply = await model.answer(call)
+        assert call.fault(reply.value) == ""
+        return CallResult(reply.value)
+
+    async def told() -> Any:
+        found = await Denoising("a robot opens the door", 2000, 200)(CONTENT, FRAMES, ask)
+        await model.close()
+        return found
+
+    found = asyncio.run(told())
+    (predictions,) = caught
+    noise = torch.stack([torch.randn((2, 4, 16, 16), generator=torch.Generator().manual_seed(s))[1] for s in (3, 4)])
+    without, given = predictions[:2], predictions[2:]
+    alignment = ((given - without) ** 2).mean([1, 2, 3])
+    saved = ((without - noise) ** 2).mean([1, 2, 3]) - ((given - noise) ** 2).mean([1, 2, 3])
+    terms = [torch.sign(x) * torch.log(1 + torch.abs(x)) for x in (2000 * alignment, 200 * saved)]
+    assert found == pytest.approx((terms[0] + terms[1]).numpy(), rel=1e-3, abs=1e-4)

@@ -1,0 +1,104 @@
+"""When noise levels and seeds are drawn, where rewards go, and the bonus of success."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench.baselines.storage import Storage
+from guidebench.harness.interfaces import Response
+from guidebench.harness.streams import Streams
+from guidebench.methods.tadpole import Tadpole
+from guidebench.methods.tadpole.guide import STREAM, DenoisingGuide
+from tests.baselines.test_experience import build, ctx, happened
+
+SEEDS = (3, 5)
+
+
+class Played:
+    """A guide beside a store; the second seed succeeds at every third step."""
+
+    def __init__(self, path: Path, config: Tadpole) -> None:
+        self.build = build(path, seeds=SEEDS)
+        self.guide: Any = config.spawn(self.build)
+        self.store = Storage(self.build, self.guide.columns)
+        self.ctx: Any = ctx(2)
+
+    def play(self, steps: int, end: bool = True) -> None:
+        for at in range(steps):
+            number = self.store.written
+            transition = happened(number, end and at == steps - 1, SEEDS)
+            transition = transition._replace(success=np.array([False, number % 3 == 2]))
+            self.guide.observed(self.store.append(transition), transition, self.store, self.ctx)
+
+    def told(self, row: int) -> list[Any]:
+        return [json.loads(question.content) for question in self.ctx.asked if question.row == row]
+
+    def answer(self, row: int, numbers: list[int], rewards: list[float] | None) -> None:
+        value = None if rewards is None else np.array(rewards, np.float32)
+        self.guide.answered([Response(row, np.array(numbers), value, "embedder")], self.store, self.ctx)
+
+    def shaped(self, numbers: list[int]) -> Any:
+        return self.guide.shape(self.store.gather(np.array([numbers, numbers]))).reward
+
+
+def test_a_level_is_drawn_for_each_episode_and_a_seed_for_each_frame(tmp_path: Path) -> None:
+    played = Played(tmp_path, Tadpole(stretch=4))
+    assert isinstance(played.guide, DenoisingGuide)
+    for _ in range(3):
+        played.play(6)
+    for row, seed in enumerate(SEEDS):
+        told, stream = played.told(row), Streams(seed).named(STREAM)
+        assert [len(each["seeds"]) for each in told] == [4, 2] * 3
+        for first, second in zip(told[::2], told[1::2], strict=True):
+            assert first["level"] == second["level"] == int(stream.integers(500, 600))
+            assert first["seeds"] + second["seeds"] == [int(stream.integers(2**32)) for _ in range(6)]
+        assert len({each["level"] for each in told}) == 3
+    assert played.told(0) != played.told(1), "each seed has a stream of its own"
+
+
+def test_levels_span_what_is_set(tmp_path: Path) -> None:
+    played = Played(tmp_path, Tadpole(least_noise=7, noise_levels=3, stretch=1))
+    for _ in range(40):
+        played.play(1)
+    assert {each["level"] for each in played.told(0)} == {7, 8, 9}
+
+
+def test_success_is_paid_beside_the_models_reward_and_beside_the_mean(tmp_path: Path) -> None:
+    played = Played(tmp_path, Tadpole(stretch=4))
+    played.play(8)
+    assert played.shaped([1, 2, 5]).tolist() == [[0, 0, 0], [0, 2, 2]], (
+        "no model's reward is known; the task's counts not"
+    )
+    played.answer(1, [0, 1, 2, 3], [0.5, -1.0, 3.0, 1.5])
+    assert played.shaped([1, 2, 3, 5, 6]).tolist()[1] == [-1.0, 5.0, 1.5, 3.0, 1.0], "5 and 6 have the mean of 1"
+    played.answer(0, [0, 1, 2, 3], None)
+    metrics = played.guide.metrics()
+    assert metrics["guide/reward"].tolist() == [0, 1.0] and metrics["guide/failed"].tolist() == [4, 0]
+    without = Played(tmp_path / "without", Tadpole(stretch=4, success=0.0))
+    without.play(3, end=False)
+    assert without.shaped([2]).tolist() == [[0], [0]]
+
+
+def test_the_state_of_each_seed_continues_within_an_episode(tmp_path: Path) -> None:
+    played, other = (Played(tmp_path / name, Tadpole(stretch=4)) for name in ("one", "other"))
+    for each in (played, other):
+        each.play(6)
+        each.play(2, end=False)
+    played.answer(0, [0, 1, 2, 3], [1.0, 1.0, 1.0, 2.0])
+    states = [(played.guide.state(row), played.build.streams[row].state()) for row in (0, 1)]
+    other.guide = Tadpole(stretch=4).spawn(other.build)
+    for row, (state, streams) in enumerate(states):
+        other.build.streams[row].load_state(streams)
+        other.guide.load_state(row, state)
+    for each in (played, other):
+        each.ctx.asked.clear()
+        each.play(3)
+        each.play(2)
+    for row in (0, 1):
+        assert other.told(row) == played.told(row) and len(played.told(row)) == 3
+    assert other.guide.metrics()["guide/reward"] == pytest.approx([1.25, 0])

