@@ -85,7 +85,10 @@ ABOUT: Mapping[str, About] = {
                 "tables 1, 6 and 7, figures 1c, 4, 5, 8, 11 and 13",
             ),
             Experiment("bench run method=pebble_llm task=button-press seeds=5", "figure 1b"),
-            Experiment("bench run suite=metaworld_pbrl method=vlm_rm seeds=5", "table 4: VLM-RM"),
+            Experiment(
+                "bench run suite=metaworld_pbrl method=vlm_rm,roboclip,tadpole seeds=5",
+                "table 4: VLM-RM, RoboCLIP, TADPoLe",
+            ),
             Experiment(
                 "bench run suite=point_maze method=sac suite.reward=dense,sparse seeds=5",
                 "table 5: SAC with either reward",
