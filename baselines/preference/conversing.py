@@ -1,26 +1,14 @@
-"""Conversations with a model about a pair: filling in prompts, reading replies, and turning them into verdicts.
-
-Text of a model is parsed and checked, never evaluated. If a reply cannot be read, the model is told why and asked
-again, a bounded number of times. A call without any answer is not repeated here, since the caller below has already
-retried it.
-"""
+"""Verdicts about a pair of segments: read out of a model's reply, asked for in both orders, and turned into labels."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any
 
+from guidebench.baselines.conversing import LONGEST, Misread, Said
 from guidebench.baselines.preference.teaching import Verdict
-from guidebench.harness.models.calls import Call, CallResult, ChatCall, Message
 
-AskModel = Callable[[Call], Awaitable[CallResult]]
-Read = TypeVar("Read")
-LONGEST = 100_000
-"""Maximum number of characters of a reply that are parsed; 1000 tokens need a twentieth of this (choice)."""
-ECHOED = 8_000
-"""Characters of the model's earlier reply that later messages repeat; 1000 tokens need half of this (choice)."""
-BLANK = re.compile(r"\{([A-Za-z_][A-Za-z_0-9]*)\}")
 ENUMERATED = re.compile(r"^[\s>*#_]*[0-9]+[.)](?=\s+\S)", re.ASCII)
 """Pattern of a list item's number, which is no verdict: `2. Which one is better?`"""
 INTEGER = re.compile(r"(?<![\w.])[-+]?[0-9]+(?![0-9A-Za-z_]|\.[0-9])", re.ASCII)
@@ -32,30 +20,6 @@ NAMED = re.compile(r"(?:^|\b(?:trajectory|segment|image|option))[\s>*#_\"'(-]*$"
 """Text before an integer that names one of the two: nothing, or `Trajectory`."""
 PREFERRED = re.compile(r"\b(?:better|best|more|preferred|prefer|furthers|wins|choose|pick)\b", re.IGNORECASE)
 DENIED = re.compile(r"\b(?:not|no|neither|nor|cannot)\b|n['’]t\b", re.IGNORECASE)
-
-
-def misfit(prompt: str, needs: Sequence[str], may: Sequence[str]) -> str:
-    """Return why a text cannot serve as a prompt with these placeholders, or ""."""
-    present = set(BLANK.findall(prompt))
-    known = ", ".join(f"{{{name}}}" for name in (*needs, *may))
-    if missing := [name for name in needs if name not in present]:
-        return f"lacks {', '.join(f'{{{name}}}' for name in missing)} (placeholders: {known})"
-    if unknown := sorted(present.difference(needs, may)):
-        return f"holds {', '.join(f'{{{name}}}' for name in unknown)}, which nothing fills in (placeholders: {known})"
-    return ""
-
-
-def filled(prompt: str, values: Mapping[str, object]) -> str:
-    """Return the prompt with its placeholders replaced in one pass; inserted text is not searched for placeholders."""
-    return BLANK.sub(lambda match: str(values.get(match[1], match[0])), prompt)
-
-
-class Misread(ValueError):
-    """A reply in the wrong format; `fault` is counted, the message is for the model."""
-
-    def __init__(self, fault: str, message: str) -> None:
-        super().__init__(message)
-        self.fault = fault
 
 
 def verdict(answer: str) -> int:
@@ -94,42 +58,6 @@ def _stated(line: str, number: str) -> bool:
     named = NAMED.search(before) is not None
     rest = re.sub(r"[\W_]", "", NAMED.sub("", before, count=1) + line[line.rindex(number) + len(number) :])
     return named and (not rest or (PREFERRED.search(line) is not None and DENIED.search(line) is None))
-
-
-class Said(NamedTuple, Generic[Read]):
-    """The result of a conversation."""
-
-    value: Read | None
-    fault: str
-    """Fault of the last reply: that of a Misread, `failed` if there was no reply, or "" for a value."""
-    messages: tuple[Message, ...]
-    """All messages, including the reply."""
-    retries: int
-
-
-async def converse(
-    ask: AskModel,
-    messages: tuple[Message, ...],
-    read: Callable[[str], Read],
-    reminder: Callable[[Misread], str],
-    retries: int,
-) -> Said[Read]:
-    """Ask until the reply can be read, the retries are used up or a call fails."""
-    fault = "failed"
-    for retry in range(1 + retries):
-        told = await ask(ChatCall(messages))
-        if told.failure:
-            return Said(None, fault, messages, retry)
-        messages = (*messages, Message("assistant", (str(told.value)[:ECHOED],)))
-        try:
-            if told.detail.get("cut_off"):
-                raise Misread("unreadable", "it was cut off before its end")
-            return Said(read(str(told.value)), "", messages, retry)
-        except Misread as misread:
-            fault = misread.fault
-            if retry < retries:
-                messages = (*messages, Message("user", (reminder(misread),)))
-    return Said(None, fault, messages, retries)
 
 
 async def weigh(

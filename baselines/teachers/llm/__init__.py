@@ -72,7 +72,7 @@ class Llm(TeacherPart):
 
     def fits(self, there: There) -> str:
         """Return why it cannot teach in this cell, or ""."""
-        from guidebench.baselines.preference.conversing import misfit
+        from guidebench.baselines.conversing import misfit
         from guidebench.baselines.teachers.llm import prompts
 
         things = coordinates(there.suite, there.task)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from guidebench.baselines.preference.conversing import AskModel, Misread, Said, converse, filled, verdict, weigh
+from guidebench.baselines.conversing import AskModel, Misread, Said, converse, filled
+from guidebench.baselines.preference.conversing import verdict, weigh
 from guidebench.baselines.teachers.llm import prompts, reading, trajectories
 from guidebench.harness.interfaces import Array, Coordinates, Surroundings
 from guidebench.harness.models.calls import Message

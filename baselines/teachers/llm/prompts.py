@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from guidebench.baselines.preference.conversing import filled
+from guidebench.baselines.conversing import filled
 from guidebench.harness.interfaces import Coordinates, Surroundings
 
 PROMPT = """\

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from guidebench.baselines.preference.conversing import LONGEST, Misread
+from guidebench.baselines.conversing import LONGEST, Misread
 from guidebench.harness.interfaces import Array, Coordinates
 
 Fault = Literal["unreadable", "length", "shape", "start", "reach"]

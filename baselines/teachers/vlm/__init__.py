@@ -48,7 +48,7 @@ class Vlm(TeacherPart):
 
     def fits(self, there: There) -> str:
         """Return why it cannot teach in this cell, or ""."""
-        from guidebench.baselines.preference.conversing import misfit
+        from guidebench.baselines.conversing import misfit
         from guidebench.baselines.teachers.vlm import prompts
 
         if there["drawing"] is None:

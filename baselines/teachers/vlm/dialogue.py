@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from guidebench.baselines.preference.conversing import ECHOED, AskModel, Said, converse, filled, verdict, weigh
+from guidebench.baselines.conversing import ECHOED, AskModel, Said, converse, filled
+from guidebench.baselines.preference.conversing import verdict, weigh
 from guidebench.baselines.teachers.vlm import prompts
 from guidebench.harness.interfaces import Array
 from guidebench.harness.models.calls import ChatCall, Message

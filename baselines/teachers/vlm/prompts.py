@@ -6,7 +6,7 @@ braces are placeholders.
 
 from __future__ import annotations
 
-from guidebench.baselines.preference.conversing import Misread, filled
+from guidebench.baselines.conversing import Misread, filled
 
 CAPTIONS = ("Image 1:", "Image 2:")
 """Captions of the images, before the prompt."""

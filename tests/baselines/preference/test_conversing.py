@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from guidebench.baselines.preference.conversing import Misread, verdict
+from guidebench.baselines.conversing import Misread
+from guidebench.baselines.preference.conversing import verdict
 
 
 @pytest.mark.parametrize(

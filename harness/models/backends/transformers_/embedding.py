@@ -31,8 +31,10 @@ class Embedding:
 
     def __init__(self, loaded: Loaded, source: Source) -> None:
         self._loaded = loaded
-        self._pool, self._normalised = _pooling(source)
-        limits = loaded.context or 512, loaded.tokenizer.model_max_length, _longest(source)
+        self._pool, self._normalised = _pooling(source) if source.pool == "auto" else (POOLS[source.pool], False)
+        if source.pool != "auto" and hasattr(loaded.model, "get_text_features"):
+            raise UserError(f"model {loaded.name!r} has its own vectors of texts, so its pool must be auto")
+        limits = loaded.context or 512, loaded.tokenizer.model_max_length, _longest(source), source.text_tokens
         self._limit = min(limit for limit in limits if limit is not None)
 
     def kind(self, item: str | Array) -> Hashable:
@@ -122,7 +124,14 @@ def _largest(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     return states.masked_fill(mask == 0, -torch.inf).amax(1)
 
 
-POOLS: dict[str, Pool] = {"mean": _mean, "cls": _first, "max": _largest}
+def _last_and_mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    last = mask.squeeze(-1).sum(1).long().sub(1).clamp(min=0)  # texts are padded on the right
+    return 0.5 * states[torch.arange(len(states), device=states.device), last] + 0.5 * _mean(states, mask)
+
+
+POOLS: dict[str, Pool] = {"mean": _mean, "cls": _first, "max": _largest, "last_and_mean": _last_and_mean}
+PUBLISHED = ("mean", "cls", "max")
+"""Pools that sentence-transformers' files may name."""
 
 
 def _pooling(source: Source) -> tuple[Pool, bool]:
@@ -146,8 +155,10 @@ def _pooling(source: Source) -> tuple[Pool, bool]:
         if name.startswith("pooling_mode_") and chosen
     ]
     names = [named] if isinstance(named, str) else list(named or ["mean"])
-    if len(names) != 1 or names[0] not in POOLS:
-        raise UserError(f"model {source.model!r} pools by {' and '.join(names)}; expected one of {', '.join(POOLS)}")
+    if len(names) != 1 or names[0] not in PUBLISHED:
+        raise UserError(
+            f"model {source.model!r} pools by {' and '.join(names)}; expected one of {', '.join(PUBLISHED)}"
+        )
     return POOLS[names[0]], "Normalize" in kinds
 
 

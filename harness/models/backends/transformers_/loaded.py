@@ -10,6 +10,7 @@ Kind = Literal["vision", "text", "embedding"]
 
 
 Dtype = Literal["bfloat16", "float16", "float32"]
+PoolName = Literal["auto", "mean", "last_and_mean"]
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,10 @@ class Source:
     dtype: Dtype = "bfloat16"
     device: str = "cpu"
     trust_remote_code: bool = False
+    pool: PoolName = "auto"
+    """How hidden states of a text become its vector; `auto`: as the files beside the weights say, else their mean."""
+    text_tokens: int | None = None
+    """Tokens after which a text to embed is cut off; None means the model's own limit."""
 
 
 @dataclass(frozen=True)

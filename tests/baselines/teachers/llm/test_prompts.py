@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from guidebench.baselines.preference.conversing import filled, misfit
+from guidebench.baselines.conversing import filled, misfit
 from guidebench.baselines.teachers.llm import Llm, prompts
 from guidebench.harness.interfaces import Coordinates
 from tests.baselines.teachers.llm.talking import PUSH, REACH, Ask, pair, talk

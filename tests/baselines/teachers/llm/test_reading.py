@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from guidebench.baselines.preference.conversing import Misread
+from guidebench.baselines.conversing import Misread
 from guidebench.baselines.teachers.llm import reading
 from tests.baselines.teachers.llm.talking import PUSH
 

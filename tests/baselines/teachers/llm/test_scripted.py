@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from guidebench.baselines.preference.conversing import filled, verdict
+from guidebench.baselines.conversing import filled
+from guidebench.baselines.preference.conversing import verdict
 from guidebench.baselines.preference.teaching import Pair, Verdict
 from guidebench.baselines.teachers.llm import Llm, Scripted, prompts, trajectories
 from guidebench.baselines.teachers.llm.dialogue import PairDialogue
