@@ -1,0 +1,133 @@
+"""Feedback on episodes: what a model is asked and may answer, and the two hand-written models that answer it.
+
+The chat `scripted_feedback` sees the frames of a prompt, and `oracle_feedback` is told what the task measures; both are
+chosen by their short names, `feedback=scripted` and `feedback=oracle`. The embedder of texts is that of transformers
+with two more settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from guidebench.harness.capabilities import HasMeasures
+from guidebench.harness.interfaces import Suite
+from guidebench.harness.models.embedders.transformers_ import Transformers
+from guidebench.harness.parts import ModelPart, There
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Transport, Unit
+
+if TYPE_CHECKING:
+    from guidebench.harness.models.calls import Message, Model
+    from guidebench.harness.models.oracle import Oracle
+
+ROLE = "feedback"
+"""Role of the chat that writes feedback."""
+READ = ("near_object", "grasp_success", "obj_to_target")
+"""Measures that the oracle reads."""
+
+
+@register.chat("scripted_feedback")
+@dataclass(frozen=True)
+class ScriptedFeedback(ModelPart):
+    """Hand-written: looks for MetaWorld's colours in the frames of a prompt and says what the gripper came near to."""
+
+    malformed: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.0
+    """Probability that a reply is invalid in one of five ways, drawn anew for each reply (choice: never)."""
+    delay: Annotated[int | None, Bounds(0), Unit("environment steps")] = 1
+    """Environment steps between a question and the use of its answer; null uses each answer on arrival, which is not
+    reproducible (choice: as the other chats)."""
+    timeout: Annotated[float, Bounds(0.1), Unit("seconds"), Transport] = 120.0
+    """Time limit of one answer, after which the chat's process is restarted (choice: ample; an answer takes
+    milliseconds)."""
+
+    version: ClassVar[int] = 1
+    citation: ClassVar[str] = "% hand-written: it looks for MetaWorld's colours"
+    backend: ClassVar[str] = "scripted"
+    title: ClassVar[str] = "hand-written: it looks for MetaWorld's colours"
+
+    def fits(self, there: There) -> str:
+        """Return why this chat cannot answer in this cell, or ""."""
+        return _elsewhere(there, self)
+
+    def spawn(self, suite: Suite, task: str) -> Callable[[tuple[Message, ...]], str]:
+        """Return the callable that answers. It is given neither suite nor task, only the messages of the
+        conversation."""
+        from guidebench.methods.lagea.feedback.scripted import FrameReader
+
+        return FrameReader(self.malformed)
+
+
+@register.chat("oracle_feedback")
+@dataclass(frozen=True)
+class OracleFeedback(ModelPart):
+    """Privileged: writes feedback from what the task measures in each step, and errs at the configured rate."""
+
+    error: Annotated[float, Bounds(0, 1), Unit("probability")] = 0.0
+    """Probability that the feedback has another code than the rules give, and the outcome of that code, drawn
+    independently per episode (choice: never wrong)."""
+    delay: Annotated[int | None, Bounds(0), Unit("environment steps")] = 1
+    """Environment steps between a question and the use of its answer; null equals 0, since an oracle answers
+    immediately (choice: as the other chats)."""
+
+    version: ClassVar[int] = 1
+    citation: ClassVar[str] = "% no model, it is told what the task measures"
+    backend: ClassVar[str] = "oracle"
+    privileged: ClassVar[bool] = True
+    title: ClassVar[str] = "privileged: it is told what the task measures"
+
+    def fits(self, there: There) -> str:
+        """Return why this chat cannot answer in this cell, or ""."""
+        if elsewhere := _elsewhere(there, self):
+            return elsewhere
+        known = there.suite.measures(there.task) if isinstance(there.suite, HasMeasures) else {}
+        if missing := [name for name in READ if name not in known]:
+            return (
+                f"the suite does not measure {', '.join(missing)}, from which it writes feedback; choose a suite of "
+                f"MetaWorld, or another feedback=…"
+            )
+        return ""
+
+    def spawn(self, suite: Suite, task: str) -> Oracle:
+        """Return the function that writes the feedback on an episode."""
+        from guidebench.methods.lagea.feedback.oracle import MeasureReader
+
+        assert isinstance(suite, HasMeasures), "`fits` refuses other suites"
+        return MeasureReader(tuple(suite.measures(task)), self.error, suite.make(task).instruction)
+
+
+@register.embedder("transformers_text_embedder")
+@dataclass(frozen=True)
+class TextTransformers(Transformers):
+    """Turns texts into vectors on this machine, with the pool and the length that LaGEA chooses; `text_embedder=
+    transformers` means it."""
+
+    model: str = "gpt2"
+    """Recipe, repository id or local path; the weights must be safetensors (LaGEA, §3.1.1)."""
+    pool: Literal["auto", "mean", "last_and_mean"] = "auto"
+    """How the last hidden states of a text become its vector. `auto`: as files of sentence-transformers beside the
+    weights say, and without such files, as for GPT-2, their mean. `last_and_mean`: half the last token's plus half the
+    mean (choice; last_and_mean: LaGEA, released code)."""
+    text_tokens: Annotated[int | None, Bounds(1), Unit("tokens")] = None
+    """Tokens after which a text is cut off; null means the model's own limit (choice; 128: LaGEA, released code)."""
+
+    version: ClassVar[int] = 1
+    title: ClassVar[str] = "a model of texts that runs here"
+
+    def spawn_model(self, device: str) -> Model:
+        """Return the loaded model; errors as for the embedder transformers."""
+        from guidebench.harness.models.backends.transformers_.loaded import Source
+        from guidebench.harness.models.backends.transformers_.model import TransformersModel
+
+        source = Source(
+            self.model, self.revision, self.dtype, self.device or device, self.trust_remote_code, self.pool,
+            self.text_tokens,
+        )  # fmt: skip
+        return TransformersModel(source, batch_size=self.batch_size)
+
+
+def _elsewhere(there: There, chat: ModelPart) -> str:
+    """Return why a chat that writes feedback is not in its role, or ""."""
+    asked = any(ROLE in getattr(part, "needs", ()) for part in there.parts.values())
+    return "" if asked and there[ROLE] == chat else "it writes feedback on episodes, for LaGEA's guide alone"

@@ -1,0 +1,50 @@
+"""The conversation in which a model reflects on an episode (LaGEA, §3.1.1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from guidebench.baselines.conversing import AskModel, converse
+from guidebench.harness.interfaces import Array
+from guidebench.methods.lagea.feedback import prompts, reading
+
+
+class ReflectionDialogue:
+    """Shows a model frames of an episode and asks for feedback until it is valid, a bounded number of times (a
+    Dialogue)."""
+
+    def __init__(self, structured: bool, tell_outcome: bool, retries: int, embedded: str, instruction: str) -> None:
+        """`structured`: feedback in the schema of the taxonomy, else free text; `tell_outcome`: whether the prompt
+        states the true outcome; `retries`: further attempts after an invalid reply; `embedded`: the text to embed
+        (`reading.reflection`); `instruction`: the task in words."""
+        self._structured, self._tell_outcome, self._retries = structured, tell_outcome, retries
+        self._embedded, self._instruction = embedded, instruction
+        self.calls = 1 + retries
+
+    async def __call__(self, content: Any, frames: Array | None, ask: AskModel) -> dict[str, Any] | None:
+        """Return the reflection on an episode (`reading.reflection`), empty if no reply was valid; None if no call
+        was answered.
+
+        `content`: {"history": [{"outcome", "code", "fix"}], oldest first, "frames": the environment step of each of
+        the `frames` uint8 [N, height, width, 3], increasing, 0 for the state after the reset, "steps": the episode's
+        length, "succeeded": bool}.
+        """
+        steps = content["frames"]
+        assert frames is not None and len(frames) == len(steps), "each frame has its step"
+        told = bool(content["succeeded"]) if self._tell_outcome else None
+        asked = prompts.message(
+            self._instruction, frames, steps, content["steps"], content["history"], self._structured, told
+        )
+        if not self._structured:
+            prose = await converse(ask, (asked,), reading.free, prompts.free_reminder, self._retries)
+            return None if prose.fault == "failed" else reading.unstructured(prose.value or "", prose.retries)
+
+        def read(reply: str) -> dict[str, Any]:
+            return reading.structured(reply, len(steps), told)
+
+        said = await converse(ask, (asked,), read, prompts.reminder, self._retries)
+        if said.fault == "failed":
+            return None
+        if said.value is None:
+            return reading.unstructured("", said.retries)
+        return reading.reflection(said.value, steps, self._embedded, said.retries)

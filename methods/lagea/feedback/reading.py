@@ -1,0 +1,175 @@
+"""Reading a model's feedback, and the reflection that the guide receives.
+
+A reply is parsed and checked, never evaluated. Feedback is embedded by a model of English, so text that is not English
+would give a vector that means nothing: a reply is refused if less than nine tenths of its letters are ASCII letters, or
+if it has none of the commonest English words (`COMMON`).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from guidebench.baselines.conversing import LONGEST, Misread
+from guidebench.harness.texts import JSON, each_text, mended
+from guidebench.methods.lagea.feedback.taxonomy import ERRORS, NO_FIX, SCHEMA, SUCCESSES
+
+ASCII_SHARE = 0.9
+"""Smallest share of ASCII letters among a reply's letters (choice)."""
+COMMON = frozenset(("the", "of", "to", "and", "is", "it", "not", "with", "that", "has"))
+"""Words of which English prose of a sentence has at least one (choice)."""
+MOST_BRACES = 64
+"""Opening braces of a reply at which an object is looked for, which bounds the work (choice)."""
+LONGEST_PROSE = 4_000
+"""Most characters of feedback in free text (choice: GPT-2 reads about 4,000 characters)."""
+
+
+def structured(reply: str, shown: int, told: bool | None = None) -> dict[str, Any]:
+    """Return the JSON object of a reply about `shown` frames; text around it is ignored. `told`: the outcome that the
+    prompt stated, or None.
+
+    Raise Misread, whose message is for the model, for a reply without such an object (`SCHEMA`), for a code that does
+    not fit the outcome, for another outcome than the stated one, for frames that were not shown or are cited twice, and
+    for text that is not English.
+    """
+    found = _object(reply[:LONGEST])
+    _check_schema(found)
+    outcome, code = found["outcome"], found["primary_error"]["code"]
+    known = SUCCESSES if outcome == "success" else ERRORS
+    if code not in known:
+        raise Misread("contradictory", f"the code {code} does not fit the outcome {outcome}; use {', '.join(known)}")
+    if told is not None and told != (outcome == "success"):
+        raise Misread("contradictory", f"its outcome is {outcome}, and the attempt was a {_outcome(told)}")
+    cited = [int(index) for index in found["key_frame_indices"]]
+    if strange := sorted({index for index in cited if index >= shown}):
+        listed = ", ".join(str(index)[:20] for index in strange)
+        raise Misread("frames", f"it cites {listed}, and the frames are numbered from 0 to {shown - 1}")
+    if twice := sorted({index for index in cited if cited.count(index) > 1}):
+        raise Misread("frames", f"it cites {', '.join(map(str, twice))} more than once")
+    _check_english(_prose(found))
+    return found
+
+
+def free(reply: str) -> str:
+    """Return feedback in free text, normalised. Raise Misread if it is too long or not English."""
+    if len(reply) > LONGEST_PROSE:
+        raise Misread("unreadable", f"it has {len(reply):,} characters; write at most four sentences")
+    _check_english([reply])
+    return normalised(reply)
+
+
+def reflection(
+    found: Mapping[str, Any], steps: Sequence[int], embedded: str = "all", retries: int = 0
+) -> dict[str, Any]:
+    """Return the reflection for an object that fits the schema. `steps`: environment step of each frame that the
+    object's indices number; `embedded`: `all`, every textual field of the object, or `summary` alone (LaGEA, A.7;
+    released code)."""
+    error, fix = found["primary_error"], normalised(found["suggested_fix"])
+    summary = normalised(found["summary"])
+    return {
+        "text": text(found) if embedded == "all" else summary,
+        "retries": retries,
+        "empty": False,
+        "outcome": found["outcome"],
+        "code": error["code"],
+        "explanation": normalised(error["explanation"]),
+        "secondary": list(dict.fromkeys(found["secondary_factors"])),
+        "frames": sorted(int(steps[int(index)]) for index in found["key_frame_indices"]),
+        "fix": NO_FIX if _no_fix(fix) else fix,
+        "confidence": float(found["confidence"]),
+        "summary": summary,
+    }
+
+
+def unstructured(prose: str, retries: int = 0) -> dict[str, Any]:
+    """Return the reflection for free text; "" for an empty one."""
+    return {
+        "text": prose, "retries": retries, "empty": not prose, "outcome": "", "code": "", "explanation": "",
+        "secondary": [], "frames": [], "fix": "", "confidence": 0.0, "summary": prose,
+    }  # fmt: skip
+
+
+def text(found: Mapping[str, Any]) -> str:
+    """Return all textual fields of an object that fits the schema, as sentences: outcome, codes with their explanation,
+    suggested fix and summary. The task is left out, since it is the same in every episode.
+
+    >>> text({"outcome": "failure", "primary_error": {"code": "failed_grasp", "explanation": "It slipped"},
+    ...       "secondary_factors": ["insufficient_force"], "suggested_fix": "n/a", "summary": "The puck fell."})
+    'Failure: failed grasp. It slipped. Also: insufficient force. The puck fell.'
+    """
+    error, fix = found["primary_error"], normalised(found["suggested_fix"])
+    also = ", ".join(code.replace("_", " ") for code in dict.fromkeys(found["secondary_factors"]))
+    sentences = (
+        f"{found['outcome']}: {error['code'].replace('_', ' ')}".capitalize(),
+        normalised(error["explanation"]),
+        f"Also: {also}" if also else "",
+        "" if _no_fix(fix) else fix,
+        normalised(found["summary"]),
+    )
+    return " ".join(each if each.endswith((".", "!", "?")) else f"{each}." for each in sentences if each)
+
+
+def normalised(prose: str) -> str:
+    """Return a text in Unicode's normal form KC, with each run of white space as one space.
+
+    >>> normalised(" The\\n gripper \\t slipped. ")
+    'The gripper slipped.'
+    """
+    return " ".join(unicodedata.normalize("NFKC", prose).split())
+
+
+def _object(reply: str) -> dict[str, Any]:
+    """Return the first JSON object in a reply that looks like feedback, else the first one. Raise Misread without
+    any, and where JSON before it cannot be parsed."""
+    others, fault = [], "it holds no JSON object"
+    for brace, _ in zip(re.finditer(r"\{", reply), range(MOST_BRACES), strict=False):
+        try:
+            found = each_text(JSON.raw_decode(reply, brace.start())[0], mended)
+        except (ValueError, RecursionError) as error:
+            fault = f"its JSON cannot be parsed: {error}" if fault.startswith("it holds") else fault
+            continue
+        if "outcome" in found or "summary" in found:
+            return dict(found)
+        others.append(dict(found))
+    if others and fault.startswith("it holds"):
+        return others[0]
+    raise Misread("unreadable", fault)
+
+
+def _check_schema(found: Mapping[str, Any]) -> None:
+    """Raise Misread for an object that does not fit the schema; the message names what is wrong with which field."""
+    import jsonschema
+
+    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(SCHEMA).iter_errors(found))
+    if error is None:
+        return
+    field = ".".join(map(str, error.absolute_path)) or "the object"
+    unit = {"maxItems": "items", "maxLength": "characters"}.get(str(error.validator))
+    wrong = (
+        f"has more than {error.validator_value} {unit}" if unit else f"does not fit the schema: {error.message:.200}"
+    )
+    raise Misread("unreadable", f"{field} {wrong}")
+
+
+def _outcome(succeeded: bool) -> str:
+    return "success" if succeeded else "failure"
+
+
+def _no_fix(fix: str) -> bool:
+    return fix.strip(" ().").casefold() in ("n/a", "na", "none")
+
+
+def _prose(found: Mapping[str, Any]) -> list[str]:
+    return [found["primary_error"]["explanation"], found["suggested_fix"], found["summary"]]
+
+
+def _check_english(texts: Sequence[str]) -> None:
+    """Raise Misread unless each text is mostly ASCII letters and together they have a common English word."""
+    for each in texts:
+        letters = [letter for letter in each if letter.isalpha()]
+        if sum(letter.isascii() for letter in letters) < ASCII_SHARE * len(letters):
+            raise Misread("language", f"it is not written in English: {normalised(each)[:80]!r}")
+    if not COMMON.intersection(re.findall(r"[a-z]+", " ".join(texts).casefold())):
+        raise Misread("language", f"it has no whole English sentence: {normalised(' '.join(texts))[:80]!r}")

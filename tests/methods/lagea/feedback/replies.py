@@ -1,0 +1,43 @@
+"""Replies and questions about an attempt that was shown in five frames."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import numpy as np
+
+from guidebench.methods.lagea.feedback.dialogue import ReflectionDialogue
+from tests.baselines.teachers.llm.talking import Ask
+
+STEPS = [0, 7, 30, 31, 50]
+FRAMES = np.arange(5 * 4 * 4 * 3, dtype=np.uint8).reshape(5, 4, 4, 3)
+REPLY: dict[str, Any] = {
+    "task": "push the puck",
+    "outcome": "failure",
+    "primary_error": {"code": "failed_grasp", "explanation": "The fingers closed\n above the puck."},
+    "secondary_factors": ["insufficient_force", "insufficient_force"],
+    "key_frame_indices": [3, 1],
+    "suggested_fix": "Close the gripper later.",
+    "confidence": 0.75,
+    "summary": "The puck stayed where it was, since it was not held.",
+}
+
+
+def content(**more: Any) -> dict[str, Any]:
+    return {"history": [], "frames": STEPS, "steps": 50, "succeeded": False, **more}
+
+
+def changed(**fields: Any) -> str:
+    return json.dumps(REPLY | fields)
+
+
+def talk(
+    ask: Ask, structured: bool = True, tell: bool = False, retries: int = 3, embedded: str = "all", **more: Any
+) -> dict[str, Any] | None:
+    """What the dialogue ends with, as JSON carries it."""
+    dialogue = ReflectionDialogue(structured, tell, retries, embedded, "push the puck to the goal")
+    assert dialogue.calls == 1 + retries
+    found = asyncio.run(dialogue(content(**more), FRAMES, ask))
+    return json.loads(json.dumps(found))  # type: ignore[no-any-return]

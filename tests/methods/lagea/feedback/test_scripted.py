@@ -1,0 +1,145 @@
+"""The scripted chat on MetaWorld's real frames, on frames painted here, and the forms of its replies."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import inspect
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench.baselines.conversing import Misread
+from guidebench.harness.interfaces import Array
+from guidebench.harness.models.calls import CallResult, ChatCall, Message
+from guidebench.methods.lagea.feedback import ScriptedFeedback, prompts, reading
+from guidebench.methods.lagea.feedback.dialogue import ReflectionDialogue
+from guidebench.methods.lagea.feedback.scripted import FrameReader, impressed, seen
+from guidebench.methods.lagea.feedback.taxonomy import ERRORS, SUCCESSES
+
+
+def painted(gripper: list[tuple[int, int]], size: int = 128, goal: Any = (60, 60), block: Any = None) -> Array:
+    """Grey frames with a cyan gripper of 2 x 2 pixels at each place, a blue mark, and a brown block of 5 x 5 pixels."""
+    frames = np.full((len(gripper), size, size, 3), 128, np.uint8)
+    for number, (row, column) in enumerate(gripper):
+        if goal is not None:
+            frames[number, goal[0] : goal[0] + 2, goal[1] : goal[1] + 2] = (0, 0, 255)
+        if block is not None:
+            down, across = block[number]
+            frames[number, down : down + 5, across : across + 5] = (110, 80, 50)
+        frames[number, row : row + 2, column : column + 2] = (0, 255, 255)
+    return frames
+
+
+BLOCK = [(20, 100), (20, 100), (30, 100)]
+
+
+@pytest.mark.parametrize(
+    ("frames", "code", "cited"),
+    [
+        (painted([(20, 20), (40, 40), (60, 57)]), "reached_goal", (2,)),
+        (painted([(20, 20), (60, 57), (40, 40)]), "drift_from_goal", (1, 2)),
+        (painted([(20, 20), (40, 40), (30, 30)]), "bad_approach_direction", (1, 2)),
+        (painted([(20, 20), (21, 20), (20, 22)]), "insufficient_force", (0, 2)),
+        (painted([(20, 20), (40, 40), (41, 41)], goal=None), "bad_approach_direction", (2,)),
+        (painted([(20, 20), (40, 40), (41, 41)], block=BLOCK), "good_contact", (2,)),
+        (painted([(20, 20), (40, 40), (41, 41)], block=[BLOCK[0], BLOCK[2], BLOCK[0]]), "drift_from_goal", (1, 2)),
+    ],
+)
+def test_painted_attempts_are_told_apart(frames: Array, code: str, cited: tuple[int, ...]) -> None:
+    found = impressed(seen(frames))
+    assert (found.code, found.frames) == (code, cited)
+
+
+def test_what_it_sees_is_where_it_was_painted_at_any_size() -> None:
+    found = seen(painted([(20, 20), (60, 56)], block=BLOCK[1:]))
+    assert np.allclose(found.gripper, [[20.5, 20.5], [60.5, 56.5]]) and found.changed.tolist() == [0.0, 50.0]
+    assert np.allclose(found.distance, [np.hypot(39.5, 39.5), np.hypot(0.5, 3.5)])
+    double = seen(painted([(20, 20), (60, 56)], block=BLOCK[1:]).repeat(2, 1).repeat(2, 2))
+    assert np.allclose(double.gripper, found.gripper, atol=0.3) and np.allclose(double.changed, found.changed)
+    hidden = painted([(20, 20), (60, 56)])
+    hidden[:, 20:22, 20:22] = 128
+    assert np.isnan(seen(hidden).distance[0]) and impressed(seen(hidden)).code == "reached_goal"
+
+
+def test_a_stated_outcome_decides_between_success_and_failure() -> None:
+    near, far = (seen(painted([(20, 20), place])) for place in ((60, 57), (90, 90)))
+    assert impressed(near, told=True).code == "reached_goal" and impressed(near, told=False).code in ERRORS
+    assert impressed(far, told=False).code == "bad_approach_direction" and impressed(far, told=True).code in SUCCESSES
+
+
+def prompt(frames: Array, structured: bool = True, succeeded: bool | None = None) -> Message:
+    return prompts.message("push the puck", frames, [*range(len(frames))], len(frames), [], structured, succeeded)
+
+
+ATTEMPTS = [painted([(20, 20), (40, 40 + step), (60, 57)]) for step in range(60)]
+
+
+def test_its_replies_are_valid_and_the_same_each_time() -> None:
+    reader = FrameReader(0.0)
+    for told in (None, True, False):
+        replies = [reader((prompt(frames, succeeded=told),)) for frames in ATTEMPTS[:3]]
+        assert replies == [FrameReader(0.0)((prompt(frames, succeeded=told),)) for frames in ATTEMPTS[:3]]
+        found = reading.structured(replies[0], 3, told)
+        assert found["task"] == "push the puck" and found["outcome"] == ("failure" if told is False else "success")
+    free = reader((prompt(ATTEMPTS[0], structured=False),))
+    assert reading.free(free) == free and "mark" in free and "{" not in free
+    assert reader((Message("user", ("Hello",)),)) == "I see no frames in what you write."
+
+
+def test_it_is_malformed_as_often_as_stated_and_in_every_way() -> None:
+    faults = set()
+    wrong = 0
+    for frames in ATTEMPTS:
+        try:
+            reading.structured(FrameReader(0.5)((prompt(frames),)), 3)
+        except Misread as fault:
+            wrong += 1
+            faults.add(str(fault)[:20])
+    assert 15 <= wrong <= 45, "4 standard deviations of 60 draws at 0.5 are 15.5"
+    assert len(faults) >= 4
+    for frames in ATTEMPTS[:5]:
+        with pytest.raises(Misread):
+            reading.structured(FrameReader(1.0)((prompt(frames),)), 3)
+
+
+def test_malformed_replies_are_retried_in_the_dialogue_and_answered_anew() -> None:
+    reader = FrameReader(0.5)
+
+    async def ask(call: Any) -> CallResult:
+        assert isinstance(call, ChatCall)
+        return CallResult(reader(call.messages))
+
+    dialogue = ReflectionDialogue(True, False, 3, "all", "push the puck")
+    content = {"history": [], "frames": [0, 5, 9], "steps": 9, "succeeded": True}
+    found = [asyncio.run(dialogue(content, frames, ask)) for frames in ATTEMPTS[:30]]
+    retries = [each["retries"] for each in found if each is not None]
+    assert len(retries) == 30 and {0, 1} < set(retries)
+    assert {each["code"] for each in found if each is not None and not each["empty"]} == {"reached_goal"}
+
+
+def test_it_knows_neither_suite_nor_task() -> None:
+    config = ScriptedFeedback()
+    assert config.backend == "scripted" and not config.privileged and config.title.startswith("hand-written")
+    assert isinstance(config.spawn(None, "no such task"), FrameReader)  # type: ignore[arg-type]
+    assert [*inspect.signature(FrameReader).parameters] == ["malformed"]
+    assert [field.name for field in dataclasses.fields(config) if field.name.startswith("mal")] == ["malformed"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "task",
+    ("button-press-topdown", "door-open", "drawer-open", "peg-insert-side", "pick-place", "reach", "window-open"),
+)
+def test_real_successes_and_failures_look_different(task: str) -> None:
+    pytest.importorskip("metaworld")
+    from tests.methods.lagea.feedback.attempts import attempt
+
+    codes = {}
+    for expert in (True, False):
+        shown = attempt(task, expert)
+        message = prompts.message("do it", shown.frames, shown.steps, 200, [], True, None)
+        codes[expert] = json.loads(FrameReader(0.0)((message,)))["primary_error"]["code"]
+    assert codes[True] in SUCCESSES and codes[False] in ERRORS

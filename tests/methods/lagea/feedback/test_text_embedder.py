@@ -1,0 +1,94 @@
+"""Feedback is embedded by the real GPT-2 architecture, whose tokenizer has no padding token."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from guidebench.harness import registry
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array
+from guidebench.harness.models import keeping
+from guidebench.harness.models.calls import EmbedCall
+from guidebench.methods.lagea.feedback import TextTransformers
+
+TEXTS = ("The gripper slipped off the puck.", "It fell.")
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("transformers")
+    from tests.harness.models import tiny_models
+
+    return tiny_models.gpt2(tmp_path_factory.mktemp("tiny") / "gpt2")
+
+
+def vectors(model: Path, *texts: str, **settings: Any) -> Array:
+    loaded = TextTransformers(model=str(model), **settings).spawn_model("cpu")
+
+    async def run() -> Any:
+        try:
+            return (await loaded.answer(EmbedCall(texts))).value
+        finally:
+            await loaded.close()
+
+    return np.asarray(asyncio.run(run()))
+
+
+def states(model: Path, text: str) -> Array:
+    """Last hidden states of one text alone, [tokens, 32]."""
+    import torch
+    from transformers import AutoTokenizer, GPT2LMHeadModel
+
+    words = AutoTokenizer.from_pretrained(model)
+    assert words.pad_token is None
+    with torch.no_grad():
+        body = GPT2LMHeadModel.from_pretrained(model).transformer
+        return np.asarray(body(**words(text, return_tensors="pt")).last_hidden_state[0].numpy())
+
+
+def test_the_vector_is_the_mean_of_a_texts_own_last_states_or_half_that_and_half_the_last(gpt2: Path) -> None:
+    alone = [states(gpt2, text) for text in TEXTS]
+    means = [each.mean(0) for each in alone]
+    assert np.allclose(vectors(gpt2, *TEXTS), means, atol=1e-5)
+    assert np.allclose(vectors(gpt2, *TEXTS, pool="mean"), means, atol=1e-5)
+    halves = [0.5 * each[-1] + 0.5 * each.mean(0) for each in alone]
+    assert np.allclose(vectors(gpt2, *TEXTS, pool="last_and_mean"), halves, atol=1e-5)
+
+
+def test_a_text_is_cut_after_the_tokens_that_were_asked_for(gpt2: Path) -> None:
+    whole = states(gpt2, TEXTS[0])
+    assert len(whole) > 6
+    assert np.allclose(vectors(gpt2, TEXTS[0], text_tokens=6), whole[:6].mean(0), atol=1e-5), (
+        "later ones change nothing"
+    )
+    assert not np.allclose(vectors(gpt2, TEXTS[0]), whole[:6].mean(0), atol=1e-5)
+    last = 0.5 * whole[5] + 0.5 * whole[:6].mean(0)
+    assert np.allclose(vectors(gpt2, TEXTS[0], text_tokens=6, pool="last_and_mean"), last, atol=1e-5)
+
+
+def test_pool_and_length_are_part_of_what_identifies_a_recorded_call(gpt2: Path) -> None:
+    known = [keeping.identity(TextTransformers(model=str(gpt2), **more)) for more in ({}, {"pool": "last_and_mean"})]
+    assert known[0] != known[1] and known[0]["text_tokens"] is None
+
+
+def test_clip_has_its_own_vectors_of_texts(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    from tests.harness.models import tiny_models
+
+    with pytest.raises(UserError, match="has its own vectors of texts, so its pool must be auto"):
+        vectors(tiny_models.clip(tmp_path / "clip"), "a key", pool="mean")
+
+
+def test_it_is_what_transformers_means_in_that_role_alone() -> None:
+    assert registry.meant("embedder", "transformers", "text_embedder") == "transformers_text_embedder"
+    assert registry.meant("embedder", "transformers", "embedder") == "transformers"
+    assert registry.meant("embedder", "scripted", "text_embedder") == "scripted"
+    assert registry.meant("chat", "scripted", "feedback") == "scripted_feedback"
+    assert registry.meant("chat", "oracle", "feedback") == "oracle_feedback"
+    assert registry.meant("chat", "openai", "feedback") == "openai"
+    assert TextTransformers().dimensions() == 768
