@@ -43,6 +43,7 @@ HERE = (
     "consulting",
     "observations",
     "preferences",
+    "lagea",
 )
 SMALL = {
     "replay": ["--size", "20000", "--turns", "20", "--repeats", "2"],
@@ -69,6 +70,10 @@ SMALL = {
     "preferences": [
         *("--profile", "smoke", "--pairs", "1", "--turns", "1", "--every", "60", "--pretraining", "150"),
         *("--labels", "64", "--transitions", "1000", "--rounds", "1"),
+    ],
+    "lagea": [
+        *("--pairs", "1", "--turns", "1", "--profile", "smoke", "--widths", "32", "--batches", "2", "--size", "32"),
+        *("--frames", "4", "--episodes", "2", "--start", "140", "--turn", "16"),
     ],
     "replays": [
         *("--rounds", "1", "--start", "150", "--turn", "32", "--task", "5x5", "--profile", "smoke"),

@@ -117,7 +117,7 @@ def train(given: Mapping[str, str], stop: Callable[[], bool], seeds: int = 1, de
     """Train `seeds` seeds of a cell together until `stop`, before any evaluation; return the run's timings.
 
     Settings other than names are whole numbers or texts."""
-    from guidebench.harness import registry, settings
+    from guidebench.harness import settings
     from guidebench.harness.errors import Stopped
     from guidebench.harness.identity.cells import record, write_cell
     from guidebench.harness.loop.job import Job
@@ -127,7 +127,7 @@ def train(given: Mapping[str, str], stop: Callable[[], bool], seeds: int = 1, de
     from guidebench.harness.run.worker import work
 
     values = {name: given[name] for name in NAMES}
-    chosen = {kind: given[kind] for kind in registry.KINDS[2:] if kind in given}
+    chosen = {role: part for role, part in given.items() if role not in NAMES and "." not in role}
     names = Names(**values, parts=config.parts_of(chosen=chosen, **values))
     known, overrides = config.cell_fields(names), {}
     for key in given.keys() - set(NAMES) - set(chosen):
@@ -164,7 +164,8 @@ def main() -> None:
     parser.add_argument("--turn", type=int, required=True, help="steps of a turn")
     parser.add_argument("--seeds", type=int, default=1, help="seeds trained together (default %(default)s)")
     parser.add_argument("--device", default="cpu", help="default %(default)s")
-    parser.add_argument("given", nargs="+", metavar="key=value", help="suite, task, method, profile; parts; settings")
+    told = "suite, task, method, profile; parts of roles; settings"
+    parser.add_argument("given", nargs="+", metavar="key=value", help=told)
     asked = parser.parse_args()
     given = dict(item.split("=", 1) for item in asked.given)
     tell(train(given, Turns(asked.start, asked.turn), asked.seeds, asked.device))

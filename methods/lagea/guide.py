@@ -1,0 +1,492 @@
+"""LaGEA's guide: a reward from potentials of goal and feedback, in a space that is aligned while the agent learns."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from guidebench.baselines.frame_vectors import FRAME, about
+from guidebench.baselines.heads.projection import Heads
+from guidebench.baselines.tensors import tensor
+from guidebench.harness.interfaces import (
+    Array,
+    Batch,
+    Build,
+    Context,
+    Episode,
+    Metrics,
+    Question,
+    Response,
+    State,
+    Store,
+    Transition,
+)
+from guidebench.methods.furl.guide import FurlGuide, filled
+from guidebench.methods.lagea import LOGGED_POINTS, TRACED, WEIGHT, Lagea, keyframes
+from guidebench.methods.lagea.aligner import Aligner, Drawn, rivals
+from guidebench.methods.lagea.episodes import Episodes, Recording
+from guidebench.methods.lagea.losses import unit
+from guidebench.methods.lagea.shaping import Known, Points, Strength, Terms, fuse
+
+OPENING = "opening"
+"""Content of the question about the first frame of an episode."""
+BEFORE = -3
+"""Key of the question about the first frame of the episode whose first transition is 0; -4 for transition 1, etc. Keys
+-1 and -2 are the instruction's and the goal image's."""
+
+
+class Frames(NamedTuple):
+    """What the reward of S × B transitions is computed from, as tensors; vectors that are missing are 0."""
+
+    before: Tensor
+    """Vectors of the frames before the transitions, [S, B, W]."""
+    after: Tensor
+    """Vectors of the frames after them, [S, B, W]."""
+    feedback: Tensor
+    """Vectors of their episodes' feedback, [S, B, F]."""
+    known: Known
+
+
+class LageaGuide(FurlGuide):
+    """r = r_task + ρ̂·r̃, with heads that FuRL's losses and LaGEA's alignment train (LaGEA, algorithm 1).
+
+    When an episode ends and its frames are embedded, its key frames and weights are computed and a model writes
+    feedback, whose vector then belongs to all of its transitions. Before it arrives, and in an episode without usable
+    feedback, α = 0: r̃ is r^goal alone (choice). A transition without the vectors of both frames has r_task alone.
+    """
+
+    def __init__(self, build: Build, config: Lagea) -> None:
+        super().__init__(build, config)
+        self.config: Lagea = config
+        widths = {"image": config.width, "text": config.width, "feedback": config.text_width}
+        self.heads = Heads(build, widths, config.hidden, config.out, config.learning_rate)
+        self.columns = (*self.columns, WEIGHT)
+        self.episodes = [Episodes(config.width, config.text_width) for _ in range(build.rows)]
+        self.wants_measures = getattr(build.parts.get("feedback"), "backend", "") == "oracle"
+        self._open: list[Recording | None] = [None] * build.rows
+        self._waiting: list[list[Recording]] = [[] for _ in range(build.rows)]
+        """Ended episodes whose frames are not all embedded, oldest first."""
+        self._asked_about: list[list[Recording]] = [[] for _ in range(build.rows)]
+        """Episodes whose feedback has been asked for, oldest first, without snapshots."""
+        self._history: list[list[dict[str, str]]] = [[] for _ in range(build.rows)]
+        self._count = np.zeros(build.rows, np.int64)
+        """Episodes begun, [S]."""
+        self._updates = 0
+        """Steps of the heads that were due, for `align_every`."""
+        self.strength = Strength(config, build.rows)
+        self.aligner = Aligner(config, self.heads, build.rows)
+        self._empty = np.zeros(build.rows, np.int64)
+        self._seen: dict[str, Array] = {name: np.full(build.rows, np.nan) for name in SEEN}
+        self._store: Store | None = None
+
+    # Episodes, and the questions about them
+
+    def begun(self, rows: Array, store: Store, ctx: Context) -> None:
+        """Begin to record episodes, and ask for the vectors of their first frames."""
+        for row in rows.tolist():
+            opening, first, episodes = ctx.snapshot(row), store.written, self.episodes[row]
+            latest = self._latest(row)
+            episodes.open(first, store.written - store.live.count)
+            same = latest is not None and np.array_equal(latest.snapshots[0], opening)
+            if same and len(episodes.firsts) > 1 and np.isfinite(episodes.openings[-2, 0]):
+                episodes.openings[-1] = episodes.openings[-2]
+            else:
+                question = about(row, json.dumps(OPENING), opening[None])
+                ctx.ask(question._replace(key=np.full(1, BEFORE - first, np.int64)))
+            self._open[row] = Recording(int(self._count[row]), first, opening)
+            self._count[row] += 1
+
+    def _latest(self, row: int) -> Recording | None:
+        """Return the newest episode of a seed that has ended."""
+        known = [*self._asked_about[row], *self._waiting[row]]
+        return known[-1] if known else None
+
+    def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
+        self._store = store
+        super().observed(slot, transition, store, ctx)
+        assert transition.snapshot is not None, "snapshots were wanted"
+        for row, recording in enumerate(self._open):
+            if recording is not None:
+                measures = None if transition.measures is None else transition.measures[row].copy()
+                recording.step(transition.snapshot[row], bool(transition.success[row]), measures)
+
+    def ended(self, episodes: Sequence[Episode], store: Store, ctx: Context) -> None:
+        super().ended(episodes, store, ctx)
+        for episode in episodes:
+            recording, self._open[episode.row] = self._open[episode.row], None
+            if recording is not None:
+                self._waiting[episode.row].append(recording)
+                self.strength.episode(episode.row, any(recording.successes))
+
+    def answered(self, answers: Sequence[Response], store: Store, ctx: Context) -> None:
+        role = answers[0].to
+        if role == "feedback":
+            for answer in answers:
+                self._reflected(answer, ctx)
+        elif role == "text_embedder":
+            for answer in answers:
+                self._embedded(answer, store, ctx)
+        else:
+            super().answered(answers, store, ctx)
+            for answer in answers:
+                waiting = self._waiting[answer.row]
+                while waiting and waiting[0].last <= answer.key[-1]:
+                    self._close(answer.row, waiting.pop(0), store, ctx)
+
+    def _lost(self, answer: Response) -> None:
+        """Count an episode's first frame that could not be embedded; for the instruction and the goal image, raise."""
+        if answer.key[0] > BEFORE:
+            super()._lost(answer)
+        self.vectors.failed[answer.row] += 1
+
+    def _told(self, answer: Response) -> None:
+        if answer.key[0] > BEFORE:
+            super()._told(answer)
+        elif (place := self.episodes[answer.row].place(int(BEFORE - answer.key[0]))) is not None:
+            self.episodes[answer.row].openings[place] = answer.value[0]
+
+    def _close(self, row: int, recording: Recording, store: Store, ctx: Context) -> None:
+        """Weight the steps of an episode whose frames are embedded, and ask for feedback on it."""
+        numbers = np.arange(recording.first, recording.last + 1)
+        place = self.episodes[row].place(recording.first)
+        if place is None or not store.holds(numbers).all():  # longer than the store's capacity
+            return
+        opening = self.episodes[row].openings[place]
+        vectors = np.concatenate([opening[None], store.read(FRAME, row, store.slot(numbers)).astype(np.float32)])
+        similarity = self._similarity(row, vectors)
+        found = self._keyframes(similarity)
+        weights = self._weights(found, len(similarity)).astype(np.float32)
+        store.apply(WEIGHT.name, row, numbers, weights[1:])
+        self.episodes[row].weights[place] = weights[0]
+        shown = keyframes.shown(found, len(similarity), self.config.frames)
+        self._note_keyframes(row, recording, found, weights, similarity, ctx)
+        content = {
+            "history": self._history[row], "frames": shown.tolist(), "steps": recording.length,
+            "succeeded": any(recording.successes), "structured": self.config.structured,
+            "embedded": self.config.embedded,
+        }  # fmt: skip
+        ctx.ask(
+            Question(
+                row, np.array([recording.first], np.int64), np.stack([recording.snapshots[at] for at in shown]),
+                np.zeros((1, 0), bool), json.dumps(content), "feedback",
+                measures=np.stack(recording.measures) if recording.measures else None,
+            )
+        )  # fmt: skip
+        recording.snapshots, recording.measures = recording.snapshots[:1], []
+        self._asked_about[row].append(recording)
+
+    def _similarity(self, row: int, vectors: Array) -> Array:
+        """Return s_t of the frames [n, W] of an episode, [n]: the cosine with the goal image after projection
+        (algorithm 1), or the dot product of the raw vectors (released code). Missing ones are interpolated."""
+        there = np.isfinite(vectors[:, 0])
+        goal = self._goals[row]
+        if not there.any() or not np.isfinite(goal[0]):
+            return np.zeros(len(vectors))
+        if self.config.similarity == "raw":
+            found = vectors[there] @ goal
+        else:
+            both = torch.from_numpy(np.concatenate([vectors[there], goal[None]])).to(self._device)
+            projected = unit(self.heads.of_row(row, "image", both))
+            found = (projected[:-1] @ projected[-1]).cpu().numpy()
+        return np.asarray(np.interp(np.arange(len(vectors)), np.flatnonzero(there), found))
+
+    def _keyframes(self, similarity: Array) -> Array:
+        """Return the key frames of an episode, increasing; none if the setting says so."""
+        config = self.config
+        if config.keyframes == "none":
+            return np.zeros(0, np.int64)
+        choose = keyframes.SELECTORS[config.keyframes]
+        return choose(similarity, config.saliency, config.most_keyframes, config.spacing)
+
+    def _weights(self, found: Array, count: int) -> Array:
+        """Return ŵ of an episode's frames, [count]; ones without key frames."""
+        if not len(found):
+            return np.ones(count)
+        return keyframes.weights(found, count, self.config.window, self.config.floor)
+
+    def _reflected(self, answer: Response, ctx: Context) -> None:
+        """Take the feedback on an episode, and ask for the vector of its text."""
+        row, told = answer.row, answer.value
+        recording = self._recording(row, int(answer.key[0]))
+        if told is not None and recording is not None:
+            ctx.note("feedback", row, _reported(recording, told))
+        if told is None or told["empty"]:
+            self._empty[row] += 1
+            self._conclude(row, int(answer.key[0]))
+            return
+        history = [*self._history[row], {name: told[name] for name in HISTORY}]
+        self._history[row] = history[max(len(history) - self.config.history, 0) :]
+        ctx.ask(about(row, json.dumps(told["text"]), role="text_embedder")._replace(key=answer.key))
+
+    def _embedded(self, answer: Response, store: Store, ctx: Context) -> None:
+        """Keep the vector of an episode's feedback."""
+        row, first = answer.row, int(answer.key[0])
+        place = self.episodes[row].place(first)
+        if answer.value is None:
+            self._empty[row] += 1
+        elif place is not None:
+            self.episodes[row].feedback[place] = answer.value[0]
+            recording = self._recording(row, first)
+            if recording is not None and recording.number % TRACED == 0:
+                self._trace(row, recording, store, ctx)
+        self._conclude(row, first)
+
+    def _conclude(self, row: int, first: int) -> None:
+        """Forget the episodes up to this one, except the newest, whose first frame the next one may repeat."""
+        kept = [each for each in self._asked_about[row] if each.first > first]
+        self._asked_about[row] = kept or self._asked_about[row][-1:]
+
+    def _recording(self, row: int, first: int) -> Recording | None:
+        return next((each for each in self._asked_about[row] if each.first == first), None)
+
+    # Training of the heads
+
+    def _align(self, store: Store, ctx: Context) -> None:
+        """Take the steps of the heads that precede one of the learner's: alignment, refinement, then FuRL's."""
+        if self.config.alignment == "frozen":
+            return
+        self._updates += 1
+        if self._updates % self.config.align_every == 0:
+            self._align_feedback(store, ctx)
+        super()._align(store, ctx)
+
+    def _align_feedback(self, store: Store, ctx: Context) -> None:
+        known = np.array([np.isfinite(each.feedback[:, 0]).any() for each in self.episodes])
+        known &= np.isfinite(self._goals[:, 0])
+        if not known.any():
+            return
+        drawn = self._drawn(known, [store.live.count] * len(known))
+        numbers = store.written - store.live.count + drawn
+        slots = store.slot(numbers)
+        frames, weights = store.column(FRAME, slots), store.column(WEIGHT.name, slots)
+        feedback, places = self._feedback_of(numbers)
+        there = np.isfinite(frames[..., 0]) & np.isfinite(weights) & np.isfinite(feedback[..., 0]) & known[:, None]
+        if not there.any():
+            return
+        transitions = Drawn(
+            frames=tensor(filled(frames), self._device),
+            feedback=tensor(filled(feedback), self._device),
+            weights=tensor(filled(weights), self._device),
+            success=tensor(store.column("success", slots).astype(np.float32), self._device),
+            there=torch.from_numpy(there).to(self._device),
+            rivals=torch.from_numpy(rivals(there, places, self.config.mask_shared)).to(self._device),
+            goals=tensor(filled(self._goals), self._device).unsqueeze(1),
+        )
+        active = there.any(1)
+        self.aligner.align(transitions, active)
+        settled = np.array([memory.succeeded for memory in self.memory]) | (self.config.contrast_from == "start")
+        self.aligner.refine(transitions, active & settled & (ctx.step >= self.config.contrast_after))
+
+    def _feedback_of(self, numbers: Array) -> tuple[Array, Array]:
+        """Return the feedback's vectors of transitions' episodes [S, B, F], NaN where there is none, and the episodes'
+        places [S, B], -1 before the first one."""
+        places = np.stack([each.of(mine) for each, mine in zip(self.episodes, numbers, strict=True)])
+        nothing = np.full((1, self.config.text_width), np.nan, np.float32)
+        found = [
+            np.concatenate([each.feedback, nothing])[mine] for each, mine in zip(self.episodes, places, strict=True)
+        ]
+        return np.stack(found), places
+
+    # The reward
+
+    def shape(self, batch: Batch) -> Batch:
+        """Return the batch with r_task + ρ̂·r̃."""
+        task, frames = self._task(batch), self._frames(batch)
+        terms, framed, spoken = self._terms(frames), frames.known.framed.cpu(), frames.known.spoken.cpu()
+        rho = self.strength.batch(terms.goal, framed)
+        shaping = (rho[:, None] * terms.fused.numpy()).astype(np.float32)
+        if self.config.limit is not None:
+            shaping = np.clip(shaping, -self.config.limit, self.config.limit)
+        for name, values, chosen in (
+            ("reward", terms.fused, framed), ("goal_delta", terms.goal, framed),
+            ("feedback_delta", terms.feedback, spoken), ("alpha", terms.share, spoken),
+        ):  # fmt: skip
+            self._seen[name][:] = ((values * chosen).sum(1) / chosen.sum(1)).numpy()
+        return batch._replace(reward=np.where(_solved(batch), task, task + shaping))
+
+    def unguided(self, batch: Batch) -> Batch:
+        """Return the batch with r_task alone."""
+        return batch._replace(reward=self._task(batch))
+
+    def _task(self, batch: Batch) -> Array:
+        """Return r_task of a batch, float32 [S, B]: `success_reward` for a success, otherwise -1."""
+        return np.where(_solved(batch), np.float32(self.config.success_reward), np.float32(-1))
+
+    def _frames(self, batch: Batch) -> Frames:
+        """Return what the reward of a batch's transitions is computed from."""
+        numbers, store = batch.number, self._store
+        assert numbers is not None and store is not None, "batches of a store number their transitions"
+        feedback, places = self._feedback_of(numbers)
+        begun = places >= 0
+        firsts = [_at(each.firsts, mine) for each, mine in zip(self.episodes, places, strict=True)]
+        opening = begun & (np.stack(firsts) == numbers)
+        held = store.holds(numbers - 1) & ~opening
+        slots = store.slot(np.where(held, numbers - 1, numbers))
+        before, weight = store.column(FRAME, slots), store.column(WEIGHT.name, slots)
+        before[~held], weight[~held] = np.nan, np.nan
+        for row, (each, first) in enumerate(zip(self.episodes, opening, strict=True)):
+            before[row, first] = each.openings[places[row, first]]
+            weight[row, first] = each.weights[places[row, first]]
+        after = batch.columns[FRAME]
+        known = np.isfinite(self._texts[:, :1]) & np.isfinite(self._goals[:, :1])
+        framed = np.isfinite(before[..., 0]) & np.isfinite(after[..., 0]) & begun & known
+        spoken = framed & np.isfinite(feedback[..., 0]) & np.isfinite(weight)
+        return Frames(
+            before=tensor(filled(before), self._device),
+            after=tensor(filled(after), self._device),
+            feedback=tensor(filled(feedback), self._device),
+            known=Known(
+                weight=tensor(filled(np.where(spoken, weight, 0)), self._device),
+                framed=torch.from_numpy(framed).to(self._device),
+                spoken=torch.from_numpy(spoken).to(self._device),
+            ),
+        )
+
+    def _terms(self, frames: Frames) -> Terms:
+        """Return the terms of r̃ of S × B transitions, on the CPU."""
+        count = frames.before.shape[1]
+        goals, texts = (tensor(filled(each), self._device).unsqueeze(1) for each in (self._goals, self._texts))
+
+        def evaluate(block: int, rows: slice) -> Tensor:
+            pictures = torch.cat([frames.before[rows], frames.after[rows], goals[rows]], 1)
+            images = unit(self.heads.project(block, "image", pictures))
+            points = Points(
+                images[:, :count], images[:, count:-1], images[:, -1:],
+                unit(self.heads.project(block, "text", texts[rows])),
+                unit(self.heads.project(block, "feedback", frames.feedback[rows])),
+            )  # fmt: skip
+            known = Known(*(each[rows] for each in frames.known))
+            return torch.stack(fuse(self.config, points, known), 1)  # [seeds, 4, B]
+
+        return Terms(*self.heads.evaluate(evaluate).cpu().unbind(1))
+
+    def along(self, row: int, first: int, last: int, store: Store) -> Terms:
+        """Return the terms of r̃ of the transitions `first` to `last` of one episode of a seed row, [last - first + 1]
+        each. All must be stored."""
+        numbers, episodes = np.arange(first, last + 1), self.episodes[row]
+        place = episodes.place(first)
+        assert place is not None, "the episode is stored"
+        slots = store.slot(numbers)
+        frames = np.concatenate([episodes.openings[place][None], store.read(FRAME, row, slots).astype(np.float32)])
+        weights = np.concatenate([episodes.weights[place][None], store.read(WEIGHT.name, row, slots)])[:-1]
+        there = np.isfinite(frames[:, 0])
+        framed = there[:-1] & there[1:]
+        spoken = framed & np.isfinite(weights) & np.isfinite(episodes.feedback[place, 0])
+
+        def projected(kind: str, vectors: Array) -> Tensor:
+            return unit(self.heads.of_row(row, kind, tensor(filled(vectors), self._device))).unsqueeze(0)
+
+        images = projected("image", frames)
+        points = Points(
+            images[:, :-1], images[:, 1:], projected("image", self._goals[row][None]),
+            projected("text", self._texts[row][None]), projected("feedback", episodes.feedback[place][None]),
+        )  # fmt: skip
+        known = Known(*(torch.from_numpy(each).to(self._device)[None] for each in (filled(weights), framed, spoken)))
+        return Terms(*(each[0].cpu() for each in fuse(self.config, points, known)))
+
+    # Logs, metrics, checkpoints
+
+    def _note_keyframes(
+        self, row: int, recording: Recording, found: Array, weights: Array, similarity: Array, ctx: Context
+    ) -> None:
+        """Log the key frames of an episode, and of every `TRACED`-th one the snapshots to draw them from."""
+        for frame in found.tolist():
+            values = {
+                "episode": recording.number, "frame": frame, "weight": float(weights[frame]),
+                "similarity": float(similarity[frame]),
+            }  # fmt: skip
+            if recording.number % TRACED == 0:
+                values["snapshot"] = base64.b64encode(zlib.compress(recording.snapshots[frame].tobytes())).decode()
+            ctx.note("keyframes", row, values)
+
+    def _trace(self, row: int, recording: Recording, store: Store, ctx: Context) -> None:
+        """Log the reward along an episode, at up to `LOGGED_POINTS` evenly spread steps."""
+        numbers = np.arange(recording.first, recording.last + 1)
+        if not store.holds(numbers).all():
+            return
+        found = self.along(row, recording.first, recording.last, store)
+        shown = np.unique(np.linspace(0, len(numbers) - 1, LOGGED_POINTS).round().astype(int))
+        for at in shown.tolist():
+            ctx.note("shaping", row, {
+                "episode": recording.number, "frame": at + 1, "success": recording.successes[at],
+                "goal": float(found.goal[at]), "feedback": float(found.feedback[at]),
+                "share": float(found.share[at]), "fused": float(found.fused[at]),
+            })  # fmt: skip
+
+    def metrics(self) -> Metrics:
+        """Return the metrics of FuRL, those of `SEEN` and `aligner.LOSSES`; `guide/rho`, `guide/progress`, P, and
+        `guide/success_rate`, s̄; and `guide/empty`, the episodes without usable feedback."""
+        seen = {**self._seen, **self.aligner.seen}
+        own = {f"guide/{name}": values.copy() for name, values in seen.items()}
+        own["guide/rho"], own["guide/progress"] = self.strength.rho.copy(), self.strength.progress.copy()
+        own["guide/success_rate"] = self.strength.success_rate.copy()
+        own["guide/empty"] = self._empty.astype(np.float64)
+        return {**super().metrics(), **own}
+
+    def state(self, row: int) -> State:
+        opened = self._open[row]
+        return {
+            **super().state(row),
+            "episodes": self.episodes[row].state(),
+            "open": None if opened is None else opened.state(),
+            "waiting": [each.state() for each in self._waiting[row]],
+            "asked_about": [each.state() for each in self._asked_about[row]],
+            "history": self._history[row],
+            "count": int(self._count[row]),
+            "updates": self._updates,
+            "strength": self.strength.state(row),
+            "empty": int(self._empty[row]),
+            "seen": np.array([values[row] for values in self._all_seen]),
+        }
+
+    def load_state(self, row: int, state: State) -> None:
+        super().load_state(row, state)
+        self.episodes[row].load_state(state["episodes"])
+        self._open[row] = None if state["open"] is None else Recording.of_state(state["open"])
+        self._waiting[row] = [Recording.of_state(each) for each in state["waiting"]]
+        self._asked_about[row] = [Recording.of_state(each) for each in state["asked_about"]]
+        self._history[row] = [dict(each) for each in state["history"]]
+        self._count[row], self._updates = state["count"], int(state["updates"])
+        self.strength.load_state(row, state["strength"])
+        self._empty[row] = state["empty"]
+        for values, value in zip(self._all_seen, state["seen"].tolist(), strict=True):
+            values[row] = value
+
+    @property
+    def _all_seen(self) -> list[Array]:
+        """Metrics that were computed in the last steps, [S] each."""
+        return [*self._seen.values(), *self.aligner.seen.values()]
+
+
+SEEN = ("reward", "goal_delta", "feedback_delta", "alpha")
+"""Means over the last batch of r̃, r^goal, r^fb and α."""
+HISTORY = ("outcome", "code", "fix")
+"""What later prompts are told of an episode's feedback."""
+
+
+def _reported(recording: Recording, told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the log record of an episode's feedback."""
+    return {
+        "episode": recording.number, "succeeded": any(recording.successes), "outcome": told["outcome"],
+        "code": told["code"], "explanation": told["explanation"], "secondary": ", ".join(told["secondary"]),
+        "frames": ", ".join(map(str, told["frames"])), "fix": told["fix"], "confidence": float(told["confidence"]),
+        "summary": told["summary"], "retries": told["retries"], "empty": told["empty"],
+    }  # fmt: skip
+
+
+def _solved(batch: Batch) -> Array:
+    """Return which transitions of a batch are successes, bool [S, B]."""
+    assert batch.success is not None, "batches of a store tell of success"
+    return batch.success
+
+
+def _at(values: Array, places: Array) -> Array:
+    """Return values at places [n]; -1 where there are no values."""
+    return values[places] if len(values) else np.full(len(places), -1, np.int64)

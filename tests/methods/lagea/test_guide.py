@@ -1,0 +1,369 @@
+"""LaGEA's guide on a real store: questions about episodes, rewards worked by hand, training of heads, checkpoints."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from guidebench.baselines.frame_vectors import FRAME
+from guidebench.harness.errors import UserError
+from guidebench.harness.interfaces import Array, Response
+from guidebench.harness.settings import fields
+from guidebench.methods.furl.dialogue import INSTRUCTION
+from guidebench.methods.lagea import WEIGHT, Lagea, keyframes, rewards
+from tests.methods.furl.test_guide import Played
+
+SMALL: dict[str, Any] = {
+    "width": 2, "stretch": 2, "text_width": 3, "hidden": (5,), "out": 3, "learning_rate": 0.01,
+    "batch_size": 8, "gap": 1, "most_keyframes": 3, "spacing": 1, "window": 1, "frames": 3,
+}  # fmt: skip
+WROTE = {
+    "text": "it drifts away", "retries": 0, "empty": False, "outcome": "failure", "code": "drift_from_goal",
+    "explanation": "it turned", "secondary": [], "frames": [1], "fix": "go back", "confidence": 0.5, "summary": "no",
+}  # fmt: skip
+EMPTY = {**WROTE, "text": "", "empty": True, "retries": 3, "outcome": "", "code": ""}
+
+
+class Attempts(Played):
+    """A guide whose models answer at once with what the test knows."""
+
+    def __init__(self, path: Path, config: Lagea, seeds: tuple[int, ...] = (3, 5)) -> None:
+        super().__init__(path, config, seeds)
+        self.ctx.snapshot = lambda row: np.full(4, self.opening, np.uint8)
+        self.ctx.noted = []
+        self.ctx.note = lambda log, row, values: self.ctx.noted.append((log, row, values))
+        self.opening, self.questions = 100, []
+        self.wrote: dict[str, Any] | None = WROTE
+
+    def play(self, *steps: str) -> None:
+        self.guide.begun(np.arange(len(self.seeds)), self.store, self.ctx)
+        super().play(*steps)
+
+    def answer(self, failed: bool = False) -> None:
+        """Frame k has the vector (cos k, sin k), the first frame (cos −1, sin −1), the instruction (1, 0), the goal
+        image (0, 1). The feedback on the episode from transition k has the vector (1, k, 1)."""
+        while self.ctx.asked:
+            question = self.ctx.asked.pop(0)
+            self.questions.append(question)
+            value: Any
+            if question.to == "feedback":
+                value = self.wrote
+            elif question.to == "text_embedder":
+                value = np.array([[1, question.key[0], 1]], np.float32)
+            elif question.key[0] >= 0:
+                value = np.stack([np.cos(question.key), np.sin(question.key)], 1).astype(np.float16)
+            elif question.key[0] <= -3:
+                value = np.array([[math.cos(-1), math.sin(-1)]], np.float16)
+            else:
+                value = np.array([[1.0, 0.0]] if json.loads(question.content) == INSTRUCTION else [[0.0, 1.0]])
+            self.guide.answered([Response(question.row, question.key, value, question.to)], self.store, self.ctx)
+
+    def asked(self, role: str) -> list[Any]:
+        return [question for question in self.questions if question.to == role]
+
+    def rewarded(self, *numbers: int) -> Array:
+        """The reward of transitions of the first seed, beyond r_task."""
+        batch = self.store.gather(np.tile(numbers, (len(self.seeds), 1)))
+        found: Array = self.guide.shape(batch).reward - self.guide.unguided(batch).reward
+        return found[0]
+
+
+def unit_vector(attempts: Attempts, kind: str, *vector: float, row: int = 0) -> Array:
+    """A vector projected by the test's own arithmetic, scaled to length 1."""
+    own = attempts.guide.heads.parameters.arrays(row)
+    hidden = np.maximum(np.float32(vector) @ own[f"{kind}.0.weight"] + own[f"{kind}.0.bias"], 0)
+    found: Array = hidden @ own[f"{kind}.1.weight"] + own[f"{kind}.1.bias"]
+    return found / np.linalg.norm(found)
+
+
+def frame(attempts: Attempts, k: float, row: int = 0) -> Array:
+    return unit_vector(attempts, "image", math.cos(k), math.sin(k), row=row)
+
+
+def test_every_setting_has_a_meaning_and_a_source() -> None:
+    assert all(field.meaning and field.source for field in fields(Lagea).values())
+
+
+def test_an_episode_becomes_a_question_with_its_key_frames_and_its_history(tmp_path: Path) -> None:
+    attempts = Attempts(tmp_path, Lagea(**SMALL))
+    attempts.play("00", "00", "00", "01")
+    assert not [question for question in attempts.ctx.asked if question.to == "feedback"], "no frame is embedded yet"
+    attempts.answer()
+    first, second = attempts.asked("feedback")
+    content = json.loads(first.content)
+    assert first.row == 0 and first.key.tolist() == [0]
+    how = {"structured": True, "embedded": "all"}
+    assert content == {"history": [], "frames": content["frames"], "steps": 4, "succeeded": False, **how}
+    assert json.loads(second.content)["succeeded"] is True
+    assert content["frames"][0] == 0 and content["frames"][-1] == 4 and len(content["frames"]) == 3
+    shown = [100 if at == 0 else at - 1 for at in content["frames"]]  # step t is transition t − 1 of this store
+    assert first.snapshots[:, 0].tolist() == shown
+    assert [json.loads(question.content) for question in attempts.asked("text_embedder")] == ["it drifts away"] * 2
+    attempts.play("00", "00")
+    attempts.answer()
+    told = {"outcome": "failure", "code": "drift_from_goal", "fix": "go back"}
+    assert json.loads(attempts.asked("feedback")[-1].content)["history"] == [told]
+
+
+def test_the_history_holds_the_newest_episodes_alone(tmp_path: Path) -> None:
+    for history, expected in ((2, ["b", "c"]), (0, [])):
+        attempts = Attempts(tmp_path / str(history), Lagea(**SMALL, history=history), seeds=(3,))
+        for fix in "abc":
+            attempts.wrote = {**WROTE, "fix": fix}
+            attempts.play("0", "0")
+            attempts.answer()
+        attempts.play("0", "0")
+        attempts.answer()
+        told = json.loads(attempts.asked("feedback")[-1].content)["history"]
+        assert [each["fix"] for each in told] == expected
+
+
+def test_weights_of_an_episode_follow_from_its_frames(tmp_path: Path) -> None:
+    attempts = Attempts(tmp_path, Lagea(**SMALL, floor=0.2), seeds=(3,))
+    attempts.play(*"00000")
+    attempts.answer()
+    goal = unit_vector(attempts, "image", 0, 1)
+    similarity = np.array([frame(attempts, k) @ goal for k in range(-1, 5)])
+    found = keyframes.salient(similarity, (0.5, 0.25, 0.25), 3, 1)
+    expected = keyframes.weights(found, 6, 1, 0.2)
+    np.testing.assert_allclose(attempts.store.column(WEIGHT.name, np.arange(5)[None])[0], expected[1:], rtol=1e-4)
+    assert attempts.guide.episodes[0].weights[0] == pytest.approx(expected[0], rel=1e-4)
+    logged = [values for log, _, values in attempts.ctx.noted if log == "keyframes"]
+    assert [values["frame"] for values in logged] == found.tolist()
+    assert [values["weight"] for values in logged] == pytest.approx(expected[found].tolist(), rel=1e-4)
+
+
+def test_without_key_frames_every_step_has_the_same_weight(tmp_path: Path) -> None:
+    attempts = Attempts(tmp_path, Lagea(**SMALL, keyframes="none"), seeds=(3,))
+    attempts.play(*"0000")
+    attempts.answer()
+    assert attempts.store.column(WEIGHT.name, np.arange(4)[None]).tolist() == [[1, 1, 1, 1]]
+    assert json.loads(attempts.asked("feedback")[0].content)["frames"] == [0, 2, 4]
+
+
+def expected_terms(attempts: Attempts, k: int, weight: float, discount: float = 0.99) -> tuple[float, float, float]:
+    """r^goal, r^fb and α of transition k, whose episode began with transition 0, by hand."""
+    text, goal = unit_vector(attempts, "text", 1, 0), unit_vector(attempts, "image", 0, 1)
+    spoken = unit_vector(attempts, "feedback", 1, 0, 1)
+    images = [frame(attempts, k - 1), frame(attempts, k)]
+    phi = [(math.tanh(image @ text / 1.0) + math.tanh(image @ goal / 1.0)) / 2 for image in images]  # 2τ = 1
+    psi = [image @ spoken for image in images]
+    share = min(max(0.5 * (1 + text @ spoken) / 2, 0.1), 0.9)
+    r_goal = math.tanh((discount * phi[1] - phi[0]) / 0.5)
+    return r_goal, weight * math.tanh((discount * psi[1] - psi[0]) / 0.5), share
+
+
+@pytest.mark.parametrize("k", [0, 2])
+def test_the_reward_is_the_papers(k: int, tmp_path: Path) -> None:
+    attempts = Attempts(tmp_path, Lagea(**SMALL, adaptive=False, rho=0.5), seeds=(3,))
+    attempts.play(*"0001")
+    attempts.answer()
+    weights = [attempts.guide.episodes[0].weights[0], *attempts.store.column(WEIGHT.name, np.arange(4)[None])[0]]
+    r_goal, r_fb, share = expected_terms(attempts, k, float(weights[k]))
+    fused = min(max((1 - share) * r_goal + share * r_fb, -1), 1)
+    assert attempts.rewarded(k) == pytest.approx([0.5 * fused], rel=5e-3, abs=1e-4)
+    assert attempts.rewarded(3) == [0], "a success is not shaped"
+    along = attempts.guide.along(0, 0, 3, attempts.store)
+    assert along.fused[k].item() == pytest.approx(fused, rel=5e-3, abs=1e-4)
+
+
+def test_the_task_reward_is_minus_one_or_one_for_both_learners(tmp_path: Path) -> None:
+    attempts = Attempts(tmp_path, Lagea(**SMALL, goal_delta=False, feedback_delta=False))
+    attempts.play("01", "00")
+    attempts.answer()
+    batch = attempts.store.gather(np.array([[0, 1], [0, 1]]))
+    assert attempts.guide.unguided(batch).reward.tolist() == [[-1, -1], [1, -1]]
+    assert attempts.guide.shape(batch).reward.tolist() == [[-1, -1], [1, -1]], "all potentials are dropped"
+
+
+def test_without_feedback_the_goal_alone_is_rewarded(tmp_path: Path) -> None:
+    attempts = Attempts(tmp_path, Lagea(**SMALL, adaptive=False, rho=1.0), seeds=(3,))
+    attempts.play(*"000")
+    assert attempts.rewarded(1) == [0], "no frame has its vector yet"
+    attempts.wrote = EMPTY
+    attempts.answer()
+    assert attempts.rewarded(1) == pytest.approx([expected_terms(attempts, 1, 1.0)[0]], rel=5e-3)
+    assert attempts.guide.metrics()["guide/empty"].tolist() == [1]
+    assert [values["empty"] for log, _, values in attempts.ctx.noted if log == "feedback"] == [True]
+    assert not attempts.asked("text_embedder")
+    attempts.wrote = None  # the model gave no answer at all
+    attempts.play(*"000")
+    attempts.answer()
+    assert attempts.guide.metrics()["guide/empty"].tolist() == [2]
+
+
+def test_each_ablation_of_the_reward_removes_its_term(tmp_path: Path) -> None:
+    def played(**changed: Any) -> tuple[Attempts, float, tuple[float, float, float]]:
+        attempts = Attempts(tmp_path / str(changed), Lagea(**SMALL, adaptive=False, rho=1.0, **changed), seeds=(3,))
+        attempts.play(*"000")
+        attempts.answer()
+        weight = float(attempts.store.column(WEIGHT.name, np.array([[0]]))[0, 0])
+        return attempts, float(attempts.rewarded(1)[0]), expected_terms(attempts, 1, weight)
+
+    _, found, (r_goal, r_fb, share) = played(goal_delta=False)
+    assert found == pytest.approx(share * r_fb, rel=5e-3, abs=1e-4)
+    _, found, (r_goal, r_fb, share) = played(feedback_delta=False)
+    assert found == pytest.approx((1 - share) * r_goal, rel=5e-3, abs=1e-4)
+    attempts, found, (_, _, share) = played(differenced=False)
+    weight = float(attempts.store.column(WEIGHT.name, np.array([[0]]))[0, 0])
+    text, goal = unit_vector(attempts, "text", 1, 0), unit_vector(attempts, "image", 0, 1)
+    image, spoken = frame(attempts, 1), unit_vector(attempts, "feedback", 1, 0, 1)
+    phi = (math.tanh(image @ text) + math.tanh(image @ goal)) / 2
+    expected = min(max((1 - share) * phi + share * weight * (image @ spoken), -1), 1)
+    assert found == pytest.approx(expected, rel=5e-3, abs=1e-4)
+
+
+def test_rho_falls_with_success_and_with_rising_potentials(tmp_path: Path) -> None:
+    attempts = Attempts(tmp_path, Lagea(**SMALL, success_rate=0.5, rho_min=0.1, rho_max=0.9), seeds=(3,))
+    attempts.play(*"000")
+    attempts.answer()
+    batch = attempts.store.gather(np.array([[0, 1, 2]]))
+    terms = [expected_terms(attempts, k, 1.0)[0] for k in range(3)]
+    rising = (sum(term > 0 for term in terms) / 3) ** 2
+    attempts.guide.shape(batch)
+    assert attempts.guide.metrics()["guide/rho"] == pytest.approx([0.1 + 0.8 * (1 - rising)])
+    attempts.play(*"010")
+    attempts.play(*"100")
+    attempts.answer()
+    assert attempts.guide.metrics()["guide/success_rate"] == pytest.approx([0.75])
+    attempts.guide.shape(batch)
+    assert attempts.guide.metrics()["guide/rho"] == pytest.approx([0.1 + 0.8 * (1 - max(rising, 0.75))])
+
+
+def test_the_released_code_averages_rho_and_limits_the_shaping(tmp_path: Path) -> None:
+    released = Lagea(**SMALL, rho=0.25, rho_min=0.05, rho_max=0.99, rho_rate=0.1, limit=0.01)
+    attempts = Attempts(tmp_path, released, seeds=(3,))
+    attempts.play(*"000")
+    attempts.answer()
+    found = attempts.rewarded(0, 1, 2)
+    rising = (sum(expected_terms(attempts, k, 1.0)[0] > 0 for k in range(3)) / 3) ** 2
+    target = float(rewards.strength(torch.tensor(rising), 0.05, 0.99))
+    assert attempts.guide.metrics()["guide/rho"] == pytest.approx([0.25 + 0.1 * (target - 0.25)])
+    assert np.abs(found).max() == pytest.approx(0.01, rel=1e-4)
+
+
+def test_the_first_frame_of_equal_starts_is_embedded_once(tmp_path: Path) -> None:
+    attempts = Attempts(tmp_path, Lagea(**SMALL), seeds=(3,))
+    for opening in (100, 100, 101):
+        attempts.opening = opening
+        attempts.play("0", "0")
+        attempts.answer()
+    keys = [int(question.key[0]) for question in attempts.asked("embedder") if question.key[0] <= -3]
+    assert keys == [-3, -7], "the episodes from transitions 0 and 4"
+    assert np.isfinite(attempts.guide.episodes[0].openings).all()
+
+
+def test_heads_learn_from_feedback_once_it_is_there(tmp_path: Path) -> None:
+    attempts = Attempts(tmp_path, Lagea(**SMALL, l2=99.0))  # no two frames are ranked by FuRL's first loss
+    attempts.play("00", "01", "01", "01")
+    before = attempts.heads(0)
+    attempts.train()
+    np.testing.assert_array_equal(attempts.heads(0), before)
+    attempts.answer()
+    attempts.train(300)
+    assert (attempts.heads(0) != before).any()
+    told = attempts.guide.metrics()
+    assert told["guide/success_cosine"][1] > told["guide/failure_cosine"][1] + 0.1, "the second seed has both"
+    assert np.isnan(told["guide/success_cosine"][0]) and told["guide/failure_cosine"][0] < -0.3
+    assert np.isfinite([told[f"guide/{name}"] for name in ("bce", "contrast", "alignment", "uniformity")]).all()
+
+
+def test_frozen_heads_stay_as_they_are(tmp_path: Path) -> None:
+    attempts = Attempts(tmp_path, Lagea(**SMALL, alignment="frozen"))
+    attempts.play("00", "01", "01")
+    attempts.answer()
+    before = attempts.heads(1)
+    attempts.train(5)
+    np.testing.assert_array_equal(attempts.heads(1), before)
+
+
+def test_the_symmetric_loss_waits_if_it_is_told_to(tmp_path: Path) -> None:
+    attempts = Attempts(tmp_path, Lagea(**SMALL, contrast_from="success"))
+    attempts.play("00", "01", "01")
+    attempts.answer()
+    attempts.train()
+    assert np.isfinite(attempts.guide.metrics()["guide/contrast"]).tolist() == [False, True]
+    late = Attempts(tmp_path / "late", Lagea(**SMALL, contrast_after=50))
+    late.play("00", "01", "01")
+    late.answer()
+    late.train()
+    assert (
+        np.isnan(late.guide.metrics()["guide/contrast"]).all() and np.isfinite(late.guide.metrics()["guide/bce"]).all()
+    )
+
+
+def test_frames_that_failed_leave_the_tasks_reward(tmp_path: Path) -> None:
+    attempts = Attempts(tmp_path, Lagea(**SMALL, adaptive=False), seeds=(3,))
+    attempts.play(*"000")
+    of_frames = [question for question in attempts.ctx.asked if not -3 < question.key[0] < 0]
+    attempts.ctx.asked[:] = [question for question in attempts.ctx.asked if -3 < question.key[0] < 0]
+    for question in of_frames:
+        attempts.guide.answered([Response(0, question.key, None, question.to)], attempts.store, attempts.ctx)
+    assert attempts.guide.metrics()["guide/failed"].tolist() == [4], "three frames and the first one"
+    attempts.answer()
+    assert attempts.rewarded(0, 1, 2).tolist() == [0, 0, 0]
+    assert len(attempts.asked("feedback")) == 1, "the model still sees the episode"
+
+
+def test_feedback_measures_are_kept_for_an_oracle_alone(tmp_path: Path) -> None:
+    attempts = Attempts(tmp_path, Lagea(**SMALL), seeds=(3,))
+    assert not attempts.guide.wants_measures
+    parts = {**attempts.build.parts, "feedback": SimpleNamespace(backend="oracle")}
+    assert Lagea(**SMALL).spawn(dataclasses.replace(attempts.build, parts=parts)).wants_measures  # type: ignore[attr-defined]
+
+
+def test_a_seed_learns_the_same_alone_and_after_a_checkpoint(tmp_path: Path) -> None:
+    config = Lagea(**SMALL)
+
+    def life(attempts: Attempts) -> None:
+        width = len(attempts.seeds)
+        attempts.play("0" * width, "0" * width, "0" * width)
+        attempts.answer()
+        attempts.train(2)
+        attempts.guide.begun(np.arange(width), attempts.store, attempts.ctx)
+        attempts.step((False,) * width)
+
+    def later(attempts: Attempts) -> Array:
+        attempts.step((True,) * len(attempts.seeds), True)
+        attempts.answer()
+        attempts.train(3)
+        batch = attempts.store.gather(np.tile(np.arange(5), (len(attempts.seeds), 1)))
+        reward = attempts.guide.shape(batch).reward[-1]
+        return np.concatenate([attempts.heads(-1), reward, attempts.guide.metrics()["guide/rho"][-1:]])
+
+    both, alone = Attempts(tmp_path / "both", config), Attempts(tmp_path / "alone", config, seeds=(5,))
+    life(both)
+    life(alone)
+    taken = Attempts(tmp_path / "taken", config, seeds=(5,))
+    taken.store = alone.store
+    taken.ctx.asked.extend(alone.ctx.asked)
+    taken.guide.load_state(0, alone.guide.state(0))
+    taken.build.streams[0].load_state(alone.build.streams[0].state())
+    np.testing.assert_array_equal(later(taken), later(both))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"saliency": (0.5, 0.5, 0.5)}, r"guide\.saliency=\[0\.5, 0\.5, 0\.5\].*whose sum is 1"),
+        ({"saliency": (1.0,)}, "three shares"),
+        ({"rho_min": 0.5}, r"guide\.rho_min=0\.5 exceeds guide\.rho_max=0\.1"),
+        ({"alpha_min": 0.95}, r"guide\.alpha_min=0\.95 exceeds"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Lagea(**changed)
+
+
+def test_frames_keep_their_column(tmp_path: Path) -> None:
+    names = [column.name for column in Attempts(tmp_path, Lagea(**SMALL)).guide.columns]
+    assert names == [FRAME, WEIGHT.name]

@@ -1,0 +1,124 @@
+"""LaGEA's losses on three samples, worked by hand, and beside another implementation on random ones."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from guidebench.methods.lagea import losses
+from guidebench.methods.lagea.losses import Samples
+
+ROOT = math.sqrt(0.5)
+IMAGES = [[1.0, 0], [0, 1], [ROOT, ROOT]]
+FEEDBACK = [[1.0, 0], [1, 0], [0, 1]]
+
+
+def samples(there: tuple[bool, ...] = (True, True, True), success: tuple[int, ...] = (1, 0, 1)) -> Samples:
+    shown = torch.tensor([there])
+    rivals = shown.unsqueeze(2) & shown.unsqueeze(1) | torch.eye(3, dtype=torch.bool)
+    y = torch.tensor([success], dtype=torch.float64)
+    return Samples(torch.tensor([IMAGES]).double(), torch.tensor([FEEDBACK]).double(), y, shown, rivals)
+
+
+def row(*values: float) -> Tensor:
+    return torch.tensor([values], dtype=torch.float64)
+
+
+def test_weights_are_saliency_times_closeness_with_mean_one() -> None:
+    there = torch.tensor([[True, True, True, False]])
+    saliency, closeness = row(2, 1, 1, 5), row(1, 0, -1, 1)
+    # u ∝ 2 · 1, 1 · ½, 1 · 0: their mean is 2.5 / 3.
+    found = losses.proximity_weights(saliency, closeness, there)
+    assert found[0].tolist() == pytest.approx([2.4, 0.6, 0, 0])
+    # The released code: 2 · 1, 1 · ¾, 1 · ½: mean 3.25 / 3.
+    found = losses.released_weights(saliency, closeness, there)
+    assert found[0].tolist() == pytest.approx([6 / 3.25, 2.25 / 3.25, 1.5 / 3.25, 0])
+    # And for its contrast, halved for failures: 2 · 1 · 1, 1 · ½ · ½, 0: mean 2.25 / 3.
+    found = losses.released_contrast_weights(saliency, closeness, row(1, 0, 1, 1), there)
+    assert found[0].tolist() == pytest.approx([6 / 2.25, 0.75 / 2.25, 0, 0])
+    one_of_many = losses.released_weights(row(*[1000.0] + [1.0] * 9), row(*[1.0] * 10), torch.ones(1, 10).bool())
+    assert one_of_many.max().item() == 3
+
+
+def test_weights_carry_no_gradient() -> None:
+    closeness = row(0.5, 0.2, 0.1).requires_grad_()
+    found = losses.proximity_weights(row(1, 2, 3), closeness, torch.ones(1, 3).bool())
+    assert not found.requires_grad
+
+
+def test_calibration_is_weighted_binary_cross_entropy_of_the_cosines() -> None:
+    # ψ = 1, 0, √½; with τ = .5 the logits are 2, 0, √2; weights 1, 2, 1.
+    expected = (math.log(1 + math.exp(-2)) + 2 * math.log(2) + math.log(1 + math.exp(-math.sqrt(2)))) / 4
+    assert losses.calibration(samples(), row(1, 2, 1), 0.5).item() == pytest.approx(expected)
+
+
+def test_discrimination_asks_of_successes_that_feedback_finds_its_own_image() -> None:
+    # f_0 · z = 1, 0, √½ and f_2 · z = 0, 1, √½; τ = 1; weights 3 and 1.
+    total = 1 + math.e + math.exp(ROOT)
+    expected = (3 * (math.log(total) - 1) + 1 * (math.log(total) - ROOT)) / 4
+    assert losses.discrimination(samples(), row(3, 5, 1), 1.0).item() == pytest.approx(expected)
+    assert losses.discrimination(samples(success=(0, 0, 0)), row(3, 5, 1), 1.0).item() == 0
+
+
+def test_contrast_goes_both_ways_with_smoothed_labels() -> None:
+    logits = np.array(FEEDBACK) @ np.array(IMAGES).T / 0.5
+
+    def entropies(rows: np.ndarray) -> np.ndarray:
+        log = rows - np.log(np.exp(rows).sum(1, keepdims=True))
+        targets = 0.9 * np.eye(3) + 0.1 / 3
+        return -(targets * log).sum(1)
+
+    weights = np.array([1.0, 2.0, 1.0])
+    expected = sum((weights * entropies(each)).sum() / 4 for each in (logits, logits.T)) / 2
+    assert losses.contrast(samples(), row(1, 2, 1), 0.5, 0.1).item() == pytest.approx(expected)
+
+
+def test_alignment_and_uniformity_are_of_squared_distances() -> None:
+    # ‖z − f‖²: 0, 2, 2 − √2.
+    assert losses.alignment(samples()).item() == pytest.approx((0 + 2 + 2 - math.sqrt(2)) / 3)
+    points = np.array(IMAGES + FEEDBACK)
+    squares = ((points[:, None] - points) ** 2).sum(2)
+    different = ~np.eye(6, dtype=bool)
+    assert losses.uniformity(samples()).item() == pytest.approx(math.log(np.exp(-2 * squares)[different].mean()))
+    each = [math.log(np.exp(-2 * squares[part, part]).mean()) for part in (slice(0, 3), slice(3, 6))]
+    assert losses.released_uniformity(samples()).item() == pytest.approx(sum(each) / 2)
+
+
+def test_samples_that_are_not_there_change_no_loss() -> None:
+    """Two samples give the same alone as beside one that is not there, whatever it holds."""
+    kept = samples((True, True, False))
+    alone = Samples(*(each[:, :2] for each in kept[:4]), kept.rivals[:, :2, :2])
+    weights = row(1, 2, 0)
+    for loss in (
+        lambda s, w: losses.calibration(s, w, 0.5),
+        lambda s, w: losses.discrimination(s, w, 0.5),
+        lambda s, w: losses.contrast(s, w, 0.5, 0.1),
+        lambda s, w: losses.alignment(s),
+        lambda s, w: losses.uniformity(s),
+        lambda s, w: losses.released_uniformity(s),
+    ):
+        assert loss(kept, weights).item() == pytest.approx(loss(alone, weights[:, :2]).item())
+
+
+def test_steps_on_the_losses_pull_successes_to_their_feedback_and_push_failures_away() -> None:
+    generator = torch.Generator().manual_seed(3)
+    images = torch.randn(1, 32, 4, generator=generator, dtype=torch.float64)
+    y = (torch.arange(32) % 2).double().unsqueeze(0)
+    everyone = torch.ones(1, 32, dtype=torch.bool)
+    feedback = torch.randn(1, 32, 4, generator=generator, dtype=torch.float64).requires_grad_()
+    optimiser = torch.optim.Adam([feedback], lr=0.05)
+
+    def now() -> Samples:
+        units = losses.unit(images), losses.unit(feedback)
+        return Samples(*units, y, everyone, everyone.unsqueeze(1).repeat(1, 32, 1))
+
+    for _ in range(200):
+        optimiser.zero_grad()
+        losses.calibration(now(), torch.ones(1, 32).double(), 0.1).sum().backward()
+        optimiser.step()
+    cosines = now().cosines[0]
+    assert cosines[y[0] == 1].min() > 0.3 and cosines[y[0] == 0].max() < -0.3
