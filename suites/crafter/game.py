@@ -89,14 +89,17 @@ class Game(Env):  # type: ignore[misc]
     """The package's environment on a square `area` with a square `view`, both in cells.
 
     `size` is the side in pixels of the picture that the package would draw at every step, which decides how many
-    random numbers a step at night takes. `length` is the longest episode in steps.
+    random numbers a step at night takes. `length` is the longest episode in steps, 0 for any. Without `zombies` none
+    is there at the beginning and none appears; without `needs` the player gets neither hungry nor thirsty nor tired.
+    Either makes another game of it than the package's.
     """
 
-    def __init__(self, area: int, view: int, size: int, length: int) -> None:
+    def __init__(self, area: int, view: int, size: int, length: int, zombies: bool = True, needs: bool = True) -> None:
         super().__init__((area, area), (view, view), (size, size), length=length, seed=0)
         self._world = World((area, area), constants.materials, CHUNK)
         self._sem_view = _nothing
         self._view = (view, view)
+        self._zombies, self._needs = zombies, needs
         self.grid: tuple[int, int] = (view, view - -(-len(ITEMS) // view))
         """Width and height in cells of the part of the world that the player sees."""
         width, height = self.grid
@@ -117,9 +120,16 @@ class Game(Env):  # type: ignore[misc]
     def reset(self) -> None:
         super().reset()
         self._player.distance = functools.partial(_distance, self._player)
+        if not self._zombies:
+            for thing in self._world.objects:
+                if isinstance(thing, objects.Zombie):
+                    self._world.remove(thing)
+        self._local = None
 
     def step(self, action: int) -> Any:
         """Take one of the package's 17 actions; its reward, its end and its counters."""
+        if not self._needs:
+            self._player._hunger = self._player._thirst = self._player._fatigue = 0
         reach = 2 * max(self._view) + 1  # objects nearer than that act, after the player may have moved
         x, y = self._player.pos.tolist()
         self._world.around = max(x - reach, 0), x + reach + 1, max(y - reach, 0), y + reach + 1
@@ -127,6 +137,10 @@ class Game(Env):  # type: ignore[misc]
             return super().step(action)
         finally:
             self._world.around = None
+
+    def _balance_object(self, chunk: Any, inside: Any, cls: Any, *rest: Any) -> None:
+        if self._zombies or cls is not objects.Zombie:
+            super()._balance_object(chunk, inside, cls, *rest)
 
     def _obs(self) -> None:
         """Take the random numbers of the package's picture, without drawing it."""
@@ -186,6 +200,10 @@ class Game(Env):  # type: ignore[misc]
         for column, row, number in zip(columns.tolist(), rows.tolist(), there[columns, rows].tolist(), strict=True):
             things[column + x0 - left, row + y0 - top] = CODES[world._objects[number].texture]
         return materials, things
+
+    def changed(self) -> None:
+        """Forget what was seen, after the world or the player was changed from outside."""
+        self._local = None
 
     def semantic(self) -> Array:
         """Return the package's semantic view of the whole world, uint8 [area, area]: codes of materials, and 13 to 18

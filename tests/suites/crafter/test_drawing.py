@@ -68,7 +68,7 @@ def test_every_cell_and_item_looks_as_in_the_package(peer):
             world.add(objects.Arrow(world, (4, 6 + row), np.array(facing)))
         world[3, 9][1].grown = 301
         player.inventory.update({name: number % 10 for number, name in enumerate(player.inventory)})
-    game._local = None
+    game.changed()
     assert len(np.unique(game.seen()[1])) == 10
     assert np.array_equal(CrafterDrawer(64)(pack(game.scene())[None])[0], other.render())
 

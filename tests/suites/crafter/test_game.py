@@ -94,7 +94,7 @@ def test_what_is_seen_is_what_lies_around_the_player():
     if world[1, y][1] is not None:
         world.remove(world[1, y][1])
     world.move(game.player, np.array((1, y)))
-    game._local = None
+    game.changed()
     materials, things = game.seen()
     assert materials.shape == things.shape == (9, 7)
     assert (materials[:3] == 0).all() and (materials[3:] > 0).all()  # column 0 of the world is at 3

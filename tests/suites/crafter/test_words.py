@@ -25,7 +25,7 @@ def field():
 
 
 def told(game):
-    game._local = None
+    game.changed()
     return text(game)
 
 

@@ -1,0 +1,154 @@
+"""DSADF's tasks 1 to 10 on Crafter, with verb-noun actions: known tasks, longer and shorter ones, and new dangers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from guidebench.harness.errors import unknown
+from guidebench.harness.interfaces import Actions, Array, Observations
+from guidebench.harness.parts import SuitePart
+from guidebench.harness.registry import register
+from guidebench.harness.settings import Bounds, Unit, cite
+from guidebench.suites.crafter.observations import space
+from guidebench.suites.crafter.settings import (
+    DQN,
+    ELLM,
+    QUICK,
+    QUICK_DQN,
+    SMOKE,
+    SMOKE_DQN,
+    CrafterDrawing,
+    WorldSettings,
+    need,
+)
+from guidebench.suites.crafter_ood.actions import Kind, actions
+from guidebench.suites.crafter_ood.quests import ALIASES, LONGEST, QUESTS
+
+if TYPE_CHECKING:
+    from guidebench.harness.trajectories import Demonstration
+    from guidebench.suites.crafter_ood.task import OodTask
+
+TASKS = tuple(QUESTS)
+DSADF = "DSADF, §5.3"
+
+
+@register.suite("crafter_ood")
+@dataclass(frozen=True, kw_only=True)
+class CrafterOod(WorldSettings, SuitePart):
+    """Ten tasks of Crafter in three groups: in-domain, long and short."""
+
+    actions: Kind = "pairs"
+    """`pairs`: the 28 verb-noun actions that can have an effect. `find`: also one for each of eight nouns that takes
+    the next step towards it through what has been seen. `product`: ELLM's 139, every verb with every noun (DSADF, table
+    11; moves: choice, since the table has none)."""
+    impossible: Literal["counted", "masked"] = "counted"
+    """An action that is impossible does nothing and is counted; `masked` also shows in the observation part
+    `admissible` which are possible, for an agent that chooses among those (choice)."""
+    zombies: Literal["task", "on", "off"] = "task"
+    """Whether there are zombies: as the task says, which is in `attack_cow_zombies` alone, or in all tasks, or none
+    (DSADF, app. A.1.1, task 7)."""
+    hunger: bool = True
+    """Whether the player gets hungry, thirsty and tired, as in Crafter (choice)."""
+    death: Literal["end", "restart"] = "end"
+    """Whether death ends the episode, or it continues in a new world from the task's start until it is as long as
+    `length` (choice)."""
+    length: Annotated[int, Bounds(1), Unit("environment steps")] = 10_000
+    """Longest episode (DSADF, §5.3: rollouts of 10,000 steps; tests take 15,000)."""
+
+    version: ClassVar[int] = 1
+    title: ClassVar[str] = "Crafter, ten tasks"
+    source: ClassVar[str] = "DSADF, §5.3 and app. A.1; crafter 1.8.3"
+    citation: ClassVar[str | Path] = Path(__file__).with_name("crafter_ood.bib")
+    tasks: ClassVar[tuple[str, ...]] = TASKS
+    aliases: ClassVar[Mapping[str, str]] = ALIASES
+    learner: ClassVar[str] = "dqn"
+    method: ClassVar[str] = "uer"
+    events: ClassVar[tuple[str, ...]] = tuple(f"subgoal {number}" for number in range(1, LONGEST + 1))
+    drawing: ClassVar[type] = CrafterDrawing
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "training.steps": cite(2_000_000, f"{DSADF}: 2 million iterations"),
+        "training.capacity": cite(100_000, "choice: .7 GB of pictures of 84 pixels, each stored once"),
+        "evaluation.every": cite(100_000, "choice; twenty evaluations"),
+        "evaluation.episodes": cite(60, f"{DSADF}, figure 4: 60 test runs"),
+        **DQN,
+    }
+    profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {
+            "tasks": TASKS[:4],
+            "suite.observation": cite("grey", f"{ELLM}, whose network DSADF takes (§5.1)"),
+            "suite.size": cite(84, ELLM),
+        },
+        "quick": {
+            "tasks": ("deforestation",),
+            "suite.length": cite(1_000, QUICK),
+            "training.steps": cite(100_000, QUICK),
+            "evaluation.every": cite(10_000, QUICK),
+            "evaluation.episodes": cite(10, QUICK),
+            **QUICK_DQN,
+        },
+        "smoke": {
+            "tasks": ("deforestation",),
+            "suite.length": cite(60, SMOKE),
+            "training.steps": cite(300, SMOKE),
+            "training.capacity": cite(300, SMOKE),
+            "evaluation.every": cite(150, SMOKE),
+            "evaluation.episodes": cite(2, SMOKE),
+            **SMOKE_DQN,
+        },
+    }
+
+    def spaces(self, task: str) -> tuple[Observations, Actions]:
+        """Observations: those of the kind `observation` (`guidebench.suites.crafter.observations.space`), and with
+        `impossible=masked` a part `admissible`, uint8 [actions], 1 where an action is possible. Actions: 28, 36 or 139
+        choices (`guidebench.suites.crafter_ood.actions.actions`)."""
+        check(task)
+        seen, count = space(self.observation, self.area, self.view, self.size), len(actions(self.actions))
+        if self.impossible == "masked":
+            seen = seen.joined(admissible=Observations((count,), "uint8", categories=(2,) * count))
+        return seen, Actions(count=count)
+
+    def horizon(self, task: str) -> int:
+        """Return `suite.length`."""
+        check(task)
+        return self.length
+
+    def seconds_per_step(self, task: str) -> float:
+        """Return the measured seconds of an environment step, with the share of a reset in short episodes."""
+        check(task)
+        return 9e-4 if self.observation in ("pixels", "grey") else 6e-4
+
+    def ready(self, task: str) -> None:
+        """Raise UserError for an unknown task, or if the package is missing."""
+        check(task)
+        need("crafter_ood")
+
+    def make(self, task: str) -> OodTask:
+        """Return the task; errors as in `ready`."""
+        self.ready(task)
+        from guidebench.suites.crafter_ood.task import OodTask
+
+        return OodTask(task, self)
+
+    def demonstrate(self, task: str, seed: int) -> Demonstration | None:
+        """Return the scripted player's episode in world `seed`; None if it does not reach the goal."""
+        from guidebench.harness.episodes.demonstrations import play
+
+        solved = self.make(task)
+        return play(solved, seed, lambda observation: solved.expert())
+
+    def goal_snapshot(self, task: str, seed: int) -> Array | None:
+        """Return the snapshot of the first state in which the scripted player has reached the goal in world `seed`;
+        None if it does not."""
+        from guidebench.harness.episodes.demonstrations import first_success
+
+        solved = self.make(task)
+        return first_success(solved, seed, lambda observation: solved.expert())
+
+
+def check(task: str) -> None:
+    """Raise UserError for an unknown task."""
+    if task not in QUESTS:
+        raise unknown("task", task, QUESTS)

@@ -1,0 +1,144 @@
+"""DSADF's tasks 1 to 10 on Crafter: start, goal and ordered sub-goals (app. A.1.1).
+
+What the paper leaves open is chosen here: how many of a thing a sub-goal takes follows from the package's recipes, and
+all counts begin at the reset, so what the player is given at the start is no progress.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from guidebench.harness.errors import UserError
+
+Group = Literal["in-domain", "long", "short"]
+FOUND = ("tree", "stone", "coal", "iron", "diamond", "cow")
+"""What a sub-goal may ask to find."""
+
+
+class Subgoal(NamedTuple):
+    """One step of a task: find something, or reach a count of one of the package's achievements since the reset."""
+
+    name: str
+    achievement: str
+    """The achievement that is counted; of a sub-goal to find something, that which collects or eats it."""
+    times: int = 1
+    find: str = ""
+    """What to find: one stands beside it, or the achievement's count is reached without."""
+
+
+def find(noun: str, count: int = 1) -> Subgoal:
+    achievement = "collect_wood" if noun == "tree" else "eat_cow" if noun == "cow" else f"collect_{noun}"
+    return Subgoal(f"find {noun}", achievement, count, noun)
+
+
+def chop(count: int) -> Subgoal:
+    return Subgoal("chop trees" if count > 1 else "chop tree", "collect_wood", count)
+
+
+def mine(noun: str, count: int = 1) -> Subgoal:
+    return Subgoal(f"mine {noun}", f"collect_{noun}", count)
+
+
+def make(item: str) -> Subgoal:
+    return Subgoal(f"make {item.replace('_', ' ')}", f"make_{item}")
+
+
+TABLE = Subgoal("place crafting table", "place_table")
+FURNACE = Subgoal("place furnace", "place_furnace")
+ATTACK = Subgoal("attack cow", "eat_cow")
+
+
+@dataclass(frozen=True)
+class Quest:
+    """A task: the goal is reached once its achievement has its count since the reset. UserError for a start that
+    reaches the goal by itself, or a goal without sub-goal."""
+
+    number: str
+    """Number in the paper's appendix."""
+    group: Group
+    instruction: str
+    subgoals: tuple[Subgoal, ...]
+    inventory: Mapping[str, int] = field(default_factory=dict)
+    """What the player has at the start."""
+    table: bool = False
+    """Whether the player starts beside a crafting table."""
+    zombies: bool = False
+    """Whether there are zombies, unless the suite's setting decides otherwise."""
+
+    def __post_init__(self) -> None:
+        if not self.subgoals:
+            raise UserError(f"the task {self.instruction!r} has no sub-goals; its last one is its goal")
+        made = self.goal.achievement.removeprefix("collect_").removeprefix("make_")
+        if self.inventory.get(made, 0) >= self.goal.times:
+            raise UserError(
+                f"the goal of the task {self.instruction!r}, {self.goal.name}, is satisfied at the start, whose "
+                f"inventory has {made}: {self.inventory[made]}; start without it"
+            )
+
+    @property
+    def goal(self) -> Subgoal:
+        return self.subgoals[-1]
+
+    @property
+    def found(self) -> tuple[str, ...]:
+        """Return what the world must hold for the task to be possible, besides what every task needs."""
+        return tuple(dict.fromkeys(step.find for step in self.subgoals if step.find))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the numbered names of the sub-goals, `1 find tree`, in order."""
+        return tuple(f"{number} {step.name}" for number, step in enumerate(self.subgoals, 1))
+
+
+WOODEN = (TABLE, make("wood_pickaxe"), find("stone"), mine("stone"))
+STONE_PICKAXE = (find("tree"), chop(4), *WOODEN, make("stone_pickaxe"))
+IRON = (find("tree"), chop(5), *WOODEN, make("stone_pickaxe"), find("iron"), mine("iron"))
+COW = (find("tree"), chop(3), TABLE, make("wood_sword"), find("cow"), ATTACK)
+TOOLS: Mapping[str, int] = {"wood_pickaxe": 1, "stone_pickaxe": 1, "wood": 1, "stone": 4, "coal": 1}
+QUESTS: Mapping[str, Quest] = {
+    "stone_sword": Quest("1", "in-domain", "make a stone sword", (find("tree"), chop(4), *WOODEN, make("stone_sword"))),
+    "mine_iron": Quest("2", "in-domain", "mine iron", (*STONE_PICKAXE, find("iron"), mine("iron"))),
+    "attack_cow": Quest("3", "in-domain", "make a wood sword, and attack and eat a cow", COW),
+    "deforestation": Quest(
+        "4", "in-domain", "chop four trees", tuple(s for n in (1, 2, 3, 4) for s in (find("tree", n), chop(n)))
+    ),
+    "mine_diamond": Quest(
+        "5",
+        "long",
+        "mine a diamond",
+        (*IRON, find("coal"), mine("coal"), FURNACE, make("iron_pickaxe"), find("diamond"), mine("diamond")),
+    ),
+    "iron_sword": Quest("6", "long", "make an iron sword", (*IRON, mine("coal"), FURNACE, make("iron_sword"))),
+    "attack_cow_zombies": Quest(
+        "7", "long", "make a wood sword, and attack and eat a cow; beware of zombies", COW, zombies=True
+    ),
+    "mine_diamond_short": Quest(
+        "8",
+        "short",
+        "mine a diamond",
+        (FURNACE, make("iron_pickaxe"), find("diamond"), mine("diamond")),
+        {**TOOLS, "iron": 1},
+        table=True,
+    ),
+    "iron_sword_short": Quest(
+        "9",
+        "short",
+        "make an iron sword",
+        (find("iron"), mine("iron"), FURNACE, make("iron_sword")),
+        TOOLS,
+        table=True,
+    ),
+    "stone_sword_short": Quest(
+        "9, steps as listed",
+        "short",
+        "make a stone sword",
+        (make("wood_pickaxe"), find("stone"), mine("stone"), make("stone_sword")),
+        {"wood": 2},
+        table=True,
+    ),
+    "wood_sword": Quest("10", "short", "make a wood sword", (find("tree"), chop(3), TABLE, make("wood_sword"))),
+}
+ALIASES: Mapping[str, str] = {f"task{quest.number}": name for name, quest in QUESTS.items() if quest.number.isdigit()}
+LONGEST = max(len(quest.subgoals) for quest in QUESTS.values())

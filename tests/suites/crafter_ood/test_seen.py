@@ -1,0 +1,122 @@
+"""What is remembered, and ways through it, in worlds made by hand."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("crafter")
+
+from crafter import objects
+
+from guidebench.harness.errors import UserError
+from guidebench.suites.crafter.game import ACTIONS, CODES
+from guidebench.suites.crafter_ood.seen import CODE, beside, facing, find, near
+
+
+def show(task):
+    task._game.changed()
+    task._seen.look(task._game)
+
+
+def walk(task, noun, dig=False, most=60):
+    """Follow `find`; the actions that it took."""
+    taken = []
+    while (step := find(task._seen, task._game, noun, dig)) is not None and len(taken) < most:
+        taken.append(step)
+        task._game.step(ACTIONS.index(step))
+        task._seen.look(task._game)
+        assert not task._game.dead
+    return taken
+
+
+def test_only_what_was_in_view_is_known(field):
+    task = field()
+    x, y = task._game.player.pos.tolist()
+    known = task._seen.materials > 0
+    assert known.sum() == 9 * 7 and known[x - 4 : x + 5, y - 3 : y + 4].all()
+    task._game.step(2)
+    task._seen.look(task._game)
+    assert (task._seen.materials > 0).sum() == 10 * 7 and (task._seen.materials[x - 4] > 0).any()
+    assert not task._seen.things.any()
+
+
+def test_a_creature_is_where_it_was_last_seen(field):
+    task = field()
+    game, (x, y) = task._game, task._game.player.pos.tolist()
+    cow = objects.Cow(game.world, (x + 2, y))
+    game.world.add(cow)
+    show(task)
+    assert np.argwhere(task._seen.where("cow")).tolist() == [[x + 2, y]]
+    assert task._seen.things[x + 2, y] == CODES["cow"]
+    game.world.move(cow, np.array((x + 3, y)))
+    show(task)
+    assert np.argwhere(task._seen.where("cow")).tolist() == [[x + 3, y]]
+
+
+def test_find_ends_beside_it_and_facing_it(field):
+    task = field()
+    game, (x, y) = task._game, task._game.player.pos.tolist()
+    game.world[x + 3, y] = "tree"
+    show(task)
+    assert walk(task, "tree") == ["move_right", "move_right"]
+    assert beside(game, "tree") and tuple(game.player.facing) == (1, 0) and game.player.pos.tolist() == [x + 2, y]
+    game.player.facing = (0, 1)
+    assert walk(task, "tree") == ["move_right"] and game.player.pos.tolist() == [x + 2, y]  # a turn
+
+
+def test_ways_go_around_what_blocks_and_never_touch_lava(field):
+    task = field()
+    game, (x, y) = task._game, task._game.player.pos.tolist()
+    game.world[x + 3, y] = "tree"
+    for row in (-1, 0, 1):
+        game.world[x + 1, y + row] = "lava"
+    show(task)
+    taken = walk(task, "tree")
+    assert taken == ["move_up", "move_up", "move_right", "move_right", "move_right", "move_down"]
+    assert beside(game, "tree")
+
+
+def test_without_tools_rock_blocks_and_with_them_it_is_dug_through(field):
+    task = field()
+    game, (x, y) = task._game, task._game.player.pos.tolist()
+    world = game.world
+    world[x + 3, y] = "tree"
+    world._mat_map[x + 2, :] = CODE["stone"]
+    show(task)
+    task._seen.materials[:] = world._mat_map
+    assert find(task._seen, game, "tree", dig=True) is None
+    game.player.inventory["wood_pickaxe"] = 1
+    game.player.facing = (0, 1)
+    assert walk(task, "tree", dig=True) == ["move_right", "do", "move_right"]
+    assert game.player.inventory["stone"] == 1
+
+
+def test_water_is_crossed_with_stones(field):
+    task = field()
+    game, (x, y) = task._game, task._game.player.pos.tolist()
+    game.world[x + 3, y] = "tree"
+    game.world._mat_map[x + 2, :] = CODE["water"]
+    show(task)
+    task._seen.materials[:] = game.world._mat_map
+    game.player.inventory.update(wood_pickaxe=1, stone=1)
+    assert walk(task, "tree", dig=True) == ["move_right", "place_stone", "do", "move_right"]
+
+
+def test_what_is_not_known_is_looked_for(field):
+    task = field()
+    game, (x, y) = task._game, task._game.player.pos.tolist()
+    game.world[x, y - 12] = "iron"
+    taken = walk(task, "iron", most=400)
+    assert len(taken) > 5 and beside(game, "iron")
+
+
+def test_an_unknown_noun_is_named(field):
+    with pytest.raises(UserError, match="'gold' cannot be found: known are water, grass"):
+        find(field()._seen, field()._game, "gold")
+
+
+def test_states_that_face_and_cells_that_are_near():
+    target = np.zeros((4, 4), bool)
+    target[1, 2] = True
+    found = {tuple(state) for state in np.argwhere(facing(target)).tolist()}
+    assert found == {(2, 2, 0), (0, 2, 1), (1, 3, 2), (1, 1, 3)}
+    assert np.argwhere(near(target)).tolist() == [[x, y] for x in (0, 1, 2) for y in (1, 2, 3)]

@@ -1,0 +1,242 @@
+"""Starts, sub-goals, ends and survival of the tasks; and the scripted player."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("crafter")
+
+from crafter import objects
+
+from guidebench import testing
+from guidebench.harness.errors import UserError
+from guidebench.suites.crafter.game import ACTIONS
+from guidebench.suites.crafter_ood import TASKS, CrafterOod
+from guidebench.suites.crafter_ood.expert import Expert
+from guidebench.suites.crafter_ood.quests import QUESTS, Subgoal
+
+
+def put(task, thing, down=1):
+    """Put a material in front of the player, who faces down."""
+    game = task._game
+    x, y = game.player.pos.tolist()
+    game.player.facing = (0, 1)
+    game.world[x, y + down] = thing
+    game.changed()
+    task._seen.look(game)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_task_keeps_the_contract_of_suites(name):
+    testing.check_task(CrafterOod(length=150, area=48), name, 200)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"observation": "grey", "size": 84, "death": "restart"},
+        {"actions": "find", "impossible": "masked"},
+        {"actions": "product", "observation": "pixels", "impossible": "masked", "zombies": "on"},
+    ],
+)
+def test_every_setting_keeps_the_contract_of_suites(settings):
+    testing.check_task(CrafterOod(length=400, area=32, **settings), "attack_cow", 500)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_starts_are_the_papers(name):
+    task, quest = CrafterOod().make(name), QUESTS[name]
+    for seed in range(3):
+        task.reset(seed)
+        game = task._game
+        given = {item: count for item, count in list(game.player.inventory.items())[4:] if count}
+        assert given == dict(quest.inventory)
+        assert not any(game.player.achievements.values())
+        near, _ = game.world.nearby(game.player.pos, 1)
+        assert ("table" in near) == quest.table
+        zombies = any(isinstance(thing, objects.Zombie) for thing in game.world.objects)
+        assert zombies == quest.zombies
+        assert not task.events().any() and task.subgoals()["alive"]
+
+
+def test_zombies_neither_begin_nor_appear_without_them_and_do_with_them(keep_well):
+    def appeared(**settings):
+        task = CrafterOod(**settings).make("deforestation")
+        task.reset(1)
+        count = 0
+        for _ in range(260):
+            task.step(0)
+            keep_well(task._game.player)
+            count += sum(isinstance(thing, objects.Zombie) for thing in task._game.world.objects)
+        return count
+
+    assert appeared() == appeared(zombies="off") == 0 < appeared(zombies="on")
+
+
+def test_subgoals_are_met_in_order_and_the_goal_ends_the_episode(field, act):
+    task = field("wood_sword")
+    assert task.completion() == 0
+    put(task, "tree")
+    act(task, "do nothing")
+    assert task.events().nonzero()[0].tolist() == [0]  # beside a tree
+    for count in range(3):
+        assert not act(task, "chop tree").success
+        assert task.events().any() == (count == 2)
+        put(task, "tree")
+    assert task._game.player.inventory["wood"] == 3 and task.completion() == 0.5
+    put(task, "grass")
+    step = act(task, "place crafting table")
+    assert task.events().nonzero()[0].tolist() == [2] and (step.reward, step.success, step.terminated) == (
+        0,
+        False,
+        False,
+    )
+    step = act(task, "make wood sword")
+    assert (step.reward, step.success, step.terminated, step.truncated) == (1, True, True, False)
+    assert task.completion() == 1 and all(task.subgoals().values())
+    assert list(task.subgoals()) == [
+        "1 find tree", "2 chop trees", "3 place crafting table", "4 make wood sword", "alive",
+    ]  # fmt: skip
+
+
+def test_deforestation_finds_anew_before_each_tree(field, act):
+    task = field("deforestation")
+    met = []
+    for _ in range(4):
+        put(task, "tree")
+        met.append(act(task, "do nothing").success or task.events().nonzero()[0].tolist())
+        act(task, "chop tree")
+        met.append(task.events().nonzero()[0].tolist())
+    assert met == [[0], [1], [2], [3], [4], [5], [6], [7]]
+
+
+def test_a_goal_reached_without_its_steps_is_a_success_of_less_completion(field, act):
+    """A cow can be eaten without a sword: then neither the sword nor what it takes counts as done."""
+    task = field("attack_cow")
+    game = task._game
+    x, y = game.player.pos.tolist()
+    cow = objects.Cow(game.world, (x, y + 1))
+    cow.health = 1
+    game.world.add(cow)
+    step = act(task, "attack cow")
+    assert step.success and step.terminated
+    assert task.completion() == 2 / 6  # find cow, attack cow
+    assert not task.subgoals()["4 make wood sword"]
+
+
+def test_death_ends_the_episode_or_begins_it_anew(field, act):
+    task = field("wood_sword")
+    put(task, "lava")
+    step = act(task, "move down")
+    assert step.terminated and not step.success and task.deaths == 1 and not task.subgoals()["alive"]
+    task = field("stone_sword_short", death="restart", length=20)
+    task._game.player.inventory["wood"] = 0
+    put(task, "lava")
+    step = act(task, "move down")
+    assert not step.terminated and not step.truncated and task.deaths == 1
+    assert task._game.player.inventory["wood"] == 2 and task._game.player.health == 9
+    assert not task.subgoals()["alive"]
+    for _ in range(19):
+        step = act(task, "do nothing")
+    assert step.truncated and not step.terminated
+
+
+def test_without_hunger_the_player_lives_on(field, act):
+    task = field(hunger=False, length=500)
+    for _ in range(500):
+        step = act(task, "do nothing")
+    assert step.truncated and list(task._game.player.inventory.values())[:4] == [9, 9, 9, 9]
+    task = field(length=500)
+    lived = 0
+    while not act(task, "do nothing").terminated:
+        lived += 1
+    assert 300 < lived < 400  # idle life is about 340 steps
+
+
+def test_a_world_too_small_for_the_start_is_refused():
+    with pytest.raises(
+        UserError, match=r"none of 50 worlds of suite.area=9 holds the start of.*iron.*raise suite\.area"
+    ):
+        CrafterOod(area=9).make("iron_sword").reset(0)
+
+
+def test_a_world_without_what_the_task_needs_is_passed_over():
+    task = CrafterOod(area=24).make("mine_diamond")
+    for seed in range(4):
+        task.reset(seed)
+        assert (task._game.world._mat_map == 10).any() and (task._game.world._mat_map == 9).any()
+    plain = CrafterOod(area=24).make("deforestation")
+    plain.reset(0)
+    assert plain._game._episode == 1 and any(_episode(task, seed) > 1 for seed in range(4))
+
+
+def _episode(task, seed):
+    task.reset(seed)
+    return task._game._episode
+
+
+def test_finding_is_an_action_that_takes_a_step(field, act):
+    task = field(actions="find")
+    game, (x, y) = task._game, task._game.player.pos.tolist()
+    game.world[x + 3, y] = "tree"
+    game.changed()
+    task._seen.look(game)
+    for _ in range(3):
+        act(task, "find tree")
+    assert game.player.pos.tolist() == [x + 2, y] and task.impossible == 1  # it faces the tree after two
+    assert task.find("tree") is None and str(task._actions[task.find("grass")]).startswith("move")
+
+
+@pytest.fixture
+def keep_well():
+    def fill(player):
+        player.inventory.update(health=9, food=9, drink=9)
+        player._last_health = 9
+
+    return fill
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_scripted_player_reaches_the_goal(name):
+    task = CrafterOod().make(name)
+    for seed in (0, 1):
+        task.reset(seed)
+        met = np.zeros(15, int)
+        while True:
+            step = task.step(task.expert())
+            met += task.events()
+            if step.terminated or step.truncated:
+                break
+        assert step.success and task.completion() == 1 and task.deaths == 0
+        assert met[: len(QUESTS[name].subgoals)].tolist() == [1] * len(QUESTS[name].subgoals)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TASKS)
+def test_the_scripted_player_solves_twenty_worlds_and_a_random_one_does_not(name):
+    task, random, solved, lucky = CrafterOod().make(name), np.random.default_rng(0), 0, 0
+    for seed in range(20):
+        for policy in ("expert", "random"):
+            task.reset(seed)
+            step = None
+            while step is None or not (step.terminated or step.truncated):
+                step = task.step(task.expert() if policy == "expert" else int(random.integers(28)))
+            solved += step.success and policy == "expert"
+            lucky += step.success and policy == "random"
+    assert solved == 20
+    assert lucky <= 2
+
+
+def test_the_scripted_player_eats_drinks_and_sleeps():
+    """Over 1,200 steps without a goal within reach, three times an idle life."""
+    task = CrafterOod(length=1_200).make("deforestation")
+    task.reset(3)
+    player = task._game.player
+
+    never = Subgoal("never", "collect_wood", 10_000, "tree")
+    for _ in range(1_200):
+        name = Expert(task._game, task._seen).act(never)
+        task._game.step(ACTIONS.index(name))
+        task._seen.look(task._game)
+    assert player.health > 0 and min(player.inventory[need] for need in ("food", "drink")) > 0
+    done = player.achievements
+    assert done["eat_cow"] >= 2 and done["collect_drink"] >= 10 and done["wake_up"] >= 1
