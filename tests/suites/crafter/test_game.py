@@ -32,7 +32,8 @@ def same_step(game, peer, action):
 @pytest.mark.slow
 def test_twenty_thousand_random_steps_are_the_packages(peer):
     """Also at night, where the package draws noise at every step and the game takes as many numbers undrawn."""
-    game, other, random = Game(64, 9, 64, 10_000), peer(5, always=False), np.random.default_rng(0)
+    game, other = Game(40, 9, 64, 10_000), peer(5, always=False, area=(40, 40))  # a world of 64 takes long to make
+    random = np.random.default_rng(0)
     game.begin(5)
     other.reset()
     episodes, lives = 0, 0
