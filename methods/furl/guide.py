@@ -21,7 +21,6 @@ from guidebench.harness.interfaces import (
     Batch,
     Build,
     Context,
-    Episode,
     Learner,
     Metrics,
     Response,
@@ -170,14 +169,14 @@ class FurlGuide(LivProjGuide):
         (self._texts if answer.key[0] == -1 else self._goals)[answer.row] = answer.value[0]
 
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
+        """Keep the transition in mind; at the end of an episode, a demonstration included, sort its frames into those
+        of a success and those of a failure."""
         super().observed(slot, transition, store, ctx)
+        ended = transition.terminated | transition.truncated
         for row, memory in enumerate(self.memory):
             memory.add(store.written - 1, bool(transition.success[row]))
-
-    def ended(self, episodes: Sequence[Episode], store: Store, ctx: Context) -> None:
-        """Sort the frames of the episodes into those of successes and those of failures."""
-        for episode in episodes:
-            self.memory[episode.row].close()
+            if ended[row]:
+                memory.close()
 
     def before_update(self, store: Store, learner: Learner, ctx: Context) -> int:
         """Take as many steps of the heads as the learner has gradient steps due."""
@@ -206,7 +205,8 @@ class FurlGuide(LivProjGuide):
 
         def loss(block: int, rows: slice) -> Tensor:
             cosines = self._cosine(block, frames[rows], texts[rows])
-            return self._noted(rows, ranking(cosines, distances[rows], there[rows], self.config.margin, self.config.l2))
+            found = ranking(cosines, distances[rows], there[rows], self.config.margin, self.config.l2)
+            return self._noted(rows, found, active)
 
         self.heads.step(loss, active)
 
@@ -236,12 +236,13 @@ class FurlGuide(LivProjGuide):
                 )
                 for kind in ("negative", "lag")
             ]
-            return self._noted(rows, terms[0] + terms[1])
+            return self._noted(rows, terms[0] + terms[1], active)
 
         self.heads.step(loss, active)
 
-    def _noted(self, rows: slice, loss: Tensor) -> Tensor:
-        self._losses[rows] = loss.detach().cpu().numpy()
+    def _noted(self, rows: slice, loss: Tensor, active: Array) -> Tensor:
+        """Return the loss of some seed rows, after it is kept for the metrics of those that are `active` [S]."""
+        self._losses[rows][active[rows]] = loss.detach().cpu().numpy()[active[rows]]
         return loss
 
     def _drawn(self, active: Array, counts: Sequence[int]) -> Array:

@@ -102,8 +102,10 @@ class Lagea(Furl):
     unreadable)."""
 
     frames: Annotated[int, Bounds(2), Unit("frames")] = 28
-    """Frames N of an episode that the model sees: its key frames, and evenly spread others (choice: LaGEA's table 5 is
-    unreadable)."""
+    """Number N of frames of an episode that the model sees (choice: LaGEA's table 5 is unreadable)."""
+    shown: Literal["keyframes", "even"] = "keyframes"
+    """Which frames the model sees. `keyframes`: the key frames, topped up by evenly spread ones; `even`: evenly spread
+    ones alone, as in the released code (LaGEA, A.7; §3.1.1 names evenly spread ones)."""
     history: Annotated[int, Bounds(0), Unit("episodes")] = 3
     """Earlier episodes whose feedback the prompt repeats (choice: LaGEA's table 5 is unreadable)."""
     retries: Annotated[int, Bounds(0), Unit("calls")] = 3
@@ -140,8 +142,8 @@ class Lagea(Furl):
     contrast_after: Annotated[int, Bounds(0), Unit("environment steps")] = 0
     """Steps before the first step on the symmetric loss (LaGEA, algorithm 1)."""
     contrast_from: Literal["start", "success"] = "start"
-    """Whether the symmetric loss also waits for the seed's first success (LaGEA, algorithm 1: no; released code:
-    yes)."""
+    """Whether the symmetric loss also waits for the end of the seed's first episode that FuRL's losses can use as a
+    success (LaGEA, algorithm 1: no; released code: yes)."""
     mask_shared: bool = False
     """Whether samples of one episode, which share their feedback, are left out of each other's negatives (LaGEA,
     released code: no)."""
@@ -209,6 +211,13 @@ class Lagea(Furl):
         """Return why this guide cannot work there, or ""."""
         if not self.goal:
             return "its reward needs the goal image; set guide.goal=true, or choose method=furl_no_goal"
+        late = 1 + max(there[role].delay or 0 for role in ("embedder", "feedback"))
+        if there["training"].capacity < there.suite.horizon(there.task) + late:
+            return (
+                f"an episode must still be stored when its last frame is embedded, and the replay keeps "
+                f"{there['training'].capacity:,} transitions; set training.capacity to at least "
+                f"{there.suite.horizon(there.task) + late:,}"
+            )
         known = getattr(there["text_embedder"], "dimensions", lambda: None)()
         if known is not None and known != self.text_width:
             return f"its text_embedder's vectors have {known} numbers; set guide.text_width={known}"
@@ -249,9 +258,9 @@ RELEASED: Mapping[str, Any] = {
     f"guide.{name}": cite(value, CODE)
     for name, value in {
         "keyframes": "turning_points", "similarity": "raw", "saliency": (0.5, 0.3, 0.2), "most_keyframes": 16,
-        "spacing": 15, "window": 2, "floor": 0.25, "frames": 64, "history": 10, "retries": 9, "tell_outcome": True,
-        "embedded": "summary", "alignment": "released", "bce_temperature": 0.25, "alignment_share": 0.02,
-        "uniformity_share": 0.001, "contrast_after": 25_000, "contrast_from": "success", "goal_temperature": 0.05,
+        "spacing": 15, "window": 2, "floor": 0.25, "frames": 64, "shown": "even", "history": 10, "retries": 9,
+        "tell_outcome": True, "embedded": "summary", "alignment": "released", "bce_temperature": 0.25,
+        "alignment_share": 0.02, "uniformity_share": 0.001, "contrast_after": 25_000, "contrast_from": "success", "goal_temperature": 0.05,
         "feedback_temperature": 0.15, "agreement": "released", "alpha_min": 0.2, "alpha_max": 0.95, "rho": 0.25,
         "rho_min": 0.05, "rho_max": 0.99, "rho_rate": 0.1, "success_rate": 0.01, "limit": 0.25,
     }.items()

@@ -54,13 +54,17 @@ class Aligner:
         self.config, self.heads = config, heads
         self.seen = {name: np.full(rows, np.nan) for name in LOSSES}
         """Name in `LOSSES` -> value in the last step, [S]; NaN where it is not defined."""
+        self._active = np.zeros(rows, bool)
+        """Seeds for which the present step is taken, [S]."""
 
     def align(self, drawn: Drawn, active: Array) -> None:
         """Take a step on L_align for the seeds `active` [S]."""
+        self._active = active
         self.heads.step(lambda block, rows: self._alignment(block, rows, drawn), active)
 
     def refine(self, drawn: Drawn, active: Array) -> None:
         """Take a step on L_sym for the seeds `active` [S]."""
+        self._active = active
         if active.any():
             self.heads.step(lambda block, rows: self._refinement(block, rows, drawn), active)
 
@@ -106,4 +110,5 @@ class Aligner:
         return contrast + config.alignment_share * near + config.uniformity_share * spread
 
     def _see(self, name: str, rows: slice, values: Tensor) -> None:
-        self.seen[name][rows] = values.detach().cpu().numpy()
+        seen, active = self.seen[name][rows], self._active[rows]
+        seen[active] = values.detach().cpu().numpy()[active]

@@ -88,15 +88,18 @@ class Recording:
 
     def state(self) -> State:
         return {
-            "number": self.number, "first": self.first, "snapshots": np.stack(self.snapshots),
-            "successes": np.array(self.successes, bool), "measures": np.stack(self.measures) if self.measures else None,
-        }  # fmt: skip
+            "number": self.number,
+            "first": self.first,
+            "snapshots": np.stack(self.snapshots) if self.snapshots else None,
+            "successes": np.array(self.successes, bool),
+            "measures": np.stack(self.measures) if self.measures else None,
+        }
 
     @classmethod
     def of_state(cls, state: State) -> Recording:
         """Return the recording that `state` was taken of."""
-        found = cls(int(state["number"]), int(state["first"]), state["snapshots"][0])
-        found.snapshots = [*state["snapshots"]]
+        found = cls(int(state["number"]), int(state["first"]), np.zeros(0, np.uint8))
+        found.snapshots = [] if state["snapshots"] is None else [*state["snapshots"]]
         found.successes = [bool(success) for success in state["successes"]]
         found.measures = [] if state["measures"] is None else [*state["measures"]]
         return found

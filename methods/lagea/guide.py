@@ -75,6 +75,8 @@ class LageaGuide(FurlGuide):
         """Ended episodes whose frames are not all embedded, oldest first."""
         self._asked_about: list[list[Recording]] = [[] for _ in range(build.rows)]
         """Episodes whose feedback has been asked for, oldest first, without snapshots."""
+        self._openings: list[Array] = [np.zeros(0, np.uint8)] * build.rows
+        """Snapshot of the first state of each seed's newest episode."""
         self._history: list[list[dict[str, str]]] = [[] for _ in range(build.rows)]
         self._count = np.zeros(build.rows, np.int64)
         """Episodes begun, [S]."""
@@ -92,21 +94,15 @@ class LageaGuide(FurlGuide):
         """Begin to record episodes, and ask for the vectors of their first frames."""
         for row in rows.tolist():
             opening, first, episodes = ctx.snapshot(row), store.written, self.episodes[row]
-            latest = self._latest(row)
             episodes.open(first, store.written - store.live.count)
-            same = latest is not None and np.array_equal(latest.snapshots[0], opening)
-            if same and len(episodes.firsts) > 1 and np.isfinite(episodes.openings[-2, 0]):
+            earlier, self._openings[row] = self._openings[row], opening
+            if np.array_equal(earlier, opening) and np.isfinite(episodes.openings[-2:, 0])[0]:
                 episodes.openings[-1] = episodes.openings[-2]
             else:
                 question = about(row, json.dumps(OPENING), opening[None])
                 ctx.ask(question._replace(key=np.full(1, BEFORE - first, np.int64)))
             self._open[row] = Recording(int(self._count[row]), first, opening)
             self._count[row] += 1
-
-    def _latest(self, row: int) -> Recording | None:
-        """Return the newest episode of a seed that has ended."""
-        known = [*self._asked_about[row], *self._waiting[row]]
-        return known[-1] if known else None
 
     def observed(self, slot: int, transition: Transition, store: Store, ctx: Context) -> None:
         self._store = store
@@ -156,7 +152,8 @@ class LageaGuide(FurlGuide):
         """Weight the steps of an episode whose frames are embedded, and ask for feedback on it."""
         numbers = np.arange(recording.first, recording.last + 1)
         place = self.episodes[row].place(recording.first)
-        if place is None or not store.holds(numbers).all():  # longer than the store's capacity
+        if place is None or not store.holds(numbers).all():  # `fits` refuses a store so small, unless answers are late
+            self._empty[row] += 1
             return
         opening = self.episodes[row].openings[place]
         vectors = np.concatenate([opening[None], store.read(FRAME, row, store.slot(numbers)).astype(np.float32)])
@@ -165,7 +162,8 @@ class LageaGuide(FurlGuide):
         weights = self._weights(found, len(similarity)).astype(np.float32)
         store.apply(WEIGHT.name, row, numbers, weights[1:])
         self.episodes[row].weights[place] = weights[0]
-        shown = keyframes.shown(found, len(similarity), self.config.frames)
+        preferred = found if self.config.shown == "keyframes" else found[:0]
+        shown = keyframes.shown(preferred, len(similarity), self.config.frames)
         self._note_keyframes(row, recording, found, weights, similarity, ctx)
         content = {
             "history": self._history[row], "frames": shown.tolist(), "steps": recording.length,
@@ -179,7 +177,7 @@ class LageaGuide(FurlGuide):
                 measures=np.stack(recording.measures) if recording.measures else None,
             )
         )  # fmt: skip
-        recording.snapshots, recording.measures = recording.snapshots[:1], []
+        recording.snapshots, recording.measures = [], []
         self._asked_about[row].append(recording)
 
     def _similarity(self, row: int, vectors: Array) -> Array:
@@ -239,9 +237,8 @@ class LageaGuide(FurlGuide):
         self._conclude(row, first)
 
     def _conclude(self, row: int, first: int) -> None:
-        """Forget the episodes up to this one, except the newest, whose first frame the next one may repeat."""
-        kept = [each for each in self._asked_about[row] if each.first > first]
-        self._asked_about[row] = kept or self._asked_about[row][-1:]
+        """Forget the recording of the episode with this first transition."""
+        self._asked_about[row] = [each for each in self._asked_about[row] if each.first != first]
 
     def _recording(self, row: int, first: int) -> Recording | None:
         return next((each for each in self._asked_about[row] if each.first == first), None)
@@ -438,6 +435,7 @@ class LageaGuide(FurlGuide):
             "open": None if opened is None else opened.state(),
             "waiting": [each.state() for each in self._waiting[row]],
             "asked_about": [each.state() for each in self._asked_about[row]],
+            "opening": self._openings[row],
             "history": self._history[row],
             "count": int(self._count[row]),
             "updates": self._updates,
@@ -452,6 +450,7 @@ class LageaGuide(FurlGuide):
         self._open[row] = None if state["open"] is None else Recording.of_state(state["open"])
         self._waiting[row] = [Recording.of_state(each) for each in state["waiting"]]
         self._asked_about[row] = [Recording.of_state(each) for each in state["asked_about"]]
+        self._openings[row] = state["opening"]
         self._history[row] = [dict(each) for each in state["history"]]
         self._count[row], self._updates = state["count"], int(state["updates"])
         self.strength.load_state(row, state["strength"])
@@ -467,7 +466,7 @@ class LageaGuide(FurlGuide):
 
 SEEN = ("reward", "goal_delta", "feedback_delta", "alpha")
 """Means over the last batch of r̃, r^goal, r^fb and α."""
-HISTORY = ("outcome", "code", "fix")
+HISTORY = ("outcome", "code", "fix", "summary")
 """What later prompts are told of an episode's feedback."""
 
 

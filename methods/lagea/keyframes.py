@@ -43,8 +43,9 @@ def turning(similarity: Array, shares: Sequence[float], most: int, spacing: int)
     """Return key frames as LaGEA's released code chooses them, increasing int64.
 
     After the first and the last frame, it takes turning points (frames at which the similarity begins to rise or to
-    fall) in order of saliency. Then the most salient frames follow, up to 70 % of `most`, and finally those far from
-    every key frame, weighted by their saliency, up to `most`. All keep `spacing`. A short episode has only key frames.
+    fall) in order of saliency. Then the most salient frames follow, at least one, up to 70 % of `most`. Up to here all
+    keep `spacing`. Finally come frames far from every key frame, weighted by their saliency, up to `most`; these keep
+    `spacing` among themselves. All frames of an episode of at most `most` frames are key frames.
     """
     count = len(similarity)
     if count <= most:
@@ -55,7 +56,7 @@ def turning(similarity: Array, shares: Sequence[float], most: int, spacing: int)
     turns = np.flatnonzero(np.diff(np.sign(velocity)) != 0) + 1
     kept = _spaced([0, count - 1], turns[np.argsort(-p[turns], kind="stable")], most, spacing)
     if len(kept) < most:
-        kept = _spaced(kept.tolist(), order, max(int(0.7 * most), len(kept)), spacing)
+        kept = _spaced(kept.tolist(), order, min(most, max(int(0.7 * most), len(kept) + 1)), spacing)
     free = np.ones(count, bool)
     free[kept] = False
     while len(kept) < most and free.any():

@@ -93,7 +93,7 @@ def message(
 ) -> Message:
     """Return the message that asks for feedback. `frames`: uint8 [N, height, width, 3], taken after the environment
     steps `steps` [N]; `length`: steps of the episode; `history`: outcome, code and fix of earlier attempts, the oldest
-    first; `succeeded`: the outcome, if it is to be stated."""
+    first, and its summary where it is free text; `succeeded`: the outcome, if it is to be stated."""
     count = len(frames)
     opening = OPENING.format(instruction=instruction, steps=length, count=count, last=count - 1)
     parts = [opening if succeeded is None else f"{opening} {OUTCOMES[succeeded]}"]
@@ -115,7 +115,7 @@ def earlier_attempts(history: Sequence[Mapping[str, str]]) -> str:
     for attempt in history:
         outcome = attempt["outcome"] + (f" ({attempt['code']})" if attempt["code"] else "")
         fix = "" if attempt["fix"] in ("", NO_FIX) else f"suggested: {attempt['fix']}"
-        if said := "; ".join(filter(None, (outcome, fix))):
+        if said := "; ".join(filter(None, (outcome, fix))) or attempt.get("summary", ""):
             lines.append(f"- {said}")
     return "\n".join(lines)
 

@@ -161,6 +161,18 @@ def test_furl_ranks_by_the_goal_until_a_seed_succeeds_and_contrasts_afterwards(t
     assert played.guide.metrics()["guide/negatives"].tolist() == [7, 4]
 
 
+def test_demonstrations_are_episodes_of_their_own(tmp_path: Path) -> None:
+    """The loop passes them on before the first episode begins, and no end of an episode is told."""
+    played = Played(tmp_path, Furl(**ALIGNED), seeds=(3,))
+    for success, ended in ((False, False), (True, True), (False, False), (True, True)):
+        shown = happened(played.store.written, ended, played.seeds)._replace(success=np.array([success]))
+        played.store.append(shown)
+        played.guide.observed(0, shown, played.store, played.ctx)
+    played.play(*"000")
+    assert played.guide.memory[0].positives.tolist() == [0, 1, 2, 3]
+    assert played.guide.memory[0].negatives.tolist() == [4, 5, 6]
+
+
 def test_heads_learn_that_frames_of_success_are_nearer_to_the_instruction(tmp_path: Path) -> None:
     played = Played(tmp_path, Furl(**ALIGNED), seeds=(3,))
     played.play(*"0000")

@@ -19,6 +19,7 @@ from guidebench.harness.interfaces import Array, Response
 from guidebench.harness.settings import fields
 from guidebench.methods.furl.dialogue import INSTRUCTION
 from guidebench.methods.lagea import WEIGHT, Lagea, keyframes, rewards
+from guidebench.methods.lagea.feedback.prompts import earlier_attempts
 from tests.methods.furl.test_guide import Played
 
 SMALL: dict[str, Any] = {
@@ -109,7 +110,7 @@ def test_an_episode_becomes_a_question_with_its_key_frames_and_its_history(tmp_p
     assert [json.loads(question.content) for question in attempts.asked("text_embedder")] == ["it drifts away"] * 2
     attempts.play("00", "00")
     attempts.answer()
-    told = {"outcome": "failure", "code": "drift_from_goal", "fix": "go back"}
+    told = {"outcome": "failure", "code": "drift_from_goal", "fix": "go back", "summary": "no"}
     assert json.loads(attempts.asked("feedback")[-1].content)["history"] == [told]
 
 
@@ -161,18 +162,34 @@ def expected_terms(attempts: Attempts, k: int, weight: float, discount: float = 
     return r_goal, weight * math.tanh((discount * psi[1] - psi[0]) / 0.5), share
 
 
-@pytest.mark.parametrize("k", [0, 2])
+@pytest.mark.parametrize("k", range(5))
 def test_the_reward_is_the_papers(k: int, tmp_path: Path) -> None:
     attempts = Attempts(tmp_path, Lagea(**SMALL, adaptive=False, rho=0.5), seeds=(3,))
-    attempts.play(*"0001")
+    attempts.play(*"000001")
     attempts.answer()
-    weights = [attempts.guide.episodes[0].weights[0], *attempts.store.column(WEIGHT.name, np.arange(4)[None])[0]]
-    r_goal, r_fb, share = expected_terms(attempts, k, float(weights[k]))
+    episodes, ramp = attempts.guide.episodes[0], np.linspace(0.5, 2, 7).astype(np.float32)
+    episodes.weights[0] = ramp[0]  # each frame has a weight of its own, so that a neighbour's is not taken for it
+    attempts.store.apply(WEIGHT.name, 0, np.arange(6), ramp[1:])
+    r_goal, r_fb, share = expected_terms(attempts, k, float(ramp[k]))
     fused = min(max((1 - share) * r_goal + share * r_fb, -1), 1)
     assert attempts.rewarded(k) == pytest.approx([0.5 * fused], rel=5e-3, abs=1e-4)
-    assert attempts.rewarded(3) == [0], "a success is not shaped"
-    along = attempts.guide.along(0, 0, 3, attempts.store)
+    assert attempts.rewarded(5) == [0], "a success is not shaped"
+    along = attempts.guide.along(0, 0, 5, attempts.store)
     assert along.fused[k].item() == pytest.approx(fused, rel=5e-3, abs=1e-4)
+
+
+def test_the_first_transition_of_a_later_episode_begins_with_its_own_frame(tmp_path: Path) -> None:
+    attempts = Attempts(tmp_path, Lagea(**SMALL, adaptive=False, rho=1.0), seeds=(3,))
+    attempts.play(*"000")
+    attempts.answer()
+    attempts.wrote = EMPTY
+    attempts.play(*"00")
+    attempts.answer()
+    text, goal = unit_vector(attempts, "text", 1, 0), unit_vector(attempts, "image", 0, 1)
+    ends = frame(attempts, -1), frame(attempts, 3)
+    phi = [(math.tanh(image @ text) + math.tanh(image @ goal)) / 2 for image in ends]
+    expected = math.tanh((0.99 * phi[1] - phi[0]) / 0.5)
+    assert attempts.rewarded(3) == pytest.approx([expected], rel=5e-3, abs=1e-4)
 
 
 def test_the_task_reward_is_minus_one_or_one_for_both_learners(tmp_path: Path) -> None:
@@ -248,6 +265,23 @@ def test_the_released_code_averages_rho_and_limits_the_shaping(tmp_path: Path) -
     target = float(rewards.strength(torch.tensor(rising), 0.05, 0.99))
     assert attempts.guide.metrics()["guide/rho"] == pytest.approx([0.25 + 0.1 * (target - 0.25)])
     assert np.abs(found).max() == pytest.approx(0.01, rel=1e-4)
+
+
+def test_free_text_is_remembered_by_its_words(tmp_path: Path) -> None:
+    attempts = Attempts(tmp_path, Lagea(**SMALL, structured=False), seeds=(3,))
+    attempts.wrote = {**WROTE, "outcome": "", "code": "", "fix": "", "summary": "It never came near."}
+    for _ in range(2):
+        attempts.play("0", "0")
+        attempts.answer()
+    content = json.loads(attempts.asked("feedback")[-1].content)
+    assert earlier_attempts(content["history"]) == "- It never came near."
+
+
+def test_the_model_may_see_evenly_spread_frames_alone(tmp_path: Path) -> None:
+    attempts = Attempts(tmp_path, Lagea(**SMALL, shown="even"), seeds=(3,))
+    attempts.play(*"00000000")
+    attempts.answer()
+    assert json.loads(attempts.asked("feedback")[0].content)["frames"] == [0, 4, 8]
 
 
 def test_the_first_frame_of_equal_starts_is_embedded_once(tmp_path: Path) -> None:

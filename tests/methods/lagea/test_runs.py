@@ -61,6 +61,11 @@ def test_a_reward_without_a_goal_image_is_refused() -> None:
         matrix.plan(command(guide__goal="false"))
 
 
+def test_a_replay_that_is_shorter_than_an_episode_is_refused() -> None:
+    with pytest.raises(UserError, match=r"keeps 500 transitions; set training\.capacity to at least 502"):
+        matrix.plan(command(training__capacity="500", training__steps="2000"))
+
+
 def test_an_unknown_camera_is_refused() -> None:
     with pytest.raises(UserError, match="corner2"):
         matrix.plan(command(drawing__camera="corner9"))
