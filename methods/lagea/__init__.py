@@ -260,7 +260,8 @@ RELEASED: Mapping[str, Any] = {
         "keyframes": "turning_points", "similarity": "raw", "saliency": (0.5, 0.3, 0.2), "most_keyframes": 16,
         "spacing": 15, "window": 2, "floor": 0.25, "frames": 64, "shown": "even", "history": 10, "retries": 9,
         "tell_outcome": True, "embedded": "summary", "alignment": "released", "bce_temperature": 0.25,
-        "alignment_share": 0.02, "uniformity_share": 0.001, "contrast_after": 25_000, "contrast_from": "success", "goal_temperature": 0.05,
+        "alignment_share": 0.02, "uniformity_share": 0.001, "contrast_after": 25_000, "contrast_from": "success",
+        "goal_temperature": 0.05,
         "feedback_temperature": 0.15, "agreement": "released", "alpha_min": 0.2, "alpha_max": 0.95, "rho": 0.25,
         "rho_min": 0.05, "rho_max": 0.99, "rho_rate": 0.1, "success_rate": 0.01, "limit": 0.25,
     }.items()
