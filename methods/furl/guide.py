@@ -30,7 +30,7 @@ from guidebench.harness.interfaces import (
 )
 from guidebench.methods.furl import Furl, Liv, LivProj
 from guidebench.methods.furl.dialogue import GOAL, INSTRUCTION
-from guidebench.methods.furl.losses import cosine, ranking, successes
+from guidebench.methods.furl.losses import agreement, cosine, ranking, successes
 from guidebench.methods.furl.memory import Memory
 
 STREAM = "furl"
@@ -157,7 +157,7 @@ class FurlGuide(LivProjGuide):
         self._goals = np.full((build.rows, config.width), np.nan, np.float32)
         """The goal image's vector of each seed, [S, W]; NaN until it arrives, or if no goal image is used."""
         self._images = [_goal(build, row) for row in range(build.rows)] if config.goal else None
-        self._losses = np.full(build.rows, np.nan)
+        self._losses, self._agreement = np.full((2, build.rows), np.nan)
 
     def _ask_once(self, row: int, ctx: Context) -> None:
         """Ask for the vectors of the instruction and of the goal image."""
@@ -188,7 +188,7 @@ class FurlGuide(LivProjGuide):
         known = np.isfinite(self._texts[:, 0])
         aligned = known & [memory.succeeded for memory in self.memory]
         ranked = known & ~aligned & np.isfinite(self._goals[:, 0])
-        self._losses[:] = np.nan
+        self._losses[:] = self._agreement[:] = np.nan
         if ranked.any():
             self._rank(store, ranked)
         if aligned.any():
@@ -205,6 +205,8 @@ class FurlGuide(LivProjGuide):
 
         def loss(block: int, rows: slice) -> Tensor:
             cosines = self._cosine(block, frames[rows], texts[rows])
+            agreed = agreement(cosines.detach(), distances[rows], there[rows], self.config.l2)
+            self._agreement[rows][active[rows]] = agreed.cpu().numpy()[active[rows]]
             found = ranking(cosines, distances[rows], there[rows], self.config.margin, self.config.l2)
             return self._noted(rows, found, active)
 
@@ -256,13 +258,15 @@ class FurlGuide(LivProjGuide):
         )
 
     def metrics(self) -> Metrics:
-        """Return the metrics of LIV; `guide/loss`, that of the heads' last step; and `guide/positives` and
-        `guide/negatives`, the numbers of frames kept."""
+        """Return the metrics of LIV; `guide/loss`, that of the heads' last step; `guide/agreement`, the share of the
+        pairs in it whose cosines are in the order of their distances to the goal image, before the first success; and
+        `guide/positives` and `guide/negatives`, the numbers of frames kept."""
         kept = {
             "guide/positives": np.array([len(memory.positives) for memory in self.memory], np.float64),
             "guide/negatives": np.array([len(memory.negatives) for memory in self.memory], np.float64),
         }
-        return {**super().metrics(), "guide/loss": self._losses.copy(), **kept}
+        of_step = {"guide/loss": self._losses.copy(), "guide/agreement": self._agreement.copy()}
+        return {**super().metrics(), **of_step, **kept}
 
     def state(self, row: int) -> State:
         return {**super().state(row), "memory": self.memory[row].state(), "goal": self._goals[row].copy()}

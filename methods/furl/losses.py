@@ -23,10 +23,24 @@ def ranking(cosines: Tensor, distances: Tensor, there: Tensor, margin: float, ga
     A frame that is nearer to the goal image by more than `gap` should have a cosine that is larger by `margin`.
     `distances` [S, B] are Euclidean, between raw vectors; `there` bool [S, B] tells which frames have a vector.
     """
-    nearer = distances.unsqueeze(2) - distances.unsqueeze(1) < -gap
-    pairs = nearer & there.unsqueeze(2) & there.unsqueeze(1)
+    pairs = ranked(distances, there, gap)
     hinge = torch.relu(margin - (cosines.unsqueeze(2) - cosines.unsqueeze(1)))
     return (hinge * pairs).sum((1, 2)) / there.sum(1).clamp(min=1)
+
+
+def ranked(distances: Tensor, there: Tensor, gap: float) -> Tensor:
+    """Return which pairs (i, j) are ranked: frame i is nearer to the goal image than frame j by more than `gap`, bool
+    [S, B, B]."""
+    nearer = distances.unsqueeze(2) - distances.unsqueeze(1) < -gap
+    return nearer & there.unsqueeze(2) & there.unsqueeze(1)
+
+
+def agreement(cosines: Tensor, distances: Tensor, there: Tensor, gap: float) -> Tensor:
+    """Return the share of the ranked pairs in which the nearer frame has the larger cosine, [S]; NaN without a pair. It
+    is ½ for cosines that know nothing of the distance."""
+    pairs = ranked(distances, there, gap)
+    right = pairs & (cosines.unsqueeze(2) > cosines.unsqueeze(1))
+    return right.sum((1, 2)) / pairs.sum((1, 2))
 
 
 def successes(positive: Tensor, other: Tensor, there: Tensor, margin: float) -> Tensor:

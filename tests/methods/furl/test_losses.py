@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from guidebench.methods.furl.losses import cosine, ranking, successes
+from guidebench.methods.furl.losses import agreement, cosine, ranking, successes
 
 ALL = torch.ones(1, 3, dtype=torch.bool)
 
@@ -65,3 +65,14 @@ def test_both_losses_equal_an_independent_implementation() -> None:
     np.testing.assert_allclose(ranking(*as_tensors, 0.1, 0.25), ranked)
     as_tensors = (torch.from_numpy(each) for each in (cosines, other, there))
     np.testing.assert_allclose(successes(*as_tensors, 0.1), contrasted)
+
+
+def test_agreement_is_the_share_of_ranked_pairs_in_the_right_order() -> None:
+    """Of the distances 1, 2, 3 and 9 four pairs differ by more than 1.5, and the last frame has no vector."""
+    cosines = torch.tensor([[0.5, 0.9, 0.4, 0.6, 7.0]])
+    distances = torch.tensor([[1.0, 2.0, 3.0, 9.0, 0.0]])
+    there = torch.tensor([[True, True, True, True, False]])
+    found = agreement(cosines, distances, there, 1.5)
+    # The pairs (0, 2), of cosines .5 > .4, and (1, 3), .9 > .6, are right; (0, 3), .5 < .6, and (2, 3), .4 < .6, wrong.
+    assert found.tolist() == [0.5]
+    assert agreement(cosines, distances, there, 99.0).isnan().all()
