@@ -41,6 +41,8 @@ class About(NamedTuple):
     experiments: tuple[Experiment, ...] = ()
 
 
+_LAGEA_PARTS = "alignment,feedback,rho,reward,keyframes,delta,no_goal_delta,no_feedback_delta"
+"""Groups of LaGEA's ablations that its tables and figures have."""
 ABOUT: Mapping[str, About] = {
     "vlm_rb": About(
         "A vision-language model judges clips of the agent's play, and a share of each batch is drawn from clips in "
@@ -99,8 +101,30 @@ ABOUT: Mapping[str, About] = {
         ),
     ),
     "lagea": About(
-        "A vision-language model writes structured feedback on each episode, which is embedded and turned into a "
-        "reward for the frames that it speaks of."
+        "A vision-language model writes structured feedback on each episode. Its vector is aligned with those of "
+        "frames, and a step is rewarded for coming nearer to the goal and to the feedback (Chowdhury et al., LaGEA: "
+        "Language Guided Embodied Agents for Robotic Manipulation).",
+        "../methods/lagea.md",
+        (
+            Experiment(
+                "bench run suite=metaworld_mt10 method=sac,liv,liv_proj,relay,furl_no_goal,furl,lagea seeds=5",
+                "table 1, figures 3 and 6: hidden goals",
+            ),
+            Experiment(
+                "bench run suite=metaworld_mt10 suite.goal=observable method=sac,relay,furl,lagea seeds=5",
+                "table 2, figures 3 and 6: observable goals",
+            ),
+            Experiment(
+                f"bench ablate suite=metaworld_mt10 task=push,drawer-open,door-open method=lagea --only {_LAGEA_PARTS} "
+                f"seeds=3",
+                "tables 3 and 7, figures 4 and 5: hidden goals",
+            ),
+            Experiment(
+                f"bench ablate suite=metaworld_mt10 suite.goal=observable "
+                f"task=button-press-topdown,drawer-open,door-open method=lagea --only {_LAGEA_PARTS} seeds=3",
+                "tables 3 and 7, figures 4 and 5: observable goals",
+            ),
+        ),
     ),
     "kagi": About(
         "A vision-language model draws waypoints on an image of the scene, and a robot is paid for coming near to them."

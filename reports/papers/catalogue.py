@@ -13,6 +13,7 @@ from guidebench.reports.papers.layouts import (
     Paper,
     ReferenceFigure,
     Rewards,
+    Training,
     Trajectories,
 )
 from guidebench.results.published import PAPERS as NAMES
@@ -55,6 +56,44 @@ _OFFLINE = (
     "episodes, at the last look; the paper's pairs are of a public data set."
 )
 _BILLS = "Ours is the mean over runs of what each run's questions took, whether or not a recorded answer was used."
+
+_LAGEA, _MT10, _ABLATION = "lagea", "metaworld_mt10", "ablation"
+_EIGHT_OF_MT10 = (
+    "button-press-topdown", "door-open", "drawer-close", "drawer-open", "push", "reach", "window-close", "window-open",
+)  # fmt: skip
+"""MT10 without the two tasks that hardly any method solves."""
+_TEN = (*_EIGHT_OF_MT10, "peg-insert-side", "pick-place")
+_OF_GOALS = {
+    "hidden": ("push", "drawer-open", "door-open"),
+    "observable": ("button-press-topdown", "drawer-open", "door-open"),
+}
+"""Goals -> tasks of the ablations, in tables 3 and 7 and figure 5."""
+_TABLE_7 = {
+    "no_feedback_alignment": "alignment=frozen",
+    "free_form_feedback": "feedback=freeform",
+    "no_adaptive_rho": "rho=fixed",
+    "only_adaptive_rho": "reward=task",
+    "no_key_frames": "keyframes=none",
+    "no_delta_reward": "delta=none",
+}
+"""Ablation of table 7 -> its name here."""
+_FIGURE_5 = {
+    "without goal reward": "no_goal_delta",
+    "without feedback reward": "no_feedback_delta",
+    "fixed rho": _TABLE_7["no_adaptive_rho"],
+}
+_ONE_EPISODE = (
+    "A hidden goal is fixed for each seed, so that all evaluation episodes of a run are alike and one is played."
+)
+_POPULATION = "The paper does not name its ±: it is the population's standard deviation over seeds, which divides by n."
+_SIX_PAIRS = (
+    "Means are over the six pairs of task and goal. The gain over the best ablation in §4.3.2 is in points; those in "
+    "the abstract are relative."
+)
+_TABLE_7_NOTE = (
+    "The paper's ± is the sample's standard deviation over three seeds, which divides by n − 1. Unlike figure 5, no "
+    "column removes the goal's or the feedback's reward alone."
+)
 
 PAPERS: dict[str, Paper] = {
     _VLM_RB: Paper(
@@ -130,17 +169,85 @@ PAPERS: dict[str, Paper] = {
         ),
         samples="8",
     ),
-    "lagea": Paper(
+    _LAGEA: Paper(
         title="LaGEA: feedback in words that shapes reward",
-        models=("Qwen/Qwen2.5-VL-3B-Instruct", "liv"),
+        models=("liv", "qwen2_5_vl_3b+liv+gpt2"),
         seeds=5,
-        budgets={"metaworld_mt10": 1_000_000},
-        means={"goal=hidden_fixed": "suite.goal=hidden", "goal=observable_random": "suite.goal=observable"},
+        budgets={_MT10: 1_000_000},
+        means={
+            "goal=hidden_fixed": "suite.goal=hidden",
+            "goal=observable_random": "suite.goal=observable",
+            **{f"{_ABLATION}={theirs}": f"{_ABLATION}={ours}" for theirs, ours in _TABLE_7.items()},
+        },
+        spans={
+            "goal=hidden_fixed,observable_random": {
+                "hidden_fixed": _OF_GOALS["hidden"],
+                "observable_random": _OF_GOALS["observable"],
+            }
+        },
         layouts=(
-            Layout("1", "MT10, hidden and fixed goals"),
-            Layout("2", "MT10, observable and random goals"),
-            Layout("3", "Free and structured feedback", ("task", "goal"), ("ablation",)),
-            Layout("7", "Ablations", ("task", "goal"), ("ablation",)),
+            Layout("1", "MT10, hidden and fixed goals", note=_ONE_EPISODE),
+            Layout("2", "MT10, observable and random goals", note=_POPULATION),
+            Layout("3", "Free and structured feedback", ("task", "goal"), (_ABLATION,), note=_SIX_PAIRS),
+            Layout("7", "Ablations", ("task", "goal"), (_ABLATION,), note=_TABLE_7_NOTE),
+        ),
+        figures=(
+            *(
+                Panels(
+                    "3",
+                    f"Convergence, {goal} goals (the paper names neither tasks nor goals)",
+                    _MT10,
+                    _EIGHT_OF_MT10,
+                    tuple((name, name, {"suite.goal": goal}) for name in (_LAGEA, "furl", "sac")),
+                )
+                for goal in _OF_GOALS
+            ),
+            *(
+                Training(
+                    "4",
+                    f"Key frames, {goal} goals (the paper does not name the goals)",
+                    _MT10,
+                    ("drawer-open",),
+                    (
+                        ("with key frames", _LAGEA, {"suite.goal": goal}),
+                        ("without", _LAGEA, {"suite.goal": goal, _ABLATION: _TABLE_7["no_key_frames"]}),
+                    ),
+                    (("success rate", {"": ""}), ("mean dense reward of a batch", {"guide/reward": ""})),
+                )
+                for goal in _OF_GOALS
+            ),
+            *(
+                Panels(
+                    "5",
+                    f"Parts of the reward removed one at a time, {goal} goals (the paper shows means over tasks)",
+                    _MT10,
+                    tasks,
+                    (
+                        ("full method", _LAGEA, {"suite.goal": goal}),
+                        *(
+                            (name, _LAGEA, {"suite.goal": goal, _ABLATION: ablation})
+                            for name, ablation in _FIGURE_5.items()
+                        ),
+                    ),
+                    least=2,
+                )
+                for goal, tasks in _OF_GOALS.items()
+            ),
+            *(
+                Training(
+                    "6",
+                    f"Alignment of frames and feedback, {goal} goals (the paper does not name the task)",
+                    _MT10,
+                    _TEN,
+                    ((_LAGEA, _LAGEA, {"suite.goal": goal}),),
+                    (
+                        ("mean cosine", {"guide/success_cosine": "successes", "guide/failure_cosine": "failures"}),
+                        ("success rate", {"": ""}),
+                        ("loss", {"guide/bce": "BCE", "guide/nce": "InfoNCE", "guide/contrast": "symmetric"}),
+                    ),
+                )
+                for goal in _OF_GOALS
+            ),
         ),
     ),
     "kagi": Paper(

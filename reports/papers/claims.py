@@ -83,6 +83,9 @@ class _Side(NamedTuple):
     def __str__(self) -> str:
         return " ".join([self.method, *(f"{key}={value}" for key, value in self.variant.items())])
 
+    def without(self, key: str) -> _Side:
+        return self._replace(variant={name: value for name, value in self.variant.items() if name != key})
+
     def beside(self, other: _Side) -> str:
         """Describe both sides or, if they differ in one setting only, its two values."""
         differing = [
@@ -175,9 +178,12 @@ def _cases(
         return found
 
     pairs = _pairs(claim)
+    spanned, its_tasks = shelf.span(claim.variant)
     for where in _places(claim, numbers, shelf, pairs):
         for first, second in pairs:
-            of = first.beside(second) if second else str(first)
+            if spanned and where[1] not in its_tasks[first.variant[spanned]]:
+                continue
+            of = first.without(spanned).beside(second.without(spanned)) if second else str(first)
             cases.append(_Case(of, where[0], row(where, first), row(where, second) if second else None))
     if not cases and not _named(claim, numbers):
         raise _MissingRun("no task has all of its runs")

@@ -89,9 +89,12 @@ class Published(NamedTuple):
 
 
 def printed(value: float, error: float, kind: str, seeds: int | None) -> Published:
-    """Build a number from the error printed with it; `kind` is sd, sem, unknown or empty."""
+    """Build a number from the error printed with it; `kind` is sd (of the sample), population_sd, sem, unknown or
+    empty."""
     if kind == "sd" and seeds is not None:
         error /= np.sqrt(seeds)
+    if kind == "population_sd" and seeds is not None:
+        error /= np.sqrt(max(seeds - 1, 1))
     return Published(value, value, error, seeds or UNSTATED_SEEDS)
 
 

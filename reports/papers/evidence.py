@@ -8,11 +8,21 @@ from guidebench import results
 from guidebench.reports.papers import text
 from guidebench.reports.papers.estimates import Setting
 from guidebench.reports.papers.filled import words
-from guidebench.reports.papers.layouts import BarFigure, Imagined, Labels, Named, ReferenceFigure, Rewards, Trajectories
+from guidebench.reports.papers.layouts import (
+    BarFigure,
+    Imagined,
+    Labels,
+    Named,
+    ReferenceFigure,
+    Rewards,
+    Training,
+    Trajectories,
+)
 from guidebench.reports.papers.sources import Sources
 from guidebench.reports.rendering import figures
 from guidebench.reports.rendering.figures import Drawing, literal
 from guidebench.reports.sections import preferences, probes, rewards
+from guidebench.reports.sections import training as over_steps
 from guidebench.reports.sections.imagined import draw as paths
 from guidebench.reports.sections.imagined import sketches
 from guidebench.reports.summary.rows import ReportRow
@@ -117,7 +127,36 @@ def bars(figure: BarFigure, name: str, sources: Sources) -> list[Drawing]:
     return [Drawing(where, name, png, pdf, f"{where}. {said}.")]
 
 
-def _title(figure: Labels | Rewards | Imagined | Trajectories | BarFigure) -> str:
+def training(figure: Training, name: str, sources: Sources) -> list[Drawing]:
+    """Draw what runs recorded over training, a drawing per task that has a run of every curve."""
+    drawn: list[Drawing] = []
+    for task in figure.tasks:
+        rows = _rows(figure.suite, task, figure.curves, sources)
+        if len(rows) < len(figure.curves):
+            continue
+        records = {called: results.noted(sources.study_of(row), "metrics") for called, row in rows.items()}
+        charts = []
+        for axis, metrics in figure.panels:
+            curves = []
+            for called, row in rows.items():
+                mine = records[called][records[called]["cell"] == row.cell.id]
+                for metric, named in metrics.items():
+                    label = ", ".join(part for part in (called if len(rows) > 1 else "", named) if part)
+                    curves.append(
+                        over_steps.metric(mine, metric, label, sources.reps)
+                        if metric
+                        else over_steps.success(row, label)
+                    )
+            charts.append(over_steps.chart(axis, curves, share="" in metrics))
+        where = f"Figure {figure.figure}, {_title(figure)}, {task}"
+        places = figures.styles(curve.label for chart in charts for curve in chart.curves)
+        file = name if len(figure.tasks) == 1 else figures.file_name(name, task, [each.name for each in drawn])
+        made = over_steps.drawing(where, file, where, charts, places)
+        drawn += [made] if made else []
+    return drawn
+
+
+def _title(figure: Labels | Rewards | Imagined | Trajectories | BarFigure | Training) -> str:
     return f"{figure.title[0].lower()}{figure.title[1:]}"
 
 

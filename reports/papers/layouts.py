@@ -118,7 +118,20 @@ class BarFigure(NamedTuple):
     metrics: tuple[str, ...]
 
 
-Figure = Panels | ReferenceFigure | Labels | Rewards | Imagined | Trajectories | BarFigure
+class Training(NamedTuple):
+    """A figure of what runs recorded over training, with a drawing per task: panels one below the other, in each a line
+    per method and variant, and per metric where a panel has several."""
+
+    figure: str
+    title: str
+    suite: str
+    tasks: tuple[str, ...]
+    curves: tuple[Named, ...]
+    panels: tuple[tuple[str, Mapping[str, str]], ...]
+    """(axis, metric -> its name in the legend) of each panel; the metric "" is the success rate."""
+
+
+Figure = Panels | ReferenceFigure | Labels | Rewards | Imagined | Trajectories | BarFigure | Training
 
 
 @dataclass(frozen=True)
@@ -139,6 +152,9 @@ class Paper:
     """Methods that, in the paper too, see the task's own reward, through a scripted teacher."""
     means: Mapping[str, str] = field(default_factory=dict)
     """Variant key of the paper's table, or a pair key=value -> name of the variant in this benchmark."""
+    spans: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    """Pair key=values of a mean over several values of a setting -> each value, and the tasks that the mean has under
+    it."""
     unclear: Mapping[str, str] = field(default_factory=dict)
     """Metric -> what the paper leaves undefined, so that our numbers cannot be tested against it."""
     figures: tuple[Figure, ...] = ()

@@ -92,12 +92,12 @@ class Shelf:
         if tasks == [ALL]:
             tasks = self.tasks(number.suite, number.method, variant) or tasks
             reasons.append(unnamed(tasks))
-        for task in tasks:
+        for task, own in self._spanned(tasks, variant):
             for learner in learners:
-                row = self.row(number.suite, task, number.method, learner, variant)
+                row = self.row(number.suite, task, number.method, learner, own)
                 if row is None:
-                    return Missing(_words(number.method, task, learner, variant))
-                reasons += self.reasons(row, task, variant)
+                    return Missing(_words(number.method, task, learner, own))
+                reasons += self.reasons(row, task, own)
                 if not baseline or baseline == number.method:
                     settings.append(Setting(row))
                     continue
@@ -110,6 +110,21 @@ class Shelf:
                 reasons += self.reasons(beside, task, its)
                 settings.append(Setting(row, beside))
         return Match(tuple(settings), tuple(dict.fromkeys(reasons)))
+
+    def span(self, variant: Mapping[str, str]) -> tuple[str, Mapping[str, tuple[str, ...]]]:
+        """Return the setting over whose values a number of this variant is a mean, and each value's tasks; "" and
+        nothing if there is none."""
+        for key, text in variant.items():
+            if values := self.paper.spans.get(f"{key}={text}"):
+                return key, values
+        return "", {}
+
+    def _spanned(self, tasks: Sequence[str], variant: Mapping[str, str]) -> list[tuple[str, Mapping[str, str]]]:
+        """Return the pairs of task and variant over which a number is a mean."""
+        key, values = self.span(variant)
+        if not key:
+            return [(task, variant) for task in tasks]
+        return [(task, {**variant, key: value}) for value, own in values.items() for task in tasks if task in own]
 
     def tasks(self, suite: str, method: str, variant: Mapping[str, str]) -> list[str]:
         """Return the tasks of a suite that have a matching row."""

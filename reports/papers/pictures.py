@@ -14,6 +14,7 @@ from guidebench.reports.papers.layouts import (
     Paper,
     ReferenceFigure,
     Rewards,
+    Training,
     Trajectories,
 )
 from guidebench.reports.papers.sources import Sources
@@ -28,6 +29,7 @@ DRAWN: Mapping[type, Callable[[Any, str, Sources], list[Drawing]]] = {
     Imagined: evidence.imagined,
     Trajectories: evidence.trajectories,
     BarFigure: evidence.bars,
+    Training: evidence.training,
 }
 """Kind of figure -> function that draws one, by file name; it returns nothing if no run has the data."""
 
@@ -43,9 +45,11 @@ def draw(paper: Paper, sources: Sources) -> Figures:
     """Draw every figure of a paper for which there is a run."""
     drawn: list[Drawing] = []
     missing: list[str] = []
+    taken: list[str] = []
     for figure in paper.figures:
-        name = figures.file_name("figure", figure.figure, [drawing.name for drawing in drawn])
+        name = figures.file_name("figure", figure.figure, taken)
         found = DRAWN[type(figure)](figure, name, sources)
         drawn += found
+        taken += dict.fromkeys([name, *(drawing.name for drawing in found)]) if found else []
         missing += [] if found else [f"figure {figure.figure} ({figure.title[0].lower()}{figure.title[1:]})"]
     return Figures(tuple(drawn), tuple(missing))

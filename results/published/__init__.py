@@ -55,7 +55,7 @@ NUMBERS: dict[str, tuple[str, str]] = {
     "metric": _NAME,
     "value": _NUMBER,
     "error": _MAYBE_NUMBER,
-    "error_kind": (r"(sd|sem|unknown)?", "sd, sem, unknown or nothing"),
+    "error_kind": (r"(sd|population_sd|sem|unknown)?", "sd, population_sd, sem, unknown or nothing"),
     "seeds": (r"([1-9]\d*)?", "a whole number or nothing"),
     "note": _ANY,
 }

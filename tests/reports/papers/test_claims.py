@@ -142,14 +142,14 @@ def test_values_of_a_variant_are_compared_the_first_with_each_other(
 
 
 @pytest.fixture
-def of_paper(shelf: Callable[..., Shelf], writer: Writer) -> Callable[[str], Outcome]:
-    """The verdict on a claim of RL-SaLLM-F, from the cells written so far."""
+def of_paper(shelf: Callable[..., Shelf], writer: Writer) -> Callable[..., Outcome]:
+    """The verdict on a claim of a paper, RL-SaLLM-F's by default, from the cells written so far."""
 
-    def test(name: str) -> Outcome:
-        rows = published.claims("rl_sallm_f")
-        known, study = shelf("rl_sallm_f"), results.study(writer.finish())
+    def test(name: str, paper: str = "rl_sallm_f") -> Outcome:
+        rows = published.claims(paper)
+        known, study = shelf(paper), results.study(writer.finish())
         estimator = Estimator(lambda _: 1.0, 400, Measured(lambda _: study))
-        (found,) = claims.test(rows[rows["claim"] == name], published.load("rl_sallm_f"), known, estimator)
+        (found,) = claims.test(rows[rows["claim"] == name], published.load(paper), known, estimator)
         return found
 
     return test
@@ -247,3 +247,28 @@ def test_every_claim_of_every_paper_can_be_put_to_a_shelf(paper: str) -> None:
     expected = [verdicts.PUBLISHED_ONLY if alone else verdicts.NOT_RUN for alone in words_alone]
     assert [(each.claim.claim, each.verdict) for each in found] == list(zip(rows["claim"], expected, strict=True))
     assert not words_alone.all() and all(each.reasons for each in found)
+
+
+def test_a_claim_over_pairs_of_task_and_setting_is_tested_on_their_mean(
+    add: Callable[..., None], of_paper: Callable[..., Outcome]
+) -> None:
+    """LaGEA's structured feedback beside free text: .75 and .5 on the six pairs of table 3, in one finding."""
+    pairs = {
+        "hidden": ("push", "drawer-open", "door-open"),
+        "observable": ("button-press-topdown", "drawer-open", "door-open"),
+    }
+    for mode, tasks in pairs.items():
+        goal = {"suite.goal": {"value": mode, "layer": "command line", "source": ""}}
+        for task in tasks:
+            where: dict[str, Any] = {"suite": "metaworld_mt10", "task": task, "method": "lagea"}
+            full = f"{mode}-{task}"
+            high = 1.0 if mode == "hidden" else 0.5
+            add(full, {seed: {END: high} for seed in range(3)}, **where, settings=goal)
+            layer = {"guide.structured": {"value": False, "layer": "ablation feedback=freeform", "source": ""}}
+            role = {"kind": "ablation", "name": "feedback=freeform", "reference": full}
+            ends = {seed: {END: 0.5} for seed in range(3)}
+            add(f"{full}-free", ends, **where, variant="x", settings={**goal, **layer}, matrix=role)
+    found = of_paper("structured_feedback_beats_free_form", "lagea")
+    (finding,) = found.findings
+    assert float(finding.ours.estimate) == pytest.approx(25)
+    assert finding.of == "lagea beside lagea ablation=free_form_feedback"

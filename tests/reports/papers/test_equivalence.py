@@ -77,6 +77,7 @@ def test_margins_are_of_the_kind_of_number() -> None:
 
 def test_the_paper_s_error_is_what_it_says_or_the_wider_meaning_or_as_ours() -> None:
     assert printed(0.5, 0.2, "sd", 4).error == pytest.approx(0.1)
+    assert printed(0.5, 0.2, "population_sd", 5).error == pytest.approx(0.1)  # sd of the sample: .2·√(5/4)
     assert printed(0.5, 0.2, "sem", 4).error == printed(0.5, 0.2, "unknown", 4).error == 0.2
     assert printed(0.5, 0.2, "sd", None) == Published(0.5, 0.5, 0.2, equivalence.UNSTATED_SEEDS)
     none, small, large = (

@@ -181,3 +181,48 @@ def test_a_privileged_teacher_is_a_reason_only_where_the_paper_had_none(
 def test_a_metric_taken_on_other_data_has_another_name() -> None:
     assert matching.metric("label_accuracy_percent", {"data": "offline"}) == "offline_label_accuracy_percent"
     assert matching.metric("label_accuracy_percent", {}) == "label_accuracy_percent"
+
+
+def goal(value: str, ablation: str = "") -> dict[str, Any]:
+    entries = {"suite.goal": {"value": value, "layer": "command line", "source": ""}}
+    if ablation:
+        entries["guide.x"] = {"value": True, "layer": f"ablation {ablation}", "source": ""}
+    return entries
+
+
+def test_a_mean_over_pairs_of_task_and_setting_has_these_pairs_alone(
+    add: Callable[..., None], shelf: Callable[..., Shelf]
+) -> None:
+    """LaGEA's table 3: three tasks with hidden goals, and three with observable ones, not four with either."""
+    pairs = {
+        "hidden": ("push", "drawer-open", "door-open"),
+        "observable": ("button-press-topdown", "drawer-open", "door-open"),
+    }
+    for mode, tasks in pairs.items():
+        for task in tasks:
+            add(f"{mode}-{task}", FLAT, suite="metaworld_mt10", task=task, method="lagea", settings=goal(mode))
+    both = {"goal": "hidden_fixed,observable_random"}
+    tasks = "button-press-topdown,drawer-open,door-open,push"
+    mean = Number("3", "metaworld_mt10", tasks, "lagea", both, "success_percent", 98.0, float("nan"), "", 3, "")
+    match = shelf("lagea").match(mean)
+    assert isinstance(match, Match)
+    assert [setting.row.cell.id for setting in match.settings] == [
+        "hidden-drawer-open", "hidden-door-open", "hidden-push",
+        "observable-button-press-topdown", "observable-drawer-open", "observable-door-open",
+    ]  # fmt: skip
+
+
+def test_an_ablation_of_a_paper_is_found_by_the_name_that_it_has_here(
+    add: Callable[..., None], shelf: Callable[..., Shelf]
+) -> None:
+    where: dict[str, Any] = {"suite": "metaworld_mt10", "task": "push", "method": "lagea"}
+    add("full", FLAT, **where, settings=goal("hidden"))
+    role = {"kind": "ablation", "name": "keyframes=none", "reference": "full"}
+    add("none", FLAT, **where, variant="x", settings=goal("hidden", "keyframes=none"), matrix=role)
+    found = shelf("lagea")
+    for variant, cell in (({}, "full"), ({"ablation": "no_key_frames"}, "none")):
+        number = Number("7", "metaworld_mt10", "push", "lagea", {"goal": "hidden_fixed", **variant},
+                        "success_percent", 1.0, float("nan"), "", 3, "")  # fmt: skip
+        match = found.match(number)
+        assert isinstance(match, Match) and [each.row.cell.id for each in match.settings] == [cell]
+        assert not any("guide.x" in reason for reason in match.reasons)

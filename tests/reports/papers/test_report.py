@@ -17,7 +17,7 @@ from guidebench.reports.papers import page, report
 from guidebench.reports.papers.files import contents
 from guidebench.reports.papers.report import PaperReport
 from guidebench.results import published
-from tests.reports.conftest import Writer
+from tests.reports.conftest import Writer, write_rows
 from tests.reports.papers.conftest import Papers
 
 END = 1_000_000
@@ -213,3 +213,29 @@ def test_a_study_that_is_another_paper_s_is_refused_by_nothing_and_matches_nothi
     assert {each.verdict for each in found.claims} <= {"not run", "published only"}
     with pytest.raises(UserError, match="unknown paper"):
         made(study, "nobody")
+
+
+def test_what_runs_recorded_over_training_is_drawn_for_tasks_with_every_curve(
+    add: Callable[..., Path], writer: Writer
+) -> None:
+    """LaGEA's figures 4 and 6, from a run with key frames, one without, and one of another task with hidden goals."""
+    goal = {"suite.goal": {"value": "hidden", "layer": "default", "source": ""}}
+    layer = {"guide.keyframes": {"value": "none", "layer": "ablation keyframes=none", "source": ""}}
+    where = {"suite": "metaworld_mt10", "task": "drawer-open", "method": "lagea"}
+    role = {"kind": "ablation", "name": "keyframes=none", "reference": "full"}
+    roots = [
+        add("full", RISES, **where, settings=goal),
+        add("none", LAGS, **where, settings={**goal, **layer}, matrix=role, variant="x"),
+        add("push", RISES, **{**where, "task": "push"}, settings=goal),
+    ]
+    for number, root in enumerate(roots):
+        for seed in (0, 1):
+            told = {"guide/reward": 0.25 * (number + seed), "guide/bce": 0.5, "guide/failure_cosine": -0.5}
+            write_rows(root / f"seed-{seed}", "metrics", [{"step": step, **told} for step in (END // 2, END)])
+    drawings = {drawing.name: drawing.alt for drawing in made(writer.finish(), "lagea").figures.drawings}
+    assert "mean dense reward of a batch (with key frames) 0.125 at the end" in drawings["figure-4"]
+    assert "mean dense reward of a batch (without) 0.375 at the end" in drawings["figure-4"]
+    assert "success rate (without) 0.5 at the end" in drawings["figure-4"]
+    assert {name for name in drawings if name.startswith("figure-6")} == {"figure-6-drawer-open", "figure-6-push"}
+    assert "mean cosine (failures) -0.5 at the end" in drawings["figure-6-push"]
+    assert "figure-5" not in drawings, "no part of the reward is removed in any run"

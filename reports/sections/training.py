@@ -1,0 +1,137 @@
+"""What runs recorded over training, in panels that share their axis of steps; the data are the records `metrics`."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from guidebench.reports import statistics
+from guidebench.reports.rendering import figures
+from guidebench.reports.rendering.figures import SUCCESS, Chart, Curve, Drawing, literal
+from guidebench.reports.statistics import Interval
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from guidebench.reports.sections import Source
+    from guidebench.reports.summary.rows import ReportRow
+
+BINS = 20
+"""Most points of the curve of a log that has rows at other steps in every run."""
+REMARK = "Means over seeds with 95 % intervals; where some seeds have no value, over the others and without interval."
+
+
+def metric(rows: pd.DataFrame, name: str, label: str, reps: int = statistics.REPS) -> Curve | None:
+    """Return a metric of one cell's records `metrics` over training, or None if no run has it; steps at which no run
+    has a value are left out."""
+    if name not in rows:
+        return None
+    table = rows.pivot_table(index="seed", columns="step", values=name, aggfunc="last")
+    return _curve(table, label, reps)
+
+
+def binned(rows: pd.DataFrame, name: str, last: int, label: str, reps: int = statistics.REPS) -> Curve | None:
+    """Return the mean of a column of one cell's log over each of `BINS` equal parts of `last` steps, drawn at their
+    ends."""
+    ends = np.linspace(0, last, BINS + 1)[1:]
+    part = np.minimum(np.searchsorted(ends, rows["step"].to_numpy(float)), BINS - 1)
+    table = rows.assign(part=ends[part]).pivot_table(index="seed", columns="part", values=name, aggfunc="mean")
+    return _curve(table, label, reps)
+
+
+def _curve(table: pd.DataFrame, label: str, reps: int) -> Curve | None:
+    """Return the mean over runs of a table [runs, steps], NaN where a run has no value."""
+    values = table.to_numpy(float)
+    known = np.isfinite(values)
+    shown = np.flatnonzero(known.any(axis=0))
+    if not len(shown):
+        return None
+    found = np.full((3, len(shown)), np.nan)
+    values, known = values[:, shown], known[:, shown]
+    for pattern in np.unique(known, axis=1).T:
+        mine = (known == pattern[:, None]).all(axis=0)
+        seed = statistics.name_seed(label, 0)
+        few = min(reps, statistics.CURVE_REPS)
+        spread = statistics.intervals(values[pattern][:, None, mine], ["mean"], few, seed)["mean"]
+        found[:, mine] = np.stack([np.asarray(each) for each in spread])
+        if not pattern.all():
+            found[1:, mine] = np.nan
+    return Curve(label, table.columns.to_numpy(float)[shown], Interval(*found))
+
+
+def success(row: ReportRow, label: str) -> Curve:
+    """Return a row's success rate over training."""
+    few = min(statistics.REPS, statistics.CURVE_REPS)
+    seed = statistics.name_seed(label, 0)
+    return Curve(label, row.steps, statistics.intervals(row.success[:, None], ["mean"], few, seed)["mean"])
+
+
+def chart(axis: str, curves: Sequence[Curve | None], share: bool = False) -> Chart:
+    """Return a panel of the curves that there are."""
+    return Chart("", "", axis, [curve for curve in curves if curve is not None], unit_interval=share)
+
+
+def drawing(where: str, name: str, title: str, charts: Sequence[Chart], places: Mapping[str, int]) -> Drawing | None:
+    """Draw panels one below the other, with one legend if they have lines of the same names, else one each; None if
+    they are all empty. `title` has a line for what is shown and further ones for where."""
+    charts = [each for each in charts if each.curves]
+    if not charts:
+        return None
+    names = [{curve.label for curve in each.curves} for each in charts]
+    alike = all(each <= max(names, key=len) for each in names)
+    wrapped = {name: textwrap.fill(literal(name), figures.LABEL_CHARACTERS) for each in names for name in each}
+    below = sum(text.count("\n") + 1 for text in wrapped.values()) if alike else 0
+    lines = [line for part in title.split("\n") for line in textwrap.wrap(literal(part), figures.LABEL_CHARACTERS)]
+    with figures.canvas(1.15 * len(charts) + 0.45 + 0.13 * len(lines) + 0.15 * below) as canvas:
+        every = np.atleast_1d(canvas.subplots(len(charts), 1, sharex=True))
+        handles: dict[str, Any] = {}
+        last = max(float(curve.x[-1]) for each in charts for curve in each.curves)
+        for axes, each in zip(every, charts, strict=True):
+            drawn = dict(zip((curve.label for curve in each.curves), figures.plot(axes, each, places), strict=True))
+            handles |= drawn
+            axes.set(xlim=(0, last or 1), ylabel=textwrap.fill(literal(each.ylabel), 16))
+            if not alike and any(drawn):
+                shown = [wrapped[label] for label in drawn]
+                above: Any = {"loc": "lower left", "bbox_to_anchor": (0, 0.97), "ncols": 3, "borderpad": 0}
+                axes.legend(list(drawn.values()), shown, frameon=False, fontsize=6, handlelength=2.4, **above)
+        canvas.suptitle("\n".join(lines), fontsize=8)
+        every[-1].set_xlabel("environment steps per seed")
+        if alike and any(handles):
+            shown = [wrapped[label] for label in handles]
+            canvas.legend(list(handles.values()), shown, loc="outside lower center", frameon=False, handlelength=3.2)
+        png, pdf = figures.saved(canvas)
+    ends = [
+        f"{each.ylabel}{f' ({curve.label})' if curve.label else ''} {float(curve.values.estimate[-1]):.3g} at the end"
+        for each in charts
+        for curve in each.curves
+    ]
+    return Drawing(where, name, png, pdf, f"{' '.join(title.split())}, over training. {'; '.join(ends)}.")
+
+
+def beside(source: Source, panels: Mapping[str, str], given: str, name: str, title: str) -> list[Drawing]:
+    """Draw by task a line per row: its success rate, and in further panels metrics (axis -> metric) of the rows that
+    have the metric `given`."""
+    metrics, drawn = source.rows("metrics"), list[Drawing]()
+    if given not in metrics:
+        return []
+    having = set(metrics.loc[metrics[given].notna(), "cell"])
+    tasks: dict[str, list[ReportRow]] = {}
+    for row in source.summary.rows:
+        if row.cell.id in having and row.label in source.places:
+            tasks.setdefault(row.where, []).append(row)
+    for where, rows in tasks.items():
+        charts = [chart(SUCCESS, [success(row, row.label) for row in rows], share=True)]
+        charts += [
+            chart(
+                axis,
+                [metric(metrics[metrics["cell"] == row.cell.id], known, row.label, source.resamples) for row in rows],
+            )
+            for axis, known in panels.items()
+        ]
+        file = figures.file_name(name, where, [each.name for each in drawn])
+        made = drawing(where, file, f"{title}\n{where}", charts, source.places)
+        drawn += [made] if made else []
+    return drawn
